@@ -1,0 +1,64 @@
+# Everything sets itself up: a fresh clone needs Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Written by the targets that install; newer than pyproject.toml means up to date.
+TOOLS := $(VENV)/.tools
+APP := .cache/app
+APP_READY := $(APP)/.ready
+SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
+
+.PHONY: help demo test lint types unit conformance bench docs wheel format clean
+
+help:  ## what can be made here
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+demo: $(APP_READY)  ## the main job, on this machine, nothing else to install
+	@$(APP)/bin/keyferry demo
+
+test: lint types wheel  ## every gate: lint, types, docs, and all tests against the built wheel
+	@sh tools/test_wheel.sh
+
+unit: $(TOOLS)  ## the quick tests, against the sources
+	$(BIN)/python -m pytest -q tests/unit tests/property
+
+conformance: $(TOOLS)  ## Kubernetes' recorded answers; FILES="a.json b.json" for other files
+	@$(BIN)/python tests/conformance/run.py $(FILES)
+
+lint: $(TOOLS)  ## ruff, formatting included
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(TOOLS)  ## let ruff format the sources
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+types: $(TOOLS)  ## mypy --strict on sources, tests and benchmarks
+	$(BIN)/mypy
+
+bench: $(TOOLS)  ## ratios against floors and peers, in one run
+	@$(BIN)/python bench/run.py
+
+docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
+	$(BIN)/python tools/generate_docs.py
+
+wheel: $(TOOLS)  ## build the wheel into dist/
+	@rm -rf dist
+	$(BIN)/python -m build --wheel --outdir dist . > .cache/build.log 2>&1 || (cat .cache/build.log; exit 1)
+	@ls dist
+
+clean:  ## remove everything that was made
+	rm -rf $(VENV) .cache dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage
+
+$(TOOLS): pyproject.toml tools/dev_requirements.py
+	@mkdir -p .cache
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check $$($(PYTHON) tools/dev_requirements.py)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(APP_READY): $(SOURCES)
+	@mkdir -p .cache
+	@$(PYTHON) -m venv $(APP)
+	@$(APP)/bin/python -m pip install --quiet --disable-pip-version-check .
+	@touch $@

@@ -1,0 +1,67 @@
+"""Kubernetes exec credential plugins, from both ends of the pipe.
+
+Importing this loads nothing: every name is fetched from its home when it is first used.
+"""
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Answer",
+    "Credential",
+    "Failure",
+    "Pod",
+    "Providers",
+    "PullSecret",
+    "Reason",
+    "ServiceAccount",
+    "ServiceAccounts",
+    "Source",
+    "StaticAccount",
+    "TokenRequest",
+    "load_providers",
+    "metrics_collector",
+]
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from .agent.metrics import metrics_collector as metrics_collector
+    from .images.accounts import Pod as Pod
+    from .images.accounts import ServiceAccount as ServiceAccount
+    from .images.accounts import ServiceAccounts as ServiceAccounts
+    from .images.accounts import StaticAccount as StaticAccount
+    from .images.accounts import TokenRequest as TokenRequest
+    from .images.answer import Answer as Answer
+    from .images.answer import Failure as Failure
+    from .images.dockerconfig import PullSecret as PullSecret
+    from .images.keyring import Credential as Credential
+    from .images.keyring import Source as Source
+    from .images.load import load_providers as load_providers
+    from .images.lookup import Providers as Providers
+    from .images.reasons import Reason as Reason
+else:
+    _HOMES = {
+        "Answer": "images.answer",
+        "Credential": "images.keyring",
+        "Failure": "images.answer",
+        "Pod": "images.accounts",
+        "Providers": "images.lookup",
+        "PullSecret": "images.dockerconfig",
+        "Reason": "images.reasons",
+        "ServiceAccount": "images.accounts",
+        "ServiceAccounts": "images.accounts",
+        "Source": "images.keyring",
+        "StaticAccount": "images.accounts",
+        "TokenRequest": "images.accounts",
+        "load_providers": "images.load",
+        "metrics_collector": "agent.metrics",
+    }
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
+
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+    def __dir__():
+        return sorted([*globals(), *_HOMES])

@@ -1,0 +1,80 @@
+"""Text as Go programs print it, so that our wording can be searched for beside theirs.
+
+Bytes that were not UTF-8 are expected as ``surrogateescape`` leaves them, U+DC80 to U+DCFF.
+"""
+
+__all__ = ["go_strerror", "quote", "quote_bytewise"]
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+}
+
+
+def quote(text: str) -> str:
+    """Quote *text* as ``%q`` and ``strconv.Quote`` do."""
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(map(_quote_rune, text)) + '"'
+
+
+def quote_bytewise(text: str) -> str:
+    """Quote *text* as the errors of Go's ``time`` package do: ASCII only, the rest byte by byte."""
+    return '"' + "".join(map(_quote_bytes, text)) + '"'
+
+
+def _quote_rune(char: str) -> str:
+    escape = _ESCAPES.get(char)
+    if escape is not None:
+        return escape
+    # Python and Go agree on what is printable: all but the categories C and Z, and the ASCII space.
+    if char.isprintable():
+        return char
+    return _escape_rune(ord(char))
+
+
+def _escape_rune(code: int) -> str:
+    if code < ord(" ") or code == 0x7F:  # noqa: PLR2004 - DEL
+        return f"\\x{code:02x}"
+    if _is_surrogate(code):
+        byte = _escaped_byte(code)
+        return "\ufffd" if byte is None else f"\\x{byte:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004 - beyond the BMP
+
+
+def _quote_bytes(char: str) -> str:
+    if char in ('"', "\\"):
+        return "\\" + char
+    # DEL is left alone: the time package only looks for control characters below the space.
+    if " " <= char <= "\x7f":
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in _encode(char))
+
+
+def _encode(char: str) -> bytes:
+    if not _is_surrogate(ord(char)):
+        return char.encode()
+    byte = _escaped_byte(ord(char))
+    return "\ufffd".encode() if byte is None else bytes((byte,))
+
+
+def _is_surrogate(code: int) -> bool:
+    return 0xD800 <= code <= 0xDFFF  # noqa: PLR2004 - the bounds are Unicode's
+
+
+def _escaped_byte(code: int) -> int | None:
+    """Give the byte a surrogate stands for, if any; JSON can hold others, which Go reads as U+FFFD."""
+    return code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else None  # noqa: PLR2004 - PEP 383
+
+
+def go_strerror(error: OSError) -> str:
+    """The system's text for an error number as Go words it: the same, in lower case."""
+    text = error.strerror or "input/output error"
+    return text[:1].lower() + text[1:]

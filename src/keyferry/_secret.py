@@ -1,0 +1,49 @@
+"""Keep secrets out of what people read."""
+
+import re
+
+MASK = "********"
+
+# What a plugin may print when it fails: a JSON web token, the rest of an
+# Authorization header, user info in a URL, "password=..." and its relatives
+# (quoted, as in JSON, or not), access key ids, long runs of base64.
+_SHAPES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\beyJ[\w-]{4,}(?:\.[\w-]*){0,2}", MASK),
+        (r"(?i)\b(basic|bearer|negotiate)\s+[\w.~+/=-]{4,}", rf"\1 {MASK}"),
+        (r"(://)[^/\s@]+@", rf"\1{MASK}@"),
+        (
+            r"(?i)([\w-]*(?:passw(?:or)?d|passwd|secret|token|tok|credential|api[_-]?key|private[_-]?key|auth)"
+            r"[\w-]*[\"']?\s*[:=]\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)",
+            rf"\1{MASK}",
+        ),
+        (r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}\b", MASK),
+        (r"(?<![\w/.:-])[A-Za-z0-9+/_=-]{40,}", MASK),
+    )
+)
+_SHORTEST_KNOWN = 4
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+
+
+def redact(text: str, known: tuple[str, ...] = ()) -> str:
+    """Mask what is *known* to be secret, and whatever looks like a secret."""
+    for secret in sorted(known, key=len, reverse=True):
+        if len(secret) >= _SHORTEST_KNOWN:
+            text = text.replace(secret, MASK)
+    for shape, replacement in _SHAPES:
+        text = shape.sub(replacement, text)
+    return text
+
+
+def printable(text: str) -> str:
+    """Replace characters that would move a cursor or reorder text on a terminal."""
+    return _CONTROL.sub("\ufffd", text)
+
+
+def stderr_tail(stderr: bytes, known: tuple[str, ...] = (), *, lines: int = 5, width: int = 400) -> str:
+    """The last lines of a plugin's standard error, redacted, bounded and safe to print."""
+    # Redacted as a whole first: a cut through a secret would leave a piece that looks like none.
+    text = printable(redact(stderr.decode("utf-8", "replace"), known))
+    kept = [line.strip() for line in text.splitlines() if line.strip()][-lines:]
+    return " | ".join(line if len(line) <= width else line[:width] + "..." for line in kept)

@@ -1,0 +1,1 @@
+"""The node agent, and the metrics it shares with programs that embed keyferry."""

@@ -1,0 +1,1 @@
+"""Wire types by group and version: pure data, no input or output."""

@@ -1,0 +1,1 @@
+"""Requests to and responses from image credential provider plugins."""

@@ -1,0 +1,124 @@
+"""``credentialprovider.kubelet.k8s.io/v1``: what a plugin is asked, and what it answers."""
+
+from keyferry._json import dumps
+from keyferry.api.codec import Reader
+from keyferry.api.record import Record
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry._paths import Path
+
+__all__ = [
+    "API_VERSION",
+    "AuthConfig",
+    "CredentialProviderRequest",
+    "CredentialProviderResponse",
+    "encode_request",
+    "read_response",
+]
+
+GROUP = "credentialprovider.kubelet.k8s.io"
+API_VERSION = f"{GROUP}/v1"
+_set = object.__setattr__
+
+
+class AuthConfig(Record):
+    """A user name and a password for one key of a response."""
+
+    __slots__ = ("username", "password")
+    _secret = ("password",)
+
+    username: str
+    password: str
+
+    def __init__(self, username: str = "", password: str = "") -> None:
+        _set(self, "username", username)
+        _set(self, "password", password)
+
+
+class CredentialProviderRequest(Record):
+    """The question: credentials for *image*, on behalf of a service account if one is given."""
+
+    __slots__ = ("image", "service_account_token", "service_account_annotations")
+    _secret = ("service_account_token",)
+
+    image: str
+    service_account_token: str
+    service_account_annotations: "Mapping[str, str] | None"
+
+    def __init__(
+        self,
+        image: str,
+        service_account_token: str = "",
+        service_account_annotations: "Mapping[str, str] | None" = None,
+    ) -> None:
+        _set(self, "image", image)
+        _set(self, "service_account_token", service_account_token)
+        _set(self, "service_account_annotations", service_account_annotations)
+
+
+class CredentialProviderResponse(Record):
+    """The answer: credentials by auth key, how widely they hold, and for how long."""
+
+    __slots__ = ("cache_key_type", "cache_duration_ns", "auth")
+
+    cache_key_type: str
+    cache_duration_ns: int | None
+    auth: "Mapping[str, AuthConfig] | None"
+
+    def __init__(
+        self,
+        cache_key_type: str = "",
+        cache_duration_ns: int | None = None,
+        auth: "Mapping[str, AuthConfig] | None" = None,
+    ) -> None:
+        _set(self, "cache_key_type", cache_key_type)
+        _set(self, "cache_duration_ns", cache_duration_ns)
+        _set(self, "auth", auth)
+
+
+def encode_request(request: CredentialProviderRequest, api_version: str = API_VERSION) -> bytes:
+    """The bytes the kubelet writes to a plugin of *api_version*: one JSON document and a newline.
+
+    The service account's fields exist in v1 alone; older versions drop them.
+    """
+    document: dict[str, object] = {
+        "kind": "CredentialProviderRequest",
+        "apiVersion": api_version,
+        "image": request.image,
+    }
+    if api_version == API_VERSION:
+        if request.service_account_token:
+            document["serviceAccountToken"] = request.service_account_token
+        if request.service_account_annotations:
+            document["serviceAccountAnnotations"] = dict(sorted(request.service_account_annotations.items()))
+    return dumps(document).encode() + b"\n"
+
+
+def read_response(document: object, reader: Reader) -> CredentialProviderResponse:
+    """Take a response of any version out of *document*; what is wrong with it is left in *reader*.
+
+    All three versions have the same fields. ``cacheKeyType`` is not judged
+    here, nor is it in Kubernetes: an unknown one is the caller's to refuse.
+    """
+    fields = reader.struct(
+        document,
+        (),
+        {
+            "kind": reader.text,
+            "apiVersion": reader.text,
+            "cacheKeyType": reader.text,
+            "cacheDuration": reader.duration,
+            "auth": reader.map_of(lambda value, path: _read_auth(reader, value, path)),
+        },
+    )
+    return CredentialProviderResponse(
+        fields.get("cacheKeyType") or "", fields.get("cacheDuration"), fields.get("auth")
+    )
+
+
+def _read_auth(reader: Reader, value: object, path: "Path") -> AuthConfig:
+    fields = reader.struct(value, path, {"username": reader.text, "password": reader.text})
+    return AuthConfig(fields.get("username") or "", fields.get("password") or "")

@@ -1,0 +1,1 @@
+"""The kubelet configuration group: the credential provider config."""

@@ -1,0 +1,245 @@
+"""Every exception keyferry raises on purpose; this module imports nothing.
+
+The text of an error is for people. Beside it stands ``kubernetes_text``: what
+the kubelet or client-go would have logged in the same place, since that is
+what people paste into a search. It may quote what Kubernetes quotes, a
+plugin's standard error included, so it is never printed or logged by default.
+"""
+
+__all__ = [
+    "ConfigError",
+    "DocumentError",
+    "DurationError",
+    "EnvironmentProblem",
+    "ImageNameError",
+    "KeyferryError",
+    "MatchError",
+    "PluginError",
+    "PluginExitError",
+    "PluginNotFoundError",
+    "PluginOutputError",
+    "PluginProtocolError",
+    "PluginStartError",
+    "PluginTimeoutError",
+    "Problem",
+    "PullSecretError",
+    "ServiceAccountError",
+    "TimeError",
+]
+
+
+class KeyferryError(Exception):
+    """The root of everything keyferry raises on purpose."""
+
+    kubernetes_text: str = ""
+
+
+class _TextError(KeyferryError):
+    """An error that is one sentence, and Kubernetes' words for it."""
+
+    def __init__(self, message: str, kubernetes_text: str = "") -> None:
+        super().__init__(message, kubernetes_text)
+        self.message = message
+        self.kubernetes_text = kubernetes_text or message
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class EnvironmentProblem(_TextError):  # noqa: N818 - "EnvironmentError" is a builtin
+    """Something on this machine is missing or not permitted: a config, a file, a right."""
+
+
+class ImageNameError(_TextError):
+    """An image name that cannot be parsed."""
+
+
+class MatchError(_TextError):
+    """A pattern or image that does not parse as a registry URL, or a malformed glob."""
+
+
+class DurationError(_TextError):
+    """Text that is not a duration in Go's syntax."""
+
+
+class TimeError(_TextError):
+    """Text that is not an RFC 3339 time as Kubernetes reads it."""
+
+
+class PullSecretError(_TextError):
+    """An image pull secret or docker config whose content cannot be read."""
+
+
+class ServiceAccountError(_TextError):
+    """A service account or its token could not be had."""
+
+
+class DocumentError(KeyferryError):
+    """Text that is neither JSON nor YAML; ``error_class`` says which of them it failed to be.
+
+    The classes are those of the recorded answers: ``json-syntax``, ``yaml-syntax``, ``other``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        line: int | None = None,
+        column: int | None = None,
+        kubernetes_text: str = "",
+        error_class: str = "yaml-syntax",
+    ) -> None:
+        super().__init__(message, line, column, kubernetes_text, error_class)
+        self.message = message
+        self.line = line
+        self.column = column
+        self.kubernetes_text = kubernetes_text or message
+        self.error_class = error_class
+
+    def __str__(self) -> str:
+        where = "" if self.line is None else f"line {self.line}, column {self.column}: "
+        return where + self.message
+
+
+class Problem:
+    """One thing wrong with a document: where, what, and Kubernetes' words for it."""
+
+    __slots__ = ("code", "column", "error_class", "file", "kubernetes_text", "line", "message", "path")
+
+    def __init__(  # noqa: PLR0913 - a plain record, always built by keyword
+        self,
+        path: str,
+        message: str,
+        *,
+        code: str = "",
+        kubernetes_text: str = "",
+        error_class: str = "other",
+        file: str = "",
+        line: int | None = None,
+        column: int | None = None,
+    ) -> None:
+        self.path = path
+        self.message = message
+        self.code = code
+        self.kubernetes_text = kubernetes_text or message
+        self.error_class = error_class
+        self.file = file
+        self.line = line
+        self.column = column
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _rebuild_problem, tuple(getattr(self, name) for name in sorted(self.__slots__))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Problem) and self.__reduce__() == other.__reduce__()
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.message, self.code, self.file, self.line, self.column))
+
+    def __repr__(self) -> str:
+        return f"Problem({str(self)!r})"
+
+    def __str__(self) -> str:
+        where = ":".join(str(part) for part in (self.file, self.line, self.column) if part not in ("", None))
+        return ": ".join(part for part in (where, self.path, self.message) if part)
+
+
+def _rebuild_problem(*values: object) -> Problem:
+    fields: dict[str, object] = dict(zip(sorted(Problem.__slots__), values, strict=True))
+    return Problem(**fields)  # type: ignore[arg-type] # values come from __reduce__ alone
+
+
+class ConfigError(KeyferryError):
+    """A configuration Kubernetes would refuse; ``problems`` holds every one found."""
+
+    def __init__(self, problems: tuple[Problem, ...], kubernetes_text: str = "") -> None:
+        super().__init__(problems, kubernetes_text)
+        self.problems = problems
+        self.kubernetes_text = kubernetes_text or (problems[0].kubernetes_text if problems else "")
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.problems)
+
+
+class PluginError(KeyferryError):
+    """A plugin that matched and did not give a usable answer."""
+
+    cause = "error"
+    seconds: float | None = None  # how long the run took, where there was one
+
+    def __init__(self, plugin: str, message: str, kubernetes_text: str = "") -> None:
+        super().__init__(plugin, message, kubernetes_text)
+        self.plugin = plugin
+        self.message = message
+        self.kubernetes_text = kubernetes_text or message
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin!r}: {self.message}"
+
+
+class PluginNotFoundError(PluginError):
+    """The plugin's executable is missing."""
+
+    cause = "not-found"
+
+    def __init__(self, plugin: str, message: str, kubernetes_text: str = "", install_hint: str = "") -> None:
+        super().__init__(plugin, message, kubernetes_text)
+        self.args = (plugin, message, kubernetes_text, install_hint)
+        self.install_hint = install_hint
+
+
+class PluginStartError(PluginError):
+    """The plugin's executable is there and cannot be started."""
+
+    cause = "start"
+
+
+class PluginTimeoutError(PluginError):
+    """The plugin did not finish in time; it and its process group were killed."""
+
+    cause = "timeout"
+
+    def __init__(
+        self, plugin: str, timeout_seconds: float, kubernetes_text: str = "", stderr_tail: str = ""
+    ) -> None:
+        message = f"did not finish within {timeout_seconds:g} s and was killed" + _tail(stderr_tail)
+        super().__init__(plugin, message, kubernetes_text)
+        self.args = (plugin, timeout_seconds, kubernetes_text, stderr_tail)
+        self.timeout_seconds = timeout_seconds
+        self.stderr_tail = stderr_tail
+
+
+class PluginExitError(PluginError):
+    """The plugin exited with a status other than 0; ``status`` is negative for a signal."""
+
+    cause = "exit"
+
+    def __init__(self, plugin: str, status: int, kubernetes_text: str = "", stderr_tail: str = "") -> None:
+        what = f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
+        super().__init__(plugin, what + _tail(stderr_tail), kubernetes_text)
+        self.args = (plugin, status, kubernetes_text, stderr_tail)
+        self.status = status
+        self.stderr_tail = stderr_tail
+
+
+class PluginOutputError(PluginError):
+    """The plugin wrote more than it may; it and its process group were killed."""
+
+    cause = "output"
+
+
+class PluginProtocolError(PluginError):
+    """The plugin's answer is not what the protocol asks for; no byte of it is quoted."""
+
+    cause = "protocol"
+
+    def __init__(
+        self, plugin: str, problem: str, kubernetes_text: str = "", error_class: str = "other"
+    ) -> None:
+        super().__init__(plugin, problem, kubernetes_text)
+        self.args = (plugin, problem, kubernetes_text, error_class)
+        self.problem = problem
+        self.error_class = error_class
+
+
+def _tail(stderr_tail: str) -> str:
+    return f"; it said: {stderr_tail}" if stderr_tail else ""

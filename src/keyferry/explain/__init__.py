@@ -1,0 +1,1 @@
+"""Why: the reasons behind an answer, for people and for programs."""

@@ -1,0 +1,154 @@
+"""Pods and their service accounts, as far as providers are told of them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
+from keyferry.errors import ServiceAccountError
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """The pod an image is pulled for."""
+
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    service_account_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccount:
+    """A service account as the API server has it."""
+
+    uid: str
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAccountRef:
+    """Which account a credential was obtained for."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRequest:
+    """What the kubelet asks the API server for: a token for one audience, bound to the pod."""
+
+    account: ServiceAccountRef
+    audience: str
+    pod: Pod
+
+    def to_document(self) -> dict[str, object]:
+        """As a TokenRequest of ``authentication.k8s.io/v1``; the expiry is left to the server."""
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": self.pod.name, "uid": self.pod.uid}
+        return {
+            "apiVersion": "authentication.k8s.io/v1",
+            "kind": "TokenRequest",
+            "metadata": {
+                "name": self.account.name,
+                "namespace": self.account.namespace,
+                "uid": self.account.uid,
+            },
+            "spec": {"audiences": [self.audience], "expirationSeconds": None, "boundObjectRef": bound},
+        }
+
+
+class ServiceAccounts(Protocol):
+    """A source of service accounts and their tokens; both raise ServiceAccountError."""
+
+    def get(self, namespace: str, name: str) -> ServiceAccount:
+        """The account of that name."""
+
+    def token(self, request: TokenRequest) -> str:
+        """A token as requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticAccount:
+    """One account with one token, as given on a command line."""
+
+    account: ServiceAccount
+    token_text: str = field(repr=False)
+
+    def get(self, namespace: str, name: str) -> ServiceAccount:  # noqa: ARG002 - there is only one
+        """The account, whatever it is called."""
+        return self.account
+
+    def token(self, request: TokenRequest) -> str:  # noqa: ARG002 - there is only one
+        """The token, whatever it is for."""
+        return self.token_text
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a provider is told of a pod's account: nothing, for a provider or pod without one."""
+
+    ref: ServiceAccountRef | None = None
+    token: str = field(default="", repr=False)
+    annotations: Mapping[str, str] | None = None
+
+
+NOBODY = Identity()
+
+
+def pick_annotations(
+    attributes: ServiceAccountTokenAttributes, annotations: Mapping[str, str]
+) -> tuple[dict[str, str], str]:
+    """The annotations a provider asked for, and the first required one that is missing, if any."""
+    picked: dict[str, str] = {}
+    for key in attributes.required_service_account_annotation_keys or ():
+        if key not in annotations:
+            return {}, key
+        picked[key] = annotations[key]
+    for key in attributes.optional_service_account_annotation_keys or ():
+        if key in annotations:
+            picked[key] = annotations[key]
+    return picked, ""
+
+
+class NotApplicable(Exception):  # noqa: N818 - a decision, not an error
+    """The provider is not for this pod; not a failure."""
+
+
+def identify(
+    attributes: ServiceAccountTokenAttributes | None, accounts: ServiceAccounts | None, pod: Pod | None
+) -> Identity:
+    """Whom a provider is asked on behalf of.
+
+    Raises NotApplicable for a pod the provider is not for, ServiceAccountError if the API server does not help.
+    """
+    if attributes is None or not attributes.service_account_token_audience:
+        return NOBODY
+    if pod is None or not pod.service_account_name:
+        if attributes.require_service_account:
+            raise NotApplicable("it requires a service account, and the pod has none")
+        return NOBODY
+    if accounts is None:
+        message = "no source of service accounts was given"
+        raise ServiceAccountError(message, f"failed to get service account: {message}")
+    return _fetch(attributes, accounts, pod)
+
+
+def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts, pod: Pod) -> Identity:
+    try:
+        account = accounts.get(pod.namespace, pod.service_account_name)
+    except ServiceAccountError as error:
+        raise _reworded("failed to get service account", error) from None
+    annotations, missing = pick_annotations(attributes, account.annotations)
+    if missing:
+        raise NotApplicable(f"the service account lacks the annotation {missing!r}, which it requires")
+    ref = ServiceAccountRef(pod.namespace, pod.service_account_name, account.uid)
+    try:
+        token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))
+    except ServiceAccountError as error:
+        raise _reworded("failed to get service account token", error) from None
+    return Identity(ref, token, annotations)
+
+
+def _reworded(what: str, error: ServiceAccountError) -> ServiceAccountError:
+    return ServiceAccountError(f"{what}: {error.message}", f"{what}: {error.kubernetes_text}")

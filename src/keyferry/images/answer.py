@@ -1,0 +1,65 @@
+"""The answer to the whole question: credentials in order, failures, and why."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from keyferry.api.kubeletconfig.v1 import CredentialProvider
+from keyferry.errors import KeyferryError
+from keyferry.images.keyring import Credential, DroppedKey
+from keyferry.images.provision import Provision
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A provider that matched and failed. Kubernetes logs it and goes on; here it is part of the answer."""
+
+    provider: str
+    error: KeyferryError
+    kubernetes_text: str = field(default="", repr=False)
+
+    def __str__(self) -> str:
+        return str(self.error)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Credentials for an image, in the order the kubelet would try them, and how they came about.
+
+    ``image`` is what was asked, ``name`` the normalised form that patterns and
+    keys are compared with. ``covering`` pairs the index of each provider that
+    matched with its first covering pattern; ``provisions`` is what they gave.
+    """
+
+    image: str
+    name: str
+    credentials: tuple[Credential, ...]
+    provisions: tuple[Provision, ...]
+    covering: tuple[tuple[int, str], ...]
+    providers: tuple[CredentialProvider, ...] = field(repr=False)
+    dropped: tuple[DroppedKey, ...] = ()
+
+    @property
+    def failures(self) -> tuple[Failure, ...]:
+        """The providers that matched and failed, and why."""
+        return tuple(
+            Failure(provision.provider, provision.error, provision.kubernetes_text)
+            for provision in self.provisions
+            if provision.error is not None
+        )
+
+    @cached_property
+    def reasons(self) -> "tuple[Reason, ...]":
+        """Why: for each provider and each credential, what decided; this is what ``explain`` prints."""
+        from keyferry.images.reasons import reasons_for
+
+        return reasons_for(self)
+
+    def raise_for_failures(self) -> None:
+        """Raise the first failure, if any; without this call failures are only listed."""
+        for provision in self.provisions:
+            if provision.error is not None:
+                raise provision.error

@@ -1,0 +1,190 @@
+"""Docker config files and pull secrets, read as the kubelet reads them."""
+
+import base64
+import binascii
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from keyferry._json import loads
+from keyferry.api.codec import article, json_type
+from keyferry.errors import DocumentError, PullSecretError
+
+_BAD_FILE = "error occurred while trying to unmarshal json"
+_BAD_AUTH = "unable to parse auth field, must be formatted as base64(username:password)"
+# Which data key each type of secret is read from; nothing else in it counts.
+SECRET_KEYS = {
+    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
+    "kubernetes.io/dockercfg": ".dockercfg",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DockerEntry:
+    """What survives of one entry of a docker config."""
+
+    username: str = ""
+    password: str = field(default="", repr=False)
+    email: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PullSecret:
+    """An image pull secret of a pod; ``data`` is decoded from base64 already."""
+
+    namespace: str
+    name: str
+    type: str
+    data: Mapping[str, bytes] = field(repr=False)
+    uid: str = ""
+
+
+DockerConfig = Mapping[str, DockerEntry]
+
+
+def parse_docker_config_json(content: bytes) -> DockerConfig:
+    """The entries of a ``config.json``."""
+    return _as_file(_read_config_json, content)
+
+
+def parse_dockercfg(content: bytes) -> DockerConfig:
+    """The entries of an old ``.dockercfg``."""
+    return _as_file(_read_entries, content)
+
+
+def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
+    """The entries of a pull secret, or None for one that the kubelet passes over.
+
+    One whose content cannot be read is not passed over: it fails the whole lookup.
+    """
+    key = SECRET_KEYS.get(secret.type, "")
+    content = secret.data.get(key, b"")
+    if not content:
+        return None
+    read = _read_config_json if key == ".dockerconfigjson" else _read_entries
+    problem: PullSecretError
+    try:
+        return read(_load(content))
+    except PullSecretError as error:
+        problem = error
+    where = f"pull secret {secret.namespace}/{secret.name}, key {key!r}"
+    raise PullSecretError(f"{where}: {problem.message}", problem.kubernetes_text)
+
+
+def node_config_candidates(root: str, cwd: str, home: str) -> tuple[tuple[str, bool], ...]:
+    """Where the kubelet looks for the node's docker config, and whether the file is a ``config.json``."""
+    modern = (root, cwd, os.path.join(home, ".docker") if home else "", "/.docker")
+    legacy = (root, cwd, home, "/")
+    return (
+        *((os.path.join(folder, "config.json"), True) for folder in modern if folder),
+        *((os.path.join(folder, ".dockercfg"), False) for folder in legacy if folder),
+    )
+
+
+def load_docker_config(path: str) -> DockerConfig:
+    """The entries of a docker config file; ``.dockercfg`` has the old format."""
+    try:
+        with open(path, "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        raise PullSecretError(f"docker config {path}: cannot be read: {error.strerror}") from None
+    parse = parse_dockercfg if os.path.basename(path) == ".dockercfg" else parse_docker_config_json
+    problem: PullSecretError
+    try:
+        return parse(content)
+    except PullSecretError as error:
+        problem = error
+    raise PullSecretError(f"docker config {path}: {problem.message}", problem.kubernetes_text)
+
+
+def _as_file(read: Callable[[object], DockerConfig], content: bytes) -> DockerConfig:
+    """Read as a file: whatever is wrong, Kubernetes says the same fixed text."""
+    problem: PullSecretError
+    try:
+        return read(_load(content))
+    except PullSecretError as error:
+        problem = error
+    raise PullSecretError(problem.message, _BAD_FILE)
+
+
+def _load(content: bytes) -> object:
+    text = ""
+    try:
+        return loads(content)
+    except DocumentError as error:
+        text = error.kubernetes_text
+    raise PullSecretError("is not JSON", text)
+
+
+def _read_config_json(document: object) -> DockerConfig:
+    fields = _object(document, "", "DockerConfigJSON")
+    headers = _object(_pick(fields, "httpheaders"), "HttpHeaders", "map[string]string")
+    for value in headers.values():
+        _string(value, "HttpHeaders")
+    return _read_entries(_pick(fields, "auths"), "auths")
+
+
+def _read_entries(document: object, where: str = "") -> DockerConfig:
+    entries = _object(document, where, "credentialprovider.DockerConfig")
+    return {key: _read_entry(value, f"{where}[{key!r}]") for key, value in entries.items()}
+
+
+def _read_entry(value: object, where: str) -> DockerEntry:
+    fields = _object(value, where, "credentialprovider.DockerConfigEntry")
+    texts = {
+        name: _string(_pick(fields, name), f"{where}.{name}")
+        for name in ("username", "password", "email", "auth")
+    }
+    username, password = texts["username"], texts["password"]
+    if texts["auth"]:
+        username, password = _decode_auth(texts["auth"], where)
+    return DockerEntry(username, password, texts["email"])
+
+
+def _decode_auth(auth: str, where: str) -> tuple[str, str]:
+    """The user name and password in an ``auth`` field: padded if it ends in '=', newlines allowed."""
+    text = auth.replace("\r", "").replace("\n", "")
+    if not auth.strip().endswith("="):
+        # Unpadded by its looks: then padding is not allowed at all, and any length but 4n+1 is fine.
+        text += "=" * (-len(text) % 4)
+    try:
+        decoded = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        decoded = None
+    if decoded is None or len(text) % 4:
+        raise PullSecretError(f"{where}.auth is not base64", "illegal base64 data at input byte 0")
+    username, colon, password = decoded.partition(b":")
+    if not colon:
+        raise PullSecretError(f"{where}.auth holds no ':', expected base64 of username:password", _BAD_AUTH)
+    return username.decode("utf-8", "surrogateescape"), password.decode("utf-8", "surrogateescape")
+
+
+def _pick(fields: Mapping[str, object], name: str) -> object:
+    """A field by its name in any case; the last one given counts, as in Go."""
+    found: object = None
+    for key, value in fields.items():
+        if key.lower() == name:
+            found = value
+    return found
+
+
+def _object(value: object, where: str, go_type: str) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if isinstance(value, dict):
+        return value
+    raise _wrong_type(value, where, "object", go_type)
+
+
+def _string(value: object, where: str) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    raise _wrong_type(value, where, "string", "string")
+
+
+def _wrong_type(value: object, where: str, expected: str, go_type: str) -> PullSecretError:
+    found = json_type(value)
+    message = f"{where}: found {article(found)}, expected {article(expected)}".removeprefix(": ")
+    return PullSecretError(message, f"json: cannot unmarshal {found} into Go value of type {go_type}")

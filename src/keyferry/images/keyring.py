@@ -1,0 +1,120 @@
+"""The order of trial: which credentials serve an image, and which is tried first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from keyferry._json import dumps
+from keyferry.errors import MatchError
+from keyferry.images.accounts import ServiceAccountRef
+from keyferry.images.match import covers
+from keyferry.images.url import normalise_key
+
+DEFAULT_REGISTRY_KEY = "index.docker.io"
+_DEFAULT_HOSTS = ("docker.io", "index.docker.io")
+
+
+@dataclass(frozen=True, slots=True)
+class SecretRef:
+    """Which pull secret a credential came from."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a credential came from: a pull secret, the node's docker config, or a provider."""
+
+    kind: str
+    name: str
+    secret: SecretRef | None = None
+    service_account: ServiceAccountRef | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """One user name and password to try, with where it came from and the auth key it stands under."""
+
+    username: str
+    password: str = field(repr=False)
+    source: Source
+    key: str
+    email: str = ""
+
+    @property
+    def hash(self) -> str:
+        """The kubelet's unsalted hash of a credential, as in its pull records."""
+        return credential_hash(self.username, self.password, self.email)
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedKey:
+    """An auth key that does not parse; Kubernetes logs it and goes on."""
+
+    key: str
+    why: str
+
+
+class Keyring:
+    """Credentials by auth key, from one or more sources in order."""
+
+    __slots__ = ("_credentials", "dropped")
+
+    def __init__(self) -> None:
+        self._credentials: dict[str, list[Credential]] = {}
+        self.dropped: list[DroppedKey] = []
+
+    def add(self, source: Source, entries: Iterable[tuple[str, str, str, str]]) -> None:
+        """Add ``(auth key, username, password, email)`` of one source, after what is there already."""
+        for raw, username, password, email in entries:
+            try:
+                key = normalise_key(raw)
+            except MatchError as error:
+                self.dropped.append(DroppedKey(raw, error.message))
+                continue
+            credential = Credential(username, password, source, raw, email)
+            self._credentials.setdefault(key, []).append(credential)
+
+    def index(self) -> list[str]:
+        """All keys, in the order they are tried: descending byte order of the whole text."""
+        return sorted(self._credentials, reverse=True)
+
+    def lookup(self, image: str) -> list[Credential]:
+        """The credentials of every key that covers *image*; only if there is none, the default registry's."""
+        if len(self._credentials) == 1:
+            keys: Iterable[str] = self._credentials
+        else:
+            keys = self.index()
+        found = [credential for key in keys if covers(key, image) for credential in self._credentials[key]]
+        if not found and is_default_registry(image):
+            return list(self._credentials.get(DEFAULT_REGISTRY_KEY, ()))
+        return found
+
+
+def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
+    """The union of several keyrings: each looks for itself, fallback included, in the order given."""
+    return [credential for keyring in keyrings for credential in keyring.lookup(image)]
+
+
+def is_default_registry(image: str) -> bool:
+    """Tell whether an image counts as one of Docker Hub for the fallback key.
+
+    The first component decides: a host has a '.' or a ':'. So ``localhost/x`` counts too, as in Kubernetes.
+    """
+    first, slash, _ = image.partition("/")
+    if not first:
+        return False
+    if not slash or first in _DEFAULT_HOSTS:
+        return True
+    return "." not in first and ":" not in first
+
+
+def credential_hash(username: str, password: str, email: str = "") -> str:
+    """SHA-256, in hexadecimal, of the credential's compact JSON; empty fields are left out."""
+    document = {"username": username, "password": password, "email": email}
+    return sha256(dumps({name: value for name, value in document.items() if value}).encode()).hexdigest()

@@ -1,0 +1,34 @@
+"""What one provider gave for one image, and how it came by it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from keyferry.errors import KeyferryError
+from keyferry.images.accounts import ServiceAccountRef
+from keyferry.images.cache import Auth
+
+
+class How(StrEnum):
+    """How a provider came by its answer."""
+
+    CACHED = "cached"
+    RAN = "ran"
+    SHARED = "shared"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Provision:
+    """A provider's answer for one image, and how it came about."""
+
+    provider: str
+    how: How
+    auth: Auth = field(default_factory=dict, repr=False)
+    cache_key_type: str = ""
+    expires_ns: int | None = None
+    seconds: float | None = None
+    account: ServiceAccountRef | None = None
+    skipped: str = ""
+    error: KeyferryError | None = None
+    kubernetes_text: str = field(default="", repr=False)

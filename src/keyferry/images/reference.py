@@ -1,0 +1,185 @@
+"""Image names: the kubelet's normalising parse, and the plainer ones around it."""
+
+import re
+from dataclasses import dataclass
+
+from keyferry._gotext import quote
+from keyferry.errors import ImageNameError
+
+__all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim", "with_default_tag"]
+
+_HUB = "docker.io"
+_OLD_HUB = "index.docker.io"
+_OFFICIAL = "library/"
+_DEFAULT_TAG = "latest"
+_LONGEST_PATH = 255
+_HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
+
+# Each piece is written so that no text can be cut in two ways; a match that
+# fails therefore takes time in proportion to the text, whatever the text is.
+_LABEL = "[a-zA-Z0-9]++(?:-++[a-zA-Z0-9]++)*"
+_HOST = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]++\])(?::[0-9]++)?"
+_COMPONENT = r"[a-z0-9]++(?:(?:\.|__?|-++)[a-z0-9]++)*"
+_TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}"
+_DIGEST = "[A-Za-z][A-Za-z0-9]*+(?:[-_+.][A-Za-z][A-Za-z0-9]*+)*:[0-9a-fA-F]{32,}"
+# Groups: name, its path alone, tag, digest.
+_REFERENCE = re.compile(
+    f"((?:{_HOST}/)?({_COMPONENT}(?:/{_COMPONENT})*))(?::({_TAG}))?(?:@({_DIGEST}))?",
+)
+
+_INVALID = "invalid reference format"
+_EMPTY = "repository name must have at least one component"
+_UPPER_CASE = "repository name must be lowercase"
+_TOO_LONG = f"repository name must not be more than {_LONGEST_PATH} characters"
+_DIGEST_INVALID = "invalid checksum digest format"
+_DIGEST_LENGTH = "invalid checksum digest length"
+_DIGEST_UNSUPPORTED = "unsupported digest algorithm"
+
+_DIGEST_ADVICE = (
+    "the digest must be 'sha256:' and 64 lower-case hexadecimal digits (or sha384 and 96, sha512 and 128)"
+)
+_ADVICE = {
+    _EMPTY: "it is empty",
+    _TOO_LONG: f"repository is longer than {_LONGEST_PATH} characters",
+    _DIGEST_INVALID: _DIGEST_ADVICE,
+    _DIGEST_LENGTH: _DIGEST_ADVICE,
+    _DIGEST_UNSUPPORTED: _DIGEST_ADVICE,
+}
+_EXAMPLE = "expected a name such as 'registry.example:5000/team/app:v1'"
+
+
+@dataclass(frozen=True, slots=True)
+class ImageName:
+    """An image name in full: no part left to defaults."""
+
+    repository: str
+    tag: str
+    digest: str
+
+
+def parse_image(image: str) -> ImageName:
+    """Parse *image* as the kubelet does, or raise ImageNameError.
+
+    A missing registry is Docker Hub. Without tag and digest the tag is "latest"; a
+    digest alone leaves it empty.
+    """
+    repository, tag, digest = _parse(image)
+    if tag is None and digest is None:
+        tag = _DEFAULT_TAG
+    return ImageName(repository, tag or "", digest or "")
+
+
+def normalise(image: str) -> str:
+    """Give the repository of *image* in full, the string that credentials are looked up by."""
+    return _parse(image)[0]
+
+
+def trim(image: str) -> str:
+    """Remove tag and digest from *image* and leave the rest as written, or raise ImageNameError."""
+    match = _REFERENCE.fullmatch(image)
+    problem = _reference_problem(image, match)
+    if match is None or problem:
+        raise ImageNameError(_message(image, problem), problem)
+    name: str = match[1]
+    return name
+
+
+def with_default_tag(image: str) -> str:
+    """Append ":latest" to *image* if it has neither tag nor digest."""
+    _, tag, digest = _parse(image)
+    return image if tag or digest else f"{image}:{_DEFAULT_TAG}"
+
+
+def registry_of(image: str) -> str:
+    """Give the registry of a normalised name, its port included."""
+    return image.partition("/")[0]
+
+
+def _parse(image: str) -> tuple[str, str | None, str | None]:
+    """Give repository, tag and digest; every fresh image of a lookup comes through here."""
+    match = _REFERENCE.fullmatch(_qualify(image))
+    if match is not None:
+        name, path, tag, digest = match.groups()
+        fits = len(path) <= _LONGEST_PATH and not _is_image_id(image)
+        if fits and (digest is None or not _digest_problem(digest)):
+            return name, tag, digest
+    problem = _problem(image)
+    raise ImageNameError(_message(image, problem), f"couldn't parse image name {quote(image)}: {problem}")
+
+
+def _qualify(image: str) -> str:
+    """Put in what *image* leaves out: the registry, and the "library" of Docker's own images."""
+    first, slash, rest = image.partition("/")
+    if not slash:
+        return f"{_HUB}/{_OFFICIAL}{image}"
+    if first in (_HUB, _OLD_HUB):
+        return f"{_HUB}/{rest}" if "/" in rest else f"{_HUB}/{_OFFICIAL}{rest}"
+    if "." in first or ":" in first or first == "localhost" or _lower(first) != first:
+        return image
+    return f"{_HUB}/{image}"
+
+
+def _is_image_id(image: str) -> bool:
+    return len(image) == _HEX_LENGTHS["sha256"] and not image.strip("0123456789abcdef")
+
+
+def _problem(image: str) -> str:
+    """Say in Kubernetes' words why the normalising parse refuses *image*."""
+    if _is_image_id(image):
+        return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+    qualified = _qualify(image)
+    # Cut at the first colon even when that is the digest's, as upstream: "app@SHA256:..." ends up here too.
+    remote = qualified.partition("/")[2].partition(":")[0]
+    if _lower(remote) != remote:
+        return f"{_INVALID}: repository name ({remote}) must be lowercase"
+    return _reference_problem(qualified, _REFERENCE.fullmatch(qualified))
+
+
+def _reference_problem(text: str, match: re.Match[str] | None) -> str:
+    """Say what is wrong with *text* as a reference, of which *match* is the match; empty if nothing is."""
+    if not text:
+        return _EMPTY
+    if match is None:
+        return _UPPER_CASE if _REFERENCE.fullmatch(_lower(text)) else _INVALID
+    if len(match[2]) > _LONGEST_PATH:
+        return _TOO_LONG
+    return _digest_problem(match[4]) if match[4] else ""
+
+
+def _digest_problem(digest: str) -> str:
+    algorithm, _, encoded = digest.partition(":")
+    length = _HEX_LENGTHS.get(algorithm)
+    if length is None:
+        return _DIGEST_UNSUPPORTED if algorithm == algorithm.lower() else _DIGEST_INVALID
+    if len(encoded) != length:
+        return _DIGEST_LENGTH
+    return "" if encoded == encoded.lower() else _DIGEST_INVALID
+
+
+def _lower(text: str) -> str:
+    """Lower-case rune by rune, as Go does; bytes that were not UTF-8 change too, into U+FFFD."""
+    if text.isascii():
+        return text.lower()
+    # The one rune whose lower case is longer in Python is U+0130; Go maps it to a plain "i".
+    return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char.lower()[0] for char in text)
+
+
+def _message(image: str, problem: str) -> str:
+    return f"{image!r} is not an image name: {_ADVICE.get(problem) or _advise(image, problem)}; {_EXAMPLE}"
+
+
+def _advise(image: str, problem: str) -> str:
+    """Say in plain words what is wrong where Kubernetes' words are vague or misleading."""
+    if "://" in image:
+        return "it must not begin with a scheme"
+    stranger = re.search(r"[^][a-zA-Z0-9._:/@+-]", image)
+    if stranger:
+        return f"it contains {stranger[0]!r}"
+    name, at, _ = image.partition("@")
+    if at and _REFERENCE.fullmatch(name):
+        return _DIGEST_ADVICE
+    if _is_image_id(image):
+        return "64 hexadecimal digits are an image ID"
+    if problem.endswith("must be lowercase"):
+        return "repository must be lower case"
+    return "it does not have the form registry/path:tag@digest" if image else _ADVICE[_EMPTY]

@@ -1,0 +1,1 @@
+"""Start a program, bound it, and share what it answers."""

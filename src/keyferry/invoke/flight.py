@@ -1,0 +1,55 @@
+"""One call per key: who asks while a call is under way waits for it and shares its answer."""
+
+from _thread import allocate_lock
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Flight(Generic[T]):
+    """A call under way; it lands once, with a value, and everyone who waits gets that value."""
+
+    __slots__ = ("_landed", "answer")
+
+    def __init__(self) -> None:
+        # A bare lock, held until the landing, is far cheaper to make than an Event.
+        self._landed = allocate_lock()
+        self._landed.acquire()
+        self.answer: T | None = None
+
+    def wait(self) -> T | None:
+        """Wait for the landing; None if the call ended without an answer."""
+        with self._landed:
+            return self.answer
+
+    def land(self, answer: T | None) -> None:
+        """Give everyone the answer."""
+        self.answer = answer
+        self._landed.release()
+
+
+class Flights(Generic[T]):
+    """The calls under way, by key; the caller holds a lock of its own around every method."""
+
+    __slots__ = ("_under_way",)
+
+    def __init__(self) -> None:
+        self._under_way: dict[Hashable, Flight[T]] = {}
+
+    def find(self, key: Hashable) -> Flight[T] | None:
+        """The call under way for *key*, if any."""
+        return self._under_way.get(key)
+
+    def start(self, keys: tuple[Hashable, ...]) -> Flight[T]:
+        """Begin a call known by each of *keys* that no other call has taken."""
+        flight: Flight[T] = Flight()
+        for key in keys:
+            self._under_way.setdefault(key, flight)
+        return flight
+
+    def finish(self, keys: tuple[Hashable, ...], flight: Flight[T]) -> None:
+        """Forget a call; the caller then lets it land."""
+        for key in keys:
+            if self._under_way.get(key) is flight:
+                del self._under_way[key]

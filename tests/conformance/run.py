@@ -1,0 +1,63 @@
+"""Run the recorded answers of Kubernetes through keyferry; one line for each case that differs.
+
+usage: run.py [FILE ...]; without files, all of the project's. The topic is the file's name.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from compare import differences  # noqa: E402 - found through the line above
+from topics import TOPICS  # noqa: E402
+
+Json = dict[str, object]
+
+
+def load_cases(path: Path) -> tuple[str, list[Json]]:
+    """The topic and cases of a vector file."""
+    return path.stem, json.loads(path.read_text(encoding="utf-8"))["cases"]
+
+
+def run_case(topic: str, case: Json) -> list[str]:
+    """What differs between the recorded answer and ours; empty if nothing does."""
+    run: Callable[[Json], Json] | None = TOPICS.get(topic)
+    if run is None:
+        return [f"no runner for the topic {topic!r}"]
+    given, want = case["input"], case["want"]
+    assert isinstance(given, dict)
+    assert isinstance(want, dict)
+    return differences(want, run(given))
+
+
+def run_file(path: Path) -> tuple[int, int]:
+    """Run a file's cases; print those that fail; return how many passed and failed."""
+    topic, cases = load_cases(path)
+    failed = 0
+    for case in cases:
+        try:
+            found = run_case(topic, case)
+        except Exception as error:  # noqa: BLE001 - a crash is a failed case, and the others still run
+            found = [f"raised {type(error).__name__}: {error}"]
+        if found:
+            failed += 1
+            print(f"{path.name}: {case['name']}: " + "; ".join(found))  # noqa: T201
+    return len(cases) - failed, failed
+
+
+def main(argv: list[str]) -> int:
+    """Run the files named, or all; exit 1 if a case failed or none ran."""
+    paths = [Path(name) for name in argv] or sorted((HERE / "vectors").glob("*.json"))
+    counts = [run_file(path) for path in paths]
+    passed, failed = sum(p for p, _ in counts), sum(f for _, f in counts)
+    print(f"{passed} passed, {failed} failed")  # noqa: T201
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,53 @@
+"""Every recorded answer of Kubernetes, as one test per file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+from run import load_cases, main, run_case  # noqa: E402 - found through the line above
+
+VECTORS = sorted((HERE / "vectors").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+def test_keyferry_answers_as_kubernetes_does(path: Path) -> None:
+    topic, cases = load_cases(path)
+    failed = {str(case["name"]): found for case in cases if (found := run_case(topic, case))}
+    assert cases
+    assert not failed
+
+
+def test_all_eight_topics_of_images_are_there() -> None:
+    assert {path.stem for path in VECTORS} >= {
+        "durations",
+        "image_reference",
+        "keyring",
+        "match",
+        "provide",
+        "provider_config",
+        "request_encoding",
+        "response_decoding",
+    }
+
+
+def test_the_runner_fails_on_a_wrong_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A vector whose recorded answer is wrong is reported, and the exit status says so."""
+    wrong = tmp_path / "match.json"
+    wrong.write_text(
+        '{"about": "", "cases": [{"name": "w", "input": {"glob": "a.io", "target": "a.io"},'
+        ' "want": {"matched": false, "error": null}}]}'
+    )
+    assert main([str(wrong)]) == 1
+    assert "match.json: w: matched: want False, got True" in capsys.readouterr().out
+
+
+def test_the_runner_fails_when_no_case_ran(tmp_path: Path) -> None:
+    empty = tmp_path / "match.json"
+    empty.write_text('{"about": "", "cases": []}')
+    assert main([str(empty)]) == 1

@@ -1,0 +1,216 @@
+"""How each topic's cases are put to keyferry: decode the case, call keyferry, hand back what it said."""
+
+from __future__ import annotations
+
+import base64
+import os
+import tempfile
+from pathlib import Path
+
+from topics_config import provider_config
+from topics_keyring import keyring, provide
+
+from keyferry._documents import read_yaml
+from keyferry._json import decode_utf8, dumps, loads
+from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
+from keyferry.api.meta import decode_duration, format_duration, parse_duration
+from keyferry.errors import (
+    DocumentError,
+    DurationError,
+    ImageNameError,
+    KeyferryError,
+    MatchError,
+    PluginError,
+    PluginProtocolError,
+)
+from keyferry.images.index import PatternIndex
+from keyferry.images.match import covers, matches
+from keyferry.images.plugin import ExecPlugin, decode_response
+from keyferry.images.reference import parse_image, trim, with_default_tag
+
+Json = dict[str, object]
+_ENCODERS = {module.API_VERSION: module.encode_request for module in (v1, v1beta1, v1alpha1)}
+
+
+def durations(given: Json) -> Json:
+    """Parse, decode or format a duration."""
+    if given["op"] == "format":
+        return {"string": format_duration(int(str(given["ns"])))}
+    try:
+        nanoseconds = _read_duration(str(given["op"]), str(given["text"]))
+    except (DurationError, DocumentError) as error:
+        error_class = "duration" if error.kubernetes_text.startswith("time: ") else None
+        return {"error": _staged(given, error), "ns": None, "string": None} | _class(error_class)
+    if nanoseconds is None:
+        return {"error": None, "ns": None, "string": None}
+    shown = format_duration(nanoseconds)
+    return {"error": None, "ns": str(nanoseconds), "string": shown, "json": dumps(shown)}
+
+
+def _read_duration(op: str, text: str) -> int | None:
+    if op == "parse":
+        return parse_duration(text)
+    if op == "json":
+        return decode_duration(loads(text))
+    document = read_yaml(text.encode())
+    assert isinstance(document.value, dict)
+    return None if document.value["d"] is None else decode_duration(document.value["d"])
+
+
+def _staged(given: Json, error: KeyferryError) -> str:
+    """The stage that sigs.k8s.io/yaml names, which no part of keyferry goes through for a bare duration."""
+    if given["op"] != "yaml":
+        return error.kubernetes_text
+    stage = "error converting YAML to JSON: " if isinstance(error, DocumentError) else ""
+    return (stage or "error unmarshaling JSON: while decoding JSON: ") + error.kubernetes_text
+
+
+def _class(error_class: str | None) -> Json:
+    return {} if error_class is None else {"error_class": error_class}
+
+
+def image_reference(given: Json) -> Json:
+    """Parse an image three ways."""
+    image = str(given["image"])
+    return {"parse": _parsed(image), "trim": _trimmed(image), "with_default_tag": _tagged(image)}
+
+
+def _parsed(image: str) -> Json:
+    try:
+        name = parse_image(image)
+    except ImageNameError as error:
+        return {"repo": None, "tag": None, "digest": None, "error": error.kubernetes_text}
+    return {"repo": name.repository, "tag": name.tag, "digest": name.digest, "error": None}
+
+
+def _trimmed(image: str) -> Json:
+    try:
+        return {"image": trim(image), "error": None}
+    except ImageNameError as error:
+        return {"image": None, "error": error.kubernetes_text}
+
+
+def _tagged(image: str) -> str | None:
+    try:
+        return with_default_tag(image)
+    except ImageNameError:
+        return None
+
+
+def match(given: Json) -> Json:
+    """Match a glob against a target; the index must agree with the reference."""
+    glob, target = str(given["glob"]), str(given["target"])
+    indexed = bool(PatternIndex([(0, glob)]).match(target))
+    assert indexed == covers(glob, target), "the index disagrees with the reference"
+    try:
+        return {"matched": matches(glob, target), "error": None}
+    except MatchError as error:
+        return {"matched": False, "error": error.kubernetes_text}
+
+
+def request_encoding(given: Json) -> Json:
+    """Encode a request."""
+    image = str(given.get("image", ""))
+    if "imageBase64" in given:
+        image = decode_utf8(base64.b64decode(str(given["imageBase64"])))
+    annotations = given.get("serviceAccountAnnotations") or {}
+    assert isinstance(annotations, dict)
+    request = v1.CredentialProviderRequest(image, str(given.get("serviceAccountToken") or ""), annotations)
+    return {"error": None, "stdin": _ENCODERS[str(given["apiVersion"])](request).decode()}
+
+
+def response_decoding(given: Json) -> Json:
+    """Decode a plugin's output, or run a plugin."""
+    return _run_plugin(given) if given["op"] == "run" else _decode(given)
+
+
+def _decode(given: Json) -> Json:
+    stdout = given["stdout"]
+    data = base64.b64decode(stdout["base64"]) if isinstance(stdout, dict) else str(stdout).encode()
+    try:
+        response = decode_response("plug", str(given["apiVersion"]), data)
+    except PluginProtocolError as error:
+        return {"accepted": False, "response": None, "error": error.kubernetes_text} | _protocol_class(error)
+    return {"accepted": True, "response": _response(response), "error": None}
+
+
+def _protocol_class(error: PluginProtocolError) -> Json:
+    """The class of what is reported, or, where Kubernetes hides the detail, of what is hidden."""
+    if error.error_class == "other":
+        return {}
+    hidden = error.kubernetes_text.startswith("error decoding")
+    return {"decode_error_not_surfaced_class" if hidden else "error_class": error.error_class}
+
+
+def _response(response: v1.CredentialProviderResponse) -> Json:
+    duration = response.cache_duration_ns
+    auth = response.auth
+    shown = (
+        auth
+        if auth is None
+        else {k: {"username": a.username, "password": a.password} for k, a in auth.items()}
+    )
+    return {
+        "cacheKeyType": response.cache_key_type,
+        "cacheDuration_ns": None if duration is None else str(duration),
+        "auth": shown,
+    }
+
+
+def _run_plugin(given: Json) -> Json:
+    environ = dict(os.environb)
+    with tempfile.TemporaryDirectory() as folder:
+        name = str(given.get("plugin") or "plug")
+        path = Path(folder, name)
+        if given.get("script") is not None:
+            path.write_text(str(given["script"]))
+            path.chmod(0o755)
+        try:
+            _extend_environment(given)
+            plugin = _exec_plugin(given, name, str(path))
+            answer = _answer_of(plugin, str(given["image"]))
+        finally:
+            os.environb.clear()
+            os.environb.update(environ)
+        return _localised(answer, {folder: "$BINDIR"})
+
+
+def _extend_environment(given: Json) -> None:
+    for entry in given.get("environ") or []:  # type: ignore[attr-defined] # a list of strings
+        name, _, value = str(entry).partition("=")
+        os.environ[name] = value
+
+
+def _exec_plugin(given: Json, name: str, path: str) -> ExecPlugin:
+    env = tuple((item["name"], item["value"]) for item in given.get("env") or [])  # type: ignore[attr-defined]
+    return ExecPlugin(name, path, str(given["apiVersion"]), tuple(given.get("args") or ()), env)  # type: ignore[arg-type]
+
+
+def _answer_of(plugin: ExecPlugin, image: str) -> Json:
+    try:
+        response, _ = plugin(v1.CredentialProviderRequest(image))
+    except PluginError as error:
+        return {"accepted": False, "response": None, "error": error.kubernetes_text}
+    return {"accepted": True, "response": _response(response), "error": None}
+
+
+def _localised(value: object, names: dict[str, str]) -> Json:
+    """Replace this machine's paths by the names the vectors use."""
+    text = dumps(value)
+    for path, name in names.items():
+        text = text.replace(path, name)
+    loaded = loads(text)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+TOPICS = {
+    "durations": durations,
+    "image_reference": image_reference,
+    "keyring": keyring,
+    "match": match,
+    "provide": provide,
+    "provider_config": provider_config,
+    "request_encoding": request_encoding,
+    "response_decoding": response_decoding,
+}

@@ -1,0 +1,220 @@
+"""JSON is accepted, refused, repaired and written as by Go's encoding/json."""
+
+import base64
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyferry import _json
+from keyferry.errors import DocumentError
+
+SECRET = "hunter2"
+VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=20,
+)
+
+EARLY = {
+    "nothing": b"",
+    "blank": b"  \n",
+    "open-object": b"{",
+    "open-object-blank": b"{ \n",
+    "key-only": b'{"a"',
+    "after-comma": b"[1,",
+    "literal": b"tru",
+    "minus": b"-",
+    "fraction": b"[1.",
+    "exponent": b"1e+",
+    "string": b'{"a": "hunter2',
+    "backslash": b'"a\\',
+    "escape": b'"\\u12',
+    "deep": b"[" * 2000,
+}
+INVALID = {
+    "nan": b"NaN",
+    "infinity": b"[Infinity]",
+    "minus-infinity": b"-Infinity",
+    "control-character": b'"hunter2\n"',
+    "trailing-text": b'{"a": "hunter2"}x',
+    "trailing-value": b"{}\n{}",
+    "trailing-nul": b"{}\x00",
+    "bom": b"\xef\xbb\xbf{}",
+    "form-feed": b"\x0c{}",
+    "no-break-space": b"\xc2\xa0{}",
+    "single-quotes": b"{'a': 1}",
+    "trailing-comma": b'{"a": 1,}',
+    "leading-zero": b'{"a": 01}',
+    "plus": b"+1",
+    "bare-word": b"hunter2",
+    "misspelt-literal": b"trux",
+    "bad-escape": b'"\\x41"',
+    "bad-unicode-escape": b'"\\u12g4"',
+    "yaml": b"---\na: 1",
+    "utf-16": "{}".encode("utf-16"),
+}
+DEEP = {
+    "python": b"[" * 5_000 + b"]" * 5_000,
+    "go": b"[" * 10_001 + b"]" * 10_001,
+    "go-objects": b'{"a":' * 10_001 + b"1" + b"}" * 10_001,
+    "very": b"[" * 1_000_000,
+}
+
+
+def refused(data: bytes) -> DocumentError:
+    with pytest.raises(DocumentError) as caught:
+        _json.loads(data)
+    with pytest.raises(DocumentError) as again:
+        _json.loads_with_duplicates(data)
+    assert str(again.value) == str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("data", EARLY.values(), ids=EARLY)
+def test_text_that_ends_early_is_refused_in_go_s_words(data: bytes) -> None:
+    assert refused(data).kubernetes_text == "unexpected end of JSON input"
+
+
+@pytest.mark.parametrize("data", INVALID.values(), ids=INVALID)
+def test_text_that_go_refuses_is_refused(data: bytes) -> None:
+    error = refused(data)
+    assert error.kubernetes_text.startswith("invalid character ")
+    assert error.error_class == "json-syntax"
+
+
+@pytest.mark.parametrize("data", DEEP.values(), ids=DEEP)
+def test_deep_nesting_is_an_error_and_not_a_crash(data: bytes) -> None:
+    assert refused(data).kubernetes_text == "exceeded max depth"
+
+
+@pytest.mark.parametrize("data", [*EARLY.values(), *INVALID.values()], ids=[*EARLY, *INVALID])
+def test_no_error_keeps_any_of_the_document(data: bytes) -> None:
+    error = refused(data)
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    assert SECRET not in f"{error!r} {error} {error.kubernetes_text} {error.args}"
+
+
+def test_errors_say_where() -> None:
+    error = refused(b'{"a": 1,\n "b" 2}')
+    assert (error.line, error.column) == (2, 6)
+    assert str(error) == "line 2, column 6: not valid JSON: expecting ':' delimiter"
+
+
+REPAIRED = {
+    "pair": (b'"\\ud83d\\ude00"', "\U0001f600"),
+    "pair-upper-case": (b'"\\uD83D\\uDE00"', "\U0001f600"),
+    "lone-high": (b'"\\ud800x"', "\ufffdx"),
+    "lone-low": (b'"\\udc00x"', "\ufffdx"),
+    "high-before-pair": (b'"\\ud800\\ud83d\\ude00"', "\ufffd\U0001f600"),
+    "low-high": (b'"\\udc00\\ud800"', "\ufffd\ufffd"),
+    "high-before-other-escape": (b'"\\ud800\\u0041"', "\ufffdA"),
+    "escaped-backslash": (b'"\\\\ud800"', "\\ud800"),
+    "invalid-bytes": (b'"\xff\xfe"', "\ufffd\ufffd"),
+    "encoded-surrogate": (b'"a\xed\xa0\x80b"', "a\ufffd\ufffd\ufffdb"),
+    "cut-character": (b'"\xf0\x9f\x98"', "\ufffd\ufffd\ufffd"),
+    "overlong": (b'"\xc0\xaf"', "\ufffd\ufffd"),
+    "in-key": (b'{"\\ud800": 1}', {"\ufffd": 1}),
+}
+
+
+@pytest.mark.parametrize(("data", "value"), REPAIRED.values(), ids=REPAIRED)
+def test_what_is_no_character_becomes_the_replacement_character(data: bytes, value: object) -> None:
+    assert _json.loads(data) == value
+
+
+def test_huge_integers_are_read_as_numbers() -> None:
+    assert _json.loads(b"[" + b"9" * 5_000 + b", 7]") == [float("inf"), 7]
+    assert _json.loads_with_duplicates(b'{"a": ' + b"9" * 5_000 + b', "a": 7}') == ({"a": 7}, (("a",),))
+
+
+REPEATED: dict[str, tuple[bytes, object, tuple[_json.Path, ...]]] = {
+    "none": (b'{"a": {"a": 1}}', {"a": {"a": 1}}, ()),
+    "top": (b'{"a": 1, "a": 2}', {"a": 2}, (("a",),)),
+    "thrice": (b'{"a": 1, "a": 2, "a": 3}', {"a": 3}, (("a",), ("a",))),
+    "escaped": (b'{"a": 1, "\\u0061": 2}', {"a": 2}, (("a",),)),
+    "nested": (b'{"p": [0, {"n": 1, "n": 2}]}', {"p": [0, {"n": 2}]}, (("p", 1, "n"),)),
+    "in-overwritten": (b'{"a": {"x": 1, "x": 2}, "a": {}}', {"a": {}}, (("a", "x"), ("a",))),
+    "other-case": (b'{"a": 1, "A": 2}', {"a": 1, "A": 2}, ()),
+    "invalid-bytes": (b'{"\xff": 1, "\xfe": 2}', {"\ufffd": 2}, (("\ufffd",),)),
+}
+
+
+@pytest.mark.parametrize(("data", "value", "paths"), REPEATED.values(), ids=REPEATED)
+def test_the_last_of_repeated_members_wins_and_each_repeat_is_listed(
+    data: bytes, value: object, paths: tuple[_json.Path, ...]
+) -> None:
+    assert _json.loads(data) == value
+    assert _json.loads_with_duplicates(data) == (value, paths)
+
+
+def test_the_list_of_repeats_is_bounded() -> None:
+    data = b"{" + b",".join([b'"a": 1'] * 5_000) + b"}"
+    assert len(_json.loads_with_duplicates(data)[1]) == _json.MAX_DUPLICATES
+
+
+WRITTEN = {
+    "order-and-spacing": ({"b": [1, True, None], "a": {}}, '{"b":[1,true,null],"a":{}}'),
+    "html": ("<script>&", '"\\u003cscript\\u003e\\u0026"'),
+    "separators": ("\u2028\u2029", '"\\u2028\\u2029"'),
+    "short-escapes": ('"\\\b\f\n\r\t', '"\\"\\\\\\b\\f\\n\\r\\t"'),
+    "control": ("\x00\x1f\x7f", '"\\u0000\\u001f\x7f"'),
+    "raw": ("/'é日\U0001f600\ufffd\uffff", '"/\'é日\U0001f600\ufffd\uffff"'),
+    "lone-surrogate": ("a\udcffb", '"a\ufffdb"'),
+    "key": ({"<": 1}, '{"\\u003c":1}'),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), WRITTEN.values(), ids=WRITTEN)
+def test_values_are_written_as_go_writes_them(value: object, text: str) -> None:
+    assert _json.dumps(value) == text
+
+
+def test_recorded_requests_are_reproduced() -> None:
+    cases = json.loads((VECTORS / "request_encoding.json").read_bytes())["cases"]
+    for case in cases:
+        given_ = case["input"]
+        image = given_.get("image", _json.decode_utf8(base64.b64decode(given_.get("imageBase64", ""))))
+        request = {"kind": "CredentialProviderRequest", "apiVersion": given_["apiVersion"], "image": image}
+        if given_["apiVersion"].endswith("/v1"):
+            extra = ("serviceAccountToken", "serviceAccountAnnotations")
+            request |= {key: given_[key] for key in extra if given_.get(key)}
+        if "serviceAccountAnnotations" in request:
+            request["serviceAccountAnnotations"] = dict(sorted(request["serviceAccountAnnotations"].items()))
+        assert _json.dumps(request) + "\n" == case["want"]["stdin"], case["name"]
+
+
+def test_the_module_imports_little() -> None:
+    probe = "import sys, json, codecs, re; old = set(sys.modules); import keyferry._json; print(*set(sys.modules) - old)"
+    run = [sys.executable, "-c", probe]
+    loaded = subprocess.run(run, capture_output=True, text=True, check=True).stdout
+    assert set(loaded.split()) == {"keyferry", "keyferry._json", "keyferry.errors"}
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: object) -> None:
+    assert _json.loads(_json.dumps(value)) == value
+    assert _json.loads_with_duplicates(_json.dumps(value).encode()) == (value, ())
+
+
+@given(VALUES, st.booleans())
+def test_what_python_reads_is_read_alike(value: object, ascii_only: bool) -> None:  # noqa: FBT001 - drawn
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=1)
+    assert _json.loads(text) == json.loads(text)
+
+
+@given(st.binary() | st.text('{}[]",:\\u d8c0"1e-.tnfalsru\n').map(str.encode))
+def test_any_bytes_give_a_value_or_a_document_error(data: bytes) -> None:
+    try:
+        value = _json.loads(data)
+    except DocumentError as error:
+        assert error.__context__ is None  # noqa: PT017 - either outcome is fine
+    else:
+        assert json.loads(_json.dumps(value)) == value

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Test the wheel in dist/, not the sources: install it into an environment of its own and run every test there.
+set -eu
+venv=.cache/wheel
+rm -rf "$venv"
+"${PYTHON:-python3}" -m venv "$venv"
+"$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    $("${PYTHON:-python3}" tools/dev_requirements.py) dist/*.whl
+"$venv/bin/python" -I -c 'import keyferry; assert "site-packages" in keyferry.__file__, keyferry.__file__'
+exec "$venv/bin/python" -m pytest "$@"
