@@ -115,10 +115,8 @@ def _decode_binary(text: str, at: Position) -> str:
 
 def _format_float(value: float) -> str:
     """Write a float key as Go does: the shortest text that reads back as the same 32 bit number."""
-    try:
-        narrow: float = struct.unpack("f", struct.pack("f", value))[0]
-    except OverflowError:
-        narrow = math.copysign(math.inf, value)
+    # In native order struct narrows as C does: what does not fit becomes infinite.
+    narrow: float = struct.unpack("f", struct.pack("f", value))[0]
     if not math.isfinite(narrow):
         return ".nan" if math.isnan(narrow) else f"{narrow}".replace("inf", ".inf")
     digits = next(

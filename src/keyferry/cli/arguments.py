@@ -1,0 +1,89 @@
+"""Arguments that several commands share, and a parser whose help is written to be read."""
+
+import argparse
+import sys
+from types import ModuleType
+from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that says in one line what is wrong and what to type next."""
+
+    def error(self, message: str) -> NoReturn:
+        """Report wrong usage and leave with exit code 2."""
+        print(f"keyferry: {message}; try '{self.prog} --help'", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def make_parser(prog: str, module: ModuleType) -> Parser:
+    """The parser of a command: its docstring is the description, its EXAMPLES the epilogue."""
+    return Parser(
+        prog=prog,
+        description=getattr(module, "DESCRIPTION", module.__doc__),
+        epilog=getattr(module, "EXAMPLES", None),
+        formatter_class=_help_format,
+        allow_abbrev=False,
+    )
+
+
+def _help_format(prog: str) -> argparse.HelpFormatter:
+    # A fixed width: help texts in the docs are compared with the real ones.
+    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=34, width=100)
+
+
+def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where the provider config and the plugins are."""
+    group = parser.add_argument_group("where the config is")
+    group.add_argument(
+        "--config",
+        "--image-credential-provider-config",
+        metavar="PATH",
+        help="provider config, a file or a directory (default: KEYFERRY_CONFIG, else what this node uses)",
+    )
+    group.add_argument(
+        "--bin-dir",
+        "--image-credential-provider-bin-dir",
+        metavar="DIR",
+        help="directory of the plugins (default: KEYFERRY_BIN_DIR, else what this node uses)",
+    )
+
+
+def add_output_argument(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
+    """How the result is written; the first format is the default."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=formats,
+        default=formats[0],
+        metavar="FORMAT",
+        help=f"one of {', '.join(formats)} (default: {formats[0]})",
+    )
+
+
+def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+    """How plugins are run."""
+    group = parser.add_argument_group("how plugins are run")
+    group.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long a plugin may take (default: 60, as the kubelet's)",
+    )
+    group.add_argument(
+        "--withhold-env",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a variable of this environment that plugins do not get; may be repeated",
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 86_400:  # noqa: PLR2004 - a day
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 86400")
+    return seconds

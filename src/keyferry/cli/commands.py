@@ -1,0 +1,61 @@
+"""The table of commands and the exit codes they share."""
+
+from enum import IntEnum
+from typing import NamedTuple
+
+from keyferry import errors
+
+
+class Exit(IntEnum):
+    """The exit codes, the same in every output format."""
+
+    OK = 0
+    NO = 1
+    USAGE = 2
+    ENVIRONMENT = 3
+    PLUGIN = 4
+    REFUSED = 5
+    TIMEOUT = 124
+    INTERRUPTED = 130
+    PIPE = 141
+
+
+EXIT_CODES = """\
+Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
+4 a plugin failed; 5 a registry or server refused; 124 a plugin timed out."""
+
+
+class Command(NamedTuple):
+    """A subcommand: the module that has it, imported only when it is asked for, and what it is for."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "get": Command("keyferry.cli.get", "credentials for an image, in the order the kubelet would try them"),
+    "explain": Command("keyferry.cli.explain", "why the kubelet would, or would not, have credentials for an image"),
+    "lint": Command("keyferry.cli.lint", "every problem of a provider config, with file, line and column"),
+    "demo": Command("keyferry.cli.demo", "the whole story on this machine, nothing to install"),
+    "completion": Command("keyferry.cli.completion", "the completion script for bash, zsh or fish"),
+}
+
+
+def exit_code(error: Exception) -> Exit:
+    """The exit code of an error."""
+    for kind, code in _CODES:
+        if isinstance(error, kind):
+            return code
+    return Exit.NO
+
+
+_CODES: tuple[tuple[type[Exception], Exit], ...] = (
+    (errors.PluginTimeoutError, Exit.TIMEOUT),
+    (errors.PluginError, Exit.PLUGIN),
+    (errors.ServiceAccountError, Exit.PLUGIN),
+    (errors.ImageNameError, Exit.USAGE),
+    (errors.ConfigError, Exit.ENVIRONMENT),
+    (errors.EnvironmentProblem, Exit.ENVIRONMENT),
+    (errors.PullSecretError, Exit.ENVIRONMENT),
+    (errors.DocumentError, Exit.ENVIRONMENT),
+)

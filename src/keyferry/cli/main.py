@@ -1,0 +1,114 @@
+"""The ``keyferry`` command: find the subcommand, load that one alone, and turn errors into exit codes."""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+
+from keyferry import __version__
+from keyferry.cli.commands import COMMANDS, EXIT_CODES, Exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+_SUMMARY = """\
+keyferry {version}: Kubernetes credential plugins, and why they decide as they do.
+
+usage: keyferry COMMAND [OPTIONS]
+
+{commands}
+
+{exits}
+
+Try:
+  keyferry demo                            the whole story on this machine, nothing to install
+  keyferry explain registry.example/app    why would, or would not, the kubelet have credentials for this?
+  keyferry lint /etc/kubernetes/config.yaml
+  keyferry COMMAND --help                  what a command does, with examples
+"""
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+def main(argv: "Sequence[str] | None" = None) -> int:
+    """Run one command; return its exit code. Every KeyferryError becomes one message here."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name = words[0] if words else ""
+    if name in ("", "-h", "--help", "help"):
+        return _help(words[1:])
+    if name in ("-V", "--version", "version"):
+        print(f"keyferry {__version__}")
+        return Exit.OK
+    if name not in COMMANDS:
+        return _unknown(name)
+    return _run(name, words[1:])
+
+
+def _help(words: list[str]) -> int:
+    if words and words[0] in COMMANDS:
+        return _run(words[0], ["--help"])
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
+    print(_SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES), end="")
+    return Exit.OK
+
+
+def _unknown(name: str) -> int:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, COMMANDS, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    print(f"keyferry: unknown command {name!r}{hint}; 'keyferry --help' lists all", file=sys.stderr)
+    return Exit.USAGE
+
+
+def _run(name: str, words: list[str]) -> int:
+    from keyferry.errors import KeyferryError
+
+    module = import_module(COMMANDS[name].module)
+    try:
+        args = _parser(name, module).parse_args(words)
+        code = module.run(args)
+        sys.stdout.flush()
+    except KeyferryError as error:
+        return _report(error)
+    except BrokenPipeError:
+        return _closed_pipe()
+    except KeyboardInterrupt:
+        print("keyferry: interrupted", file=sys.stderr)
+        return Exit.INTERRUPTED
+    except SystemExit as leave:  # argparse: help, or a usage error it has reported
+        return leave.code if isinstance(leave.code, int) else Exit.USAGE
+    return int(code)
+
+
+def _parser(name: str, module: ModuleType) -> "argparse.ArgumentParser":
+    from keyferry.cli.arguments import make_parser
+
+    parser = make_parser(f"keyferry {name}", module)
+    module.add_arguments(parser)
+    return parser
+
+
+def _report(error: Exception) -> int:
+    from keyferry.cli.commands import exit_code
+
+    lines = str(error).splitlines() or [type(error).__name__]
+    for line in lines:
+        print(f"keyferry: {line}", file=sys.stderr)
+    hint = getattr(error, "hint", "")
+    if hint:
+        print(f"keyferry: {hint}", file=sys.stderr)
+    return exit_code(error)
+
+
+def _closed_pipe() -> int:
+    """Whoever read our output has seen enough: no message, and none from the interpreter at exit."""
+    import os
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.PIPE
