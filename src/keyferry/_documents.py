@@ -6,17 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from . import _json
-from ._json import Path
+from ._paths import Path
 from .errors import DocumentError
 
 __all__ = [
     "Document",
     "DuplicateKey",
-    "Path",
     "Place",
     "Position",
     "Positions",
-    "format_path",
     "read_document",
     "read_json",
     "read_yaml",
@@ -123,12 +121,6 @@ def read_yaml(data: bytes) -> Document:
 
     value, root, duplicates = load(data)
     return Document(value, Positions(root), duplicates, "yaml")
-
-
-def format_path(path: Path) -> str:
-    """Write *path* the way Kubernetes names fields: ``providers[0].matchImages[1]``."""
-    parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
-    return "".join(parts).removeprefix(".")
 
 
 class _Level:

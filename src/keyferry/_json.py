@@ -8,13 +8,12 @@ import codecs
 import json
 import re
 
+from ._paths import Path
 from .errors import DocumentError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-Path = tuple[str | int, ...]
 
 MAX_DEPTH = 10_000
 # As many strict decoding errors as Kubernetes keeps; also bounds the memory hostile input can claim.

@@ -17,11 +17,11 @@ from keyferry._documents import (
     MAX_DEPTH,
     Document,
     Position,
-    format_path,
     read_document,
     read_json,
     read_yaml,
 )
+from keyferry._paths import format_path
 from keyferry.errors import DocumentError
 
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"

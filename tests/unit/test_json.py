@@ -198,7 +198,7 @@ def test_the_module_imports_little() -> None:
     )
     run = [sys.executable, "-c", probe]
     loaded = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-    assert set(loaded.split()) == {"keyferry", "keyferry._json", "keyferry.errors"}
+    assert set(loaded.split()) == {"keyferry", "keyferry._json", "keyferry._paths", "keyferry.errors"}
 
 
 @given(VALUES)

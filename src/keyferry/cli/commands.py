@@ -34,7 +34,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "get": Command("keyferry.cli.get", "credentials for an image, in the order the kubelet would try them"),
-    "explain": Command("keyferry.cli.explain", "why the kubelet would, or would not, have credentials for an image"),
+    "explain": Command(
+        "keyferry.cli.explain", "why the kubelet would, or would not, have credentials for an image"
+    ),
     "lint": Command("keyferry.cli.lint", "every problem of a provider config, with file, line and column"),
     "demo": Command("keyferry.cli.demo", "the whole story on this machine, nothing to install"),
     "completion": Command("keyferry.cli.completion", "the completion script for bash, zsh or fish"),

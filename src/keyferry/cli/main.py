@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from keyferry.errors import ConfigError
+
 _SUMMARY = """\
 keyferry {version}: Kubernetes credential plugins, and why they decide as they do.
 
@@ -96,14 +98,19 @@ def _parser(name: str, module: ModuleType) -> "argparse.ArgumentParser":
 
 def _report(error: Exception) -> int:
     from keyferry.cli.commands import exit_code
+    from keyferry.errors import ConfigError
 
     lines = str(error).splitlines() or [type(error).__name__]
     for line in lines:
         print(f"keyferry: {line}", file=sys.stderr)
-    hint = getattr(error, "hint", "")
-    if hint:
-        print(f"keyferry: {hint}", file=sys.stderr)
+    if isinstance(error, ConfigError):
+        print(f"keyferry: a kubelet would not start with this config; {_next_step(error)}", file=sys.stderr)
     return exit_code(error)
+
+
+def _next_step(error: "ConfigError") -> str:
+    files = sorted({problem.file for problem in error.problems if problem.line is not None})
+    return f"try 'keyferry lint {' '.join(files)}'" if files else "check the path"
 
 
 def _closed_pipe() -> int:

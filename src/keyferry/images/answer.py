@@ -5,7 +5,7 @@ from functools import cached_property
 
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
-from keyferry.images.keyring import Credential, DroppedKey
+from keyferry.images.keyring import Credential, Keyring
 from keyferry.images.provision import Provision
 
 TYPE_CHECKING = False
@@ -32,6 +32,7 @@ class Answer:
     ``image`` is what was asked, ``name`` the normalised form that patterns and
     keys are compared with. ``covering`` pairs the index of each provider that
     matched with its first covering pattern; ``provisions`` is what they gave.
+    ``keyrings`` hold everything that was on offer: pull secrets, node config, providers.
     """
 
     image: str
@@ -40,7 +41,7 @@ class Answer:
     provisions: tuple[Provision, ...]
     covering: tuple[tuple[int, str], ...]
     providers: tuple[CredentialProvider, ...] = field(repr=False)
-    dropped: tuple[DroppedKey, ...] = ()
+    keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
 
     @property
     def failures(self) -> tuple[Failure, ...]:

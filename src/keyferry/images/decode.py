@@ -152,7 +152,7 @@ def _yaml_duplicates(document: Document) -> str:
     if document.format != "yaml" or not document.duplicates:
         return ""
     lines = (
-        f"  line {duplicate.position.line}: key {quote(str(duplicate.path[-1]))} already set in map"
+        f"  line {duplicate.kubernetes_line}: key {quote(str(duplicate.path[-1]))} already set in map"
         for duplicate in document.duplicates
     )
     return "yaml: unmarshal errors:\n" + "\n".join(lines)

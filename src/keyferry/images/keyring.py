@@ -80,6 +80,10 @@ class Keyring:
             credential = Credential(username, password, source, raw, email)
             self._credentials.setdefault(key, []).append(credential)
 
+    def credentials(self, key: str) -> tuple[Credential, ...]:
+        """What stands under one key of the index, in the order it was added."""
+        return tuple(self._credentials.get(key, ()))
+
     def index(self) -> list[str]:
         """All keys, in the order they are tried: descending byte order of the whole text."""
         return sorted(self._credentials, reverse=True)

@@ -170,7 +170,7 @@ class Providers:
             provisions,
             covering,
             self._configs,
-            tuple(dropped for keyring in keyrings for dropped in keyring.dropped),
+            tuple(keyrings),
         )
         if pod is None and not pull_secrets:
             self._keep_warm(answer, node_expires_ns)

@@ -1,13 +1,26 @@
-"""Why an answer is what it is, as values; every stage's own facts, put into order and words."""
+"""Why an answer is what it is, as values: every stage's own facts, in order and in words.
 
+Nothing is decided here. The verdicts on patterns and keys come from the same
+pure functions that decided; calling them again costs time only when someone asks why.
+"""
+
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from keyferry._clock import monotonic_ns
+from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
+from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
+from keyferry.images.match import Verdict, judge
+from keyferry.images.provision import How, Provision
 
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision: at which stage, about what, how it went, in words and as facts."""
+    """One decision: at which stage, about what, how it went, in words and as facts.
+
+    The stages are image, match, provider, key, credential, decision and trap.
+    """
 
     stage: str
     subject: str
@@ -17,4 +30,176 @@ class Reason:
 
 
 def reasons_for(answer: Answer) -> tuple[Reason, ...]:
-    return ()
+    """Everything that led to *answer*, in the order the kubelet goes about it."""
+    from keyferry.images.traps import traps_for
+
+    return (
+        _image(answer),
+        *_providers(answer),
+        *(reason for keyring in answer.keyrings for reason in _keys(keyring, answer)),
+        *(_credential(at, credential) for at, credential in enumerate(answer.credentials, 1)),
+        _decision(answer),
+        *traps_for(answer),
+    )
+
+
+def _image(answer: Answer) -> Reason:
+    if answer.image == answer.name:
+        return Reason("image", answer.image, "as-is", "looked up under this name")
+    changes = []
+    if not answer.image.startswith(answer.name):
+        changes.append("the registry is spelled out")
+    if ":" in answer.image.rpartition("/")[2]:
+        changes.append("tag and digest are dropped")
+    text = f"looked up as {answer.name}: {' and '.join(changes) or 'the name is normalised'}"
+    return Reason("image", answer.image, "normalised", text, {"name": answer.name})
+
+
+def _providers(answer: Answer) -> Iterator[Reason]:
+    covering = dict(answer.covering)
+    provisions = iter(answer.provisions)
+    for index, provider in enumerate(answer.providers):
+        if index not in covering:
+            yield _no_match(provider, answer.name)
+            continue
+        yield _match(provider, covering[index], answer.name)
+        yield _provision(next(provisions))
+
+
+def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
+    facts: dict[str, object] = {"pattern": pattern, "rule": "matched"}
+    text = f"pattern {pattern!r} covers the image: {judge(pattern, name).why}"
+    return Reason("match", provider.name, "matched", text, facts)
+
+
+def _no_match(provider: CredentialProvider, name: str) -> Reason:
+    verdicts = [(pattern, judge(pattern, name)) for pattern in provider.match_images or ()]
+    text = (
+        f"none of its {len(verdicts)} patterns covers the image"
+        if len(verdicts) != 1
+        else "its pattern does not cover the image"
+    )
+    patterns = [_verdict_facts(pattern, verdict) for pattern, verdict in verdicts]
+    return Reason("match", provider.name, "no-match", text, {"patterns": patterns})
+
+
+def _verdict_facts(pattern: str, verdict: Verdict) -> dict[str, object]:
+    return {
+        "pattern": pattern,
+        "rule": verdict.rule,
+        "found": verdict.found,
+        "expected": verdict.expected,
+        "why": verdict.why,
+    }
+
+
+def _provision(provision: Provision) -> Reason:
+    text = _PROVISIONS[provision.how](provision)
+    return Reason("provider", provision.provider, str(provision.how), text, _provision_facts(provision))
+
+
+def _provision_facts(provision: Provision) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    if provision.cache_key_type:
+        facts["cacheKeyType"] = provision.cache_key_type
+        facts["keys"] = list(provision.auth)
+    if provision.seconds is not None:
+        facts["seconds"] = round(provision.seconds, 6)
+    if provision.expires_ns is not None:
+        facts["expiresInSeconds"] = round(remaining_seconds(provision), 3)
+    if provision.error is not None:
+        facts["error"] = str(provision.error)
+    return facts
+
+
+def remaining_seconds(provision: Provision) -> float:
+    """How long an answer is still kept."""
+    return ((provision.expires_ns or 0) - monotonic_ns()) / 1e9
+
+
+def _describe(provision: Provision) -> str:
+    """What an answer holds and how long it is kept."""
+    number = len(provision.auth)
+    held = f"{number} auth key{'s' if number != 1 else ''}" if number else "no credentials at all"
+    if provision.expires_ns is None:
+        kept = "not cached"
+    else:
+        kept = f"cached by {provision.cache_key_type.lower()} for {_span(remaining_seconds(provision))}"
+    return f"{held}, {kept}"
+
+
+def _span(seconds: float) -> str:
+    """A duration for people, in at most two units."""
+    if seconds <= 0:
+        return "no time at all: it is past its end already"
+    whole = round(seconds)
+    if whole < 1:
+        return f"{seconds * 1000:.0f} ms"
+    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+    parts = []
+    for size, unit in units:
+        number, whole = divmod(whole, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2])
+
+
+_PROVISIONS = {
+    How.CACHED: lambda p: f"answered from the cache, the plugin did not run: {_describe(p)}",
+    How.RAN: lambda p: f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p)}",
+    How.SHARED: lambda p: f"shared the run of another lookup under way: {_describe(p)}",
+    How.SKIPPED: lambda p: f"skipped: {p.skipped}",
+    How.FAILED: lambda p: f"failed: {p.error}",
+}
+
+
+def _keys(keyring: Keyring, answer: Answer) -> Iterator[Reason]:
+    given = set(map(id, answer.credentials))
+    for key in keyring.index():
+        for credential in keyring.credentials(key):
+            yield _key(key, credential, answer.name, is_given=id(credential) in given)
+    for dropped in keyring.dropped:
+        text = f"is dropped, since it does not parse: {dropped.why}"
+        yield Reason("key", dropped.key, "dropped", text)
+
+
+def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reason:
+    verdict = judge(key, name)
+    facts: dict[str, object] = {"source": str(credential.source), "normalised": key, "rule": verdict.rule}
+    if verdict.matched:
+        return Reason("key", credential.key, "covers", f"covers the image: {verdict.why}", facts)
+    if is_given and key == DEFAULT_REGISTRY_KEY:
+        text = "is used as Docker Hub's own key, since no other key of its source covers the image"
+        return Reason("key", credential.key, "default-registry", text, facts)
+    return Reason("key", credential.key, "no-match", f"does not cover the image: {verdict.why}", facts)
+
+
+def _credential(at: int, credential: Credential) -> Reason:
+    text = f"user {credential.username!r} of {credential.source}, key {credential.key!r}"
+    facts: dict[str, object] = {"order": at, "source": str(credential.source), "key": credential.key}
+    return Reason("credential", credential.username, "tried", text, facts)
+
+
+def _decision(answer: Answer) -> Reason:
+    """What the kubelet does with it."""
+    number = len(answer.credentials)
+    failed = [failure.provider for failure in answer.failures]
+    facts: dict[str, object] = {"credentials": number, "failedProviders": failed}
+    if number:
+        which = (
+            "this credential"
+            if number == 1
+            else f"these {number} credentials, one after the other until one works"
+        )
+        text = f"credentials exist: the kubelet tries {which}; it makes no anonymous attempt"
+        return Reason("decision", answer.name, "credentials", text, facts)
+    if failed:
+        names = ", ".join(map(repr, failed))
+        text = (
+            f"no credentials, since {names} failed: the kubelet logs that, makes one anonymous attempt, "
+            "and the pod's events show only what the registry says to that"
+        )
+        return Reason("decision", answer.name, "anonymous-after-failure", text, facts)
+    return Reason(
+        "decision", answer.name, "anonymous", "no credentials: the kubelet makes one anonymous attempt", facts
+    )

@@ -1,0 +1,151 @@
+"""The whole story on this machine: a config, two plugins, and why an image gets the credentials it gets."""
+
+import argparse
+import os
+import shlex
+import sys
+import tempfile
+
+from keyferry.cli.commands import Exit
+from keyferry.cli.terminal import style
+
+DESCRIPTION = """\
+The whole story on this machine, nothing to install: writes a provider config with three small plugins
+into a folder of its own, then lints it, asks it for credentials and explains the answers, running
+the same commands you would type."""
+
+EXAMPLES = """\
+examples:
+  keyferry demo
+  keyferry demo --keep ./demo     # leave the files there, to play with"""
+
+_CONFIG = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: harbour
+  matchImages:
+  - "*.harbour.example"
+  - "harbour.example:5000/team"
+  defaultCacheDuration: 10m
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+- name: pier
+  matchImages:
+  - "pier.example"
+  defaultCacheDuration: 0s
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+"""
+
+_MISTAKEN = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: harbour
+  matchImages:
+  - "harbour.example/*"
+  - "index.docker.io"
+  defaultCacheDuration: 1d
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+"""
+
+_HARBOUR = """\
+import json, sys
+request = json.load(sys.stdin)
+registry = request["image"].split("/")[0]
+json.dump({
+    "kind": "CredentialProviderResponse",
+    "apiVersion": request["apiVersion"],
+    "cacheKeyType": "Registry",
+    "cacheDuration": "1h",
+    "auth": {registry: {"username": "ferry", "password": "correct horse battery staple"}},
+}, sys.stdout)
+"""
+
+_PIER = """\
+import sys
+sys.exit("login at pier.example failed for token=eyJhbGciOiJIUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl")
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry demo``."""
+    parser.add_argument("--keep", metavar="DIR", help="write the files here and leave them there")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the files, then run the commands on them."""
+    if args.keep:
+        os.makedirs(args.keep, exist_ok=True)
+        return _tell(os.path.abspath(args.keep))
+    with tempfile.TemporaryDirectory(prefix="keyferry-demo-") as folder:
+        return _tell(folder)
+
+
+def _tell(folder: str) -> int:
+    _write_files(folder)
+    here = os.getcwd()
+    os.chdir(folder)
+    try:
+        results = [_step(*step) for step in _STORY]
+    finally:
+        os.chdir(here)
+    return Exit.OK if all(results) else Exit.NO
+
+
+_WHERE = "--config providers.yaml --bin-dir bin"
+# What is said, what is typed, and the exit code it must have.
+_STORY = (
+    ("A config that looks right. What would a kubelet say to it?", "lint mistaken.yaml", Exit.NO),
+    (
+        "The mended one is clean, its plugins included.",
+        "lint providers.yaml --bin-dir bin --severity error",
+        Exit.OK,
+    ),
+    (
+        "Credentials for an image, as the kubelet would find them.",
+        f"get eu.harbour.example/team/app:v1 {_WHERE}",
+        Exit.OK,
+    ),
+    (
+        "And why. Which pattern, which plugin, which key, which order.",
+        f"explain eu.harbour.example/team/app:v1 {_WHERE}",
+        Exit.OK,
+    ),
+    (
+        "The classic: same host, but the pod names a port.",
+        f"explain eu.harbour.example:443/team/app {_WHERE}",
+        Exit.NO,
+    ),
+    (
+        "A plugin that fails. The kubelet would log this and pull anonymously; the secret it printed is masked here.",
+        f"explain pier.example/app {_WHERE}",
+        Exit.PLUGIN,
+    ),
+)
+
+
+def _step(told: str, typed: str, expected: Exit) -> bool:
+    """Run one command of the story and tell whether it ended as the story says."""
+    from keyferry.cli.main import main
+
+    print(f"\n{style('# ' + told, 'cyan')}\n{style('$ keyferry ' + typed, 'bold')}", flush=True)
+    code = main(shlex.split(typed))
+    sys.stdout.flush()
+    if code != expected:
+        print(f"keyferry: the demo expected exit code {int(expected)} here, found {code}", file=sys.stderr)
+    return code == expected
+
+
+def _write_files(folder: str) -> None:
+    bin_dir = os.path.join(folder, "bin")
+    os.makedirs(bin_dir, exist_ok=True)
+    _write(os.path.join(folder, "providers.yaml"), _CONFIG, 0o644)
+    _write(os.path.join(folder, "mistaken.yaml"), _MISTAKEN, 0o644)
+    for name, body in (("harbour", _HARBOUR), ("pier", _PIER)):
+        _write(os.path.join(bin_dir, name), f"#!{sys.executable} -I\n{body}", 0o755)
+
+
+def _write(path: str, text: str, mode: int) -> None:
+    with open(path, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.chmod(path, mode)

@@ -1,0 +1,231 @@
+"""The other sources of credentials, as files: a pod, its pull secrets, its service account and token."""
+
+import argparse
+import base64
+import binascii
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from keyferry._documents import read_document
+from keyferry._paths import format_path
+from keyferry.errors import DocumentError, EnvironmentProblem
+from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
+from keyferry.images.dockerconfig import PullSecret, node_config_candidates
+
+Json = dict[str, object]
+DEFAULT_NAMESPACE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What the files given on the command line hold."""
+
+    pod: Pod | None = None
+    pull_secrets: tuple[PullSecret, ...] = ()
+    accounts: StaticAccount | None = None
+    docker_config: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that bring in the other sources."""
+    group = parser.add_argument_group("other sources, beside the providers")
+    group.add_argument(
+        "--pod",
+        metavar="FILE",
+        help="the pod, as 'kubectl get pod -o yaml' prints it; Secrets and the ServiceAccount may follow in the same file",
+    )
+    group.add_argument(
+        "--secret",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="an image pull secret, as 'kubectl get secret -o yaml' prints it; may be repeated, order counts",
+    )
+    group.add_argument(
+        "--docker-config",
+        metavar="FILE",
+        help="the node's docker config.json; 'auto' looks where a kubelet would",
+    )
+    group.add_argument(
+        "--service-account",
+        metavar="NS/NAME",
+        help="the pod's service account, for providers that take its tokens",
+    )
+    group.add_argument(
+        "--service-account-token",
+        metavar="FILE",
+        help="a token of that account, as 'kubectl create token' prints it",
+    )
+
+
+def read_sources(args: argparse.Namespace) -> Sources:
+    """Read what the options name."""
+    objects = [item for path in (args.pod, *args.secret) if path for item in _objects(path)]
+    pod = _pod(objects, args)
+    secrets, notes = _pull_secrets(objects, _pull_secret_names(objects))
+    account = _account(objects, pod, args)
+    return Sources(pod, secrets, account, _docker_config(args.docker_config), notes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """A Kubernetes object and the file it is from."""
+
+    file: str
+    kind: str
+    value: Json
+
+    def field(self, *path: str) -> object:
+        """A value inside, or None."""
+        found: object = self.value
+        for part in path:
+            found = found.get(part) if isinstance(found, dict) else None
+        return found
+
+    def text(self, *path: str) -> str:
+        """A string inside, or the empty one; anything else is an error with its place."""
+        found = self.field(*path)
+        if found is None or isinstance(found, str):
+            return found or ""
+        raise EnvironmentProblem(
+            f"{self.file}: {format_path(path)}: expected a string, found {type(found).__name__}"
+        )
+
+
+def _objects(path: str) -> Iterator[_Object]:
+    """Every Pod, Secret and ServiceAccount in a file: documents one after the other, or a List."""
+    found = False
+    for value in _documents(path):
+        items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, dict) and item.get("kind") in ("Pod", "Secret", "ServiceAccount"):
+                found = True
+                yield _Object(path, str(item["kind"]), item)
+    if not found:
+        raise EnvironmentProblem(
+            f"{path}: found no Pod, Secret or ServiceAccount; expected what 'kubectl get -o yaml' prints"
+        )
+
+
+def _documents(path: str) -> Iterator[Json]:
+    """The documents of a file; a ``---`` at the start of a line always begins a new one."""
+    before = 0
+    for chunk in re.split(rb"(?m)^---(?=\s|$)", read_file(path)):
+        try:
+            # Blank lines stand for what came before, so that positions are those of the file.
+            value = read_document(b"\n" * before + chunk).value
+        except DocumentError as error:
+            raise EnvironmentProblem(f"{path}: {error}") from None
+        before += chunk.count(b"\n")
+        if isinstance(value, dict):
+            yield value
+
+
+def read_file(path: str) -> bytes:
+    """A file's bytes, or an error that says which file."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
+    namespace, _, name = (args.service_account or "").rpartition("/")
+    if args.service_account and not (namespace and name):
+        raise EnvironmentProblem(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
+    for item in objects:
+        if item.kind == "Pod":
+            account = name or item.text("spec", "serviceAccountName") or "default"
+            place = namespace or item.text("metadata", "namespace") or DEFAULT_NAMESPACE
+            return Pod(place, item.text("metadata", "name"), item.text("metadata", "uid"), account)
+    return Pod(namespace, "", "", name) if name else None
+
+
+def _pull_secret_names(objects: list[_Object]) -> list[str] | None:
+    """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
+    pods = [item for item in objects if item.kind == "Pod"]
+    if not pods:
+        return None
+    listed = pods[0].field("spec", "imagePullSecrets")
+    if not listed:
+        accounts = [item for item in objects if item.kind == "ServiceAccount"]
+        listed = accounts[0].field("imagePullSecrets") if accounts else None
+    return [str(entry.get("name", "")) for entry in listed or () if isinstance(entry, dict)]  # type: ignore[attr-defined] # a list of references
+
+
+def _pull_secrets(
+    objects: list[_Object], names: list[str] | None
+) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
+    """The secrets in the order the pod lists them; those missing or not listed are noted."""
+    given = [_secret(item) for item in objects if item.kind == "Secret"]
+    if names is None:
+        return tuple(given), ()
+    by_name = {secret.name: secret for secret in given}
+    missing = [
+        f"pull secret {name!r} is listed by the pod but was not given; --secret FILE adds it"
+        for name in names
+        if name not in by_name
+    ]
+    unlisted = [
+        f"secret {name!r} was given, but the pod does not list it: the kubelet would not read it"
+        for name in by_name
+        if name not in names
+    ]
+    return tuple(by_name[name] for name in names if name in by_name), (*missing, *unlisted)
+
+
+def _secret(item: _Object) -> PullSecret:
+    data: dict[str, bytes] = {}
+    encoded = item.field("data")
+    for key, value in encoded.items() if isinstance(encoded, dict) else ():
+        data[str(key)] = _decode(value, item, str(key))
+    literal = item.field("stringData")
+    for key, value in literal.items() if isinstance(literal, dict) else ():
+        data[str(key)] = str(value).encode()
+    return PullSecret(
+        item.text("metadata", "namespace") or DEFAULT_NAMESPACE,
+        item.text("metadata", "name"),
+        item.text("type"),
+        data,
+        item.text("metadata", "uid"),
+    )
+
+
+def _decode(value: object, item: _Object, key: str) -> bytes:
+    try:
+        return base64.b64decode(str(value), validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    raise EnvironmentProblem(
+        f"{item.file}: data[{key!r}] of secret {item.text('metadata', 'name')!r} is not base64"
+    )
+
+
+def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) -> StaticAccount | None:
+    if args.service_account_token is None:
+        return None
+    if pod is None:
+        raise EnvironmentProblem(
+            "--service-account-token needs the account it belongs to: --service-account or --pod"
+        )
+    token = read_file(args.service_account_token).decode("utf-8", "replace").strip()
+    for item in objects:
+        if item.kind == "ServiceAccount" and item.text("metadata", "name") == pod.service_account_name:
+            annotations = item.field("metadata", "annotations")
+            found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
+            return StaticAccount(ServiceAccount(item.text("metadata", "uid"), found), token)
+    return StaticAccount(ServiceAccount(""), token)
+
+
+def _docker_config(option: str | None) -> str | None:
+    if option != "auto":
+        return option
+    home = os.environ.get("HOME", "")
+    for path, _ in node_config_candidates("/var/lib/kubelet", os.getcwd(), home):
+        if os.path.isfile(path):
+            return path
+    return None

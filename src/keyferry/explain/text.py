@@ -1,0 +1,101 @@
+"""An answer and its reasons, for people at a terminal."""
+
+from collections.abc import Callable, Iterator
+
+from keyferry._secret import MASK, printable
+from keyferry.images.answer import Answer
+from keyferry.images.reasons import Reason
+
+Style = Callable[..., str]
+_MOST_PATTERNS = 4
+# Nearest miss first: the rule that failed last is the one a small change would mend.
+_NEARNESS = (
+    "label",
+    "path-prefix",
+    "bad-glob",
+    "label-count",
+    "port",
+    "image-unparsable",
+    "pattern-unparsable",
+)
+
+
+def plain(text: str, *_: str) -> str:
+    """No style at all."""
+    return text
+
+
+def render(
+    answer: Answer, *, where: tuple[str, ...] = (), style: Style = plain, all_patterns: bool = False
+) -> str:
+    """The whole explanation; *where* says which config and sources it is about."""
+    by_stage: dict[str, list[Reason]] = {}
+    for reason in answer.reasons:
+        by_stage.setdefault(reason.stage, []).append(reason)
+    sections = (
+        ("image", _image(by_stage)),
+        ("sources", iter(where)),
+        ("providers", _providers(answer, style, all_patterns=all_patterns)),
+        ("auth keys on offer", _keys(by_stage, style)),
+        ("credentials, in the order they are tried", _credentials(answer)),
+        ("what the kubelet does", (reason.text for reason in by_stage["decision"])),
+        ("beware", _traps(by_stage, style)),
+    )
+    blocks = [_block(title, list(lines), style) for title, lines in sections]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _block(title: str, lines: list[str], style: Style) -> str:
+    if not lines:
+        return ""
+    body = "\n".join("  " + line for line in lines)
+    return f"{style(title.upper(), 'bold')}\n{body}"
+
+
+def _image(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
+    for reason in by_stage["image"]:
+        yield f"{printable(reason.subject)}: {printable(reason.text)}"
+
+
+def _providers(answer: Answer, style: Style, *, all_patterns: bool) -> Iterator[str]:
+    for reason in answer.reasons:
+        if reason.stage not in ("match", "provider"):
+            continue
+        if reason.stage == "provider":
+            colour = "red" if reason.outcome == "failed" else "green"
+            yield "    " + style(printable(reason.text), colour)
+        else:
+            mark = style("+", "green", "bold") if reason.outcome == "matched" else style("-", "dim")
+            yield f"{mark} {style(printable(reason.subject), 'bold')}: {printable(reason.text)}"
+            yield from _misses(reason, all_patterns=all_patterns)
+
+
+def _misses(reason: Reason, *, all_patterns: bool) -> Iterator[str]:
+    patterns = reason.facts.get("patterns")
+    if not isinstance(patterns, list):
+        return
+    ranked = sorted(patterns, key=lambda fact: _NEARNESS.index(fact["rule"]))
+    shown = ranked if all_patterns else ranked[:_MOST_PATTERNS]
+    for fact in shown:
+        yield f"    {printable(repr(fact['pattern']))}: {printable(fact['why'])}"
+    if len(ranked) > len(shown):
+        yield f"    and {len(ranked) - len(shown)} more, further off; --all-patterns shows them"
+
+
+def _keys(by_stage: dict[str, list[Reason]], style: Style) -> Iterator[str]:
+    for reason in by_stage.get("key", []):
+        used = reason.outcome in ("covers", "default-registry")
+        mark = style("+", "green", "bold") if used else style("-", "dim")
+        source = f" ({reason.facts['source']})" if "source" in reason.facts else ""
+        yield f"{mark} {printable(repr(reason.subject))}{printable(source)} {printable(reason.text)}"
+
+
+def _credentials(answer: Answer) -> Iterator[str]:
+    for at, credential in enumerate(answer.credentials, 1):
+        user = printable(credential.username) or "(no user name)"
+        yield f"{at}. {user} / {MASK}   {printable(str(credential.source))}, key {printable(repr(credential.key))}"
+
+
+def _traps(by_stage: dict[str, list[Reason]], style: Style) -> Iterator[str]:
+    for reason in by_stage.get("trap", []):
+        yield style("! ", "yellow", "bold") + printable(reason.text)
