@@ -8,7 +8,7 @@ APP := .cache/app
 APP_READY := $(APP)/.ready
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
-.PHONY: help demo test lint types unit conformance bench docs wheel format clean
+.PHONY: help demo test lint types unit conformance bench docs wheel parts format clean
 
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -16,8 +16,11 @@ help:  ## what can be made here
 demo: $(APP_READY)  ## the main job, on this machine, nothing else to install
 	@$(APP)/bin/keyferry demo
 
-test: lint types wheel  ## every gate: lint, types, docs, and all tests against the built wheel
-	@sh tools/test_wheel.sh
+test: lint types wheel parts  ## every gate: lint, types, docs, and all tests against the built wheel
+	@PYTHON=$(PYTHON) sh tools/test_wheel.sh
+
+parts:  ## install the real programs that tests drive, where that is possible
+	@sh tools/parts.sh
 
 unit: $(TOOLS)  ## the quick tests, against the sources
 	$(BIN)/python -m pytest -q tests/unit tests/property

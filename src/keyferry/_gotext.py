@@ -74,7 +74,12 @@ def _escaped_byte(code: int) -> int | None:
     return code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else None  # noqa: PLR2004 - PEP 383
 
 
-def go_strerror(error: OSError) -> str:
-    """The system's text for an error number as Go words it: the same, in lower case."""
+def go_strerror(error: OSError | ValueError) -> str:
+    """The system's text for an error number as Go words it: the same, in lower case.
+
+    A ValueError is Python's own complaint about a NUL, which the system would call an invalid argument.
+    """
+    if not isinstance(error, OSError):
+        return "invalid argument"
     text = error.strerror or "input/output error"
     return text[:1].lower() + text[1:]

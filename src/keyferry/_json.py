@@ -90,6 +90,8 @@ def _measure_depth(text: str) -> tuple[int, int]:
         depth += match.lastindex == 1
         depth -= match.lastindex == 2  # noqa: PLR2004 - the group of closing brackets
         deepest = max(deepest, depth)
+        if deepest > MAX_DEPTH:
+            break
     return deepest, depth
 
 

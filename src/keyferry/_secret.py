@@ -6,7 +6,9 @@ MASK = "********"
 
 # What a plugin may print when it fails: a JSON web token, the rest of an
 # Authorization header, user info in a URL, "password=..." and its relatives
-# (quoted, as in JSON, or not), access key ids, long runs of base64.
+# (quoted, as in JSON and in JSON inside a log line, or not), flags such as
+# "--password ..." as "set -x" shows them, access key ids, long runs of base64.
+# A plugin chooses the text, so every repetition that can start at any place is bounded.
 _SHAPES = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -14,8 +16,13 @@ _SHAPES = tuple(
         (r"(?i)\b(basic|bearer|negotiate)\s+[\w.~+/=-]{4,}", rf"\1 {MASK}"),
         (r"(://)[^/\s@]+@", rf"\1{MASK}@"),
         (
-            r"(?i)([\w-]*(?:passw(?:or)?d|passwd|secret|token|tok|credential|api[_-]?key|private[_-]?key|auth)"
-            r"[\w-]*[\"']?\s*[:=]\s*)(?:\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)",
+            r"(?i)((?:passw(?:or)?d|secret|token|tok|credential|api[_-]?key|private[_-]?key|auth)"
+            r"[\w-]{0,40}+\\{0,4}[\"']?\s{0,8}+[:=]\s{0,8}+)"
+            r"(?:\\{0,4}\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)",
+            rf"\1{MASK}",
+        ),
+        (
+            r"(?i)((?<!\S)--?(?:u|user|p|[\w-]{0,40}(?:passw(?:or)?d|secret|token|key))[ \t]{1,8}+)[^\s-]\S*",
             rf"\1{MASK}",
         ),
         (r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}\b", MASK),

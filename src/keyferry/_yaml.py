@@ -57,7 +57,10 @@ def _check(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
         if isinstance(event, yaml.DocumentStartEvent):
             _check_version(event)
         elif isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
-            raise refuse(f"unknown anchor '{event.anchor}' referenced", _start(event))
+            # Not quoted in our words: it may be a password that begins with a star.
+            at, text = _start(event), f"yaml: unknown anchor '{event.anchor}' referenced"
+            message = "an alias names no anchor; text that begins with '*' takes quotes"
+            raise DocumentError(message, at.line, at.column, text)
         elif isinstance(event, yaml.NodeEvent):
             anchors.add(event.anchor)
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -33,6 +33,10 @@ class KeyferryError(Exception):
 
     kubernetes_text: str = ""
 
+    def __repr__(self) -> str:
+        # Not of ``args``, as Python has it: they hold kubernetes_text, which may quote a secret.
+        return f"{type(self).__name__}({str(self)!r})"
+
 
 class _TextError(KeyferryError):
     """An error that is one sentence, and Kubernetes' words for it."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # Kubernetes keeps at most this many strict errors of one document.
 _MOST_STRICT_ERRORS = 100
+# What a hostile document can make us remember; beyond it only the first value that does not fit matters.
+_MOST_PROBLEMS = 1000
 
 
 class Reader:
@@ -30,11 +32,12 @@ class Reader:
     the problems come in the same order.
     """
 
-    __slots__ = ("_duplicates", "_sort_keys", "problems")
+    __slots__ = ("_duplicates", "_has_misfit", "_sort_keys", "problems")
 
     def __init__(self, duplicates: "tuple[Path, ...]" = (), *, sort_keys: bool = False) -> None:
         self._duplicates = frozenset(duplicates)
         self._sort_keys = sort_keys
+        self._has_misfit = False
         self.problems: list[tuple[Path, Problem]] = []
 
     def struct(self, value: object, path: "Path", fields: "Mapping[str, Decode[Any]]") -> "dict[str, Any]":
@@ -130,6 +133,9 @@ class Reader:
         self._note(path, message, text, "wrong-type")
 
     def _note(self, path: "Path", message: str, kubernetes_text: str, error_class: str) -> None:
+        if len(self.problems) >= _MOST_PROBLEMS and (error_class == "strict" or self._has_misfit):
+            return
+        self._has_misfit = self._has_misfit or error_class != "strict"
         problem = Problem(
             format_path(path), message, kubernetes_text=kubernetes_text, error_class=error_class
         )

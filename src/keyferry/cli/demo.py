@@ -26,13 +26,13 @@ providers:
 - name: harbour
   matchImages:
   - "*.harbour.example"
-  - "harbour.example:5000/team"
+  - "harbour.example:5000/team/"
   defaultCacheDuration: 10m
   apiVersion: credentialprovider.kubelet.k8s.io/v1
 - name: pier
   matchImages:
   - "pier.example"
-  defaultCacheDuration: 0s
+  defaultCacheDuration: 5m
   apiVersion: credentialprovider.kubelet.k8s.io/v1
 """
 
@@ -98,7 +98,7 @@ _STORY = (
     ("A config that looks right. What would a kubelet say to it?", "lint mistaken.yaml", Exit.NO),
     (
         "The mended one is clean, its plugins included.",
-        "lint providers.yaml --bin-dir bin --severity error",
+        "lint providers.yaml --bin-dir bin",
         Exit.OK,
     ),
     (

@@ -37,7 +37,7 @@ class ReadConfig:
     origins: tuple[Origin, ...] = field(default=(), repr=False)
     hash: str = ""
     problems: tuple[Problem, ...] = ()
-    kubernetes_text: str = ""
+    kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
     error_class: str = ""
 
     def raise_for_problems(self) -> None:
@@ -102,7 +102,7 @@ def _config_files(path: str) -> list[str]:
                 if os.path.splitext("x" + entry.name)[1] in _EXTENSIONS
                 and not entry.is_dir(follow_symlinks=False)
             ]
-    except OSError as error:
+    except (OSError, ValueError) as error:
         text = f"unable to access path {quote(path)}: stat {path}: {go_strerror(error)}"
         message = f"cannot be read: {go_strerror(error)}"
         raise _Unreadable(Problem("", message, code="KF101", kubernetes_text=text, file=path)) from None

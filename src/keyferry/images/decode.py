@@ -29,7 +29,7 @@ class ConfigFile:
     document: Document | None
     config: v1.CredentialProviderConfig
     problems: tuple[Problem, ...] = ()
-    kubernetes_text: str = ""
+    kubernetes_text: str = field(default="", repr=False)  # may quote the whole file
     error_class: str = ""
 
     def problem(self, at: Path, problem: Problem) -> Problem:

@@ -109,10 +109,18 @@ def _candidates(
 def _kubelet_flags(proc: str) -> Iterator[tuple[int, dict[str, str]]]:
     for pid in sorted(int(name) for name in _listing(proc) if name.isdigit()):
         argv = _command_line(f"{proc}/{pid}/cmdline")
-        if argv and os.path.basename(argv[0]).split(" ")[0] in _KUBELETS:
+        if argv and os.path.basename(argv[0]).split(" ")[0] in _KUBELETS and _is_trusted(f"{proc}/{pid}"):
             flags = parse_flags(argv[1:])
             if flags:
                 yield pid, flags
+
+
+def _is_trusted(process: str) -> bool:
+    """Tell whether a process is root's or our own: any user can call a program "kubelet" and name a bin dir."""
+    try:
+        return os.stat(process).st_uid in (0, os.geteuid())
+    except OSError:
+        return False
 
 
 def parse_flags(argv: Sequence[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from keyferry._gotext import go_strerror
 from keyferry._json import loads
 from keyferry.api.codec import article, json_type
 from keyferry.errors import DocumentError, PullSecretError
@@ -67,6 +68,7 @@ def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
         return read(_load(content))
     except PullSecretError as error:
         problem = error
+    del content  # nor may a traceback with locals show it
     where = f"pull secret {secret.namespace}/{secret.name}, key {key!r}"
     raise PullSecretError(f"{where}: {problem.message}", problem.kubernetes_text)
 
@@ -86,14 +88,15 @@ def load_docker_config(path: str) -> DockerConfig:
     try:
         with open(path, "rb") as stream:
             content = stream.read()
-    except OSError as error:
-        raise PullSecretError(f"docker config {path}: cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise PullSecretError(f"docker config {path}: cannot be read: {go_strerror(error)}") from None
     parse = parse_dockercfg if os.path.basename(path) == ".dockercfg" else parse_docker_config_json
     problem: PullSecretError
     try:
         return parse(content)
     except PullSecretError as error:
         problem = error
+    del content
     raise PullSecretError(f"docker config {path}: {problem.message}", problem.kubernetes_text)
 
 

@@ -8,7 +8,7 @@ from keyferry._json import dumps
 from keyferry.errors import MatchError
 from keyferry.images.accounts import ServiceAccountRef
 from keyferry.images.match import covers
-from keyferry.images.url import normalise_key
+from keyferry.images.url import hide_password, normalise_key
 
 DEFAULT_REGISTRY_KEY = "index.docker.io"
 _DEFAULT_HOSTS = ("docker.io", "index.docker.io")
@@ -56,8 +56,9 @@ class Credential:
 class DroppedKey:
     """An auth key that does not parse; Kubernetes logs it and goes on."""
 
-    key: str
-    why: str
+    # A plugin may have put anything at all in the place of a key.
+    key: str = field(repr=False)
+    why: str = field(repr=False)
 
 
 class Keyring:
@@ -75,9 +76,10 @@ class Keyring:
             try:
                 key = normalise_key(raw)
             except MatchError as error:
-                self.dropped.append(DroppedKey(raw, error.message))
+                self.dropped.append(DroppedKey(hide_password(raw), error.message))
                 continue
-            credential = Credential(username, password, source, raw, email)
+            # With user info in it, a key holds a secret of its own; what it is kept under does not.
+            credential = Credential(username, password, source, key if "@" in raw else raw, email)
             self._credentials.setdefault(key, []).append(credential)
 
     def credentials(self, key: str) -> tuple[Credential, ...]:

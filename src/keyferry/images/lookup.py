@@ -43,6 +43,10 @@ class _Warm:
         self.tick = count(1).__next__
         self.seen = 0
 
+    def cached_from(self) -> Iterable[str]:
+        """The providers whose caches the answer stands for."""
+        return (provision.provider for provision in self.answer.provisions if provision.how is How.CACHED)
+
 
 class Providers:
     """The credential providers of a node; safe to call from threads, from asyncio and after a fork."""
@@ -144,8 +148,8 @@ class Providers:
         """Answers given from memory so far, by provider."""
         hits = {provider.name: provider.counters.read().hits for provider in self._providers}
         for warm in list(self._warm.values()):
-            for provision in warm.answer.provisions:
-                hits[provision.provider] += warm.seen
+            for provider in warm.cached_from():
+                hits[provider] += warm.seen
         return hits
 
     def _look_up(
@@ -155,6 +159,8 @@ class Providers:
         pull_secrets: Sequence[PullSecret],
         timeout_seconds: float | None,
     ) -> Answer:
+        # Taken first: if something is evicted meanwhile, this answer goes to the table that was dropped.
+        table = self._warm
         name = normalise(image)
         covering = self._index.match(name)
         secrets = pull_secrets_keyring(pull_secrets)
@@ -173,26 +179,32 @@ class Providers:
             tuple(keyrings),
         )
         if pod is None and not pull_secrets:
-            self._keep_warm(answer, node_expires_ns)
+            self._keep_warm(table, answer, node_expires_ns)
         return answer
 
-    def _keep_warm(self, answer: Answer, expires_ns: int) -> None:
+    def _keep_warm(self, table: dict[str, _Warm], answer: Answer, expires_ns: int) -> None:
         """Keep an answer that only time can change: all of it from caches, or nothing to ask."""
         for provision in answer.provisions:
             if provision.how is How.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.how is not How.SKIPPED:
                 return
-        if len(self._warm) >= _MOST_WARM:
+        if len(table) >= _MOST_WARM:
             self._drop_warm()
-        self._warm[answer.image] = _Warm(answer, expires_ns)
+            return
+        replaced = table.pop(answer.image, None)
+        table[answer.image] = _Warm(answer, expires_ns)
+        self._count_hits([replaced] if replaced is not None else [])
 
     def _drop_warm(self) -> None:
         dropped, self._warm = self._warm, {}
+        self._count_hits(list(dropped.values()))
+
+    def _count_hits(self, gone: list[_Warm]) -> None:
         counters = {provider.name: provider.counters for provider in self._providers}
-        for warm in dropped.values():
-            for provision in warm.answer.provisions:
-                counters[provision.provider].count("hits", warm.seen)
+        for warm in gone:
+            for provider in warm.cached_from():
+                counters[provider].count("hits", warm.seen)
 
     def _threads(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor

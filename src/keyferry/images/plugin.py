@@ -1,6 +1,7 @@
 """The kubelet's side of the pipe: ask one plugin, and trust nothing it answers."""
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,6 +28,7 @@ from keyferry.errors import (
 from keyferry.invoke.process import Ending, Limits, Outcome, run
 
 _KIND = "CredentialProviderResponse"
+_KUBERNETES_VERSION = re.compile(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:alpha|beta)[0-9]{1,2})?")
 _DECODING = "error decoding credential provider plugin response from stdout"
 
 
@@ -49,7 +51,7 @@ class ExecPlugin:
         outcome = self._run(request, timeout_seconds)
         try:
             if outcome.ending is not Ending.EXITED or outcome.status != 0:
-                raise self._failure(request, outcome, timeout_seconds or self.limits.timeout_seconds)
+                raise self._failure(request, outcome, timeout_seconds)
             return decode_response(self.name, self.api_version, outcome.stdout), outcome.seconds
         except PluginError as error:
             error.seconds = outcome.seconds
@@ -70,21 +72,21 @@ class ExecPlugin:
         raise self._start_failure(request.image, problem)
 
     def _start_failure(self, image: str, error: OSError | ValueError) -> PluginError:
-        # Python's own complaint about a NUL in an argument would be EINVAL from the system.
-        reason = go_strerror(error) if isinstance(error, OSError) else "invalid argument"
+        reason = go_strerror(error)
         text = self._kubernetes_text(image, f"fork/exec {self.path}: {reason}", b"")
         if isinstance(error, FileNotFoundError):
-            where = "is missing" if not os.path.lexists(self.path) else "names an interpreter that is missing"
+            where = "is missing" if not os.path.exists(self.path) else "names an interpreter that is missing"
             return PluginNotFoundError(self.name, f"the executable {self.path} {where}", text)
         return PluginStartError(self.name, f"the executable {self.path} cannot be started: {reason}", text)
 
     def _failure(
-        self, request: CredentialProviderRequest, outcome: Outcome, timeout_seconds: float
+        self, request: CredentialProviderRequest, outcome: Outcome, timeout_seconds: float | None
     ) -> PluginError:
-        tail = stderr_tail(outcome.stderr, self._secrets(request))
+        tail = stderr_tail(self._whole_lines(outcome.stderr), self._secrets(request))
         if outcome.ending is Ending.TIMED_OUT:
             text = self._kubernetes_text(request.image, "context deadline exceeded", outcome.stderr)
-            return PluginTimeoutError(self.name, timeout_seconds, text, tail)
+            allowed = self.limits.timeout_seconds if timeout_seconds is None else timeout_seconds
+            return PluginTimeoutError(self.name, allowed, text, tail)
         if outcome.ending is Ending.LOST:
             message = f"its exit status is unknown: it {outcome.ending}"
             text = self._kubernetes_text(request.image, "waitid: no child processes", outcome.stderr)
@@ -102,6 +104,10 @@ class ExecPlugin:
             else self.limits.stderr_drained_bytes
         )
         return PluginOutputError(self.name, f"{outcome.ending}, over {limit} bytes, and was killed")
+
+    def _whole_lines(self, stderr: bytes) -> bytes:
+        """What is left after the cap cut into a line: half a secret looks like none and would be shown."""
+        return stderr if len(stderr) < self.limits.stderr_bytes else stderr.partition(b"\n")[2]
 
     def _kubernetes_text(self, image: str, cause: str, stderr: bytes) -> str:
         said = stderr.decode("utf-8", "replace")
@@ -175,9 +181,10 @@ def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -
 
 
 def _version_message(expected: str, answered: str) -> str:
-    # An apiVersion is no secret, but what stands in its place might be: quote only what looks like one.
-    is_version = answered.replace(".", "").replace("/", "").replace("-", "").isalnum() and len(answered) < 80  # noqa: PLR2004
-    shown = repr(answered) if is_version else "something else" if answered else "none"
+    # An apiVersion is no secret, but what stands in its place might be: quote only Kubernetes' own.
+    shown = "something else" if answered else "none"
+    if _KUBERNETES_VERSION.fullmatch(answered):
+        shown = repr(answered)
     return f"it answered in apiVersion {shown}, expected {expected!r}"
 
 

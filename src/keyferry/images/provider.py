@@ -100,6 +100,7 @@ class Provider:
         """Forget locks and runs that only the parent's threads could end; the cache stays."""
         self._lock = allocate_lock()
         self._flights = Flights()
+        self.counters._lock = allocate_lock()  # noqa: SLF001 - one more lock a thread of the parent may hold
 
     def _account_key(self, identity: Identity) -> bytes:
         if identity.ref is None or self.config.token_attributes is None:
@@ -192,6 +193,8 @@ class Provider:
         except PluginError as error:
             self.counters.ran(error.seconds, error)
             text = _FAILED_RUN + error.kubernetes_text
+            # It is handed on as a value; the frames of its traceback hold what the plugin printed.
+            error.__traceback__ = None
             return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
         problem = self._refuse(response, identity)
         self.counters.ran(seconds, problem)

@@ -16,7 +16,7 @@ def check_bin_dir(bin_dir: str) -> Problem | None:
     except FileNotFoundError:
         text = f"plugin binary directory {bin_dir} did not exist"
         return Problem("", "the bin dir does not exist", code="KF140", kubernetes_text=text, file=bin_dir)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         reason = go_strerror(error)
         text = f"error inspecting binary directory {bin_dir}: stat {bin_dir}: {reason}"
         return Problem(
@@ -41,8 +41,8 @@ def plugin_path(bin_dir: str, name: str) -> str:
 def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | None:
     try:
         mode = os.stat(path).st_mode
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+    except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.ENOTDIR):
             # Two spaces: Kubernetes prints a path that it has not got.
             return _place(
                 config,

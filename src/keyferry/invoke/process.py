@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
+from typing import Any
 
 _CHUNK = 65536
 _LAST_STANDARD_FD = 2
@@ -26,8 +27,13 @@ _LAST_STANDARD_FD = 2
 _DEATH_SECONDS = 0.3
 _BUSY_TRIES = 5
 _BUSY_SECONDS = 0.02
+# poll() takes its milliseconds as a C int; who waits longer asks again.
+_LONGEST_POLL_SECONDS = 3600.0
 # Python ignores these two for itself, and exec hands "ignored" down; a plugin expects the defaults.
 _DEFAULTED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ") if hasattr(signal, name))
+
+# A session of its own has no terminal that a plugin could prompt on and wait for; elsewhere a group must do.
+_OWN_GROUP: dict[str, Any] = {"setsid": True} if sys.platform == "linux" else {"setpgroup": 0}
 
 _left_to_collect: list[int] = []
 
@@ -75,11 +81,17 @@ def run(
     """Run ``argv[0]``, a path, with *stdin*, and wait for the end of it and of its output.
 
     As in the kubelet, the run lasts until every holder of its output pipes has
-    closed them; unlike there, the deadline ends it whoever holds them.
+    closed them and *stdin* was read or refused; unlike there, the deadline ends
+    it whoever holds them.
     """
+    environ = os.environb if environ is None else environ
+    if not hasattr(os, "posix_spawn"):
+        from keyferry.invoke.portable import run_portable
+
+        return run_portable(argv, stdin, environ, limits)
     started = time.monotonic()
     _collect_stragglers()
-    pid, stdin_fd, stdout_fd, stderr_fd = _spawn(argv, os.environb if environ is None else environ)
+    pid, stdin_fd, stdout_fd, stderr_fd = _spawn(argv, environ)
     exchange = _Exchange(stdin_fd, stdout_fd, stderr_fd, stdin, limits)
     status: int | None = None
     ending = Ending.TIMED_OUT
@@ -92,10 +104,12 @@ def run(
     except ChildProcessError:
         ending = Ending.LOST
     finally:
-        # Not yet collected, so the process id, and the group of that number, are still its own.
-        if status is None and ending is not Ending.LOST:
-            status = _kill_group(pid)
-        exchange.close()
+        try:
+            # Not yet collected, so the process id, and the group of that number, are still its own.
+            if status is None and ending is not Ending.LOST:
+                status = _kill_group(pid)
+        finally:
+            exchange.close()
     stdout, stderr = exchange.collected()
     return Outcome(ending, status, stdout, stderr, time.monotonic() - started)
 
@@ -104,12 +118,12 @@ class _Exchange:
     """The three pipes of one run."""
 
     __slots__ = (
-        "_chunks",
         "_err",
         "_errors",
         "_in",
         "_limits",
         "_out",
+        "_output",
         "_poll",
         "_rest",
         "_room",
@@ -124,21 +138,22 @@ class _Exchange:
         self._limits = limits
         self._room = limits.stdout_bytes
         self._stderr_seen = 0
-        self._chunks: list[bytes] = []
+        # One buffer, not a list of pieces: output in tiny pieces would cost many times its size.
+        self._output = bytearray()
         self._errors: list[bytes] = []
         self._poll = select.poll()
 
     def serve(self, deadline: float) -> Ending:
-        """Move bytes until both outputs are closed, a limit is reached or time is up."""
+        """Move bytes until all three pipes are closed, a limit is reached or time is up."""
         self._poll.register(self._out, select.POLLIN)
         self._poll.register(self._err, select.POLLIN)
         os.set_blocking(self._in, False)
         self._feed()
         if self._in >= 0:
             self._poll.register(self._in, select.POLLOUT)
-        while self._out >= 0 or self._err >= 0:
-            milliseconds = ceil((deadline - time.monotonic()) * 1000)
-            if milliseconds <= 0:
+        while self._out >= 0 or self._err >= 0 or self._in >= 0:
+            milliseconds = _milliseconds_until(deadline)
+            if not milliseconds:
                 return Ending.TIMED_OUT
             for fd, _ in self._poll.poll(milliseconds):
                 if (ending := self._move(fd)) is not None:
@@ -152,7 +167,7 @@ class _Exchange:
         self._in = self._out = self._err = -1
 
     def collected(self) -> tuple[bytes, bytes]:
-        return b"".join(self._chunks), b"".join(self._errors)[-self._limits.stderr_bytes :]
+        return bytes(self._output), self._tail_of_errors()
 
     def _move(self, fd: int) -> Ending | None:
         if fd == self._in:
@@ -181,7 +196,7 @@ class _Exchange:
         self._room -= len(chunk)
         if self._room < 0:
             return Ending.STDOUT_LIMIT
-        self._chunks.append(chunk)
+        self._output += chunk
         return None
 
     def _keep_error(self, chunk: bytes) -> Ending | None:
@@ -192,8 +207,12 @@ class _Exchange:
         self._errors.append(chunk)
         # The end of a log says most, so the tail is kept.
         if len(self._errors) > 1 + 2 * self._limits.stderr_bytes // _CHUNK:
-            self._errors = [b"".join(self._errors)[-self._limits.stderr_bytes :]]
+            self._errors = [self._tail_of_errors()]
         return Ending.STDERR_LIMIT if self._stderr_seen > self._limits.stderr_drained_bytes else None
+
+    def _tail_of_errors(self) -> bytes:
+        text = b"".join(self._errors)
+        return text[max(0, len(text) - self._limits.stderr_bytes) :]
 
     def _shut(self, fd: int) -> int:
         try:
@@ -238,7 +257,7 @@ def _posix_spawn(
                 argv,
                 environ,
                 file_actions=actions,
-                setsid=True,
+                **_OWN_GROUP,
                 setsigmask=(),
                 setsigdef=_DEFAULTED_SIGNALS,
             )
@@ -298,16 +317,28 @@ def _await_exit(pid: int, deadline: float) -> int | None:
     status = _poll_exit(pid)
     if status is not None:
         return status
-    if not hasattr(os, "pidfd_open"):
-        return _await_exit_by_polling(pid, deadline)
-    pidfd = os.pidfd_open(pid)
+    if hasattr(os, "pidfd_open"):
+        _watch_for_exit(pid, deadline)
+    # Also after watching: a program under a debugger has ended well before it can be collected.
+    return _await_exit_by_polling(pid, deadline)
+
+
+def _watch_for_exit(pid: int, deadline: float) -> None:
+    """Sleep until the program ends or the deadline comes, if this system lets us watch it."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return  # an old kernel, a sandbox that refuses the call, no descriptor left, or gone already
     try:
         watch = select.poll()
         watch.register(pidfd, select.POLLIN)
-        watch.poll(max(0, ceil((deadline - time.monotonic()) * 1000)))
+        watch.poll(_milliseconds_until(deadline))
     finally:
         os.close(pidfd)
-    return _poll_exit(pid)
+
+
+def _milliseconds_until(deadline: float) -> int:
+    return ceil(min(max(0.0, deadline - time.monotonic()), _LONGEST_POLL_SECONDS) * 1000)
 
 
 def _await_exit_by_polling(pid: int, deadline: float) -> int | None:
@@ -321,7 +352,10 @@ def _await_exit_by_polling(pid: int, deadline: float) -> int | None:
 def _poll_exit(pid: int) -> int | None:
     """Collect the program if it has ended; ChildProcessError if someone else collected it."""
     collected, status = os.waitpid(pid, os.WNOHANG)
-    return os.waitstatus_to_exitcode(status) if collected else None
+    # A program can make its parent its tracer, which is then told of its stops as well.
+    if not collected or os.WIFSTOPPED(status):
+        return None
+    return os.waitstatus_to_exitcode(status)
 
 
 def _kill_group(pid: int) -> int | None:
@@ -343,10 +377,15 @@ def _kill_group(pid: int) -> int | None:
 
 def _collect_stragglers() -> None:
     """Collect what did not die at once when it was killed, such as a process in a system call."""
-    for pid in _left_to_collect[:]:
+    for _ in range(len(_left_to_collect)):
+        try:
+            # Taken out first: no two threads may collect one process id, which may be another's by then.
+            pid = _left_to_collect.pop(0)
+        except IndexError:
+            return
         try:
             gone = _poll_exit(pid) is not None
         except ChildProcessError:
             gone = True
-        if gone:
-            _left_to_collect.remove(pid)
+        if not gone:
+            _left_to_collect.append(pid)

@@ -1,0 +1,136 @@
+"""Whole lookups: warm from memory, cold through a plugin, and many at once."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+
+from bench.matching import make_patterns
+from bench.measure import Row, best, median, seconds_of, skipped, take_turns
+from bench.plugins import REGISTRY, compile_program, runs_of, write_config, write_script
+
+from keyferry import Providers, load_providers
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, encode_request
+from keyferry.images.plugin import child_environment
+from keyferry.invoke.process import run as run_process
+
+_WARM_IMAGES = 1_000
+_WARM_ROUNDS = 15
+_WARM_BAR = 1.0
+_BLOCKS = 40
+_BLOCK_RUNS = 50
+# The first runs of a block pay for what its neighbour left in the caches; they are not counted.
+_SETTLING_RUNS = 5
+_COLD_BAR = 1.15
+_CONCURRENT = 1_000
+
+
+def run_warm(folder: str) -> list[Row]:
+    """The whole answer for images that were asked for before."""
+    write_script(os.path.join(folder, "warm"))
+    images = [f"{REGISTRY}/team/app-{number}:v1" for number in range(_WARM_IMAGES)]
+    contestants = {}
+    for number in (1, 100):
+        patterns = [*make_patterns(number - 1), REGISTRY]
+        config = write_config(os.path.join(folder, f"warm-{number}.json"), "warm", patterns)
+        providers = load_providers(config, folder)
+        for _ in range(2):  # the first answer comes from the provider's cache, the second is kept whole
+            _look_up_all(providers, images)
+        contestants[f"{number} pattern{'s' if number > 1 else ''}"] = partial(_warm, providers, images)
+    results = take_turns(contestants, _WARM_ROUNDS)
+    note = f"{_WARM_IMAGES:,} images, best of {_WARM_ROUNDS} rounds"
+    return [
+        Row(f"warm lookup, whole answer, {name}", best(figures), "µs", _WARM_BAR, note=note)
+        for name, figures in results.items()
+    ]
+
+
+def run_cold(folder: str) -> list[Row]:
+    """A lookup through an instant plugin beside what C needs to ask that plugin."""
+    plugin, floor = os.path.join(folder, "instant"), os.path.join(folder, "floor")
+    if not (compile_program("instant", plugin) and compile_program("floor", floor)):
+        return [skipped("cold lookup through an instant plugin", "skipped: no C compiler")]
+    config = write_config(os.path.join(folder, "cold.json"), "instant", [REGISTRY])
+    request = encode_request(CredentialProviderRequest(f"{REGISTRY}/team/app-10000"))
+    environment = child_environment((), frozenset())
+    results = take_turns(
+        {
+            "floor": partial(_floor, floor, plugin, request),
+            "process": partial(_block, partial(run_process, (plugin,), stdin=request, environ=environment)),
+            "lookup": partial(_block, _Fresh(load_providers(config, folder)).look_up),
+        },
+        _BLOCKS,
+    )
+    spawn, process, lookup = (median(results[name]) for name in ("floor", "process", "lookup"))
+    note = f"median of {_BLOCKS} x {_BLOCK_RUNS} runs"
+    return [
+        Row("cold lookup through an instant plugin", lookup, "µs", spawn, "C floor", _COLD_BAR, note),
+        Row("  of it, the process alone", process, "µs", spawn, "C floor", note=note),
+        Row("  of it, everything else", lookup - process, "µs", spawn, "C floor", note=note),
+    ]
+
+
+def run_concurrent(folder: str) -> list[Row]:
+    """A thousand threads that ask for different images of one registry at the same instant."""
+    plugin = os.path.join(folder, "concurrent")
+    write_script(plugin, pause_seconds=0.2)
+    config = write_config(os.path.join(folder, "concurrent.json"), "concurrent", [REGISTRY])
+    providers = load_providers(config, folder)
+    gate = threading.Barrier(_CONCURRENT)
+    answered: list[bool] = []
+
+    def ask(number: int) -> None:
+        gate.wait()
+        answered.append(bool(providers.lookup(f"{REGISTRY}/team/app-{number}").credentials))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(_CONCURRENT)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    what = f"{_CONCURRENT:,} concurrent first lookups of one registry"
+    if sum(answered) != _CONCURRENT:
+        return [skipped(what, f"only {sum(answered)} got credentials")]
+    return [Row(what, runs_of(plugin), "plugin runs", 1, note="1 round")]
+
+
+class _Fresh:
+    """Looks up an image that was never asked for, at every call."""
+
+    def __init__(self, providers: Providers) -> None:
+        self._providers = providers
+        self._number = 10_000
+
+    def look_up(self) -> None:
+        self._number += 1
+        self._providers.lookup(f"{REGISTRY}/team/app-{self._number}")
+
+
+def _look_up_all(providers: Providers, images: list[str]) -> None:
+    lookup = providers.lookup
+    for image in images:
+        lookup(image)
+
+
+def _warm(providers: Providers, images: list[str]) -> list[float]:
+    return [seconds_of(lambda: _look_up_all(providers, images)) / len(images) * 1e6]
+
+
+def _floor(floor: str, plugin: str, request: bytes) -> list[float]:
+    """Microseconds of each run of a block, in C."""
+    printed = subprocess.run(
+        [floor, plugin, str(_BLOCK_RUNS)], input=request, capture_output=True, check=True
+    )
+    return [int(nanoseconds) / 1e3 for nanoseconds in printed.stdout.split()][_SETTLING_RUNS:]
+
+
+def _block(ask: Callable[[], object]) -> list[float]:
+    """Microseconds of each run of a block, in Python."""
+    figures = []
+    for _ in range(_BLOCK_RUNS):
+        before = time.perf_counter_ns()
+        ask()
+        figures.append((time.perf_counter_ns() - before) / 1e3)
+    return figures[_SETTLING_RUNS:]

@@ -1,0 +1,114 @@
+"""How long it takes to find the patterns that cover an image, by their number."""
+
+from functools import partial
+
+from bench.measure import Row, best, seconds_of, take_turns
+
+from keyferry.images.index import PatternIndex
+
+_NUMBERS = (1, 10, 100, 1_000)
+_IMAGES = 20_000
+_SEEN = 1_000
+_ROUNDS = 9
+_UNSEEN_BAR = 3.0
+_SEEN_BAR = 0.5
+
+# What the clouds' own plugins are configured with, as in their documentation.
+_CLOUDS = (
+    "*.dkr.ecr.*.amazonaws.com",
+    "*.dkr.ecr.*.amazonaws.com.cn",
+    "*.dkr.ecr-fips.*.amazonaws.com",
+    "gcr.io",
+    "*.gcr.io",
+    "container.cloud.google.com",
+    "*.pkg.dev",
+    "*.azurecr.io",
+    "registry-1.docker.io",
+    "ghcr.io/example-org",
+)
+
+
+def make_patterns(number: int) -> list[str]:
+    """The clouds' patterns first, then the private registries of a large company, some with globs."""
+    private = (
+        "harbor-{0}.corp.example",
+        "*.team-{0}.registry.example",
+        "registry.example:5{0:03}",
+        "quay.example/org-{0}",
+        "mirror-{0}.*.corp.example/library",
+        "artifacts.example:8443/team-{0}/images",
+    )
+    patterns = list(_CLOUDS[:number])
+    more = range(number - len(patterns))
+    return [*patterns, *(private[count % len(private)].format(count) for count in more)]
+
+
+def make_images(number: int) -> list[str]:
+    """As many different names, in full: of clouds, private registries and places that no pattern covers."""
+    hosts = (
+        "123456789{0:03}.dkr.ecr.eu-west-1.amazonaws.com/team/app-{1}",
+        "europe-docker.pkg.dev/project-{0}/images/app-{1}",
+        "company{0}.azurecr.io/backend/app-{1}",
+        "harbor-{0}.corp.example/platform/app-{1}",
+        "eu.team-{0}.registry.example/app-{1}",
+        "registry.example:5{0:03}/tools/app-{1}",
+        "quay.example/org-{0}/app-{1}",
+        "artifacts.example:8443/team-{0}/images/app-{1}",
+        "docker.io/library/app-{1}",
+        "registry.k8s.io/sig-{0}/app-{1}",
+    )
+    return [hosts[at % len(hosts)].format(at // len(hosts) % 1_000, at) for at in range(number)]
+
+
+def run(_folder: str) -> list[Row]:
+    """Rows for unseen images at each number of patterns, the growth between them, and seen images."""
+    images = make_images(_IMAGES)
+    contestants = {number: make_patterns(number) for number in _NUMBERS}
+    unseen = take_turns({n: partial(_unseen, contestants[n], images) for n in _NUMBERS}, _ROUNDS)
+    seen = take_turns({n: partial(_seen, contestants[n], images) for n in _NUMBERS}, _ROUNDS)
+    note = f"{_IMAGES:,} images, best of {_ROUNDS} rounds"
+    rows = [
+        Row(f"match, unseen image, {_plural(number)}", best(unseen[number]), "µs", _UNSEEN_BAR, note=note)
+        for number in _NUMBERS
+    ]
+    few, many = _NUMBERS[0], _NUMBERS[-1]
+    rows.append(
+        Row(
+            f"match, unseen image, growth to {_plural(many)}",
+            best(unseen[many]),
+            "µs",
+            best(unseen[few]),
+            f"{_plural(few)}:",
+        )
+    )
+    note = f"{_SEEN:,} images, best of {_ROUNDS} rounds"
+    rows += [
+        Row(f"match, seen image, {_plural(number)}", best(seen[number]), "µs", _SEEN_BAR, note=note)
+        for number in (few, many)
+    ]
+    return rows
+
+
+def _unseen(patterns: list[str], images: list[str]) -> list[float]:
+    """Microseconds per image, each asked once of an index that has seen none."""
+    return [_microseconds(PatternIndex(enumerate(patterns)), images)]
+
+
+def _seen(patterns: list[str], images: list[str]) -> list[float]:
+    index = PatternIndex(enumerate(patterns))
+    few = images[:_SEEN]
+    _microseconds(index, few)
+    return [_microseconds(index, few) for _ in range(5)]
+
+
+def _microseconds(index: PatternIndex, images: list[str]) -> float:
+    def ask() -> None:
+        match = index.match
+        for image in images:
+            match(image)
+
+    return seconds_of(ask) / len(images) * 1e6
+
+
+def _plural(number: int) -> str:
+    return f"{number:,} pattern{'s' if number > 1 else ''}"

@@ -1,0 +1,85 @@
+"""Whether many lookups leave anything behind: memory, descriptors, zombies.
+
+The lookups are made in a fresh process, so that memory which other benchmarks left free hides no growth.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+from bench.measure import ROOT, SOURCES, Row, skipped
+from bench.plugins import REGISTRY, compile_program, write_config, write_script
+
+_LOOKUPS = 10_000
+# Enough to fill every bounded memo, so that what comes after them is growth.
+_FILLING = 4_200
+_MEBIBYTE = 1024 * 1024
+
+
+def run(folder: str) -> list[Row]:
+    """Rows for lookups that share one cached answer, and for lookups that each run the plugin."""
+    if not os.path.exists("/proc/self/statm"):
+        return [skipped("memory", "skipped: no /proc")]
+    write_script(os.path.join(folder, "shared"))
+    rows = _rows(f"{_LOOKUPS:,} lookups of distinct images, one cached answer", "shared", folder)
+    what = f"{_LOOKUPS:,} lookups of distinct images, each a plugin run"
+    if not compile_program("instant", os.path.join(folder, "each")):
+        return [*rows, skipped(what, "skipped: no C compiler")]
+    return [*rows, *_rows(what, "each", folder)]
+
+
+def _rows(what: str, plugin: str, folder: str) -> list[Row]:
+    config = write_config(os.path.join(folder, f"{plugin}.json"), plugin, [REGISTRY])
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join((SOURCES, ROOT))}
+    command = [sys.executable, "-m", "bench.memory", config, folder]
+    printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
+    before, after = (_Reading(**reading) for reading in json.loads(printed))
+    left = f"{after.descriptors - before.descriptors} descriptors, {after.zombies} zombies left"
+    return [Row(f"{what}: memory", after.mebibytes, "MiB", before.mebibytes, "before", note=left)]
+
+
+class _Reading:
+    """What a process holds at a moment."""
+
+    def __init__(self, mebibytes: float, descriptors: int, zombies: int) -> None:
+        self.mebibytes = mebibytes
+        self.descriptors = descriptors
+        self.zombies = zombies
+
+
+def _read() -> dict[str, float]:
+    with open("/proc/self/statm", encoding="ascii") as stream:
+        resident = int(stream.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "mebibytes": resident / _MEBIBYTE,
+        "descriptors": len(os.listdir("/proc/self/fd")),
+        "zombies": _zombies(),
+    }
+
+
+def _zombies() -> int:
+    """How many children have ended and were not collected; none of ours runs at this moment."""
+    found = 0
+    for task in os.listdir("/proc/self/task"):
+        with open(f"/proc/self/task/{task}/children", encoding="ascii") as stream:
+            found += len(stream.read().split())
+    return found
+
+
+def main(config: str, bin_dir: str) -> None:
+    """Look up different images and print what is held before and after."""
+    from keyferry import load_providers
+
+    providers = load_providers(config, bin_dir)
+    for number in range(_FILLING):
+        providers.lookup(f"{REGISTRY}/filling/app-{number}")
+    readings = [_read()]
+    for number in range(_LOOKUPS):
+        providers.lookup(f"{REGISTRY}/team/app-{number}")
+    readings.append(_read())
+    print(json.dumps(readings))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

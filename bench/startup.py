@@ -1,0 +1,114 @@
+"""What a person at a shell, or an importing program, waits for."""
+
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+
+from bench.measure import SOURCES, Row, median, seconds_of, skipped, take_turns
+from bench.plugins import REGISTRY, compile_program, write_config, write_script
+
+_IMPORT_ROUNDS = 80
+_IMPORT_BAR = 1.0
+_TRACE_ROUNDS = 15
+_GET_ROUNDS = 15
+_BARE = (sys.executable, "-I", "-c", "pass")
+_IMPORT = f"import sys; sys.path.insert(0, {SOURCES!r}); import keyferry"
+
+
+def run(folder: str) -> list[Row]:
+    """Rows for ``import keyferry`` and for ``keyferry get``."""
+    return [*_import_rows(), *_get_rows(folder)]
+
+
+def _import_rows() -> list[Row]:
+    results = take_turns(
+        {
+            "bare": partial(_milliseconds, _BARE),
+            "import": partial(_milliseconds, (sys.executable, "-I", "-c", _IMPORT)),
+        },
+        _IMPORT_ROUNDS,
+    )
+    difference = median(results["import"]) - median(results["bare"])
+    traced = median([[_import_time()] for _ in range(_TRACE_ROUNDS)])
+    return [
+        Row(
+            "import keyferry, beyond python3 -I -c pass",
+            difference,
+            "ms",
+            _IMPORT_BAR,
+            note=f"medians of {_IMPORT_ROUNDS} starts each",
+        ),
+        Row(
+            "import keyferry, by -X importtime",
+            traced,
+            "ms",
+            _IMPORT_BAR,
+            note=f"median of {_TRACE_ROUNDS} starts",
+        ),
+    ]
+
+
+def _get_rows(folder: str) -> list[Row]:
+    plugin = os.path.join(folder, "shell")
+    kind = "instant plugin" if compile_program("instant", plugin) else "script plugin"
+    if kind == "script plugin":
+        write_script(plugin)
+    commands = {
+        name: _get_command(write_config(os.path.join(folder, f"shell.{name}"), "shell", [REGISTRY]), folder)
+        for name in ("json", "yaml")
+    }
+    what = "keyferry get, {} config, " + kind
+    works = {name: _works(command) for name, command in commands.items()}
+    contestants = {name: partial(_milliseconds, commands[name]) for name in commands if works[name]}
+    results = take_turns({"bare": partial(_milliseconds, _BARE), **contestants}, _GET_ROUNDS)
+    note = f"medians of {_GET_ROUNDS} starts each"
+    return [
+        Row(
+            what.format(name.upper()),
+            median(results[name]),
+            "ms",
+            median(results["bare"]),
+            "python3 -I -c pass",
+            note=note,
+        )
+        if works[name]
+        else skipped(what.format(name.upper()), "not available")
+        for name in commands
+    ]
+
+
+def _get_command(config: str, bin_dir: str) -> tuple[str, ...]:
+    options = ("--config", config, "--bin-dir", bin_dir)
+    return (sys.executable, "-m", "keyferry", "get", f"{REGISTRY}/team/app:v1", *options)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": SOURCES}
+
+
+def _works(command: tuple[str, ...]) -> bool:
+    return subprocess.run(command, env=_environment(), capture_output=True, check=False).returncode == 0
+
+
+def _milliseconds(command: tuple[str, ...]) -> list[float]:
+    environment = _environment()
+    # Output goes nowhere: a pipe that is read would add this process's own work.
+    quiet = partial(
+        subprocess.run,
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return [seconds_of(quiet) * 1e3]
+
+
+def _import_time() -> float:
+    """Milliseconds of the import, with whatever it imports, as the interpreter itself takes them."""
+    command = [sys.executable, "-I", "-X", "importtime", "-c", _IMPORT]
+    traced = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    return sum(int(found) for found in re.findall(r"\|\s*(\d+) \| keyferry$", traced, re.MULTILINE)) / 1e3

@@ -1,0 +1,200 @@
+"""Every problem of a provider config: what would stop a kubelet, and what is legal and hardly meant."""
+
+import argparse
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from keyferry.cli.arguments import add_output_argument
+from keyferry.cli.commands import Exit
+from keyferry.cli.lint_output import listing, report_document, table_lines
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.codes import CODES, SEVERITIES, Severity
+from keyferry.images.discover import discover
+from keyferry.images.lint import Finding, LintReport, lint
+from keyferry.images.lint_versions import LATEST, rules_for
+from keyferry.images.validate import GATE
+
+DESCRIPTION = """\
+Find every problem of provider configs, with file, line and column.
+
+Errors are what would stop a kubelet from starting; a config without them is accepted. Warnings are legal and
+surely wrong, such as a pattern that can never match; infos are worth a look. Each has a stable code."""
+
+EXAMPLES = """\
+examples:
+  keyferry lint                                        the config this node uses, and its plugins
+  keyferry lint config.yaml --severity error           only what would stop a kubelet
+  keyferry lint /etc/kubernetes/providers --kubernetes 1.33
+  keyferry lint config.yaml --bin-dir /usr/libexec/kubernetes/plugins
+  keyferry lint *.yaml -o sarif > lint.sarif           for code scanners
+  keyferry lint --list KF151                           what a code means, and what to do
+
+exit codes: 0 nothing found; 1 something was found; 2 wrong usage; 3 a config is missing or may not be read"""
+
+_FORMATS = ("table", "json", "sarif")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of ``keyferry lint``."""
+    parser.add_argument(
+        "targets",
+        nargs="*",
+        metavar="FILE|DIR",
+        help=(
+            "a provider config, or a directory of them that is merged as the kubelet does "
+            "(default: this node's)"
+        ),
+    )
+    parser.add_argument(
+        "--bin-dir",
+        "--image-credential-provider-bin-dir",
+        metavar="DIR",
+        help=(
+            "look at the plugins in this directory too (default: KEYFERRY_BIN_DIR; for this "
+            "node's config, its own)"
+        ),
+    )
+    parser.add_argument(
+        "--kubernetes",
+        type=_version,
+        default=LATEST,
+        metavar="VERSION",
+        help=f"whose rules to apply, such as 1.34 or v1.34.2 (default: {LATEST})",
+    )
+    parser.add_argument(
+        "--feature-gates",
+        type=_gates,
+        action="append",
+        default=[],
+        metavar="NAME=BOOL",
+        help=f"feature gates of the kubelet that differ from the default, such as {GATE}=true",
+    )
+    parser.add_argument(
+        "--severity",
+        choices=SEVERITIES,
+        default=SEVERITIES[-1],
+        metavar="LEVEL",
+        help="the least severe findings to report: error, warning or info (default: info)",
+    )
+    parser.add_argument("--list", action="store_true", help="explain all codes, or those given, and leave")
+    add_output_argument(parser, _FORMATS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Lint what was asked for."""
+    if args.list:
+        return _list(args.targets, args.output)
+    gates = {name: value for given in args.feature_gates for name, value in given.items()}
+    _note_gates(gates)
+    reports = [
+        lint(path, bin_dir=bin_dir, kubernetes=args.kubernetes, gates=gates)
+        for path, bin_dir in _targets(args)
+    ]
+    shown = [
+        finding for report in reports for finding in report.findings if _is_shown(finding, args.severity)
+    ]
+    _write(reports, shown, args.output)
+    _say(_summary(reports, shown))
+    if any(report.unreadable for report in reports):
+        return Exit.ENVIRONMENT
+    return Exit.NO if shown else Exit.OK
+
+
+def _targets(args: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
+    bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
+    if args.targets:
+        yield from ((path, bin_dir) for path in args.targets)
+        return
+    yield _discovered(bin_dir)
+
+
+def _discovered(bin_dir: str | None) -> tuple[str, str | None]:
+    try:
+        found = discover(None, bin_dir)
+    except EnvironmentProblem:
+        # A config can be looked at without its plugins; this raises again if there is no config either.
+        found = discover(None, os.curdir)
+        _say(f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known")
+        return found.config, None
+    _say(f"linting {found}")
+    return found.config, found.bin_dir
+
+
+def _is_shown(finding: Finding, least: Severity) -> bool:
+    return SEVERITIES.index(finding.severity) <= SEVERITIES.index(least)
+
+
+def _write(reports: Sequence[LintReport], shown: Sequence[Finding], output: str) -> None:
+    if output == "json":
+        print(json.dumps(report_document(reports, shown), indent=2))
+    elif output == "sarif":
+        from keyferry.cli.sarif import to_sarif
+
+        print(json.dumps(to_sarif(shown), indent=2))
+    else:
+        for line in table_lines(shown):
+            print(line)
+
+
+def _list(codes: Sequence[str], output: str) -> int:
+    unknown = [code for code in codes if code.upper() not in CODES]
+    if unknown:
+        _say(f"{unknown[0]!r} is not a code; 'keyferry lint --list' shows all")
+        return Exit.USAGE
+    chosen = [CODES[code.upper()] for code in codes] or list(CODES.values())
+    for line in listing(chosen, output):
+        print(line)
+    return Exit.OK
+
+
+def _summary(reports: Sequence[LintReport], shown: Sequence[Finding]) -> str:
+    total = Counter(finding.severity for report in reports for finding in report.findings)
+    seen = Counter(finding.severity for finding in shown)
+    hidden = _counts(total - seen)
+    note = f" ({hidden} not shown)" if hidden else ""
+    if shown:
+        files = sum(len(report.files) or 1 for report in reports)
+        return f"{_counts(seen)} in {_count(files, 'file')}{note}"
+    providers = sum(report.providers for report in reports)
+    return f"no {'such ' if hidden else ''}problems found in {_count(providers, 'provider')}{note}"
+
+
+def _counts(counter: "Counter[Severity]") -> str:
+    return ", ".join(_count(counter[severity], severity) for severity in SEVERITIES if counter[severity])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _note_gates(gates: dict[str, bool]) -> None:
+    for name in gates:
+        if name != GATE:
+            _say(f"feature gate {name!r} has no bearing on provider configs and is ignored; {GATE} has")
+
+
+def _say(text: str) -> None:
+    print(f"keyferry: {text}", file=sys.stderr)
+
+
+def _version(text: str) -> str:
+    try:
+        return rules_for(text, {}).version
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def _gates(text: str) -> dict[str, bool]:
+    """Gates as the kubelet takes them: a list of NAME=BOOL, joined by commas."""
+    gates = {}
+    for item in text.split(","):
+        name, _, value = item.strip().partition("=")
+        if not name or value.lower() not in ("true", "false"):
+            raise argparse.ArgumentTypeError(
+                f"{item!r} is not a feature gate, expected NAME=true or NAME=false"
+            )
+        gates[name] = value.lower() == "true"
+    return gates

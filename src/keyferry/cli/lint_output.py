@@ -1,0 +1,122 @@
+"""Lint reports as text and as JSON documents."""
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+
+from keyferry._secret import printable
+from keyferry.cli.terminal import style
+from keyferry.images.codes import Code, Severity
+from keyferry.images.lint import Finding, LintReport
+
+Json = dict[str, object]
+
+API_VERSION = "keyferry.dev/v1alpha1"
+_STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": "cyan"}
+_WIDEST = len("warning")
+# Kubernetes quotes the whole file where its kind is missing, and passwords in URLs; neither leaves here.
+_WHOLE_FILE = re.compile(r"(Object '\w+' is missing in ').*'", re.DOTALL)
+_USER_INFO = re.compile(r"((?:https://|Invalid value: \")[^/?#\s\"@]*:)[^/?#\s\"]*@")
+
+
+def table_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """One line for each finding, with a blank line between files."""
+    width = max((len(_place(finding)) for finding in findings), default=0)
+    last = ""
+    for finding in findings:
+        if last and finding.file != last:
+            yield ""
+        last = finding.file
+        yield _line(finding, width)
+
+
+def report_document(reports: Sequence[LintReport], findings: Iterable[Finding]) -> Json:
+    """Reports as a JSON document with stable fields."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "LintReport",
+        "targets": [_target(report) for report in reports],
+        "findings": [_finding(finding) for finding in findings],
+    }
+
+
+def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
+    """What codes mean, for people or as JSON."""
+    if output == "json":
+        items = [_present(_code(code)) for code in codes]
+        yield json.dumps({"apiVersion": API_VERSION, "kind": "LintCodeList", "items": items}, indent=2)
+        return
+    for code in codes:
+        versions = f" (Kubernetes: {code.kubernetes})" if code.kubernetes else ""
+        severity = style(code.severity, _STYLES[code.severity])
+        yield f"{style(code.code, 'bold')}  {severity}  {code.title}{versions}"
+        yield f"       why: {code.why}"
+        yield f"       do:  {code.fix}"
+
+
+def _line(finding: Finding, width: int) -> str:
+    severity = style(finding.severity.ljust(_WIDEST), _STYLES[finding.severity])
+    message = f"{finding.path}: {finding.message}" if finding.path else finding.message
+    return f"{_place(finding).ljust(width)}  {severity}  {style(finding.code, 'bold')}  {_safe(message)}"
+
+
+def _place(finding: Finding) -> str:
+    parts = (finding.file or "-", finding.line, finding.column)
+    return _safe(":".join(str(part) for part in parts if part is not None))
+
+
+def _safe(text: str) -> str:
+    """*text* on one line, in characters the terminal can show."""
+    encoding = sys.stdout.encoding or "utf-8"
+    flat = re.sub(r"[\t\r\n]", "\ufffd", printable(text))
+    return flat.encode(encoding, "backslashreplace").decode(encoding)
+
+
+def _target(report: LintReport) -> Json:
+    return _present(
+        {
+            "path": report.path,
+            "binDir": report.bin_dir,
+            "kubernetes": report.kubernetes,
+            "files": list(report.files),
+            "providers": report.providers,
+            "accepted": report.accepted,
+            "kubernetesText": _without_secrets(report.kubernetes_text),
+        }
+    )
+
+
+def _finding(finding: Finding) -> Json:
+    return _present(
+        {
+            "code": finding.code,
+            "severity": finding.severity,
+            "file": finding.file,
+            "line": finding.line,
+            "column": finding.column,
+            "path": finding.path,
+            "message": finding.message,
+            "kubernetesText": _without_secrets(finding.kubernetes_text),
+            "kubernetes": finding.kubernetes,
+        }
+    )
+
+
+def _code(code: Code) -> Json:
+    return {
+        "code": code.code,
+        "severity": code.severity,
+        "title": code.title,
+        "why": code.why,
+        "fix": code.fix,
+        "kubernetes": code.kubernetes,
+    }
+
+
+def _without_secrets(text: str) -> str:
+    return _USER_INFO.sub(r"\1***@", _WHOLE_FILE.sub(r"\1...'", text))
+
+
+def _present(fields: Json) -> Json:
+    return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -1,0 +1,182 @@
+"""Everything wrong with a provider config at once: what would stop a kubelet, and what is hardly meant."""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from keyferry._paths import format_path
+from keyferry.errors import Problem
+from keyferry.images.codes import CODES, Severity
+from keyferry.images.config import ReadConfig, read_config
+from keyferry.images.lint_files import check_files
+from keyferry.images.lint_hints import Causes, explain
+from keyferry.images.lint_patterns import Suspicion, check_shared
+from keyferry.images.lint_plugins import check_bin_dir_owner, check_plugin
+from keyferry.images.lint_providers import check_provider
+from keyferry.images.lint_versions import (
+    LATEST,
+    Rules,
+    is_checked,
+    newer_fields,
+    refuse_directory,
+    rules_for,
+)
+from keyferry.images.register import check_bin_dir, check_executables
+from keyferry.images.validate import kubernetes_validation_text, validate
+
+__all__ = ["Finding", "LintReport", "lint"]
+
+_NO_GATES: Mapping[str, bool] = MappingProxyType({})
+_UNREADABLE = "KF101"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing wrong with a config; ``kubernetes_text`` is empty where Kubernetes has nothing to say."""
+
+    code: str
+    severity: Severity
+    message: str
+    path: str = ""
+    file: str = ""
+    line: int | None = None
+    column: int | None = None
+    kubernetes: str = ""
+    kubernetes_text: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LintReport:
+    """What is wrong with one config; ``kubernetes_text`` is what the kubelet would stop with, if it would."""
+
+    path: str
+    kubernetes: str
+    bin_dir: str | None = None
+    files: tuple[str, ...] = ()
+    providers: int = 0
+    findings: tuple[Finding, ...] = ()
+    kubernetes_text: str = field(default="", repr=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the kubelet would take this config into use."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether a file is missing, or may not be read."""
+        return any(finding.code == _UNREADABLE for finding in self.findings)
+
+
+def lint(
+    path: str,
+    *,
+    bin_dir: str | None = None,
+    kubernetes: str = LATEST,
+    gates: Mapping[str, bool] = _NO_GATES,
+) -> LintReport:
+    """Find everything wrong with the config at *path*, a file or a directory.
+
+    With *bin_dir* the plugins are looked at too. *gates* are feature gates of the kubelet that differ from
+    the defaults of its version. Raises ValueError for a version of Kubernetes that is not known.
+    """
+    rules = rules_for(kubernetes, gates)
+    config = read_config(path)
+    stages = tuple(_refusals(config, bin_dir, rules))
+    refusals = [problem for stage in stages for problem in stage.problems]
+    problems = [*refusals, *Causes(refusals).remove_from(_suspicions(config, bin_dir))]
+    return LintReport(
+        path,
+        rules.version,
+        bin_dir,
+        tuple(file.path for file in config.files),
+        len(config.providers),
+        tuple(sorted({_finding(problem): None for problem in problems}, key=_order)),
+        next((stage.kubernetes_text for stage in stages if stage.problems), ""),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """What the kubelet would stop at in one of its stages, and how it would put it."""
+
+    problems: tuple[Problem, ...]
+    kubernetes_text: str = ""
+
+
+def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator[_Stage]:
+    """The stages in the kubelet's order; it stops at the first with problems, this goes through all."""
+    missing = check_bin_dir(bin_dir) if bin_dir is not None else None
+    if missing is not None:
+        yield _Stage((missing,), missing.kubernetes_text)
+    if not rules.directory and os.path.isdir(config.path):
+        refused = refuse_directory(config.path, rules)
+        yield _Stage((refused,), refused.kubernetes_text)
+    read = tuple(explain(problem) for problem in config.problems)
+    yield _Stage(read, config.kubernetes_text)
+    newer = tuple(newer_fields(config, rules))
+    yield _Stage(newer, _strict_text(newer))
+    invalid = tuple(_validated(config, rules, read))
+    yield _Stage(invalid, kubernetes_validation_text(invalid) if invalid else "")
+    if bin_dir is not None and missing is None:
+        unusable = (problem for problem in check_executables(config, bin_dir) if problem is not None)
+        kept = tuple(Causes((*read, *invalid)).remove_from(unusable))
+        yield _Stage(kept, kept[0].kubernetes_text if kept else "")
+
+
+def _validated(config: ReadConfig, rules: Rules, read: tuple[Problem, ...]) -> Iterator[Problem]:
+    if read and not config.providers:
+        return  # nothing was read, which is no reason to say that nothing is configured
+    found = validate(config, service_account_tokens=rules.gate)
+    yield from Causes(read).remove_from(each for each in found if is_checked(each, rules))
+
+
+def _strict_text(problems: tuple[Problem, ...]) -> str:
+    if not problems:
+        return ""
+    texts = ", ".join(problem.kubernetes_text for problem in problems if problem.file == problems[0].file)
+    return f"error decoding config {problems[0].file}: strict decoding error: {texts}"
+
+
+def _suspicions(config: ReadConfig, bin_dir: str | None) -> Iterator[Problem]:
+    yield from check_files(config, bin_dir)
+    for number, suspicion in _of_providers(config, bin_dir):
+        yield _placed(config, number, suspicion)
+    if bin_dir is not None:
+        yield from check_bin_dir_owner(bin_dir)
+
+
+def _of_providers(config: ReadConfig, bin_dir: str | None) -> Iterator[tuple[int, Suspicion]]:
+    for number, provider in enumerate(config.providers):
+        for suspicion in check_provider(provider):
+            yield number, suspicion
+        for code, message in check_plugin(bin_dir, provider.name) if bin_dir is not None else ():
+            yield number, (("name",), code, message)
+    yield from check_shared(config.providers)
+
+
+def _placed(config: ReadConfig, number: int, suspicion: Suspicion) -> Problem:
+    at, code, message = suspicion
+    origin = config.origins[number]
+    path = format_path(("providers", origin.index, *at))
+    return origin.problem(at, Problem(path, message, code=code))
+
+
+def _finding(problem: Problem) -> Finding:
+    code = CODES[problem.code]
+    return Finding(
+        problem.code,
+        code.severity,
+        problem.message,
+        problem.path,
+        problem.file,
+        problem.line,
+        problem.column,
+        code.kubernetes,
+        problem.kubernetes_text if code.severity == "error" else "",
+    )
+
+
+def _order(finding: Finding) -> tuple[str, int, int, str]:
+    return finding.file, finding.line or 0, finding.column or 0, finding.code

@@ -1,0 +1,104 @@
+"""Which problems only follow from others, and what was probably meant by an unknown field."""
+
+import re
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+
+from keyferry.errors import Problem
+
+_PROVIDER = ("name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes")
+_TOKEN = (
+    "serviceAccountTokenAudience",
+    "cacheType",
+    "requireServiceAccount",
+    "requiredServiceAccountAnnotationKeys",
+    "optionalServiceAccountAnnotationKeys",
+)
+# Problems after which the value at their path is not what the file says.
+_UNREAD = ("KF109", "KF110")
+_UNKNOWN = "KF107"
+# What is said of a field that is not there.
+_ABSENT = ("KF122", "KF123", "KF125", "KF131", "KF132", "KF137", "KF170")
+_REFUSED_NAMES = ("KF111", "KF121")
+_UNUSABLE, _NAMELESS = "KF142", "KF170"
+_EXECUTABLE = ("KF141", _UNUSABLE, _NAMELESS)
+
+
+def explain(problem: Problem) -> Problem:
+    """*problem*, with what an unknown field was probably meant to be."""
+    if problem.code != _UNKNOWN:
+        return problem
+    hint = _hint(problem.path)
+    return Problem(
+        problem.path,
+        f"{problem.message}{hint}",
+        code=problem.code,
+        kubernetes_text=problem.kubernetes_text,
+        error_class=problem.error_class,
+        file=problem.file,
+        line=problem.line,
+        column=problem.column,
+    )
+
+
+class Causes:
+    """Problems from which others may only follow."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        found = tuple(problems)
+        self._unread = _places(problem for problem in found if problem.code in _UNREAD)
+        self._names = _places(problem for problem in found if problem.code in _REFUSED_NAMES)
+        self._unusable = _places(problem for problem in found if problem.code == _UNUSABLE)
+        self._misspelt = {
+            (problem.file, _meant_path(problem.path)) for problem in found if problem.code == _UNKNOWN
+        }
+
+    def explain(self, problem: Problem) -> bool:
+        """Tell whether *problem* would go away if one of these were mended."""
+        place = problem.file, problem.path
+        ends = (match.start() for match in re.finditer(r"[.\[]|$", problem.path))
+        if any((problem.file, problem.path[:end]) in self._unread for end in ends):
+            return True
+        if problem.code in _ABSENT and place in self._misspelt:
+            return True
+        if problem.code == _NAMELESS and place in self._unusable:
+            return True
+        return problem.code in _EXECUTABLE and place in self._names
+
+    def remove_from(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+        """Those of *problems* that do not follow from these."""
+        return (problem for problem in problems if not self.explain(problem))
+
+
+def _places(problems: Iterable[Problem]) -> frozenset[tuple[str, str]]:
+    return frozenset((problem.file, problem.path) for problem in problems)
+
+
+def _meant_path(path: str) -> str:
+    parent, dot, name = path.rpartition(".")
+    return parent + dot + _meant(parent, name)
+
+
+def _hint(path: str) -> str:
+    parent, _, name = path.rpartition(".")
+    meant = _meant(parent, name)
+    if meant == name:
+        return f"; {name} belongs to apiVersion kubelet.config.k8s.io/v1, not to older ones"
+    if meant:
+        return f"; did you mean {meant!r}?"
+    return f", expected one of {', '.join(_fields(parent))}"
+
+
+def _meant(parent: str, name: str) -> str:
+    known = {field.lower(): field for field in _fields(parent)}
+    squeezed = name.lower().replace("_", "").replace("-", "")
+    close = get_close_matches(squeezed, known, 1, 0.75)
+    return known[close[0]] if close else ""
+
+
+def _fields(parent: str) -> tuple[str, ...]:
+    if not parent:
+        return "kind", "apiVersion", "providers"
+    if ".env[" in parent:
+        return "name", "value"
+    return _TOKEN if parent.endswith(".tokenAttributes") else _PROVIDER

@@ -1,0 +1,95 @@
+"""Which rules for provider configs which Kubernetes version has."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from keyferry._gotext import quote
+from keyferry._paths import Path, format_path
+from keyferry.errors import Problem
+from keyferry.images.config import ReadConfig
+from keyferry.images.validate import GATE
+
+LATEST = "1.36"
+_OLDEST = 26  # the first with v1 of the config and of the protocol
+_TOKENS, _DIRECTORY, _CACHE_TYPE, _GATE_ON, _NEWEST = 33, 34, 34, 34, 36
+_VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+-].*)?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What one Kubernetes version reads and lets pass."""
+
+    version: str
+    directory: bool
+    token_attributes: bool
+    cache_type: bool
+    gate: bool
+
+
+def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Rules:
+    """The rules of a version, such as ``1.34`` or ``v1.34.2``, with gates set; ValueError if not known."""
+    minor = _minor(kubernetes)
+    return Rules(
+        f"1.{minor}",
+        directory=minor >= _DIRECTORY,
+        token_attributes=minor >= _TOKENS,
+        cache_type=minor >= _CACHE_TYPE,
+        gate=gates.get(GATE, minor >= _GATE_ON),
+    )
+
+
+def _minor(kubernetes: str) -> int:
+    match = _VERSION.fullmatch(kubernetes)
+    if match is None:
+        raise ValueError(f"{kubernetes!r} is not a Kubernetes version, expected for example {LATEST!r}")
+    minor = int(match[1])
+    if minor < _OLDEST:
+        raise ValueError(
+            f"Kubernetes {kubernetes} is not supported: the v1 provider config came with 1.{_OLDEST}"
+        )
+    if minor > _NEWEST:
+        raise ValueError(f"Kubernetes {kubernetes} is not known yet, the latest known is {LATEST}")
+    return minor
+
+
+def refuse_directory(path: str, rules: Rules) -> Problem:
+    """What a kubelet that reads single files only says of a directory."""
+    message = (
+        f"the config is a directory, which Kubernetes {rules.version} does not read; "
+        "give one file (directories are read since 1.34)"
+    )
+    place = f"{quote(path)}: read {path}: is a directory"
+    text = f"unable to read external registry credential provider configuration from {place}"
+    return Problem("", message, code="KF112", kubernetes_text=text, file=path)
+
+
+def newer_fields(config: ReadConfig, rules: Rules) -> Iterator[Problem]:
+    """The fields that a version does not know yet."""
+    for origin in config.origins:
+        for field, is_known, since in (
+            (("tokenAttributes",), rules.token_attributes, "1.33"),
+            (("tokenAttributes", "cacheType"), rules.cache_type or not rules.token_attributes, "1.34"),
+        ):
+            at: Path = ("providers", origin.index, *field)
+            document = origin.file.document
+            if not is_known and document is not None and at in document.positions:
+                yield origin.problem(field, _newer(at, since, rules))
+
+
+def _newer(at: Path, since: str, rules: Rules) -> Problem:
+    path = format_path(at)
+    message = (
+        f"unknown field in Kubernetes {rules.version}: {at[-1]} exists since {since}; remove "
+        "it for these nodes"
+    )
+    return Problem(
+        path, message, code="KF138", kubernetes_text=f'unknown field "{path}"', error_class="strict"
+    )
+
+
+def is_checked(problem: Problem, rules: Rules) -> bool:
+    """Tell whether a version makes the check that found *problem*."""
+    if problem.code == "KF137":
+        return rules.cache_type
+    return rules.token_attributes or not problem.code.startswith("KF13")

@@ -1,0 +1,199 @@
+"""Bad input gets one clear message, the right exit code and no traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.commands import Node, run_keyferry
+
+IMAGE = "reg.io/team/app:v1"
+BASE = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n"
+
+
+def check(code: int, message: str, *words: str, **env: str) -> None:
+    done = run_keyferry(*words, **env)
+    assert done.returncode == code, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path).add("one", ["reg.io"])
+
+
+@pytest.mark.parametrize("command", ["get", "explain"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "cannot be read: no such file or directory", id="no such file"),
+        pytest.param("a: [", "c.yaml:2:1: not valid YAML", id="not YAML"),
+        pytest.param("{", "not valid JSON", id="not JSON"),
+        pytest.param("", "kind is missing", id="empty"),
+        pytest.param("apiVersion: v1\nkind: Pod\n", "are no credential provider config", id="wrong kind"),
+        pytest.param(BASE, "no provider is configured", id="no providers"),
+        pytest.param(
+            BASE + "providers:\n- nam: x\n", "c.yaml:4:3: providers[0].nam: unknown field", id="unknown field"
+        ),
+    ],
+)
+def test_a_config_a_kubelet_refuses(
+    node: Node, tmp_path: Path, command: str, content: str | None, message: str
+) -> None:
+    path = tmp_path / "c.yaml"
+    if content is not None:
+        path.write_text(content)
+    check(3, message, command, IMAGE, "--config", str(path), "--bin-dir", str(node.bin_dir))
+
+
+def test_a_directory_without_config_files(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    message = "the directory holds no .json, .yaml or .yml file"
+    check(3, message, "get", IMAGE, "--config", str(tmp_path / "empty"), "--bin-dir", str(node.bin_dir))
+
+
+def test_no_config_anywhere_says_where_it_was_looked_for(tmp_path: Path) -> None:
+    done = run_keyferry("get", IMAGE, KEYFERRY_CONFIG="", KEYFERRY_BIN_DIR=str(tmp_path))
+    assert done.returncode == 3
+    assert (
+        "no provider config found: give --image-credential-provider-config or KEYFERRY_CONFIG" in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "image", ["", "Reg.io/App", "reg.io/a b", "http://reg.io/app", "a@sha256:short", "-"]
+)
+def test_an_image_that_does_not_parse(node: Node, image: str) -> None:
+    check(2, "is not an image name", "get", image, *node.options())
+
+
+def test_a_missing_bin_dir(node: Node) -> None:
+    check(
+        3,
+        "the bin dir does not exist",
+        "get",
+        IMAGE,
+        "--config",
+        str(node.config),
+        "--bin-dir",
+        "/nonexistent",
+    )
+
+
+def test_a_missing_plugin(node: Node) -> None:
+    (node.bin_dir / "one").unlink()
+    check(3, "is missing", "get", IMAGE, *node.options())
+
+
+def test_a_plugin_that_is_not_executable(node: Node) -> None:
+    (node.bin_dir / "one").chmod(0o644)
+    check(3, "is not executable; chmod +x", "get", IMAGE, *node.options())
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "message"),
+    [
+        pytest.param("#!/bin/sh\nsleep 30\n", 124, "did not finish within 0.3 s and was killed", id="slow"),
+        pytest.param("#!/bin/sh\nexit 0\n", 4, "is not one JSON object", id="silent"),
+        pytest.param("#!/bin/sh\necho '{}'\n", 4, "it answered in apiVersion none", id="empty object"),
+        pytest.param(
+            "#!/bin/sh\necho it broke >&2; exit 7\n",
+            4,
+            "exited with status 7; it said: it broke",
+            id="exit 7",
+        ),
+        pytest.param("#!/bin/sh\nkill -9 $$\n", 4, "was killed by signal 9", id="killed"),
+        pytest.param("no shebang\n", 4, "cannot be started: exec format error", id="no shebang"),
+        pytest.param(
+            "#!/no/such/interpreter\n", 4, "names an interpreter that is missing", id="no interpreter"
+        ),
+        pytest.param(
+            '#!/bin/sh\necho \'{"kind":"CredentialProviderResponse","apiVersion":'
+            '"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Pod"}\'\n',
+            4,
+            "cacheKeyType of its answer is none of Image, Registry, Global",
+            id="lying",
+        ),
+    ],
+)
+def test_a_plugin_that_fails(node: Node, script: str, code: int, message: str) -> None:
+    (node.bin_dir / "one").write_text(script)
+    check(code, message, "get", IMAGE, "--timeout", "0.3", *node.options())
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        pytest.param(["frobnicate"], "unknown command 'frobnicate'", id="command"),
+        pytest.param(["explian", "x"], "did you mean 'explain'?", id="typo"),
+        pytest.param(["get"], "the following arguments are required: IMAGE", id="no image"),
+        pytest.param(["get", "x", "--output", "xml"], "invalid choice: 'xml'", id="format"),
+        pytest.param(["get", "x", "--timeout", "soon"], "'soon' is not a number of seconds", id="timeout"),
+        pytest.param(["get", "x", "--timeout", "-1"], "is not a number of seconds", id="negative"),
+        pytest.param(["get", "x", "--frob"], "unrecognized arguments: --frob", id="option"),
+    ],
+)
+def test_wrong_usage(words: list[str], message: str) -> None:
+    check(2, message, *words)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        pytest.param(None, "cannot be read", id="missing"),
+        pytest.param("a: [", "not valid YAML", id="not YAML"),
+        pytest.param("kind: ConfigMap\n", "found no Pod, Secret or ServiceAccount", id="another kind"),
+        pytest.param("kind: Secret\ndata: {.dockerconfigjson: '!'}\n", "is not base64", id="not base64"),
+        pytest.param("kind: Pod\nmetadata: {name: 5}\n", "expected a string, found int", id="wrong type"),
+    ],
+)
+def test_a_pod_or_secret_file_that_cannot_be_used(
+    node: Node, tmp_path: Path, content: str | None, message: str
+) -> None:
+    path = tmp_path / "object.yaml"
+    if content is not None:
+        path.write_text(content)
+    check(3, message, "get", IMAGE, "--pod", str(path), *node.options())
+
+
+def test_a_pull_secret_that_is_not_json_fails_the_lookup_as_in_the_kubelet(
+    node: Node, tmp_path: Path
+) -> None:
+    path = tmp_path / "secret.yaml"
+    path.write_text(
+        "kind: Secret\ntype: kubernetes.io/dockerconfigjson\nmetadata: {name: s, namespace: ns}\n"
+        "stringData: {.dockerconfigjson: nope}\n"
+    )
+    check(
+        3,
+        "pull secret ns/s, key '.dockerconfigjson': is not JSON",
+        "get",
+        IMAGE,
+        "--secret",
+        str(path),
+        *node.options(),
+    )
+
+
+def test_a_token_without_an_account(node: Node, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("t")
+    check(
+        3,
+        "--service-account-token needs the account",
+        "get",
+        IMAGE,
+        "--service-account-token",
+        str(tmp_path / "token"),
+        *node.options(),
+    )
+
+
+def test_a_closed_pipe_is_no_traceback(node: Node) -> None:
+    import subprocess
+    import sys
+
+    command = f"{sys.executable} -m keyferry get {IMAGE} {' '.join(node.options())} | true"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

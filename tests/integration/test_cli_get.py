@@ -1,0 +1,253 @@
+"""``keyferry get`` and ``keyferry explain`` as a user types them, with real plugins."""
+
+from __future__ import annotations
+
+import base64
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from support.commands import Node, run_keyferry
+
+IMAGE = "reg.io/team/app:v1"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path).add("one", ["reg.io"])
+
+
+def secret_file(folder: Path, name: str, username: str) -> Path:
+    config = json.dumps({"auths": {"reg.io": {"username": username, "password": "s-word"}}})
+    path = folder / f"{name}.yaml"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "type": "kubernetes.io/dockerconfigjson",
+                "metadata": {"name": name, "namespace": "team", "uid": f"uid-{name}"},
+                "data": {".dockerconfigjson": base64.b64encode(config.encode()).decode()},
+            }
+        )
+    )
+    return path
+
+
+def pod_file(folder: Path, *secrets: str, account: str = "deployer") -> Path:
+    path = folder / "pod.yaml"
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "team", "uid": "pod-uid"},
+        "spec": {"serviceAccountName": account, "imagePullSecrets": [{"name": name} for name in secrets]},
+    }
+    path.write_text(yaml.safe_dump(pod))
+    return path
+
+
+def test_a_table_masks_the_password(node: Node) -> None:
+    done = run_keyferry("get", IMAGE, *node.options())
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[0].split() == ["USERNAME", "PASSWORD", "KEY", "SOURCE"]
+    assert done.stdout.splitlines()[1].split() == ["user", "********", "reg.io", "provider", "one"]
+    assert "pass-word" not in done.stdout + done.stderr
+
+
+def test_the_plugin_is_asked_as_the_kubelet_asks(node: Node) -> None:
+    run_keyferry("get", IMAGE, *node.options())
+    assert node.request("one") == (
+        '{"kind":"CredentialProviderRequest","apiVersion":"credentialprovider.kubelet.k8s.io/v1","image":"reg.io/team/app"}\n'
+    )
+
+
+@pytest.mark.parametrize("output", ["table", "wide", "json", "yaml", "dockerconfig", "env"])
+def test_every_format_masks_unless_told_to_reveal(node: Node, output: str) -> None:
+    masked = run_keyferry("get", IMAGE, "-o", output, *node.options())
+    encoded = base64.b64encode(b"user:pass-word").decode()
+    assert masked.returncode == 0
+    assert "pass-word" not in masked.stdout
+    assert encoded not in masked.stdout
+    revealed = run_keyferry("get", IMAGE, "-o", output, "--reveal", *node.options())
+    assert "pass-word" in revealed.stdout or encoded in revealed.stdout
+
+
+def test_json_and_yaml_say_the_same_with_stable_fields(node: Node) -> None:
+    as_json = json.loads(run_keyferry("get", IMAGE, "-o", "json", *node.options()).stdout)
+    as_yaml = yaml.safe_load(run_keyferry("get", IMAGE, "-o", "yaml", *node.options()).stdout)
+    assert as_json == as_yaml
+    assert as_json["apiVersion"] == "keyferry.dev/v1alpha1"
+    assert as_json["kind"] == "ImageCredentials"
+    assert as_json["name"] == "reg.io/team/app"
+    assert as_json["credentials"][0]["source"] == {"kind": "provider", "name": "one"}
+
+
+def test_a_dockerconfig_is_what_docker_clients_read(node: Node) -> None:
+    text = run_keyferry("get", IMAGE, "-o", "dockerconfig", "--reveal", *node.options()).stdout
+    auth = json.loads(text)["auths"]["reg.io"]["auth"]
+    assert base64.b64decode(auth) == b"user:pass-word"
+
+
+def test_a_dockerconfig_for_docker_hub_uses_its_old_key(tmp_path: Path) -> None:
+    node = Node(tmp_path).add("hub", ["docker.io"], '{"docker.io": {"username": "u", "password": "p"}}')
+    text = run_keyferry("get", "busybox", "-o", "dockerconfig", *node.options()).stdout
+    assert list(json.loads(text)["auths"]) == ["https://index.docker.io/v1/"]
+
+
+def test_env_lines_can_be_evaluated_by_a_shell_and_nothing_in_them_runs(tmp_path: Path) -> None:
+    auth = json.dumps({"reg.io": {"username": "$(touch pwned)", "password": "a'b\"`touch pwned`;c"}})
+    node = Node(tmp_path).add("one", ["reg.io"], auth)
+    lines = run_keyferry("get", IMAGE, "-o", "env", "--reveal", *node.options()).stdout
+    script = lines + '\nprintf %s "$REGISTRY_USERNAME|$REGISTRY_PASSWORD"'
+    shell = subprocess.run(["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert shell.stdout == "$(touch pwned)|a'b\"`touch pwned`;c"
+    assert not (tmp_path / "pwned").exists()
+
+
+def test_no_credentials_is_exit_code_1_with_the_next_command(node: Node) -> None:
+    done = run_keyferry("get", "other.io/app", *node.options())
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "no credentials for other.io/app" in done.stderr
+    assert "keyferry explain other.io/app" in done.stderr
+
+
+def test_pull_secrets_come_before_providers_in_the_order_given(node: Node, tmp_path: Path) -> None:
+    first, second = secret_file(tmp_path, "a", "first"), secret_file(tmp_path, "b", "second")
+    done = run_keyferry(
+        "get", IMAGE, "--secret", str(second), "--secret", str(first), "-o", "json", *node.options()
+    )
+    assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["second", "first", "user"]
+
+
+def test_a_pods_own_list_decides_which_secrets_count(node: Node, tmp_path: Path) -> None:
+    files = [secret_file(tmp_path, name, name) for name in ("a", "b")]
+    options = [word for file in files for word in ("--secret", str(file))]
+    pod = pod_file(tmp_path, "b", "absent")
+    done = run_keyferry("get", IMAGE, "--pod", str(pod), *options, "-o", "json", *node.options())
+    assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["b", "user"]
+    assert "pull secret 'absent' is listed by the pod but was not given" in done.stderr
+    assert "secret 'a' was given, but the pod does not list it" in done.stderr
+
+
+def test_a_list_of_pod_secret_and_account_in_one_file_is_understood(node: Node, tmp_path: Path) -> None:
+    pod = yaml.safe_load(pod_file(tmp_path, "a").read_text())
+    secret = yaml.safe_load(secret_file(tmp_path, "a", "listed").read_text())
+    both = tmp_path / "both.json"
+    both.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod, secret]}))
+    done = run_keyferry("get", IMAGE, "--pod", str(both), "-o", "json", *node.options())
+    assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["listed", "user"]
+
+
+def test_the_nodes_docker_config_stands_between_secrets_and_providers(node: Node, tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"auths": {"reg.io": {"auth": base64.b64encode(b"node:pw").decode()}}}))
+    secret = secret_file(tmp_path, "a", "pod")
+    options = ["--docker-config", str(config), "--secret", str(secret)]
+    done = run_keyferry("get", IMAGE, *options, "-o", "json", *node.options())
+    assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["pod", "node", "user"]
+
+
+def test_a_service_account_token_reaches_the_plugin_that_asks_for_it(tmp_path: Path) -> None:
+    extra = """\
+  tokenAttributes:
+    serviceAccountTokenAudience: registry
+    cacheType: Token
+    requireServiceAccount: true
+    optionalServiceAccountAnnotationKeys: [team.example/role]
+"""
+    node = Node(tmp_path).add("sa", ["reg.io"], extra=extra)
+    token = tmp_path / "token"
+    token.write_text("tok-en\n")
+    account = tmp_path / "sa.yaml"
+    account.write_text(
+        "apiVersion: v1\nkind: ServiceAccount\n"
+        "metadata: {name: deployer, namespace: team, uid: sa-uid, annotations: {team.example/role: puller, other: x}}\n"
+        "---\n" + pod_file(tmp_path).read_text()
+    )
+    done = run_keyferry(
+        "get",
+        IMAGE,
+        "--pod",
+        str(account),
+        "--service-account-token",
+        str(token),
+        "-o",
+        "json",
+        *node.options(),
+    )
+    assert done.returncode == 0, done.stderr
+    request = json.loads(node.request("sa"))
+    assert request["serviceAccountToken"] == "tok-en"
+    assert request["serviceAccountAnnotations"] == {"team.example/role": "puller"}
+    source = json.loads(done.stdout)["credentials"][0]["source"]
+    assert source["serviceAccount"] == {"namespace": "team", "name": "deployer", "uid": "sa-uid"}
+    assert "tok-en" not in done.stdout + done.stderr
+
+
+def test_without_a_pod_a_provider_that_requires_an_account_is_skipped(tmp_path: Path) -> None:
+    extra = (
+        "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n"
+    )
+    node = Node(tmp_path).add("sa", ["reg.io"], extra=extra)
+    done = run_keyferry("explain", IMAGE, *node.options())
+    assert done.returncode == 1
+    assert "skipped: it requires a service account, and the pod has none" in done.stdout
+
+
+def test_explain_tells_the_whole_story(node: Node) -> None:
+    done = run_keyferry("explain", IMAGE, *node.options())
+    assert done.returncode == 0
+    for part in (
+        "pattern 'reg.io' covers the image",
+        "the plugin ran for",
+        "cached by registry",
+        "no anonymous attempt",
+    ):
+        assert part in done.stdout
+    assert str(node.config) in done.stdout
+    assert "pass-word" not in done.stdout + done.stderr
+
+
+def test_explain_points_at_the_trap(node: Node) -> None:
+    done = run_keyferry("explain", "reg.io:5000/app", *node.options())
+    assert done.returncode == 1
+    assert "differs from the image in the port alone" in done.stdout
+    assert "the kubelet makes one anonymous attempt" in done.stdout
+
+
+def test_explain_as_json_carries_reasons_and_traps(node: Node) -> None:
+    document = json.loads(run_keyferry("explain", "reg.io:5000/app", "-o", "json", *node.options()).stdout)
+    assert document["decision"]["outcome"] == "anonymous"
+    assert [trap["outcome"] for trap in document["traps"]] == ["port"]
+    assert {reason["stage"] for reason in document["reasons"]} == {"image", "match"}
+
+
+def test_config_and_bin_dir_come_from_the_environment_too(node: Node) -> None:
+    done = run_keyferry(
+        "explain", IMAGE, KEYFERRY_CONFIG=str(node.config), KEYFERRY_BIN_DIR=str(node.bin_dir)
+    )
+    assert done.returncode == 0
+    assert "(KEYFERRY_CONFIG)" in done.stdout
+
+
+def test_the_kubelets_own_flag_names_work(node: Node) -> None:
+    done = run_keyferry(
+        "get",
+        IMAGE,
+        f"--image-credential-provider-config={node.config}",
+        f"--image-credential-provider-bin-dir={node.bin_dir}",
+    )
+    assert done.returncode == 0
+
+
+def test_withheld_variables_do_not_reach_the_plugin(tmp_path: Path) -> None:
+    node = Node(tmp_path).add("one", ["reg.io"], before='env > "$0.env"')
+    run_keyferry(
+        "get", IMAGE, "--withhold-env", "SECRET_THING", *node.options(), SECRET_THING="x", OTHER_THING="y"
+    )
+    environment = Path(f"{node.bin_dir / 'one'}.env").read_text()
+    assert "OTHER_THING=y" in environment
+    assert "SECRET_THING" not in environment

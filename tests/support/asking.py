@@ -1,0 +1,56 @@
+"""Providers whose plugins are plain functions: for tests of what is made of an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from keyferry.api.credentialprovider.v1 import (
+    AuthConfig,
+    CredentialProviderRequest,
+    CredentialProviderResponse,
+)
+from keyferry.api.kubeletconfig.v1 import CredentialProvider
+from keyferry.errors import PluginError
+from keyferry.images.lookup import Providers
+from keyferry.images.plugin import Plugin
+from keyferry.images.provider import Provider
+
+API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
+
+
+def answering(
+    auth: Mapping[str, tuple[str, str]],
+    cache_key_type: str = "Registry",
+    duration_ns: int | None = 3_600_000_000_000,
+) -> Plugin:
+    """A plugin that always gives these logins."""
+
+    def plugin(
+        _: CredentialProviderRequest, __: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        logins = {key: AuthConfig(*login) for key, login in auth.items()}
+        return CredentialProviderResponse(cache_key_type, duration_ns, logins), 0.002
+
+    return plugin
+
+
+def failing(error: Callable[[], PluginError]) -> Plugin:
+    """A plugin that always fails."""
+
+    def plugin(
+        _: CredentialProviderRequest, __: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        raise error()
+
+    return plugin
+
+
+def provider(name: str, patterns: Sequence[str], plugin: Plugin, default_ns: int = 0) -> Provider:
+    """A provider of these patterns."""
+    config = CredentialProvider(name, tuple(patterns), default_ns, API_VERSION)
+    return Provider(config, plugin)
+
+
+def providers(*members: Provider) -> Providers:
+    """All of them together."""
+    return Providers(members)

@@ -1,0 +1,81 @@
+"""Run keyferry as a user does: a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PLUGIN = """\
+#!/bin/sh
+cat > "$0.request"
+echo run >> "$0.runs"
+{before}
+cat <<'X'
+{{"kind": "CredentialProviderResponse", "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+ "cacheKeyType": "{cache_key_type}", "cacheDuration": "1h", "auth": {auth}}}
+X
+"""
+
+PROVIDER = """\
+- name: {name}
+  matchImages: [{patterns}]
+  defaultCacheDuration: 10m
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+{extra}"""
+
+
+class Node:
+    """A folder with a provider config and plugins, like a node's."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin_dir = folder / "bin"
+        self.config = folder / "providers.yaml"
+        self.bin_dir.mkdir()
+        self._entries: list[str] = []
+
+    def add(
+        self,
+        name: str,
+        patterns: list[str],
+        auth: str = '{"reg.io": {"username": "user", "password": "pass-word"}}',
+        *,
+        cache_key_type: str = "Registry",
+        before: str = "",
+        extra: str = "",
+    ) -> Node:
+        """Add a provider with a shell script as its plugin."""
+        path = self.bin_dir / name
+        path.write_text(PLUGIN.format(before=before, cache_key_type=cache_key_type, auth=auth))
+        path.chmod(0o755)
+        shown = ", ".join(f'"{pattern}"' for pattern in patterns)
+        self._entries.append(PROVIDER.format(name=name, patterns=shown, extra=extra))
+        self.config.write_text(
+            "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"
+            + "".join(self._entries)
+        )
+        return self
+
+    def options(self) -> list[str]:
+        """The two options every command takes."""
+        return ["--config", str(self.config), "--bin-dir", str(self.bin_dir)]
+
+    def request(self, name: str) -> str:
+        """What a plugin was asked last."""
+        return Path(f"{self.bin_dir / name}.request").read_text()
+
+
+def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, with nothing on standard input."""
+    return subprocess.run(
+        [sys.executable, "-m", "keyferry", *words],
+        cwd=cwd,
+        env={**os.environ, "NO_COLOR": "1", **env},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )

@@ -1,0 +1,58 @@
+"""The explanation for people."""
+
+from __future__ import annotations
+
+from support.asking import answering, failing, provider, providers
+
+from keyferry.errors import PluginExitError
+from keyferry.explain.document import credentials_document, explanation_document
+from keyferry.explain.text import render
+
+LOGIN = ("user", "hidden-password")
+
+
+def test_the_sections_come_in_the_order_things_happen() -> None:
+    answer = providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN}))).lookup("reg.io/a:v1")
+    text = render(answer, where=("providers: here",))
+    titles = [line for line in text.splitlines() if line and not line.startswith(" ")]
+    assert titles == [
+        "IMAGE",
+        "SOURCES",
+        "PROVIDERS",
+        "AUTH KEYS ON OFFER",
+        "CREDENTIALS, IN THE ORDER THEY ARE TRIED",
+        "WHAT THE KUBELET DOES",
+    ]
+    assert "hidden-password" not in text
+
+
+def test_many_patterns_are_cut_short_nearest_first() -> None:
+    patterns = [*(f"reg.io:{port}" for port in range(5000, 5010)), "reg.io/b"]
+    answer = providers(provider("p", patterns, answering({}))).lookup("reg.io/a")
+    text = render(answer)
+    assert "'reg.io/b'" in text
+    assert "and 7 more, further off" in text
+    assert "further off" not in render(answer, all_patterns=True)
+
+
+def test_a_failure_is_told_with_the_plugins_last_words() -> None:
+    plugin = failing(lambda: PluginExitError("p", 3, stderr_tail="no such account"))
+    text = render(providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a"))
+    assert "failed: plugin 'p': exited with status 3; it said: no such account" in text
+    assert "makes one anonymous attempt" in text
+
+
+def test_control_characters_from_outside_do_not_reach_the_terminal() -> None:
+    plugin = answering({"reg.io": ("evil\x1b[2J\u202euser", "x")})
+    text = render(providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a"))
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+
+
+def test_documents_mask_passwords_unless_asked() -> None:
+    answer = providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN}))).lookup("reg.io/a")
+    assert "hidden-password" not in str(credentials_document(answer))
+    assert "hidden-password" in str(credentials_document(answer, reveal=True))
+    document = explanation_document(answer, config={})
+    assert document["kind"] == "ImageExplanation"
+    assert "hidden-password" not in str(document)

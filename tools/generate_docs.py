@@ -1,0 +1,96 @@
+"""Write the generated parts of the docs: help texts, lint codes and man pages.
+
+usage: generate_docs.py [--check]   with --check, say what is out of date and exit 1
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from keyferry import __version__
+from keyferry.cli.commands import COMMANDS, EXIT_CODES
+from keyferry.cli.main import main as keyferry
+from keyferry.images.codes import CODES
+
+ROOT = Path(__file__).resolve().parent.parent
+_NOTE = "<!-- written by `make docs`; do not edit -->\n"
+
+
+def help_text(*words: str) -> str:
+    """What a command prints when it is asked for help."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        keyferry([*words, "--help"])
+    return out.getvalue()
+
+
+def cli_page() -> str:
+    """The help of every command."""
+    parts = [_NOTE, "# The command line\n", "```text\n" + help_text() + "```\n"]
+    for name in COMMANDS:
+        parts += [f"## keyferry {name}\n", "```text\n" + help_text(name) + "```\n"]
+    return "\n".join(parts)
+
+
+def codes_page() -> str:
+    """Every code that lint can report."""
+    parts = [
+        _NOTE,
+        "# What `keyferry lint` reports\n",
+        "Codes never change their meaning. An error is something a kubelet refuses: with it, the kubelet does not start.\n"
+        "A warning is legal and surely not what was meant.\n",
+        "| code | severity | what |\n|---|---|---|\n"
+        + "".join(f"| [{c.code}](#{c.code.lower()}) | {c.severity} | {c.title} |\n" for c in CODES.values()),
+    ]
+    parts += [f"## {c.code}\n\n**{c.title}** ({c.severity})\n\n{c.why}\n\n*What to do:* {c.fix}\n" for c in CODES.values()]
+    return "\n".join(parts)
+
+
+def man_page(name: str) -> str:
+    """A manual page in the man macros, from the help of a command."""
+    title = f"keyferry-{name}" if name else "keyferry"
+    summary = COMMANDS[name].summary if name else "Kubernetes credential plugins, and why they decide as they do"
+    body = help_text(name) if name else help_text()
+    others = ", ".join(f"\\fBkeyferry-{other}\\fR(1)" for other in COMMANDS if other != name)
+    return (
+        f'.TH {title.upper()} 1 "" "keyferry {__version__}" "keyferry"\n'
+        f".SH NAME\n{title} \\- {_roff(summary)}\n"
+        f".SH DESCRIPTION\n.nf\n{_roff(body)}.fi\n"
+        f".SH EXIT STATUS\n{_roff(EXIT_CODES)}\n"
+        f".SH SEE ALSO\n{others}\n"
+    )
+
+
+def _roff(text: str) -> str:
+    escaped = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"(?m)^([.'])", r"\\&\1", escaped)
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every generated file and what belongs in it."""
+    yield ROOT / "docs" / "cli.md", cli_page()
+    yield ROOT / "docs" / "lint-codes.md", codes_page()
+    for name in ("", *COMMANDS):
+        yield ROOT / "docs" / "man" / f"{'-'.join(filter(None, ('keyferry', name)))}.1", man_page(name)
+
+
+def main(argv: list[str]) -> int:
+    """Write or check all pages."""
+    stale = [(path, text) for path, text in pages() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path, text in stale:
+        if "--check" in argv:
+            print(f"{path.relative_to(ROOT)} is out of date; run 'make docs'")
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
+    return 1 if stale and "--check" in argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
