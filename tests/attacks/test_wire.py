@@ -6,17 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-from support.scripted import (
-    SECOND,
-    V1,
-    Clock,
-    Scripted,
-    document,
-    exec_plugin,
-    provider,
-    write_printer,
-    write_script,
-)
 
 from keyferry.api.codec import Reader
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, read_response
@@ -29,6 +18,17 @@ from keyferry.images.dockerconfig import (
 )
 from keyferry.images.lookup import Providers
 from keyferry.images.plugin import decode_response
+from support.scripted import (
+    SECOND,
+    V1,
+    Clock,
+    Scripted,
+    document,
+    exec_plugin,
+    provider,
+    write_printer,
+    write_script,
+)
 
 SECRET = "s3cr3t-hunter2"
 GOOD = document({"reg.io": {"username": "user", "password": SECRET}})

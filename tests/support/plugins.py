@@ -74,7 +74,7 @@ def print_answer(
 
 
 def write_executable(path: Path, content: str | bytes, mode: int = MODE) -> Path:
-    """Write a file that can be run; it is moved into place, so a program that runs is replaced, not changed."""
+    """Write a file that can be run; moved into place, so that a program that runs is not changed."""
     draft = path.with_name(path.name + ".draft")
     draft.write_bytes(content.encode() if isinstance(content, str) else content)
     draft.chmod(mode)
@@ -170,7 +170,7 @@ class Node:
         """
         note = f'echo "$image" >>"$HERE/{name}.runs"; RUN=$(grep -c "" "$HERE/{name}.runs")'
         say = print_answer(key_type, duration=duration, auth=auth)
-        return self.shell("\n".join((READ_IMAGE, note, before, say)), name)
+        return self.shell(f"{READ_IMAGE}\n{note}\n{before}\n{say}", name)
 
     def runs(self, name: str = PLUGIN) -> list[str]:
         """The images that a recording plugin was run for, in order."""

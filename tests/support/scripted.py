@@ -1,4 +1,4 @@
-"""Providers whose plugin is written in the test: real executables, plugins in this process, stepped clocks."""
+"""Providers whose plugin is written in the test: executables, plugins in this process, stepped clocks."""
 
 import json
 import os
@@ -31,9 +31,11 @@ class Clock:
         self.now = now
 
     def __call__(self) -> int:
+        """The time, in nanoseconds."""
         return self.now
 
     def step(self, seconds: float) -> None:
+        """Let time pass, or go back."""
         self.now += int(seconds * SECOND)
 
 
@@ -48,11 +50,13 @@ class Scripted:
 
     @property
     def runs(self) -> int:
+        """How often the plugin was run."""
         return len(self.requests)
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
     ) -> tuple[Response, float]:
+        """Answer, after noting the question."""
         del timeout_seconds
         self.requests.append(request)
         answer = self.answer if isinstance(self.answer, Response | PluginError) else self.answer(request)
@@ -70,12 +74,14 @@ class Accounts:
         self.requests: list[TokenRequest] = []
 
     def get(self, namespace: str, name: str) -> ServiceAccount:
+        """The account of that name."""
         try:
             return self.accounts[namespace, name]
         except KeyError:
             raise ServiceAccountError(f"serviceaccount {name!r} not found") from None
 
     def token(self, request: TokenRequest) -> str:
+        """The token set for the account, or one made of its UID."""
         self.requests.append(request)
         key = request.account.namespace, request.account.name
         return self.tokens.get(key, f"token-of-{request.account.uid}")

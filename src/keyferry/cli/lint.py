@@ -12,7 +12,7 @@ from keyferry.cli.commands import Exit
 from keyferry.cli.lint_output import listing, report_document, table_lines
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.codes import CODES, SEVERITIES, Severity
-from keyferry.images.discover import discover
+from keyferry.images.discover import CONFIG_FLAG, Discovery, discover
 from keyferry.images.lint import Finding, LintReport, lint
 from keyferry.images.lint_versions import LATEST, rules_for
 from keyferry.images.validate import GATE
@@ -104,23 +104,31 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _targets(args: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
-    bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
-    if args.targets:
-        yield from ((path, bin_dir) for path in args.targets)
+    if not args.targets:
+        yield _discovered(args.bin_dir)
         return
-    yield _discovered(bin_dir)
+    bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
+    yield from ((path, bin_dir) for path in args.targets)
 
 
 def _discovered(bin_dir: str | None) -> tuple[str, str | None]:
     try:
         found = discover(None, bin_dir)
     except EnvironmentProblem:
-        # A config can be looked at without its plugins; this raises again if there is no config either.
-        found = discover(None, os.curdir)
+        found = _discover_config()
         _say(f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known")
         return found.config, None
     _say(f"linting {found}")
     return found.config, found.bin_dir
+
+
+def _discover_config() -> Discovery:
+    """The node's config alone: it can be looked at without its plugins."""
+    try:
+        return discover(None, os.curdir)
+    except EnvironmentProblem as error:
+        message = str(error).replace(f"give {CONFIG_FLAG}", "name a file or directory, or set")
+    raise EnvironmentProblem(message.replace("set or ", "set "))
 
 
 def _is_shown(finding: Finding, least: Severity) -> bool:

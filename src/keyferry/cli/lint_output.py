@@ -17,18 +17,13 @@ _STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": "cy
 _WIDEST = len("warning")
 # Kubernetes quotes the whole file where its kind is missing, and passwords in URLs; neither leaves here.
 _WHOLE_FILE = re.compile(r"(Object '\w+' is missing in ').*'", re.DOTALL)
-_USER_INFO = re.compile(r"((?:https://|Invalid value: \")[^/?#\s\"@]*:)[^/?#\s\"]*@")
+_USER_INFO = re.compile(r"(://|Invalid value: \")(?:[^/?#\"\\]|\\.)*@")
 
 
 def table_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """One line for each finding, with a blank line between files."""
+    """One line for each finding, in columns."""
     width = max((len(_place(finding)) for finding in findings), default=0)
-    last = ""
-    for finding in findings:
-        if last and finding.file != last:
-            yield ""
-        last = finding.file
-        yield _line(finding, width)
+    return (_line(finding, width) for finding in findings)
 
 
 def report_document(reports: Sequence[LintReport], findings: Iterable[Finding]) -> Json:

@@ -46,10 +46,7 @@ SUSPECT: dict[str, tuple[str, str, str]] = {
     ),
     "KF158": (
         "a host that no image can have",
-        (
-            "host labels are letters, digits and inner dashes; a trailing dot, an empty label or "
-            "an underscore is in no image name, so the pattern never matches"
-        ),
+        "a trailing dot, an empty label or a dash at the end of one is in no image name, so it never matches",
         "correct the host",
     ),
     "KF159": (

@@ -15,7 +15,8 @@ _TOKEN = (
     "optionalServiceAccountAnnotationKeys",
 )
 # Problems after which the value at their path is not what the file says.
-_UNREAD = ("KF109", "KF110")
+_WRONG_TYPE = "KF109"
+_UNREAD = (_WRONG_TYPE, "KF110")
 _UNKNOWN = "KF107"
 # What is said of a field that is not there.
 _ABSENT = ("KF122", "KF123", "KF125", "KF131", "KF132", "KF137", "KF170")
@@ -25,10 +26,10 @@ _EXECUTABLE = ("KF141", _UNUSABLE, _NAMELESS)
 
 
 def explain(problem: Problem) -> Problem:
-    """*problem*, with what an unknown field was probably meant to be."""
-    if problem.code != _UNKNOWN:
-        return problem
-    hint = _hint(problem.path)
+    """*problem*, with what was probably meant."""
+    hint = _hint(problem.path) if problem.code == _UNKNOWN else ""
+    if problem.code == _WRONG_TYPE and problem.message.endswith("expected a string"):
+        hint = "; put it in quotes" if "found a " in problem.message else ""
     return Problem(
         problem.path,
         f"{problem.message}{hint}",
@@ -53,7 +54,7 @@ class Causes:
             (problem.file, _meant_path(problem.path)) for problem in found if problem.code == _UNKNOWN
         }
 
-    def explain(self, problem: Problem) -> bool:
+    def account_for(self, problem: Problem) -> bool:
         """Tell whether *problem* would go away if one of these were mended."""
         place = problem.file, problem.path
         ends = (match.start() for match in re.finditer(r"[.\[]|$", problem.path))
@@ -67,7 +68,7 @@ class Causes:
 
     def remove_from(self, problems: Iterable[Problem]) -> Iterator[Problem]:
         """Those of *problems* that do not follow from these."""
-        return (problem for problem in problems if not self.explain(problem))
+        return (problem for problem in problems if not self.account_for(problem))
 
 
 def _places(problems: Iterable[Problem]) -> frozenset[tuple[str, str]]:

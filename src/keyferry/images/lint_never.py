@@ -18,14 +18,17 @@ HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.c
 Reason = tuple[str, str]  # code and message
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?=[^/])")
+_USER_INFO = re.compile(r"\A[^/?#]*@")
 # An upper-case letter makes a registry of a first part without a dot, as does the name localhost.
 _FILLERS = ("a", "A", "localhost", "")
 _STRANGE = re.compile(r"[^A-Za-z0-9.*-]")
 
 
 def shown(text: str) -> str:
-    """A pattern without its user info, which may be a secret."""
-    return re.sub(r"\A[^/?#]*@", "", text)
+    """A pattern with its user info blotted out, which may be a secret."""
+    scheme = _SCHEME.match(text)
+    start = scheme.end() if scheme else 0
+    return text[:start] + _USER_INFO.sub("***@", text[start:])
 
 
 def why_odd(pattern: Pattern) -> Reason | None:
@@ -33,11 +36,11 @@ def why_odd(pattern: Pattern) -> Reason | None:
     text = pattern.text
     scheme = _SCHEME.match(text)
     if scheme:
-        rest = shown(text[scheme.end() :]).rstrip("/")
-        host = pattern.url.host
-        return "KF150", f"it never matches: the scheme makes its host {host!r}; write {rest!r}"
-    if shown(text) != text:
-        return "KF156", f"what stands before the '@' is ignored; write {shown(text)!r}"
+        rest = _USER_INFO.sub("", text[scheme.end() :]).rstrip("/")
+        return "KF150", f"it never matches: the scheme makes its host {pattern.url.host!r}; write {rest!r}"
+    host = _USER_INFO.sub("", text)
+    if host != text:
+        return "KF156", f"what stands before the '@' is ignored, and no place for a password; write {host!r}"
     ignored = re.search(r"[?#]", text)
     if ignored:
         return "KF155", (

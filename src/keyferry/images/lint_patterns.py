@@ -29,12 +29,15 @@ _WHOLE_TOP_LEVEL = 2
 
 def check_patterns(provider: CredentialProvider) -> Iterator[Suspicion]:
     """What is odd about the patterns of one provider; those that do not parse are refused elsewhere."""
-    patterns = parse_all(provider)
-    for index, pattern in patterns:
-        reason = _first_reason(pattern)
+    sound = []
+    for index, pattern in parse_all(provider):
+        reason = why_odd(pattern) or why_never(pattern)
+        if reason is None:
+            sound.append((index, pattern))
+            reason = _first_reason(pattern)
         if reason:
             yield ("matchImages", index), reason[0], f"{shown(pattern.text)!r}: {reason[1]}"
-    yield from _redundant(patterns)
+    yield from _redundant(sound)
 
 
 def parse_all(provider: CredentialProvider) -> list[tuple[int, Pattern]]:
@@ -151,8 +154,6 @@ def _redundant(patterns: list[tuple[int, Pattern]]) -> Iterator[Suspicion]:
 
 
 _LOOKS: tuple[Callable[[Pattern], Reason | None], ...] = (
-    why_odd,
-    why_never,
     hub_alias,
     _broad,
     _few_labels,

@@ -1,4 +1,4 @@
-"""What a kubelet accepts of a provider though it is hardly meant: name, times, versions, variables, secrets."""
+"""What a kubelet accepts of a provider though hardly meant: name, times, versions, variables, secrets."""
 
 import re
 from collections.abc import Callable, Iterator

@@ -161,6 +161,8 @@ class Providers:
     ) -> Answer:
         # Taken first: if something is evicted meanwhile, this answer goes to the table that was dropped.
         table = self._warm
+        if pod is None and not pull_secrets:
+            self._forget(table, image)
         name = normalise(image)
         covering = self._index.match(name)
         secrets = pull_secrets_keyring(pull_secrets)
@@ -192,9 +194,14 @@ class Providers:
         if len(table) >= _MOST_WARM:
             self._drop_warm()
             return
-        replaced = table.pop(answer.image, None)
+        self._forget(table, answer.image)
         table[answer.image] = _Warm(answer, expires_ns)
-        self._count_hits([replaced] if replaced is not None else [])
+
+    def _forget(self, table: dict[str, _Warm], image: str) -> None:
+        """Drop what was kept for an image and is found to be no longer good."""
+        gone = table.pop(image, None)
+        if gone is not None:
+            self._count_hits([gone])
 
     def _drop_warm(self) -> None:
         dropped, self._warm = self._warm, {}

@@ -103,7 +103,7 @@ def normalise_key(key: str) -> str:
 
 def hide_password(text: str) -> str:
     """Give *text* with the password of its user info, if any, blotted out."""
-    return re.sub(r"\A((?:https?://)?[^/?#:]*:)[^/?#]*@", r"\1***@", text)
+    return re.sub(r"\A((?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#:]*:)[^/?#]*@", r"\1***@", text)
 
 
 def _match_error(prefix: str, whole: str, reported: str, error: _ParseError) -> MatchError:

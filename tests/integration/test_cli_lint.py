@@ -1,0 +1,273 @@
+"""``keyferry lint`` as people run it: real processes, real files."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyferry.images.codes import CODES
+from keyferry.images.lint import lint
+
+ROOT = Path(__file__).resolve().parents[2]
+PUBLIC = Path(os.environ.get("KEYFERRY_PUBLIC_CONFIGS") or ROOT.parent / "shared" / "configs")
+SECRET = "hunter2-hunter2"
+
+GOOD = """\
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+- name: plugin
+  apiVersion: credentialprovider.kubelet.k8s.io/v1
+  defaultCacheDuration: 10m
+  matchImages:
+  - reg.example
+"""
+WRONG = GOOD.replace("reg.example", "reg.example/*").replace("10m", "-1s")
+
+
+def _run(*words: str, cwd: Path | None = None, **environ: str) -> "subprocess.CompletedProcess[str]":
+    keep = {name: value for name, value in os.environ.items() if not name.startswith("KEYFERRY_")}
+    return subprocess.run(
+        [sys.executable, "-m", "keyferry", "lint", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env=keep | environ,
+    )
+
+
+def _write(folder: Path, text: str, name: str = "config.yaml") -> str:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(0o644)
+    return str(path)
+
+
+def test_a_clean_config_gives_no_output_and_status_0(tmp_path: Path) -> None:
+    done = _run(_write(tmp_path, GOOD))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "keyferry: no problems found in 1 provider\n"
+
+
+def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
+    _write(tmp_path, WRONG)
+    done = _run("config.yaml", cwd=tmp_path)
+    assert done.returncode == 1
+    first, second = done.stdout.splitlines()
+    assert first.startswith("config.yaml:6:3  error    KF126  providers[0].defaultCacheDuration: ")
+    assert second.startswith("config.yaml:8:5  warning  KF151  providers[0].matchImages[0]: 'reg.example/*'")
+    assert second.endswith("write 'reg.example'")
+    assert done.stderr == "keyferry: 1 error, 1 warning in 1 file\n"
+    assert "\033" not in done.stdout
+
+
+def test_the_severity_limits_what_is_reported_and_counted(tmp_path: Path) -> None:
+    path = _write(tmp_path, GOOD.replace("reg.example", "reg.example/*"))
+    assert _run(path).returncode == 1
+    done = _run(path, "--severity", "error")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "keyferry: no such problems found in 1 provider (1 warning not shown)\n"
+
+
+def test_json_has_stable_fields(tmp_path: Path) -> None:
+    path = _write(tmp_path, WRONG)
+    done = _run(path, "-o", "json")
+    report = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert (report["apiVersion"], report["kind"]) == ("keyferry.dev/v1alpha1", "LintReport")
+    assert report["targets"][0]["accepted"] is False
+    assert report["targets"][0]["kubernetesText"].startswith(
+        "failed to validate credential provider config: "
+    )
+    error, warning = report["findings"]
+    assert set(error) == {"code", "severity", "file", "line", "column", "path", "message", "kubernetesText"}
+    assert set(warning) == set(error) - {"kubernetesText"}
+    assert (error["file"], error["line"], error["column"]) == (path, 6, 3)
+
+
+def test_sarif_has_rules_and_locations(tmp_path: Path) -> None:
+    _write(tmp_path, WRONG, "my config.yaml")
+    done = _run("my config.yaml", "nope", "-o", "sarif", cwd=tmp_path)
+    log: dict[str, Any] = json.loads(done.stdout)
+    (run,) = log["runs"]
+    assert (log["version"], run["tool"]["driver"]["name"]) == ("2.1.0", "keyferry")
+    rules = run["tool"]["driver"]["rules"]
+    assert [rule["id"] for rule in rules] == list(CODES)
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
+        assert result["level"] in ("error", "warning", "note")
+        assert result["message"]["text"]
+    first = run["results"][0]["locations"][0]
+    assert first["physicalLocation"] == {
+        "artifactLocation": {"uri": "my%20config.yaml"},
+        "region": {"startLine": 6, "startColumn": 3},
+    }
+    assert first["logicalLocations"] == [{"fullyQualifiedName": "providers[0].defaultCacheDuration"}]
+    assert "region" not in run["results"][-1]["locations"][0]["physicalLocation"]
+
+
+def test_a_directory_is_merged_as_the_kubelet_does(tmp_path: Path) -> None:
+    _write(tmp_path, GOOD, "10.yaml")
+    _write(tmp_path, GOOD, "2.yaml")
+    done = _run(str(tmp_path))
+    assert done.returncode == 1
+    assert "2.yaml:4:3" in done.stdout
+    assert "KF111" in done.stdout
+    old = _run(str(tmp_path), "--kubernetes", "1.33", "--severity", "error")
+    assert "KF112" in old.stdout
+
+
+BAD_INPUT = [
+    pytest.param("nope", 3, "cannot be read: no such file or directory", id="no such file"),
+    pytest.param("config.yaml/x", 3, "cannot be read: not a directory", id="below a file"),
+    pytest.param("not.yaml", 1, "not valid YAML", id="not YAML"),
+    pytest.param("not.json", 1, "not valid JSON", id="not JSON"),
+    pytest.param("pod.yaml", 1, "expected 'kubelet.config.k8s.io/v1'", id="wrong kind"),
+    pytest.param("list.yaml", 1, "expected an object", id="no mapping"),
+    pytest.param("bytes.yaml", 1, "not valid YAML", id="not text"),
+    pytest.param("empty", 1, "holds no .json, .yaml or .yml file", id="empty directory"),
+    pytest.param("/dev/null", 1, "kind is missing", id="empty file"),
+]
+
+
+@pytest.mark.parametrize(("target", "status", "part"), BAD_INPUT)
+def test_bad_input_gives_one_clear_line(tmp_path: Path, target: str, status: int, part: str) -> None:
+    _write(tmp_path, GOOD)
+    _write(tmp_path, "a: [", "not.yaml")
+    _write(tmp_path, '{"a": // b\n}', "not.json")
+    _write(tmp_path, "apiVersion: v1\nkind: Pod\n", "pod.yaml")
+    _write(tmp_path, "- a\n", "list.yaml")
+    (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\xfe\n")
+    (tmp_path / "bytes.yaml").chmod(0o644)
+    (tmp_path / "empty").mkdir(mode=0o755)
+    done = _run(target, cwd=tmp_path)
+    assert done.returncode == status
+    assert len(done.stdout.splitlines()) == 1
+    assert part in done.stdout
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_an_environment_problem(tmp_path: Path) -> None:
+    path = _write(tmp_path, GOOD)
+    os.chmod(path, 0)
+    done = _run(path)
+    assert done.returncode == 3
+    assert "permission denied" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (("--kubernetes", "1.25"), "the v1 provider config came with 1.26"),
+        (("--kubernetes", "latest"), "is not a Kubernetes version"),
+        (("--feature-gates", "A"), "expected NAME=true or NAME=false"),
+        (("--severity", "fatal"), "invalid choice"),
+        (("--list", "KF999"), "'KF999' is not a code"),
+        (("--nope",), "unrecognized arguments"),
+    ],
+)
+def test_wrong_usage_gives_status_2(words: tuple[str, ...], part: str) -> None:
+    done = _run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert part in done.stderr
+
+
+def test_the_feature_gate_is_taken_as_the_kubelet_takes_it(tmp_path: Path) -> None:
+    tokens = "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n"
+    path = _write(tmp_path, GOOD + tokens)
+    gate = "KubeletServiceAccountTokenForCredentialProviders"
+    assert "KF130" in _run(path, "--kubernetes", "v1.33.1").stdout
+    done = _run(path, "--kubernetes", "1.33", "--feature-gates", f"Other=false,{gate}=true")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "'Other' has no bearing" in done.stderr
+
+
+def test_codes_are_listed_with_what_to_do() -> None:
+    done = _run("--list")
+    assert done.returncode == 0
+    assert [line[:5] for line in done.stdout.splitlines() if line.startswith("KF")] == list(CODES)
+    one = _run("--list", "kf151", "-o", "json")
+    (item,) = json.loads(one.stdout)["items"]
+    assert set(item) == {"code", "severity", "title", "why", "fix"}
+
+
+def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
+    path = _write(tmp_path, GOOD)
+    alone = _run(KEYFERRY_CONFIG=path)
+    assert alone.returncode == 0
+    assert f"linting config {path} (KEYFERRY_CONFIG), without its plugins" in alone.stderr
+    home = tmp_path / "bin"
+    home.mkdir(mode=0o755)
+    both = _run(KEYFERRY_CONFIG=path, KEYFERRY_BIN_DIR=str(home))
+    assert both.returncode == 1
+    assert "KF141" in both.stdout
+    assert "KF141" in _run(path, KEYFERRY_BIN_DIR=str(home)).stdout
+    assert "KF141" in _run(path, "--bin-dir", str(home)).stdout
+
+
+@pytest.mark.parametrize("output", ["table", "json", "sarif"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(f"env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="no kind"),
+        pytest.param(GOOD + f"  env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="variable"),
+        pytest.param(GOOD + f"  args: [--password={SECRET}]\n", id="argument"),
+        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg.example"), id="user info"),
+        pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg[.example"), id="user info, refused"),
+        pytest.param(GOOD.replace("reg.example", f"'u:\"{SECRET}@reg.example'"), id="user info with a quote"),
+        pytest.param(GOOD.replace("reg.example", f"https://u:{SECRET}@reg.example"), id="whole URL"),
+        pytest.param(GOOD.replace("reg.example", f'"oci://u:{SECRET}@reg\\t"'), id="whole URL, refused"),
+    ],
+)
+def test_no_secret_is_ever_printed(tmp_path: Path, text: str, output: str) -> None:
+    done = _run(_write(tmp_path, text), "-o", output)
+    assert done.returncode == 1
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    """Control characters of a file's name or content are replaced, and each finding stays on one line."""
+    name = "a\n\033[2J.yaml"
+    done = _run(_write(tmp_path, GOOD + '  "x\\ny\\e[2J": 1\n', name))
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1
+    assert "\033" not in done.stdout
+
+
+def _verdicts() -> list[dict[str, Any]]:
+    if not (PUBLIC / "verdicts.json").is_file():
+        return []
+    files = json.loads((PUBLIC / "verdicts.json").read_text("utf-8"))["files"]
+    return [entry for entry in files if entry["file"].startswith("credential-provider-config/")]
+
+
+@pytest.mark.skipif(not _verdicts(), reason="no folder of public configs (KEYFERRY_PUBLIC_CONFIGS)")
+def test_public_configs_get_the_verdict_of_kubernetes() -> None:
+    wrong = {}
+    for entry in _verdicts():
+        want, path = entry["verdict"], str(PUBLIC / entry["file"])
+        report = lint(path)
+        texts = [finding.kubernetes_text for finding in report.findings if finding.severity == "error"]
+        if report.accepted != want["accepted"]:
+            wrong[entry["file"]] = f"accepted: {report.accepted}"
+        elif want["errors"] is not None and texts != want["errors"]:
+            wrong[entry["file"]] = f"errors: {texts}"
+        elif _shape(report.kubernetes_text) != _shape(want["error"] or ""):
+            wrong[entry["file"]] = report.kubernetes_text
+        elif (_run(path, "--severity", "error").returncode == 0) != want["accepted"]:
+            wrong[entry["file"]] = "exit status"
+    assert wrong == {}
+
+
+def _shape(text: str) -> str:
+    """A text without the file's name, the name of Go's scheme, and the details of its JSON parser."""
+    stage, colon, rest = text.partition('": ')
+    if stage.startswith("error decoding config"):
+        text = "error decoding config" + colon + rest
+    return text.partition(" in scheme ")[0].partition("json parse error: ")[0]

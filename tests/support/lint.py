@@ -1,0 +1,44 @@
+"""Configs to lint, and short ways to look at what was found."""
+
+import json
+from pathlib import Path
+
+from keyferry.images.lint import Finding, LintReport, lint
+
+SECRET = "hunter2-hunter2"
+
+
+def config(provider: dict[str, object] | None = None, **fields: object) -> str:
+    first: dict[str, object] = {
+        "name": "plugin",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "defaultCacheDuration": "10m",
+        "matchImages": ["reg.example"],
+    }
+    first |= provider or {}
+    whole = {
+        "apiVersion": "kubelet.config.k8s.io/v1",
+        "kind": "CredentialProviderConfig",
+        "providers": [first],
+    }
+    return json.dumps(whole | fields)
+
+
+def write(folder: Path, text: str, name: str = "config.yaml") -> str:
+    path = folder / name
+    path.write_text(text)
+    path.chmod(0o644)
+    return str(path)
+
+
+def codes(report: LintReport) -> list[str]:
+    return [finding.code for finding in report.findings]
+
+
+def lint_provider(folder: Path, **fields: object) -> LintReport:
+    return lint(write(folder, config(fields)))
+
+
+def only(report: LintReport) -> Finding:
+    assert len(report.findings) == 1, report.findings
+    return report.findings[0]

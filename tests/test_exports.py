@@ -1,0 +1,84 @@
+"""The public names: ``__all__``, the lazy table and the type checker's view are one list."""
+
+import ast
+import importlib
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import keyferry
+from keyferry import errors
+
+SOURCE = Path(keyferry.__file__)
+API = [
+    "keyferry.api.meta",
+    "keyferry.api.credentialprovider.v1",
+    "keyferry.api.credentialprovider.v1beta1",
+    "keyferry.api.credentialprovider.v1alpha1",
+    "keyferry.api.kubeletconfig.v1",
+    "keyferry.api.kubeletconfig.v1beta1",
+    "keyferry.api.kubeletconfig.v1alpha1",
+]
+
+
+def checked_imports() -> dict[str, str]:
+    """What the type checker is told: each name and its home."""
+    (block,) = [node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If)]
+    return {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+        if alias.name == alias.asname
+    }
+
+
+def test_the_three_lists_of_names_agree() -> None:
+    """What is promised, what is fetched and what is type-checked are the same names from the same homes."""
+    homes = vars(keyferry)["_HOMES"]
+    assert checked_imports() == homes
+    assert sorted(keyferry.__all__) == list(keyferry.__all__) == sorted(homes)
+
+
+@pytest.mark.parametrize("name", keyferry.__all__)
+def test_every_public_name_is_there(name: str) -> None:
+    """A promised name can be fetched, says what it is, and is called so at home."""
+    value = getattr(keyferry, name)
+    assert value.__name__ == name
+    assert value.__doc__
+    assert name in dir(keyferry)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """A misspelt name fails as in any module."""
+    with pytest.raises(AttributeError, match="module 'keyferry' has no attribute 'load_provider'"):
+        keyferry.load_provider  # type: ignore[attr-defined] # noqa: B018 - that is the test
+    assert not hasattr(keyferry, "__wrapped__")
+
+
+def test_the_version_is_the_projects() -> None:
+    """The literal in the package, which costs no import, is the one the wheel is built with."""
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    assert tomllib.loads(project.read_text())["project"]["version"] == keyferry.__version__
+
+
+@pytest.mark.parametrize("name", API)
+def test_every_name_of_an_api_module_is_there(name: str) -> None:
+    """The ``__all__`` of a wire version names what the module has."""
+    module = importlib.import_module(name)
+    assert module.__all__
+    assert all(hasattr(module, each) for each in module.__all__)
+
+
+def test_every_exception_is_exported() -> None:
+    """No exception is left out of the list, and all of them have one root."""
+    defined = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type) and not name.startswith("_") and value.__module__ == errors.__name__
+    }
+    assert defined == set(errors.__all__)
+    assert list(errors.__all__) == sorted(errors.__all__)
+    exceptions = [getattr(errors, name) for name in errors.__all__ if name != "Problem"]
+    assert all(issubclass(each, errors.KeyferryError) for each in exceptions)

@@ -1,0 +1,104 @@
+"""The public API as programs use it: type-checked, never run."""
+
+import os
+from collections.abc import Callable, Mapping
+from typing import assert_type
+
+import prometheus_client
+
+import keyferry
+from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
+from keyferry.errors import ConfigError, KeyferryError, PluginError, PluginExitError, Problem
+
+
+def read(image: str) -> list[tuple[str, str, keyferry.Source]]:
+    """Credentials in the order the kubelet would try them."""
+    providers = keyferry.load_providers(
+        "/etc/kubernetes/credential-providers", bin_dir="/usr/libexec/plugins"
+    )
+    assert_type(providers, keyferry.Providers)
+    answer = providers.lookup(image)
+    assert_type(answer, keyferry.Answer)
+    assert_type(answer.credentials, tuple[keyferry.Credential, ...])
+    assert_type(answer.failures, tuple[keyferry.Failure, ...])
+    assert_type(answer.reasons, tuple[keyferry.Reason, ...])
+    for failure in answer.failures:
+        assert_type(failure.error, KeyferryError)
+        assert_type(failure.kubernetes_text, str)
+    answer.raise_for_failures()
+    return [(each.username, each.password, each.source) for each in answer.credentials]
+
+
+def with_everything(folder: "os.PathLike[str]", clock: Callable[[], int]) -> keyferry.Providers:
+    """Every setting there is."""
+    account = keyferry.StaticAccount(keyferry.ServiceAccount("uid", {"role": "reader"}), "token")
+    return keyferry.load_providers(
+        folder,
+        folder,
+        service_accounts=account,
+        service_account_tokens=True,
+        docker_config=folder,
+        timeout_seconds=5,
+        withhold_env=["VAULT_TOKEN"],
+        coalesce=False,
+        clock=clock,
+    )
+
+
+class Cluster:
+    """A source of accounts written by a user of the library."""
+
+    def get(self, namespace: str, name: str) -> keyferry.ServiceAccount:
+        """The account of that name."""
+        return keyferry.ServiceAccount(f"{namespace}/{name}")
+
+    def token(self, request: keyferry.TokenRequest) -> str:
+        """A token as requested."""
+        assert_type(request.to_document(), dict[str, object])
+        return request.audience
+
+
+def accept(accounts: keyferry.ServiceAccounts) -> keyferry.Providers:
+    """Anything with the two methods is a source of accounts."""
+    return keyferry.load_providers(service_accounts=accounts)
+
+
+async def for_a_pod(providers: keyferry.Providers, data: Mapping[str, bytes]) -> str:
+    """With a pod, its pull secrets and a deadline, without blocking the event loop."""
+    accept(Cluster())
+    pod = keyferry.Pod("default", "app-0", "uid", "builder")
+    secret = keyferry.PullSecret("default", "pull", "kubernetes.io/dockerconfigjson", data)
+    answer = await providers.lookup_async("reg.io/app", pod=pod, pull_secrets=[secret], timeout_seconds=10)
+    assert_type(answer, keyferry.Answer)
+    credential = answer.credentials[0]
+    assert_type(providers.evict("reg.io/app", credential), bool)
+    return credential.hash
+
+
+def handle() -> tuple[Problem, ...]:
+    """Errors carry their facts."""
+    try:
+        keyferry.load_providers()
+    except ConfigError as error:
+        return error.problems
+    except PluginExitError as error:
+        assert_type(error.status, int)
+        assert_type(error.stderr_tail, str)
+    except PluginError as error:
+        assert_type(error.plugin, str)
+    except KeyferryError as error:
+        assert_type(error.kubernetes_text, str)
+    return ()
+
+
+def export(providers: keyferry.Providers) -> None:
+    """A collector for the program's own registry."""
+    prometheus_client.REGISTRY.register(keyferry.metrics_collector(providers))
+
+
+def speak(image: str) -> bytes:
+    """The wire types of every version."""
+    request = v1.CredentialProviderRequest(image, "token", {"role": "reader"})
+    assert_type(v1beta1.encode_request(request), bytes)
+    assert_type(v1alpha1.encode_request(request), bytes)
+    return v1.encode_request(request)

@@ -1,0 +1,249 @@
+"""One run: its limits, its streams, its status."""
+
+import math
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from keyferry.invoke import process
+from keyferry.invoke.process import Ending, Limits, Outcome, run
+from support.plugins import Node, wait_until
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+
+
+def shell(text: str, stdin: bytes = b"", limits: Limits = Limits(timeout_seconds=20)) -> Outcome:  # noqa: B008 - frozen
+    """Run a shell command."""
+    return run(("/bin/sh", "-c", text), stdin=stdin, limits=limits)
+
+
+def flood(count: int, to: str = "1") -> str:
+    """A shell command that writes so many bytes."""
+    return f"head -c {count} /dev/zero >&{to}"
+
+
+# Output
+
+
+@pytest.mark.parametrize(
+    ("count", "ending"), [(0, Ending.EXITED), (100, Ending.EXITED), (101, Ending.STDOUT_LIMIT)]
+)
+def test_output_up_to_the_limit_is_kept(count: int, ending: Ending) -> None:
+    """The limit itself is allowed, the byte after it is not."""
+    outcome = shell(flood(count), limits=Limits(20, stdout_bytes=100))
+    assert outcome.ending is ending
+    assert len(outcome.stdout) == (count if ending is Ending.EXITED else 0)
+
+
+@pytest.mark.parametrize("count", [65_535, 65_536, 65_537, 1_000_000])
+def test_output_of_any_size_is_whole(count: int) -> None:
+    """No byte is lost or doubled where reads meet."""
+    outcome = shell(f"{flood(count - 2)}; printf ab")
+    assert len(outcome.stdout) == count
+    assert outcome.stdout.endswith(b"\0ab")
+
+
+def test_output_before_a_bad_end_is_kept() -> None:
+    """What was written before the deadline is there after it."""
+    outcome = shell("echo out; echo err >&2; exec sleep 60", limits=Limits(0.3))
+    assert outcome.ending is Ending.TIMED_OUT
+    assert (outcome.stdout, outcome.stderr) == (b"out\n", b"err\n")
+
+
+@pytest.mark.parametrize(
+    ("count", "ending"), [(0, Ending.EXITED), (1000, Ending.EXITED), (1001, Ending.STDERR_LIMIT)]
+)
+def test_errors_up_to_the_limit_are_drained(count: int, ending: Ending) -> None:
+    """Standard error beyond what is kept is read up to a limit of its own."""
+    limits = Limits(20, stderr_bytes=10, stderr_drained_bytes=1000)
+    outcome = shell(flood(count, to="2"), limits=limits)
+    assert outcome.ending is ending
+    assert len(outcome.stderr) == min(count, 10)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5, 64 * 1024, 200_000])
+def test_the_tail_of_the_errors_is_kept(kept: int) -> None:
+    """Of a long log the last bytes stay, exactly as many as allowed."""
+    outcome = shell("seq 50000 >&2", limits=Limits(20, stderr_bytes=kept))
+    log = "".join(f"{number}\n" for number in range(1, 50_001)).encode()
+    assert outcome.stderr == log[len(log) - kept :]
+
+
+def test_the_tail_of_errors_in_many_pieces_is_kept() -> None:
+    """How a log is cut into writes makes no difference."""
+    text = 'i=0; while [ $i -lt 2000 ]; do echo "line $i" >&2; i=$((i+1)); done'
+    outcome = shell(text, limits=Limits(20, stderr_bytes=20))
+    assert outcome.stderr == b"line 1998\nline 1999\n"
+
+
+def test_output_and_errors_are_kept_apart() -> None:
+    """Each stream is its own."""
+    outcome = shell("echo a; echo b >&2; echo c; echo d >&2")
+    assert (outcome.stdout, outcome.stderr) == (b"a\nc\n", b"b\nd\n")
+
+
+def test_an_outcome_shows_no_output() -> None:
+    """What a program printed does not stand in the text of the outcome."""
+    outcome = shell("echo hunter2; echo hunter2 >&2")
+    assert "hunter2" not in repr(outcome)
+
+
+# Input
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 5_000_000])
+def test_input_of_any_size_arrives_whole(size: int) -> None:
+    """The program reads exactly what was given, then the end of the file."""
+    data = (b"0123456789" * (size // 10 + 1))[:size]
+    assert shell("exec cat", stdin=data).stdout == data
+
+
+def test_input_is_read_and_output_written_at_once() -> None:
+    """A slow reader that writes more than a pipe holds does not stall."""
+    outcome = shell(f"{flood(300_000)}; {flood(300_000, to='2')}; exec cat", stdin=b"x" * 1_000_000)
+    assert outcome.ending is Ending.EXITED
+    assert len(outcome.stdout) == 1_300_000
+
+
+# Time
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 1e15, 1e7], ids=["endless", "ages", "months"])
+def test_a_timeout_longer_than_the_system_can_wait_is_taken(seconds: float) -> None:
+    """A timeout that no clock reaches is as good as none."""
+    outcome = shell("sleep 0.1; exec >&- 2>&-; sleep 0.1", limits=Limits(seconds))
+    assert (outcome.ending, outcome.status) == (Ending.EXITED, 0)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_a_timeout_of_nothing_has_passed_at_once(seconds: float) -> None:
+    """Without time a program is ended right after its start."""
+    assert shell("exec sleep 60", limits=Limits(seconds)).ending is Ending.TIMED_OUT
+
+
+def test_a_killed_program_has_a_status() -> None:
+    """The program that the deadline ended was collected."""
+    assert shell("exec sleep 60", limits=Limits(0.1)).status == -9
+
+
+# Ends
+
+
+@pytest.mark.parametrize("status", [0, 1, 126, 127, 255])
+def test_an_exit_status_is_passed_on(status: int) -> None:
+    """The status is the program's own."""
+    outcome = shell(f"exit {status}")
+    assert (outcome.ending, outcome.status) == (Ending.EXITED, status)
+
+
+@pytest.mark.parametrize("number", [1, 9, 11, 15, 34])
+def test_a_signal_is_a_negative_status(number: int) -> None:
+    """The signal that ended a program can be told from an exit."""
+    outcome = shell(f"ulimit -c 0; kill -{number} $$")
+    assert (outcome.ending, outcome.status) == (Ending.EXITED, -number)
+
+
+def test_a_child_collected_by_others_is_lost(node: Node) -> None:
+    """Where other code waits for any child the status is unknown, and the outcome says so."""
+    hold = f"(while [ ! -e {node.file('go')} ]; do sleep 0.01; done) & exit 0"
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(shell, f"echo answer; {hold}")
+        pid, _ = wait_for_any_child()
+        node.file("go").touch()
+        outcome = running.result(timeout=20)
+    assert pid > 0
+    assert (outcome.ending, outcome.status) == (Ending.LOST, None)
+
+
+def wait_for_any_child() -> tuple[int, int]:
+    """Do what careless code does: collect a child that is not its own."""
+    found = (0, 0)
+
+    def collect() -> bool:
+        nonlocal found
+        try:
+            found = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return False  # not started yet
+        return found[0] > 0
+
+    wait_until(collect, "a child to end")
+    return found
+
+
+def test_what_was_left_is_collected_once_by_many_threads() -> None:
+    """Threads that find the same dead processes to collect do not get in each other's way."""
+    for _ in range(10):
+        left = [os.posix_spawn("/bin/true", ("true",), {}) for _ in range(20)]
+        process._left_to_collect.extend(left)
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda _: shell(":"), range(16)))
+        wait_until(collected_by_runs, "the last of them")
+
+
+def collected_by_runs() -> bool:
+    """Let a run collect what is dead; tell whether nothing is left."""
+    shell(":")
+    return not process._left_to_collect
+
+
+# Starts
+
+
+def test_a_missing_program_is_a_file_not_found(tmp_path: Path) -> None:
+    """What the system says of a start comes out as it is."""
+    with pytest.raises(FileNotFoundError):
+        run((str(tmp_path / "missing"),))
+
+
+def test_a_bare_name_is_not_searched_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program is given by its path; the search path is not used."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        run(("sh", "-c", ":"))
+
+
+@pytest.mark.parametrize("argv", [("/bin/sh", "a\0b"), ("/bin/s\0h",)], ids=["argument", "path"])
+def test_a_nul_is_a_value_error(argv: tuple[str, ...]) -> None:
+    """What cannot be passed on is refused, not cut off."""
+    with pytest.raises(ValueError, match="null"):
+        run(argv)
+
+
+def test_a_start_that_fails_leaves_no_descriptor(tmp_path: Path) -> None:
+    """The pipes of a program that never started are closed."""
+    before = sorted(os.listdir("/dev/fd"))
+    for _ in range(50):
+        with pytest.raises(FileNotFoundError):
+            run((str(tmp_path / "missing"),))
+    assert sorted(os.listdir("/dev/fd")) == before
+
+
+# Environment
+
+
+def test_without_an_environment_ours_is_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default is this process's environment, as it is now."""
+    monkeypatch.setenv("KF_NOW", "now")
+    assert shell("echo $KF_NOW").stdout == b"now\n"
+
+
+def test_a_given_environment_is_the_whole_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is given stands alone, an empty one included."""
+    monkeypatch.setenv("KF_OURS", "ours")
+    program = ("/usr/bin/env",)
+    assert run(program, environ={b"A": b"\xff b"}).stdout == b"A=\xff b\n"
+    assert run(program, environ={}).stdout == b""
+
+
+# Threads
+
+
+def test_runs_beside_each_other_keep_their_streams() -> None:
+    """No run sees a pipe of another, so each ends by itself with its own output."""
+    with ThreadPoolExecutor(16) as pool:
+        outcomes = list(pool.map(lambda number: shell("exec cat", stdin=b"%d" % number), range(200)))
+    assert [outcome.stdout for outcome in outcomes] == [b"%d" % number for number in range(200)]
