@@ -16,7 +16,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("invoke",),
     ("images", "clusters"),
     ("pulls",),
-    ("explain",),
+    ("explain", "lint"),
     ("bridge", "agent"),
     ("cli",),
 )
@@ -62,9 +62,12 @@ def breaches(source: Path) -> list[str]:
         is_package = module[-1] == "__init__"
         module = module[:-1] if is_package else module
         room = room_of(module)
-        for target in imported(ast.parse(path.read_bytes()), module, is_package=is_package):
-            if not is_allowed(room, room_of(target)):
-                found.append(f"{'.'.join(module)} -> {'.'.join(target)}")
+        targets = imported(ast.parse(path.read_bytes()), module, is_package=is_package)
+        found += [
+            f"{'.'.join(module)} -> {'.'.join(target)}"
+            for target in targets
+            if not is_allowed(room, room_of(target))
+        ]
     return found
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from keyferry import __version__
 from keyferry.cli.commands import COMMANDS, EXIT_CODES
 from keyferry.cli.main import main as keyferry
-from keyferry.images.codes import CODES
+from keyferry.lint.codes import CODES
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOTE = "<!-- written by `make docs`; do not edit -->\n"
@@ -47,14 +47,19 @@ def codes_page() -> str:
         "| code | severity | what |\n|---|---|---|\n"
         + "".join(f"| [{c.code}](#{c.code.lower()}) | {c.severity} | {c.title} |\n" for c in CODES.values()),
     ]
-    parts += [f"## {c.code}\n\n**{c.title}** ({c.severity})\n\n{c.why}\n\n*What to do:* {c.fix}\n" for c in CODES.values()]
+    parts += [
+        f"## {c.code}\n\n**{c.title}** ({c.severity})\n\n{c.why}\n\n*What to do:* {c.fix}\n"
+        for c in CODES.values()
+    ]
     return "\n".join(parts)
 
 
 def man_page(name: str) -> str:
     """A manual page in the man macros, from the help of a command."""
     title = f"keyferry-{name}" if name else "keyferry"
-    summary = COMMANDS[name].summary if name else "Kubernetes credential plugins, and why they decide as they do"
+    summary = (
+        COMMANDS[name].summary if name else "Kubernetes credential plugins, and why they decide as they do"
+    )
     body = help_text(name) if name else help_text()
     others = ", ".join(f"\\fBkeyferry-{other}\\fR(1)" for other in COMMANDS if other != name)
     return (
@@ -81,7 +86,11 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 def main(argv: list[str]) -> int:
     """Write or check all pages."""
-    stale = [(path, text) for path, text in pages() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = [
+        (path, text)
+        for path, text in pages()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
     for path, text in stale:
         if "--check" in argv:
             print(f"{path.relative_to(ROOT)} is out of date; run 'make docs'")

@@ -13,8 +13,8 @@ from yaml.reader import ReaderError
 from yaml.scanner import ScannerError
 
 from ._documents import MAX_DEPTH, DuplicateKey, Place, Position
-from ._paths import Path
 from ._json import MAX_DUPLICATES
+from ._paths import Path
 from ._yaml_scalars import is_merge_key, refuse, resolve, to_json, to_key
 from .errors import DocumentError
 

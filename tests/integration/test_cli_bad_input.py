@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from support.commands import Node, run_keyferry
 
 IMAGE = "reg.io/team/app:v1"

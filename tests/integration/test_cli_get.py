@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+
 from support.commands import Node, run_keyferry
 
 IMAGE = "reg.io/team/app:v1"

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from support.commands import run_keyferry
 from support.parts import need
 

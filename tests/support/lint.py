@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keyferry.images.lint import Finding, LintReport, lint
+from keyferry.lint.provider_config import Finding, LintReport, lint
 
 SECRET = "hunter2-hunter2"
 

@@ -1,7 +1,7 @@
 """The public API as programs use it: type-checked, never run."""
 
-import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import assert_type
 
 import prometheus_client
@@ -29,7 +29,7 @@ def read(image: str) -> list[tuple[str, str, keyferry.Source]]:
     return [(each.username, each.password, each.source) for each in answer.credentials]
 
 
-def with_everything(folder: "os.PathLike[str]", clock: Callable[[], int]) -> keyferry.Providers:
+def with_everything(folder: Path, clock: Callable[[], int]) -> keyferry.Providers:
     """Every setting there is."""
     account = keyferry.StaticAccount(keyferry.ServiceAccount("uid", {"role": "reader"}), "token")
     return keyferry.load_providers(

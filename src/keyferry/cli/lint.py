@@ -11,11 +11,11 @@ from keyferry.cli.arguments import add_output_argument
 from keyferry.cli.commands import Exit
 from keyferry.cli.lint_output import listing, report_document, table_lines
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.codes import CODES, SEVERITIES, Severity
 from keyferry.images.discover import CONFIG_FLAG, Discovery, discover
-from keyferry.images.lint import Finding, LintReport, lint
-from keyferry.images.lint_versions import LATEST, rules_for
 from keyferry.images.validate import GATE
+from keyferry.lint.codes import CODES, SEVERITIES, Severity
+from keyferry.lint.provider_config import Finding, LintReport, lint
+from keyferry.lint.versions import LATEST, rules_for
 
 DESCRIPTION = """\
 Find every problem of provider configs, with file, line and column.

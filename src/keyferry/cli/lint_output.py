@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._secret import printable
 from keyferry.cli.terminal import style
-from keyferry.images.codes import Code, Severity
-from keyferry.images.lint import Finding, LintReport
+from keyferry.lint.codes import Code, Severity
+from keyferry.lint.provider_config import Finding, LintReport
 
 Json = dict[str, object]
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from keyferry import __version__
-from keyferry.images.codes import CODES, Code, Severity
-from keyferry.images.lint import Finding
+from keyferry.lint.codes import CODES, Code, Severity
+from keyferry.lint.provider_config import Finding
 
 Json = dict[str, object]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from support.asking import answering, failing, provider, providers
-
 from keyferry.errors import PluginExitError
 from keyferry.explain.document import credentials_document, explanation_document
 from keyferry.explain.text import render
+from support.asking import answering, failing, provider, providers
 
 LOGIN = ("user", "hidden-password")
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from support.asking import answering, failing, provider, providers
 
 from keyferry.errors import PluginExitError
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.plugin import Plugin
+from support.asking import answering, failing, provider, providers
 
 LOGIN = ("u", "hidden-password")
 
@@ -102,7 +102,12 @@ def test_a_trap_in_a_pattern_is_pointed_out(image: str, pattern: str, trap: str)
 
 @pytest.mark.parametrize(
     ("image", "pattern"),
-    [("reg.io/a", "reg.io"), ("reg.io/foo/bar", "reg.io/foo"), ("reg.io:5000/a", "reg.io:5000"), ("a.io/b", "c.io")],
+    [
+        ("reg.io/a", "reg.io"),
+        ("reg.io/foo/bar", "reg.io/foo"),
+        ("reg.io:5000/a", "reg.io:5000"),
+        ("a.io/b", "c.io"),
+    ],
 )
 def test_an_ordinary_answer_has_no_trap(image: str, pattern: str) -> None:
     login = answering({image.partition("/")[0]: LOGIN})

@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 
 from keyferry.errors import Problem
-from keyferry.images.lint_files import who_writes
 from keyferry.images.register import plugin_path
+from keyferry.lint.files import who_writes
 
 Worry = tuple[str, str]  # code and message
 

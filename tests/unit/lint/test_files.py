@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.lint import lint
+from keyferry.lint.provider_config import lint
 from support.lint import codes, config, only, write
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.lint import lint
+from keyferry.lint.provider_config import lint
 from support.lint import SECRET, config, lint_provider, only, write
 
 PATTERNS = [

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from keyferry.images.codes_refused import REFUSED
-from keyferry.images.codes_suspect import SUSPECT
+from keyferry.lint.codes_refused import REFUSED
+from keyferry.lint.codes_suspect import SUSPECT
 
 __all__ = ["CODES", "SEVERITIES", "Code", "Severity"]
 

@@ -7,14 +7,16 @@ from types import MappingProxyType
 
 from keyferry._paths import format_path
 from keyferry.errors import Problem
-from keyferry.images.codes import CODES, Severity
 from keyferry.images.config import ReadConfig, read_config
-from keyferry.images.lint_files import check_files
-from keyferry.images.lint_hints import Causes, explain
-from keyferry.images.lint_patterns import Suspicion, check_shared
-from keyferry.images.lint_plugins import check_bin_dir_owner, check_plugin
-from keyferry.images.lint_providers import check_provider
-from keyferry.images.lint_versions import (
+from keyferry.images.register import check_bin_dir, check_executables
+from keyferry.images.validate import kubernetes_validation_text, validate
+from keyferry.lint.codes import CODES, Severity
+from keyferry.lint.files import check_files
+from keyferry.lint.hints import Causes, explain
+from keyferry.lint.patterns import Suspicion, check_shared
+from keyferry.lint.plugins import check_bin_dir_owner, check_plugin
+from keyferry.lint.providers import check_provider
+from keyferry.lint.versions import (
     LATEST,
     Rules,
     is_checked,
@@ -22,8 +24,6 @@ from keyferry.images.lint_versions import (
     refuse_directory,
     rules_for,
 )
-from keyferry.images.register import check_bin_dir, check_executables
-from keyferry.images.validate import kubernetes_validation_text, validate
 
 __all__ = ["Finding", "LintReport", "lint"]
 

@@ -6,8 +6,8 @@ from keyferry._paths import Path
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import MatchError
 from keyferry.images.index import PatternIndex
-from keyferry.images.lint_never import HUB, Reason, hub_alias, shown, why_never, why_odd
 from keyferry.images.match import Pattern, parse_pattern
+from keyferry.lint.never import HUB, Reason, hub_alias, shown, why_never, why_odd
 
 # Where in a provider, which code, and what to say.
 Suspicion = tuple[Path, str, str]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from keyferry.api.credentialprovider.v1 import API_VERSION as PROVIDER_V1
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ExecEnvVar
 from keyferry.api.meta import format_duration
-from keyferry.images.lint_patterns import Suspicion, check_patterns
 from keyferry.images.validate import PROVIDER_API_VERSIONS
+from keyferry.lint.patterns import Suspicion, check_patterns
 
 _LONG_NS = 12 * 3600 * 10**9
 _LOADERS = frozenset(

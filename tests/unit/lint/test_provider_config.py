@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.images.lint import lint
-from keyferry.images.lint_versions import rules_for
 from keyferry.images.validate import GATE
+from keyferry.lint.provider_config import lint
+from keyferry.lint.versions import rules_for
 from support.lint import codes, config, lint_provider, only, write
 
 VECTORS = Path(__file__).resolve().parents[2] / "conformance" / "vectors" / "provider_config.json"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import keyferry
-from keyferry.images.codes import CODES, SEVERITIES, Code
+from keyferry.lint.codes import CODES, SEVERITIES, Code
 
 SOURCES = Path(keyferry.__file__).parent
 TABLES = ("codes.py", "codes_refused.py", "codes_suspect.py")

@@ -1,0 +1,156 @@
+"""Strict decoding notes everything that is wrong, with its path, and what Kubernetes would say."""
+
+import pytest
+
+from keyferry.api.codec import Reader, WrongTypeError, article, interpret, json_type, kubernetes_failure
+from keyferry.errors import Problem
+
+
+def noted(reader: Reader) -> list[tuple[str, str, str]]:
+    return [(problem.path, problem.message, problem.error_class) for _, problem in reader.problems]
+
+
+def test_a_struct_takes_known_fields_and_notes_the_rest() -> None:
+    """Unknown fields are noted with their path, and known ones are read all the same."""
+    reader = Reader()
+    fields = {"a": reader.text, "b": reader.boolean}
+    assert reader.struct({"a": "x", "B": True, "b": False}, ("top",), fields) == {"a": "x", "b": False}
+    assert noted(reader) == [("top.B", "unknown field", "strict")]
+    assert reader.problems[0][1].kubernetes_text == 'unknown field "top.B"'
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [(1, "a number"), (1.5, "a number"), (True, "a bool"), ([], "an array"), ({}, "an object")],
+)
+def test_a_wrong_type_is_noted_and_read_as_empty(value: object, found: str) -> None:
+    """A value of another type than a string is a problem and counts as the empty string."""
+    reader = Reader()
+    assert reader.text(value, ("a", 0, "b")) == ""
+    assert noted(reader) == [("a[0].b", f"found {found}, expected a string", "wrong-type")]
+
+
+def test_null_is_the_empty_value_of_every_type() -> None:
+    """Null gives no fields, no map, no list, no text, no boolean and no duration, without a problem."""
+    reader = Reader()
+    assert reader.struct(None, (), {}) == {}
+    assert reader.map_of(reader.text)(None, ()) is None
+    assert reader.list_of(reader.text)(None, ()) is None
+    assert reader.text(None, ()) == ""
+    assert reader.boolean(None, ()) is None
+    assert reader.duration(None, ()) is None
+    assert reader.anything([1], ()) == [1]
+    assert reader.problems == []
+
+
+def test_containers_of_the_wrong_type_are_noted() -> None:
+    """A list where a map belongs, and the other way round, are problems; what is inside is not looked at."""
+    reader = Reader()
+    assert reader.map_of(reader.text)(["x"], ("m",)) == {}
+    assert reader.list_of(reader.text)({"x": 1}, ("l",)) is None
+    assert reader.struct("x", ("s",), {}) == {}
+    assert reader.boolean("yes", ("b",)) is None
+    assert [path for path, _, _ in noted(reader)] == ["m", "l", "s", "b"]
+
+
+def test_items_are_read_with_their_place() -> None:
+    """Problems inside lists and maps name the index and the key."""
+    reader = Reader()
+    assert reader.list_of(reader.text)(["a", 1], ("l",)) == ["a", ""]
+    assert reader.map_of(reader.text)({"k": 2}, ("m",)) == {"k": ""}
+    assert [path for path, _, _ in noted(reader)] == ["l[1]", "m.k"]
+
+
+def test_durations_are_strings() -> None:
+    """A duration that is a number is a wrong type; one that does not parse has Go's own error."""
+    reader = Reader()
+    assert reader.duration("1m", ("d",)) == 60_000_000_000
+    assert reader.duration(60, ("d",)) is None
+    assert reader.duration("1x", ("d",)) is None
+    (_, _, first), (_, _, second) = noted(reader)
+    assert (first, second) == ("wrong-type", "duration")
+    assert reader.problems[1][1].kubernetes_text == 'time: unknown unit "x" in duration "1x"'
+
+
+def test_repeated_keys_are_noted_where_they_are_read() -> None:
+    """A duplicate of the document becomes a problem of the object it stands in."""
+    reader = Reader((("a",), ("elsewhere",)))
+    reader.struct({"a": "x"}, (), {"a": reader.text})
+    assert noted(reader) == [("a", "the key is given more than once", "strict")]
+
+
+def test_yaml_is_read_in_the_order_of_its_keys() -> None:
+    """Kubernetes sorts the keys of YAML before it decodes them, and so do the problems come."""
+    for sort_keys, order in ((True, ["a", "b"]), (False, ["b", "a"])):
+        reader = Reader(sort_keys=sort_keys)
+        reader.struct({"b": 1, "a": 1}, (), {})
+        assert [path for path, _, _ in noted(reader)] == order
+
+
+def test_a_value_that_does_not_fit_comes_before_strict_errors() -> None:
+    """Kubernetes stops at the first wrong type and lists unknown fields only if there is none."""
+    reader = Reader()
+    reader.struct({"x": 1, "y": 2, "a": 3}, (), {"a": reader.text})
+    failure = kubernetes_failure(reader.problems)
+    assert failure is not None
+    assert failure.error_class == "wrong-type"
+    strict = kubernetes_failure([each for each in reader.problems if each[1].error_class == "strict"])
+    assert strict is not None
+    assert strict.kubernetes_text == 'strict decoding error: unknown field "x", unknown field "y"'
+
+
+def test_duplicates_of_yaml_lead_the_strict_errors() -> None:
+    """The YAML parser's complaint comes first, also when it is the only one."""
+    assert kubernetes_failure([]) is None
+    alone = kubernetes_failure([], "yaml: twice")
+    assert alone is not None
+    assert alone.kubernetes_text == "strict decoding error: yaml: twice"
+
+
+def test_strict_errors_are_listed_once_and_at_most_a_hundred_times() -> None:
+    """As in Kubernetes, repeated texts count once and the list ends at a hundred."""
+    problems = [
+        ((), Problem("", "m", kubernetes_text=f"t{n}", error_class="strict")) for n in (0, 0, *range(150))
+    ]
+    failure = kubernetes_failure(problems)
+    assert failure is not None
+    assert failure.kubernetes_text.count("t") - len(["s", "ric", " decoding error: "]) + 1 == 100
+
+
+@pytest.mark.parametrize(
+    ("document", "found"),
+    [
+        (None, ("", "")),
+        ({}, ("", "")),
+        ({"kind": "K", "apiVersion": "v"}, ("v", "K")),
+        ({"KIND": "K", "apiversion": "v"}, ("v", "K")),
+        ({"kind": "K", "Kind": "L"}, ("", "L")),
+        ({"kind": None, "apiVersion": "v"}, ("v", "")),
+    ],
+)
+def test_version_and_kind_are_read_in_any_case(document: object, found: tuple[str, str]) -> None:
+    """Go's decoder forgives the case of names, and of two spellings the last counts."""
+    assert interpret(document) == found
+
+
+@pytest.mark.parametrize("document", [[], "text", 1, {"kind": 1}, {"apiVersion": {}}])
+def test_version_and_kind_of_another_type_are_an_error(document: object) -> None:
+    """What is no object, or has no text for a kind, has no kind at all."""
+    with pytest.raises(WrongTypeError) as caught:
+        interpret(document)
+    assert caught.value.kubernetes_text.startswith("couldn't get version/kind; json parse error: ")
+
+
+def test_types_have_gos_names() -> None:
+    """The names of JSON types are those in Go's errors, with an article that fits."""
+    values = (None, True, "x", {}, [], 1, 1.5)
+    assert [json_type(value) for value in values] == [
+        "null",
+        "bool",
+        "string",
+        "object",
+        "array",
+        "number",
+        "number",
+    ]
+    assert (article("object"), article("string")) == ("an object", "a string")

@@ -1,0 +1,79 @@
+"""Provider configs are read field by field, and older versions never had service accounts."""
+
+from keyferry.api.codec import Reader
+from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
+from keyferry.api.kubeletconfig.v1 import CredentialProvider, ExecEnvVar, ServiceAccountTokenAttributes
+
+FULL: dict[str, object] = {
+    "name": "ecr",
+    "matchImages": ["reg.io", "*.reg.io"],
+    "defaultCacheDuration": "12h",
+    "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+    "args": ["get"],
+    "env": [{"name": "A", "value": "b"}, None, {}],
+    "tokenAttributes": {
+        "serviceAccountTokenAudience": "aud",
+        "cacheType": "Token",
+        "requireServiceAccount": True,
+        "requiredServiceAccountAnnotationKeys": ["r"],
+        "optionalServiceAccountAnnotationKeys": [],
+    },
+}
+
+
+def test_every_field_is_read() -> None:
+    """A full provider arrives as a v1 object, null variables as empty ones."""
+    reader = Reader()
+    config = v1.read_config({"providers": [FULL]}, reader)
+    assert reader.problems == []
+    assert config.providers == (
+        CredentialProvider(
+            "ecr",
+            ("reg.io", "*.reg.io"),
+            12 * 3600 * 1_000_000_000,
+            "credentialprovider.kubelet.k8s.io/v1",
+            ("get",),
+            (ExecEnvVar("A", "b"), ExecEnvVar("", ""), ExecEnvVar("", "")),
+            ServiceAccountTokenAttributes("aud", "Token", True, ("r",), ()),
+        ),
+    )
+
+
+def test_nothing_is_a_config_without_providers() -> None:
+    """Absent and null lists are empty; an absent field of a provider is told from an empty one."""
+    for document in ({}, None, {"providers": None}, {"providers": []}):
+        assert v1.read_config(document, Reader()).providers == ()
+    provider = v1.read_config({"providers": [{"args": [], "tokenAttributes": None}]}, Reader()).providers[0]
+    assert provider == CredentialProvider(args=())
+
+
+def test_older_versions_do_not_know_token_attributes() -> None:
+    """The field is unknown there, so it is neither read nor passed over."""
+    for module in (v1alpha1, v1beta1):
+        reader = Reader()
+        config = module.read_config({"providers": [FULL]}, reader)
+        assert config.providers[0].token_attributes is None
+        assert [problem.path for _, problem in reader.problems] == ["providers[0].tokenAttributes"]
+
+
+def test_problems_name_their_place() -> None:
+    """A wrong type deep inside has its whole path."""
+    reader = Reader()
+    broken = {
+        "env": [{"value": 1}],
+        "tokenAttributes": {"requireServiceAccount": "yes", "x": 1},
+        "matchImages": "a",
+    }
+    v1.read_config({"providers": [{}, broken], "y": 1}, reader)
+    assert [problem.path for _, problem in reader.problems] == [
+        "providers[1].env[0].value",
+        "providers[1].tokenAttributes.requireServiceAccount",
+        "providers[1].tokenAttributes.x",
+        "providers[1].matchImages",
+        "y",
+    ]
+
+
+def test_the_value_of_a_variable_is_not_shown() -> None:
+    """The name is, since it says which one."""
+    assert repr(ExecEnvVar("TOKEN", "hunter2")) == "ExecEnvVar(name='TOKEN')"

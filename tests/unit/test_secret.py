@@ -1,0 +1,79 @@
+"""Secrets are masked by what they are and by what they look like; plain words stay."""
+
+import pytest
+
+from keyferry._secret import MASK, printable, redact, stderr_tail
+
+MASKED = {
+    "jwt": ("got eyJhbGciOiJ9.eyJzdWIiOiJ4.c2ln", f"got {MASK}"),
+    "jwt-payload": ("eyJhbGciOiJ9", MASK),
+    "bearer": ("authorization bearer abcd1234", f"authorization bearer {MASK}"),
+    "basic": ("Basic dXNlcjpwdw==", f"Basic {MASK}"),
+    "url": ("https://user:pw@reg.io/v2", f"https://{MASK}@reg.io/v2"),
+    "url-token": ("https://ghp_x@reg.io/v2", f"https://{MASK}@reg.io/v2"),
+    "assignment": ("PASSWORD=hunter2 next", f"PASSWORD={MASK} next"),
+    "prefixed-name": ("MY_API_KEY_V2=hunter2", f"MY_API_KEY_V2={MASK}"),
+    "json": ('{"client_secret": "hunter2 x", "a": 1}', f'{{"client_secret": {MASK}, "a": 1}}'),
+    "escaped-json": (
+        '{\\"password\\": \\"hunter2\\", \\"a\\": 1}',
+        f'{{\\"password\\": {MASK}, \\"a\\": 1}}',
+    ),
+    "unclosed": ('password="hunter2', f"password={MASK}"),
+    "single-quotes": ("{'token': 'hunter2'}", f"{{'token': {MASK}}}"),
+    "query": ("?token=hunter2&scope=x", f"?token={MASK}&scope=x"),
+    "flag": ("login --password hunter2 reg.io", f"login --password {MASK} reg.io"),
+    "short-flag": ("curl -u me:hunter2 https://reg.io", f"curl -u {MASK} https://reg.io"),
+    "access-key": ("key AKIAIOSFODNN7EXAMPLE here", f"key {MASK} here"),
+    "long": (f"blob {'Ab1+' * 10} end", f"blob {MASK} end"),
+}
+PLAIN = [
+    "exec: aws: not found",
+    "no such host reg.io",
+    "tokens are fine, passwords too",
+    "usage: login --password --registry reg.io",
+    "https://reg.io/v2/team/app/manifests/latest",
+    "a basic problem",
+    "/usr/libexec/kubernetes/kubelet-plugins/credential-provider/exec/ecr",
+]
+
+
+@pytest.mark.parametrize(("text", "masked"), MASKED.values(), ids=MASKED)
+def test_what_looks_like_a_secret_is_masked(text: str, masked: str) -> None:
+    """The shape is enough, and what stands around it stays."""
+    assert redact(text) == masked
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_plain_words_stay(text: str) -> None:
+    """A message that helps is not masked away."""
+    assert redact(text) == text
+
+
+def test_a_known_secret_is_masked_wherever_it_stands() -> None:
+    """What is known to be secret needs no shape; the longer of two goes first."""
+    assert redact("xhunter2y hunter2more", ("hunter2", "hunter2more")) == f"x{MASK}y {MASK}"
+
+
+def test_what_is_too_short_to_be_a_secret_is_not_searched_for() -> None:
+    """An empty token, or a variable set to "1", does not mask half the text."""
+    assert redact("exit status 1 yes", ("", "1", "yes")) == "exit status 1 yes"
+
+
+def test_control_characters_are_replaced_but_tabs_and_newlines_stay() -> None:
+    """What moves a cursor or turns text around is made visible."""
+    assert printable("a\x1b[0m\u202eb\tc\nd\u2028e") == "a\ufffd[0m\ufffdb\tc\nd\ufffde"
+
+
+def test_the_tail_is_the_last_lines_that_say_something() -> None:
+    """Blank lines go, the last five stay, long ones are cut, odd bytes are replaced."""
+    text = b"\n".join([b"one", b"two", b"", b"three ", b"four", b"five", b"\xffsix", b"", b"s" + b" s" * 300])
+    tail = stderr_tail(text).split(" | ")
+    assert tail[:4] == ["three", "four", "five", "\ufffdsix"]
+    assert len(tail[4]) == 403
+    assert tail[4].endswith("...")
+    assert stderr_tail(b" \n\n") == ""
+
+
+def test_a_secret_across_lines_is_masked_as_a_whole() -> None:
+    """The text is redacted before it is cut into lines."""
+    assert stderr_tail(b"key: MULTI\nLINE end", ("MULTI\nLINE",)) == f"key: {MASK} end"
