@@ -36,6 +36,7 @@ def _rows(what: str, plugin: str, folder: str) -> list[Row]:
     printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True).stdout
     before, after = (_Reading(**reading) for reading in json.loads(printed))
     left = f"{after.descriptors - before.descriptors} descriptors, {after.zombies} zombies left"
+    left += f"; before: after {_FILLING:,} that fill the memos"
     return [Row(f"{what}: memory", after.mebibytes, "MiB", before.mebibytes, "before", note=left)]
 
 

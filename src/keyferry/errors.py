@@ -7,6 +7,7 @@ plugin's standard error included, so it is never printed or logged by default.
 """
 
 __all__ = [
+    "ClusterAuthError",
     "ConfigError",
     "DocumentError",
     "DurationError",
@@ -21,10 +22,12 @@ __all__ = [
     "PluginProtocolError",
     "PluginStartError",
     "PluginTimeoutError",
+    "PolicyError",
     "Problem",
     "PullSecretError",
     "ServiceAccountError",
     "TimeError",
+    "UnusableCertificateError",
 ]
 
 
@@ -76,6 +79,26 @@ class PullSecretError(_TextError):
 
 class ServiceAccountError(_TextError):
     """A service account or its token could not be had."""
+
+
+class PolicyError(_TextError):
+    """A program that the policy does not let us run, or a policy that makes no sense."""
+
+
+class ClusterAuthError(KeyferryError):
+    """No credential for a cluster could be had or used; ``cause`` is the error behind it, if there is one."""
+
+    def __init__(
+        self, server: str, message: str, kubernetes_text: str = "", cause: KeyferryError | None = None
+    ) -> None:
+        super().__init__(server, message, kubernetes_text, cause)
+        self.server = server
+        self.message = message
+        self.kubernetes_text = kubernetes_text or message
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"cluster {self.server!r}: {self.message}" if self.server else self.message
 
 
 class DocumentError(KeyferryError):
@@ -243,6 +266,15 @@ class PluginProtocolError(PluginError):
         self.args = (plugin, problem, kubernetes_text, error_class)
         self.problem = problem
         self.error_class = error_class
+
+
+class UnusableCertificateError(PluginProtocolError):
+    """The plugin's certificate and key cannot be used; ``expires_ns`` is what its answer gave as expiry."""
+
+    def __init__(self, plugin: str, problem: str, kubernetes_text: str, expires_ns: int | None) -> None:
+        super().__init__(plugin, problem, kubernetes_text)
+        self.args = (plugin, problem, kubernetes_text, expires_ns)
+        self.expires_ns = expires_ns
 
 
 def _tail(stderr_tail: str) -> str:

@@ -1,13 +1,14 @@
 """The cache under attack: other tenants, clocks that jump, errors, floods, registries that refuse all."""
 
 import struct
+import threading
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry._clock import monotonic_ns
-from keyferry.api.credentialprovider.v1 import CredentialProviderRequest
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.errors import KeyferryError, PluginExitError, PluginProtocolError
 from keyferry.images.accounts import Pod, ServiceAccount
 from keyferry.images.cache import account_cache_key, cache_key
@@ -148,6 +149,29 @@ def test_no_key_material_stands_in_the_cache() -> None:
     asked.provide(IMAGE, ALICE)
     assert asked._cache._entries
     assert not any(b"plain-token-text" in key for key in asked._cache._entries)
+
+
+@pytest.mark.parametrize("other", [BOB, None, Pod("tenant-a")], ids=["account", "no-pod", "no-account"])
+def test_a_run_under_way_for_one_tenant_is_not_shared_with_another(other: Pod | None) -> None:
+    """Who asks while another tenant's run is under way gets a run of its own, however wide the answer."""
+    accounts = Accounts(
+        {("tenant-a", "builder"): ServiceAccount("1"), ("tenant-b", "builder"): ServiceAccount("2")}
+    )
+    second: list[str] = []
+
+    def answer(request: CredentialProviderRequest) -> CredentialProviderResponse:
+        # The other tenant asks, in a thread of its own, while this run is under way.
+        if request.service_account_token == "token-of-1":
+            thread = threading.Thread(target=lambda: second.append(password(asked, other)))
+            thread.start()
+            thread.join(5)
+            assert not thread.is_alive(), "it waits for a run that is not its own"
+        return response(f"for {request.service_account_token}", cache_key_type="Global")
+
+    config = configured(token_attributes=attributes(require=False))
+    asked = provider(Scripted(answer), Clock(), config, accounts)
+    assert password(asked, ALICE) == "for token-of-1"
+    assert second == ["for token-of-2" if other is BOB else "for "]
 
 
 # Keys.

@@ -123,6 +123,12 @@ def test_a_malformed_answer_is_refused_without_quoting_it(stdout: bytes) -> None
     assert error.__cause__ is None
 
 
+@pytest.mark.parametrize("name", ["nan", "nan-duration", "infinity"])
+def test_constants_that_json_does_not_have_are_no_json(name: str) -> None:
+    """NaN and its relatives, which Python's own parser reads, are a syntax error wherever they stand."""
+    assert refusal(REFUSED_BYTES[name]).error_class == "json-syntax"
+
+
 @pytest.mark.parametrize("kind", ["", "x", "image", "IMAGE", "Image ", "Global\n", SECRET])
 def test_an_unknown_cache_key_type_is_refused(kind: str) -> None:
     """A cacheKeyType that is none of the three fails the provider, and is not shown."""

@@ -8,7 +8,9 @@ import tempfile
 from pathlib import Path
 
 from topics_config import provider_config
+from topics_exec_credential import exec_credential
 from topics_keyring import keyring, provide
+from topics_kubeconfig import kubeconfig
 
 from keyferry._documents import read_yaml
 from keyferry._json import decode_utf8, dumps, loads
@@ -206,8 +208,10 @@ def _localised(value: object, names: dict[str, str]) -> Json:
 
 TOPICS = {
     "durations": durations,
+    "exec_credential": exec_credential,
     "image_reference": image_reference,
     "keyring": keyring,
+    "kubeconfig": kubeconfig,
     "match": match,
     "provide": provide,
     "provider_config": provider_config,

@@ -32,8 +32,6 @@ PLAIN = [
     "tokens are fine, passwords too",
     "usage: login --password --registry reg.io",
     "https://reg.io/v2/team/app/manifests/latest",
-    "a basic problem",
-    "/usr/libexec/kubernetes/kubelet-plugins/credential-provider/exec/ecr",
 ]
 
 

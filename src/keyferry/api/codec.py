@@ -6,6 +6,8 @@ takes typed values out of it and notes everything that is wrong, not just
 the first thing. ``kubernetes_failure`` says which of those Kubernetes would name.
 """
 
+from binascii import a2b_base64
+
 from keyferry._paths import Path, format_path
 from keyferry.api.meta import decode_duration
 from keyferry.errors import DurationError, Problem
@@ -29,14 +31,17 @@ class Reader:
 
     ``duplicates`` are the paths of repeated keys in a JSON document. For YAML,
     where Kubernetes decodes from a sorted intermediate form, ``sort_keys`` makes
-    the problems come in the same order.
+    the problems come in the same order. A ``lenient`` reader passes over unknown fields.
     """
 
-    __slots__ = ("_duplicates", "_has_misfit", "_sort_keys", "problems")
+    __slots__ = ("_duplicates", "_has_misfit", "_lenient", "_sort_keys", "problems")
 
-    def __init__(self, duplicates: "tuple[Path, ...]" = (), *, sort_keys: bool = False) -> None:
+    def __init__(
+        self, duplicates: "tuple[Path, ...]" = (), *, sort_keys: bool = False, lenient: bool = False
+    ) -> None:
         self._duplicates = frozenset(duplicates)
         self._sort_keys = sort_keys
+        self._lenient = lenient
         self._has_misfit = False
         self.problems: list[tuple[Path, Problem]] = []
 
@@ -45,10 +50,10 @@ class Reader:
         taken: dict[str, Any] = {}
         for name, item in self._items(value, path, "object"):
             decode = fields.get(name)
-            if decode is None:
-                self._unknown((*path, name))
-            else:
+            if decode is not None:
                 taken[name] = decode(item, (*path, name))
+            elif not self._lenient:
+                self._unknown((*path, name))
         return taken
 
     def map_of(self, decode: "Decode[T]") -> "Decode[dict[str, T] | None]":
@@ -99,8 +104,19 @@ class Reader:
             if not isinstance(value, str):
                 self._wrong_type(value, path, "string holding a duration such as '10m'")
             else:
-                self._note(path, error.message, error.kubernetes_text, "duration")
+                self.note(path, error.message, error.kubernetes_text, "duration")
         return None
+
+    def data(self, value: object, path: "Path") -> bytes:
+        """Bytes written as base64; null gives none. Go passes over line ends and wants the padding."""
+        text = self.text(value, path).replace("\n", "").replace("\r", "")
+        try:
+            if len(text) % 4 == 0 and not text.endswith("==="):
+                return a2b_base64(text, strict_mode=True)
+        except ValueError:
+            pass  # noted below: the decoder's exception would keep the text
+        self.note(path, "the value is not base64", "illegal base64 data", "base64")
+        return b""
 
     def anything(self, value: object, path: "Path") -> object:  # noqa: ARG002 - the shape of a decoder
         """Any value at all, unchecked."""
@@ -120,19 +136,20 @@ class Reader:
 
     def _unknown(self, path: "Path") -> None:
         shown = format_path(path)
-        self._note(path, "unknown field", f'unknown field "{shown}"', "strict")
+        self.note(path, "unknown field", f'unknown field "{shown}"', "strict")
 
     def _duplicate(self, path: "Path") -> None:
         shown = format_path(path)
-        self._note(path, "the key is given more than once", f'duplicate field "{shown}"', "strict")
+        self.note(path, "the key is given more than once", f'duplicate field "{shown}"', "strict")
 
     def _wrong_type(self, value: object, path: "Path", expected: str) -> None:
         found = json_type(value)
         message = f"found {article(found)}, expected {article(expected)}"
         text = f"json: cannot unmarshal {found} into Go struct field {format_path(path)}"
-        self._note(path, message, text, "wrong-type")
+        self.note(path, message, text, "wrong-type")
 
-    def _note(self, path: "Path", message: str, kubernetes_text: str, error_class: str) -> None:
+    def note(self, path: "Path", message: str, kubernetes_text: str, error_class: str) -> None:
+        """Note a problem with the value at *path*."""
         if len(self.problems) >= _MOST_PROBLEMS and (error_class == "strict" or self._has_misfit):
             return
         self._has_misfit = self._has_misfit or error_class != "strict"

@@ -44,6 +44,8 @@ class Cache:
     def find(self, image: str, account_key: bytes, now_ns: int) -> Entry | None:
         """The answer for *image*: its own, else its registry's, else the global one."""
         self._sweep(now_ns)
+        if not self._entries:
+            return None
         for base in (image, registry_of(image), GLOBAL_KEY):
             key = cache_key(base, account_key)
             entry = self._entries.get(key)
@@ -141,7 +143,12 @@ def hash_token(token: str) -> str:
     return f"sha256:{sha256(token.encode('utf-8', 'surrogateescape')).hexdigest()}" if token else ""
 
 
+_NO_ANNOTATIONS = struct.pack(">I", 0)
+
+
 def _annotations(annotations: Mapping[str, str]) -> bytes:
+    if not annotations:
+        return _NO_ANNOTATIONS
     parts = [struct.pack(">I", len(annotations))]
     for key, value in sorted(
         annotations.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape")

@@ -1,6 +1,7 @@
 """Plain counts of what providers did; the metrics are made of these."""
 
 from _thread import allocate_lock
+from bisect import bisect_left
 from dataclasses import dataclass
 
 from keyferry.errors import (
@@ -83,5 +84,4 @@ class Counters:
 
     def _observe(self, seconds: float) -> None:
         self._seconds += seconds
-        index = next((at for at, bound in enumerate(BUCKETS) if seconds <= bound), len(BUCKETS))
-        self._buckets[index] += 1
+        self._buckets[bisect_left(BUCKETS, seconds)] += 1

@@ -59,7 +59,7 @@ def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
     One whose content cannot be read is not passed over: it fails the whole lookup.
     """
     key = SECRET_KEYS.get(secret.type, "")
-    content = secret.data.get(key, b"")
+    content = secret.data.get(key, b"") if key else b""
     if not content:
         return None
     read = _read_config_json if key == ".dockerconfigjson" else _read_entries

@@ -97,8 +97,17 @@ def matches(pattern_text: str, image: str) -> bool:
     return failure is None
 
 
+# Names that parse to themselves: no glob, no escape, no user info, query or fragment.
+_PLAIN = re.compile(r"[-._0-9A-Za-z]+(?::[0-9]+)?(?:/[-._/0-9A-Za-z]*)?")
+
+
 def covers(pattern: str, image: str) -> bool:
     """Tell whether *pattern* covers *image* when credentials are chosen: an error means that it does not."""
+    # The everyday case, an image under a registry or repository of that very name, needs no parsing:
+    # host and port are equal as text, and the path is a prefix.
+    if pattern and image.startswith(pattern) and _PLAIN.fullmatch(image):
+        if "/" in pattern or image[len(pattern) : len(pattern) + 1] in ("", "/"):
+            return True
     try:
         return matches(pattern, image)
     except MatchError:

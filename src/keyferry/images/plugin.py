@@ -13,6 +13,7 @@ from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
     CredentialProviderResponse,
     encode_request,
+    read_plain_response,
     read_response,
 )
 from keyferry.errors import (
@@ -121,6 +122,9 @@ def decode_response(plugin: str, api_version: str, stdout: bytes) -> CredentialP
     """Read a plugin's answer as the kubelet does; no byte of it reaches an error."""
     try:
         document, duplicates = loads_with_duplicates(stdout)
+        plain = None if duplicates else read_plain_response(document, api_version)
+        if plain is not None:
+            return plain
         found, kind = interpret(document)
     except DocumentError as error:
         failure = _unreadable(

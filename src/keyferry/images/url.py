@@ -89,11 +89,16 @@ def parse_registry_url(text: str, *, prefix: str = "https://") -> RegistryUrl:
     return parsed
 
 
+_PLAIN_HOST = re.compile(r"[-._0-9A-Za-z]+(?::[0-9]+)?")
+
+
 def normalise_key(key: str) -> str:
     """Turn the registry of a credential into the key it is kept under.
 
     Raises MatchError for a key that does not parse; the kubelet drops such a credential.
     """
+    if _PLAIN_HOST.fullmatch(key):
+        return key
     prefix = "http://" if key.startswith("http://") else "https://"
     url = parse_registry_url(key.removeprefix(prefix), prefix=prefix)
     # Docker's API versions stand for the bare host, and only with the slash behind them.

@@ -5,37 +5,27 @@ deadline the whole group is killed. Its three standard streams are pipes, served
 together, so that neither a program that never reads its input nor one that
 floods its standard error can block the other streams.
 
-A start is ``posix_spawn``: no copy of this process's memory, no code between
-fork and exec, safe beside threads. It raises ``OSError`` or ``ValueError``.
+A program that cannot be started raises ``OSError`` or ``ValueError``.
 """
 
-import errno
 import os
 import select
-import signal
-import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from math import ceil
-from typing import Any
 
-_CHUNK = 65536
-_LAST_STANDARD_FD = 2
-# How long to wait for a killed process to be gone before leaving it to a later run to collect.
-_DEATH_SECONDS = 0.3
-_BUSY_TRIES = 5
-_BUSY_SECONDS = 0.02
-# poll() takes its milliseconds as a C int; who waits longer asks again.
-_LONGEST_POLL_SECONDS = 3600.0
-# Python ignores these two for itself, and exec hands "ignored" down; a plugin expects the defaults.
-_DEFAULTED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFSZ") if hasattr(signal, name))
+from keyferry.invoke.reap import (
+    await_exit,
+    collect_stragglers,
+    kill_group,
+    left_to_collect,
+    milliseconds_until,
+)
+from keyferry.invoke.spawn import spawn
 
-# A session of its own has no terminal that a plugin could prompt on and wait for; elsewhere a group must do.
-_OWN_GROUP: dict[str, Any] = {"setsid": True} if sys.platform == "linux" else {"setpgroup": 0}
-
-_left_to_collect: list[int] = []
+CHUNK = 65536
+_MOMENT_MILLISECONDS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +80,22 @@ def run(
 
         return run_portable(argv, stdin, environ, limits)
     started = time.monotonic()
-    _collect_stragglers()
-    pid, stdin_fd, stdout_fd, stderr_fd = _spawn(argv, environ)
-    exchange = _Exchange(stdin_fd, stdout_fd, stderr_fd, stdin, limits)
+    if left_to_collect:
+        collect_stragglers()
+    # An empty pipe takes this much at once: then nothing is left to write while the program runs.
+    head = stdin if len(stdin) <= select.PIPE_BUF else b""
+    pid, stdin_fd, stdout_fd, stderr_fd = spawn(argv, environ, head)
+    if len(head) == len(stdin):
+        os.close(stdin_fd)
+        stdin_fd = -1
+    exchange = _Exchange(stdin_fd, stdout_fd, stderr_fd, stdin[len(head) :], limits)
     status: int | None = None
     ending = Ending.TIMED_OUT
     deadline = started + limits.timeout_seconds
     try:
         ending = exchange.serve(deadline)
         if ending is Ending.EXITED:
-            status = _await_exit(pid, deadline)
+            status = await_exit(pid, deadline)
             ending = Ending.EXITED if status is not None else Ending.TIMED_OUT
     except ChildProcessError:
         ending = Ending.LOST
@@ -107,7 +103,7 @@ def run(
         try:
             # Not yet collected, so the process id, and the group of that number, are still its own.
             if status is None and ending is not Ending.LOST:
-                status = _kill_group(pid)
+                status = kill_group(pid)
         finally:
             exchange.close()
     stdout, stderr = exchange.collected()
@@ -145,20 +141,37 @@ class _Exchange:
 
     def serve(self, deadline: float) -> Ending:
         """Move bytes until all three pipes are closed, a limit is reached or time is up."""
-        self._poll.register(self._out, select.POLLIN)
-        self._poll.register(self._err, select.POLLIN)
-        os.set_blocking(self._in, False)
-        self._feed()
-        if self._in >= 0:
-            self._poll.register(self._in, select.POLLOUT)
-        while self._out >= 0 or self._err >= 0 or self._in >= 0:
-            milliseconds = _milliseconds_until(deadline)
+        events = self._begin(deadline)
+        while True:
+            for fd, event in events:
+                if (ending := self._move(fd, event)) is not None:
+                    return ending
+            if self._out < 0 and self._err < 0 and self._in < 0:
+                return Ending.EXITED
+            milliseconds = milliseconds_until(deadline)
             if not milliseconds:
                 return Ending.TIMED_OUT
-            for fd, _ in self._poll.poll(milliseconds):
-                if (ending := self._move(fd)) is not None:
-                    return ending
-        return Ending.EXITED
+            events = self._poll.poll(milliseconds)
+
+    def _begin(self, deadline: float) -> list[tuple[int, int]]:
+        """Watch the pipes; the first events, if all input is written and the end comes soon.
+
+        A short answer needs no wake-up of its own: for a moment only the end of the outputs is awaited.
+        """
+        events: list[tuple[int, int]] = []
+        if self._in >= 0:
+            os.set_blocking(self._in, False)
+            self._feed()
+        if self._in >= 0:
+            self._poll.register(self._in, select.POLLOUT)
+        else:
+            self._poll.register(self._out, 0)
+            self._poll.register(self._err, 0)
+            events = self._poll.poll(min(_MOMENT_MILLISECONDS, milliseconds_until(deadline)))
+        if len(events) < 2:  # noqa: PLR2004 - one for each output
+            self._poll.register(self._out, select.POLLIN)
+            self._poll.register(self._err, select.POLLIN)
+        return events
 
     def close(self) -> None:
         for fd in (self._in, self._out, self._err):
@@ -169,14 +182,17 @@ class _Exchange:
     def collected(self) -> tuple[bytes, bytes]:
         return bytes(self._output), self._tail_of_errors()
 
-    def _move(self, fd: int) -> Ending | None:
+    def _move(self, fd: int, event: int) -> Ending | None:
         if fd == self._in:
             self._feed()
             return None
-        chunk = os.read(fd, _CHUNK)
-        if fd == self._out:
-            return self._keep_output(chunk)
-        return self._keep_error(chunk)
+        keep = self._keep_output if fd == self._out else self._keep_error
+        while chunk := os.read(fd, CHUNK):
+            # Only a pipe that nobody can write to any more is sure not to block the next read.
+            if (ending := keep(chunk)) is not None or not event & select.POLLHUP:
+                return ending
+        self._shut(fd)
+        return None
 
     def _feed(self) -> None:
         """Write what the pipe takes; a program that closed its input early is no error."""
@@ -187,12 +203,9 @@ class _Exchange:
             return
         except BrokenPipeError:
             pass
-        self._in = self._shut(self._in)
+        self._shut(self._in)
 
     def _keep_output(self, chunk: bytes) -> Ending | None:
-        if not chunk:
-            self._out = self._shut(self._out)
-            return None
         self._room -= len(chunk)
         if self._room < 0:
             return Ending.STDOUT_LIMIT
@@ -200,13 +213,10 @@ class _Exchange:
         return None
 
     def _keep_error(self, chunk: bytes) -> Ending | None:
-        if not chunk:
-            self._err = self._shut(self._err)
-            return None
         self._stderr_seen += len(chunk)
         self._errors.append(chunk)
         # The end of a log says most, so the tail is kept.
-        if len(self._errors) > 1 + 2 * self._limits.stderr_bytes // _CHUNK:
+        if len(self._errors) > 1 + 2 * self._limits.stderr_bytes // CHUNK:
             self._errors = [self._tail_of_errors()]
         return Ending.STDERR_LIMIT if self._stderr_seen > self._limits.stderr_drained_bytes else None
 
@@ -214,178 +224,15 @@ class _Exchange:
         text = b"".join(self._errors)
         return text[max(0, len(text) - self._limits.stderr_bytes) :]
 
-    def _shut(self, fd: int) -> int:
+    def _shut(self, fd: int) -> None:
+        if fd == self._out:
+            self._out = -1
+        elif fd == self._err:
+            self._err = -1
+        else:
+            self._in = -1
         try:
             self._poll.unregister(fd)
         except KeyError:
             pass  # standard input that took everything at once was never registered
         os.close(fd)
-        return -1
-
-
-def _spawn(argv: tuple[str, ...], environ: Mapping[bytes, bytes]) -> tuple[int, int, int, int]:
-    """Start the program; return its process id and our ends of its three pipes."""
-    fds: list[int] = []
-    try:
-        for _ in range(3):
-            fds.extend(_pipe())
-        child_in, our_in, our_out, child_out, our_err, child_err = fds
-        actions = [
-            (os.POSIX_SPAWN_DUP2, child_in, 0),
-            (os.POSIX_SPAWN_DUP2, child_out, 1),
-            (os.POSIX_SPAWN_DUP2, child_err, 2),
-            *_close_the_rest(),
-        ]
-        pid = _posix_spawn(argv, environ, actions)
-    except BaseException:
-        for fd in fds:
-            os.close(fd)
-        raise
-    for fd in (child_in, child_out, child_err):
-        os.close(fd)
-    return pid, our_in, our_out, our_err
-
-
-def _posix_spawn(
-    argv: tuple[str, ...], environ: Mapping[bytes, bytes], actions: list[tuple[int, ...]]
-) -> int:
-    """Start in a new session; try again for a moment while the file is being written."""
-    for patience in range(_BUSY_TRIES, -1, -1):
-        try:
-            return os.posix_spawn(
-                argv[0],
-                argv,
-                environ,
-                file_actions=actions,
-                **_OWN_GROUP,
-                setsigmask=(),
-                setsigdef=_DEFAULTED_SIGNALS,
-            )
-        except OSError as error:
-            if error.errno != errno.ETXTBSY or not patience:
-                raise
-            time.sleep(_BUSY_SECONDS)
-    raise AssertionError  # pragma: no cover - the loop returns or raises
-
-
-def _pipe() -> tuple[int, int]:
-    """A pipe whose ends are clear of the standard streams, which may be closed in a daemon."""
-    ends = os.pipe()
-    if min(ends) > _LAST_STANDARD_FD:
-        return ends
-    return _move_up(ends[0]), _move_up(ends[1])
-
-
-def _move_up(fd: int) -> int:
-    import fcntl
-
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _LAST_STANDARD_FD + 1)
-    os.close(fd)
-    return moved
-
-
-def _close_the_rest() -> Iterable[tuple[int, ...]]:
-    """Actions that keep this process's inheritable descriptors from the program.
-
-    Python's own descriptors close on exec, but a supervisor's sockets, or what
-    another library made inheritable, would pass.
-    """
-    if hasattr(os, "POSIX_SPAWN_CLOSEFROM"):  # Python 3.14 with a libc that has it
-        return ((os.POSIX_SPAWN_CLOSEFROM, _LAST_STANDARD_FD + 1),)
-    return [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable_fds()]
-
-
-def _inheritable_fds() -> Iterable[int]:
-    for name in os.listdir(_FD_DIRECTORY):
-        fd = int(name)
-        if fd > _LAST_STANDARD_FD and _is_inheritable(fd):
-            yield fd
-
-
-_FD_DIRECTORY = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
-
-
-def _is_inheritable(fd: int) -> bool:
-    try:
-        return os.get_inheritable(fd)
-    except OSError:
-        return False  # closed by another thread since it was listed
-
-
-def _await_exit(pid: int, deadline: float) -> int | None:
-    """The exit status once the program ends, or None when the deadline comes first."""
-    status = _poll_exit(pid)
-    if status is not None:
-        return status
-    if hasattr(os, "pidfd_open"):
-        _watch_for_exit(pid, deadline)
-    # Also after watching: a program under a debugger has ended well before it can be collected.
-    return _await_exit_by_polling(pid, deadline)
-
-
-def _watch_for_exit(pid: int, deadline: float) -> None:
-    """Sleep until the program ends or the deadline comes, if this system lets us watch it."""
-    try:
-        pidfd = os.pidfd_open(pid)
-    except OSError:
-        return  # an old kernel, a sandbox that refuses the call, no descriptor left, or gone already
-    try:
-        watch = select.poll()
-        watch.register(pidfd, select.POLLIN)
-        watch.poll(_milliseconds_until(deadline))
-    finally:
-        os.close(pidfd)
-
-
-def _milliseconds_until(deadline: float) -> int:
-    return ceil(min(max(0.0, deadline - time.monotonic()), _LONGEST_POLL_SECONDS) * 1000)
-
-
-def _await_exit_by_polling(pid: int, deadline: float) -> int | None:
-    pause = 0.0005
-    while (status := _poll_exit(pid)) is None and time.monotonic() < deadline:
-        time.sleep(pause)
-        pause = min(pause * 2, 0.02)
-    return status
-
-
-def _poll_exit(pid: int) -> int | None:
-    """Collect the program if it has ended; ChildProcessError if someone else collected it."""
-    collected, status = os.waitpid(pid, os.WNOHANG)
-    # A program can make its parent its tracer, which is then told of its stops as well.
-    if not collected or os.WIFSTOPPED(status):
-        return None
-    return os.waitstatus_to_exitcode(status)
-
-
-def _kill_group(pid: int) -> int | None:
-    """Kill the program and all its group, and collect it."""
-    try:
-        os.killpg(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
-    except PermissionError:  # macOS says this of a group whose members are all dead
-        pass
-    try:
-        status = _await_exit(pid, time.monotonic() + _DEATH_SECONDS)
-    except ChildProcessError:
-        return None
-    if status is None:
-        _left_to_collect.append(pid)
-    return status
-
-
-def _collect_stragglers() -> None:
-    """Collect what did not die at once when it was killed, such as a process in a system call."""
-    for _ in range(len(_left_to_collect)):
-        try:
-            # Taken out first: no two threads may collect one process id, which may be another's by then.
-            pid = _left_to_collect.pop(0)
-        except IndexError:
-            return
-        try:
-            gone = _poll_exit(pid) is not None
-        except ChildProcessError:
-            gone = True
-        if not gone:
-            _left_to_collect.append(pid)

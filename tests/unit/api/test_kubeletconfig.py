@@ -41,7 +41,8 @@ def test_every_field_is_read() -> None:
 
 def test_nothing_is_a_config_without_providers() -> None:
     """Absent and null lists are empty; an absent field of a provider is told from an empty one."""
-    for document in ({}, None, {"providers": None}, {"providers": []}):
+    documents: list[object] = [{}, None, {"providers": None}, {"providers": []}]
+    for document in documents:
         assert v1.read_config(document, Reader()).providers == ()
     provider = v1.read_config({"providers": [{"args": [], "tokenAttributes": None}]}, Reader()).providers[0]
     assert provider == CredentialProvider(args=())

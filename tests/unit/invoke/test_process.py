@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.invoke import process
+from keyferry.invoke import reap
 from keyferry.invoke.process import Ending, Limits, Outcome, run
 from support.plugins import Node, wait_until
 
@@ -178,7 +178,7 @@ def test_what_was_left_is_collected_once_by_many_threads() -> None:
     """Threads that find the same dead processes to collect do not get in each other's way."""
     for _ in range(10):
         left = [os.posix_spawn("/bin/true", ("true",), {}) for _ in range(20)]
-        process._left_to_collect.extend(left)
+        reap.left_to_collect.extend(left)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda _: shell(":"), range(16)))
         wait_until(collected_by_runs, "the last of them")
@@ -187,7 +187,7 @@ def test_what_was_left_is_collected_once_by_many_threads() -> None:
 def collected_by_runs() -> bool:
     """Let a run collect what is dead; tell whether nothing is left."""
     shell(":")
-    return not process._left_to_collect
+    return not reap.left_to_collect
 
 
 # Starts

@@ -1,0 +1,1 @@
+"""Kubeconfigs, which belong to no group, by version."""

@@ -1,0 +1,1 @@
+"""kubectl's own preferences, of which the policy for credential plugins matters here."""

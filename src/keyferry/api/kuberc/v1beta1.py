@@ -1,0 +1,84 @@
+"""``kubectl.config.k8s.io/v1beta1``: the part of a kuberc that says which credential plugins may run.
+
+v1alpha1 has the same fields. Defaults and aliases for kubectl's commands are not read.
+"""
+
+from keyferry.api.codec import Reader
+from keyferry.api.record import Record
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry._paths import Path
+
+__all__ = ["API_VERSION", "API_VERSIONS", "KIND", "AllowlistEntry", "Preference", "read_preference"]
+
+GROUP = "kubectl.config.k8s.io"
+KIND = "Preference"
+API_VERSION = f"{GROUP}/v1beta1"
+API_VERSIONS = (API_VERSION, f"{GROUP}/v1alpha1")
+_set = object.__setattr__
+
+
+class AllowlistEntry(Record):
+    """A program that may run: its *command*, which Kubernetes 1.35 called *name*.
+
+    *sha256* is keyferry's own: kubectl warns of it and passes it over.
+    """
+
+    __slots__ = ("command", "sha256")
+
+    command: str
+    sha256: str
+
+    def __init__(self, command: str = "", sha256: str = "") -> None:
+        _set(self, "command", command)
+        _set(self, "sha256", sha256)
+
+
+class Preference(Record):
+    """The policy for credential plugins; an allowlist that is absent is None, which is not the empty one."""
+
+    __slots__ = ("credential_plugin_policy", "credential_plugin_allowlist")
+
+    credential_plugin_policy: str
+    credential_plugin_allowlist: "tuple[AllowlistEntry, ...] | None"
+
+    def __init__(
+        self,
+        credential_plugin_policy: str = "",
+        credential_plugin_allowlist: "tuple[AllowlistEntry, ...] | None" = None,
+    ) -> None:
+        _set(self, "credential_plugin_policy", credential_plugin_policy)
+        _set(self, "credential_plugin_allowlist", credential_plugin_allowlist)
+
+
+def read_preference(document: object, reader: Reader) -> Preference:
+    """Take a Preference of either version out of *document*; what is wrong with it is left in *reader*."""
+    fields = reader.struct(
+        document,
+        (),
+        {
+            "kind": reader.text,
+            "apiVersion": reader.text,
+            "defaults": reader.anything,
+            "overrides": reader.anything,
+            "aliases": reader.anything,
+            "credentialPluginPolicy": reader.text,
+            "credentialPluginAllowlist": reader.list_of(
+                lambda value, path: _read_entry(reader, value, path),
+            ),
+        },
+    )
+    entries = fields.get("credentialPluginAllowlist")
+    listed = None if entries is None else tuple(entries)
+    return Preference(fields.get("credentialPluginPolicy") or "", listed)
+
+
+def _read_entry(reader: Reader, value: object, path: "Path") -> AllowlistEntry:
+    readers = {"command": reader.text, "name": reader.text, "sha256": reader.text}
+    fields = reader.struct(value, path, readers)
+    command, name = fields.get("command") or "", fields.get("name") or ""
+    if command and name and command != name:
+        message = "command and name, which are two words for one field, differ"
+        reader.note(path, message, message, "other")
+    return AllowlistEntry(command or name, fields.get("sha256") or "")

@@ -1,0 +1,166 @@
+"""TLS towards a cluster, with client keys that never touch a disk.
+
+OpenSSL, as Python offers it, takes a certificate and key only from a file. On
+Linux that file lives in memory: created without a name, sealed against
+change, reached through this process's own descriptor, closed once it is read. Where there
+is no such thing a pipe serves, which cannot be read twice; on Windows there is
+neither, and a client certificate is refused there rather than written out.
+"""
+
+import os
+import ssl
+import sys
+from _thread import allocate_lock
+from collections.abc import Callable
+from threading import Thread
+from typing import Any
+
+from keyferry.errors import ClusterAuthError
+
+Pair = tuple[str, str]
+
+
+class ClusterContext(ssl.SSLContext):
+    """A context for one cluster whose client certificate may change between connections.
+
+    Each new connection is made by an inner context that has the certificate of
+    the moment. What clients set on this one (ALPN, verification) is taken over.
+    """
+
+    _ca: bytes
+    _insecure: bool
+    _server_name: str
+    _pair: Callable[[], tuple[int, Pair | None]]
+    _inner: tuple[object, ssl.SSLContext] | None
+    _alpn: list[str]
+
+    @classmethod
+    def make(
+        cls, *, ca: bytes, insecure: bool, server_name: str, pair: Callable[[], tuple[int, Pair | None]]
+    ) -> "ClusterContext":
+        """A context that trusts *ca*, or the system's authorities if it is empty.
+
+        *pair* gives the client certificate and key in use, with a number that changes when they do.
+        """
+        context = cls(ssl.PROTOCOL_TLS_CLIENT)
+        context._ca, context._insecure, context._server_name = ca, insecure, server_name
+        context._pair, context._inner, context._alpn = pair, None, []
+        context._lock = allocate_lock()
+        _trust(context, ca, insecure=insecure)
+        return context
+
+    def set_alpn_protocols(self, alpn_protocols: Any) -> None:
+        """Remember the protocols for the connections to come."""
+        super().set_alpn_protocols(alpn_protocols)
+        self._alpn = list(alpn_protocols)
+
+    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
+        """Begin TLS on a socket, with the certificate of the moment."""
+        return self._context().wrap_socket(*args, **self._named(kwargs))
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        """Begin TLS in memory, as asyncio does, with the certificate of the moment."""
+        return self._context().wrap_bio(*args, **self._named(kwargs))
+
+    def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        # tls-server-name is what the certificate is checked against, whatever address is dialled.
+        return {**kwargs, "server_hostname": self._server_name} if self._server_name else kwargs
+
+    def _context(self) -> ssl.SSLContext:
+        number, pair = self._pair()
+        key = number, self.verify_mode, self.check_hostname, tuple(self._alpn)
+        with self._lock:
+            if self._inner is None or self._inner[0] != key:
+                self._inner = key, self._make_inner(pair)
+            return self._inner[1]
+
+    def _make_inner(self, pair: Pair | None) -> ssl.SSLContext:
+        inner = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        _trust(inner, self._ca, insecure=self._insecure)
+        inner.check_hostname = self.check_hostname
+        inner.verify_mode = self.verify_mode
+        if self._alpn:
+            inner.set_alpn_protocols(self._alpn)
+        if pair is not None:
+            load_pair(inner, *pair)
+        return inner
+
+
+def _trust(context: ssl.SSLContext, ca: bytes, *, insecure: bool) -> None:
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    elif not ca:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _load_authorities(context, ca)
+
+
+def _load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
+    try:
+        context.load_verify_locations(cadata=ca.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        message = "certificate-authority holds no PEM certificate that can be read"
+        raise ClusterAuthError("", message, "unable to load root certificates") from None
+
+
+def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> None:
+    """Give *context* a client certificate and key without writing them to a disk."""
+    if sys.platform == "win32":
+        raise ClusterAuthError(
+            "", "client certificates cannot be used on Windows without writing the key to a disk"
+        )
+    load = _load_from_memory if hasattr(os, "memfd_create") else _load_from_pipes
+    try:
+        load(context, certificate_pem.encode(), key_pem.encode())
+    except ssl.SSLError as error:
+        problem = error.reason or "unknown"
+    else:
+        return
+    raise ClusterAuthError("", f"the client certificate and key cannot be used: {problem}")
+
+
+def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Linux: an unnamed file in memory, sealed, and gone when it is closed."""
+    import fcntl
+
+    fd = os.memfd_create("keyferry", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    try:
+        _write_all(fd, certificate.rstrip() + b"\n" + key)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+        context.load_cert_chain(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+
+
+def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """macOS and other systems with /dev/fd: one pipe each, written by a thread while OpenSSL reads."""
+    pipes = [_fed_pipe(certificate), _fed_pipe(key)]
+    try:
+        context.load_cert_chain(*(f"/dev/fd/{fd}" for fd in pipes))
+    finally:
+        for fd in pipes:
+            os.close(fd)
+
+
+def _fed_pipe(data: bytes) -> int:
+    ours, theirs = os.pipe()
+
+    def feed() -> None:
+        try:
+            _write_all(theirs, data)
+        except BrokenPipeError:
+            pass
+        finally:
+            os.close(theirs)
+
+    Thread(target=feed, daemon=True).start()
+    return ours
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

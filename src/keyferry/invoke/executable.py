@@ -1,0 +1,73 @@
+"""Find a program as Go's ``os/exec`` does, to the wording of why it was not found."""
+
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from keyferry._gotext import go_strerror, quote
+
+_NOT_FOUND = "executable file not found in $PATH"
+_RELATIVE = "cannot run executable found relative to current directory"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search gave: a path, a problem in Go's words, or both for a path that Go refuses to run."""
+
+    path: str = ""
+    problem: str = ""
+
+
+Look = Callable[[str], Found]
+
+
+def clean_path(path: str) -> str:
+    """The shortest path that names the same by its text alone, as ``filepath.Clean`` gives it."""
+    cleaned = os.path.normpath(path)
+    # POSIX lets two slashes at the beginning mean something else than one, Go does not.
+    return cleaned[1:] if cleaned.startswith("//") else cleaned
+
+
+def base_name(path: str) -> str:
+    """The last part of a cleaned path, as ``filepath.Base`` gives it."""
+    return os.path.basename(path) or path
+
+
+def look_path(name: str) -> Found:
+    """Find *name* as ``exec.LookPath`` does, in the PATH of this process.
+
+    What a relative entry of PATH leads to comes with a problem: whoever can write to the
+    working directory could otherwise have their program run.
+    """
+    if name in ("", ".", ".."):
+        return _refused(name, _NOT_FOUND)
+    if "/" in name:
+        problem = _why_not_executable(name)
+        return _refused(name, problem) if problem else Found(name)
+    search = os.environ.get("PATH", "")
+    for folder in search.split(os.pathsep) if search else ():
+        path = clean_path(os.path.join(folder or ".", name))
+        if not _why_not_executable(path):
+            return Found(path) if os.path.isabs(path) else Found(path, _refused(name, _RELATIVE).problem)
+    return _refused(name, _NOT_FOUND)
+
+
+def look_command(command: str, look: Look = look_path) -> Found:
+    """What ``exec.Command`` makes of a cleaned command: only a bare name is searched for."""
+    return look(command) if base_name(command) == command else Found(command)
+
+
+def _refused(name: str, problem: str) -> Found:
+    return Found("", f"exec: {quote(name)}: {problem}")
+
+
+def _why_not_executable(path: str) -> str:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError) as error:
+        return f"stat {path}: {go_strerror(error)}"
+    if stat.S_ISDIR(mode):
+        return "is a directory"
+    effective = os.access in os.supports_effective_ids
+    return "" if os.access(path, os.X_OK, effective_ids=effective) else "permission denied"

@@ -1,0 +1,177 @@
+"""Which programs may run: the policy that kubectl reads from its kuberc, and programs pinned by digest."""
+
+import errno
+import hashlib
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from keyferry._gotext import go_strerror, quote
+from keyferry.errors import PolicyError
+from keyferry.invoke.executable import Look, base_name, clean_path, look_command, look_path
+
+ALLOW_ALL = "AllowAll"
+DENY_ALL = "DenyAll"
+ALLOWLIST = "Allowlist"
+_DIGEST = re.compile(r"[0-9a-fA-F]{64}")
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class AllowlistEntry:
+    """A program that may run, by name or path; with *sha256*, only while the file has that digest.
+
+    The digest is keyferry's own: Kubernetes knows commands alone.
+    """
+
+    command: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """Leave to run *path*, if it has one of *digests*; *problem* says in Go's words why it cannot be run."""
+
+    path: str
+    problem: str = ""
+    digests: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class PluginPolicy:
+    """A policy: everything, nothing, or what is listed."""
+
+    policy_type: str = ""
+    allowlist: tuple[AllowlistEntry, ...] | None = None
+
+    def validate(self) -> None:
+        """Raise PolicyError for a policy that client-go would refuse, with its first complaint."""
+        if self.policy_type in ("", ALLOW_ALL, DENY_ALL):
+            if self.allowlist is not None:
+                text = f"plugin policy is {quote(self.policy_type)} but allowlist is non-nil"
+                message = (
+                    f"a list of programs goes with the policy {ALLOWLIST!r}, not with {self.policy_type!r}"
+                )
+                raise PolicyError(message, f"misconfigured credential plugin allowlist: {text}")
+        elif self.policy_type == ALLOWLIST:
+            _validate_list(self.allowlist)
+        else:
+            message = f"unknown policy {self.policy_type!r}, expected {ALLOW_ALL}, {DENY_ALL} or {ALLOWLIST}"
+            raise PolicyError(message, f"unknown plugin policy: {quote(self.policy_type)}")
+
+    def decide(self, command: str, look: Look = look_path) -> Permit:
+        """Tell what to run for a cleaned *command*, or raise PolicyError.
+
+        A program that is not there is still permitted if it is listed word for word, or if all are.
+        """
+        found = look_command(command, look)
+        path = found.path or command
+        if self.policy_type in ("", ALLOW_ALL):
+            return Permit(path, found.problem)
+        if self.policy_type == ALLOWLIST:
+            return self._decide_by_list(command, path, found.problem, look)
+        text = f"plugin {quote(command)} not allowed: policy set to {quote(DENY_ALL)}"
+        raise PolicyError(f"program {command!r} may not run: the policy is {DENY_ALL}", text)
+
+    def _decide_by_list(self, command: str, path: str, problem: str, look: Look) -> Permit:
+        if listed := self._listed(command, path):
+            return Permit(path, problem, _digests(listed))
+        if path == command:
+            found = look(path)
+            path, problem = found.path or path, found.problem
+        if problem:
+            reason = f"cannot be resolved for credential plugin allowlist check: {problem}"
+            message = f"program {path!r} is not in the allowlist, and cannot be looked for: {problem}"
+            raise PolicyError(message, f"plugin path {quote(path)} {reason}")
+        if listed := self._listed(path) or self._resolved(path, look):
+            return Permit(path, "", _digests(listed))
+        text = f"plugin path {quote(path)} is not permitted by the credential plugin allowlist"
+        raise PolicyError(f"program {path!r} is not in the allowlist", text)
+
+    def _listed(self, *names: str) -> list[AllowlistEntry]:
+        return [entry for entry in self.allowlist or () if entry.command in names]
+
+    def _resolved(self, path: str, look: Look) -> list[AllowlistEntry]:
+        """The entries that lead to *path*; by their last part first, so that others are not searched for."""
+        name = base_name(path)
+        alike = [entry for entry in self.allowlist or () if base_name(entry.command) == name]
+        return [entry for entry in alike if (found := look(entry.command)).path == path and not found.problem]
+
+
+def open_pinned(path: str, digests: Iterable[str]) -> int:
+    """Open a program and check its digest; raises PolicyError for another one, OSError if it is not there.
+
+    What is executed is the file behind the descriptor that is returned, through
+    ``/proc/self/fd``, and not the path again: so nothing that happens to the
+    path after the check, a rename or a switched link, changes what runs. That
+    leaves those who may write into the very file, who are its owner and root,
+    and the interpreter of a script, which the digest does not cover.
+    """
+    if sys.platform != "linux" or not os.path.isdir("/proc/self/fd"):
+        raise PolicyError(f"program {path!r} is pinned by its digest, which needs Linux and its /proc")
+    problem: OSError
+    try:
+        # Not to be held up by a pipe that stands in the program's place.
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR):
+            raise
+        problem = error
+    else:
+        try:
+            _check_digest(fd, path, digests)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd
+    raise PolicyError(f"program {path!r} cannot be read to check its digest: {go_strerror(problem)}")
+
+
+def _check_digest(fd: int, path: str, digests: Iterable[str]) -> None:
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise PolicyError(f"program {path!r} is not a regular file, so it has no digest")
+    digest = hashlib.sha256()
+    while chunk := os.read(fd, _CHUNK):
+        digest.update(chunk)
+    found = digest.hexdigest()
+    if found not in digests:
+        raise PolicyError(
+            f"program {path!r} has the SHA-256 {found}, which the allowlist does not name for it"
+        )
+
+
+def _digests(entries: list[AllowlistEntry]) -> frozenset[str]:
+    """What the file must be one of; nothing if an entry leaves that open, for any one entry is enough."""
+    if not all(entry.sha256 for entry in entries):
+        return frozenset()
+    return frozenset(entry.sha256.lower() for entry in entries)
+
+
+def _validate_list(entries: tuple[AllowlistEntry, ...] | None) -> None:
+    policy = f"credential plugin policy set to {quote(ALLOWLIST)}"
+    if entries is None:
+        # A misspelt field looks like this, and must not open the door.
+        message = f"the policy {ALLOWLIST} needs a list of programs"
+        raise PolicyError(message, f"{policy}, but allowlist is unspecified")
+    if not entries:
+        message = f"the policy {ALLOWLIST} needs a list that is not empty; to run nothing there is {DENY_ALL}"
+        text = f"{policy}, but allowlist is empty; use {quote(DENY_ALL)} policy instead"
+        raise PolicyError(message, text)
+    for number, entry in enumerate(entries, 1):
+        _validate_entry(number, entry)
+
+
+def _validate_entry(number: int, entry: AllowlistEntry) -> None:
+    if not entry.command and not entry.sha256:
+        text = f"misconfigured credential plugin allowlist: empty allowlist entry #{number}"
+        raise PolicyError(f"entry {number} of the allowlist is empty", text)
+    cleaned = clean_path(entry.command)
+    if cleaned != entry.command:
+        message = f"entry {number} of the allowlist is {entry.command!r}, expected it written as {cleaned!r}"
+        raise PolicyError(message, f"non-normalized file path: {quote(entry.command)} vs {quote(cleaned)}")
+    if entry.sha256 and not _DIGEST.fullmatch(entry.sha256):
+        message = f"entry {number} of the allowlist: sha256 {entry.sha256!r} is not 64 hexadecimal digits"
+        raise PolicyError(message)

@@ -1,0 +1,373 @@
+"""The topic exec_credential: what a cluster's plugin is told, what it may answer, who may run, how it fails."""
+
+from __future__ import annotations
+
+import base64
+import os
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from keyferry._json import dumps, loads
+from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
+from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
+from keyferry.api.meta import format_time
+from keyferry.clusters.credential import ClusterCredential
+from keyferry.clusters.envinfo import ExecInfo, load_exec_info, read_exec_info
+from keyferry.clusters.execinfo import EXEC_INFO, merge_entries, plugin_entries
+from keyferry.clusters.hints import HintLimiter
+from keyferry.clusters.pem import parse_key_pair
+from keyferry.clusters.runner import ExecRunner, is_interactive
+from keyferry.errors import KeyferryError
+from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+
+Json = dict[str, object]
+
+
+class _Record:
+    """Every call and decision, in order."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[object]] = []
+        self.decisions: list[str] = []
+
+    def called(self, code: int, call_status: str) -> None:
+        self.calls.append([code, call_status])
+
+    def decided(self, outcome: str) -> None:
+        self.decisions.append(outcome)
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self.now_ns = 1
+
+    def __call__(self) -> int:
+        return self.now_ns
+
+
+def exec_credential(given: Json) -> Json:
+    """Put one case to the code that its op names."""
+    return _OPS[str(given["op"])](given)
+
+
+def _config(given: Json, **defaults: str) -> ExecConfig:
+    settings = given.get("exec") or {}
+    assert isinstance(settings, dict)
+    return ExecConfig(
+        command=settings.get("command", defaults.get("command", "")),
+        args=tuple(settings["args"]) if settings.get("args") else None,
+        env=tuple(ExecEnvVar(each["name"], each["value"]) for each in settings.get("env") or ()),
+        api_version=settings.get("apiVersion", ""),
+        install_hint=settings.get("installHint", ""),
+        provide_cluster_info=settings.get("provideClusterInfo", False),
+        interactive_mode=settings.get("interactiveMode", "Never"),
+    )
+
+
+def _unavailable(given: Json) -> tuple[bool, str]:
+    settings = given["exec"]
+    assert isinstance(settings, dict)
+    return bool(settings.get("stdinUnavailable")), str(settings.get("stdinUnavailableMessage") or "")
+
+
+def _policy(given: Json) -> PluginPolicy:
+    settings = given.get("policy") or {}
+    assert isinstance(settings, dict)
+    entries = settings.get("allowlist")
+    listed = None if entries is None else tuple(AllowlistEntry(entry["command"]) for entry in entries)
+    return PluginPolicy(settings.get("policyType", ""), listed)
+
+
+def _stdout(given: Json) -> bytes:
+    stdout = given["stdout"]
+    return base64.b64decode(stdout["base64"]) if isinstance(stdout, dict) else str(stdout).encode()
+
+
+def _write(path: Path, content: str, mode: int = 0o755) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content)
+    path.chmod(mode)
+    return path
+
+
+def _printer(folder: Path, stdout: bytes) -> Path:
+    """A plugin that prints *stdout*, and leaves a trace."""
+    (folder / "stdout").write_bytes(stdout)
+    here = shlex.quote(str(folder))
+    return _write(folder / "plugin", f'#!/bin/sh\necho "$0" >>{here}/ran\nexec cat {here}/stdout\n')
+
+
+def _get_creds(given: Json) -> Json:
+    with tempfile.TemporaryDirectory() as name:
+        plugin = _printer(Path(name), _stdout(given))
+        try:
+            runner = ExecRunner(_config(given, command=str(plugin)), recorder=_Record())
+        except KeyferryError as error:
+            return {"stage": "config", "error": error.kubernetes_text}
+        try:
+            return _shown(runner.credential())
+        except KeyferryError as error:
+            return {"stage": "credentials"} | _refused(error)
+
+
+def _refused(error: KeyferryError) -> Json:
+    error_class = getattr(error, "error_class", "other")
+    return {"error": error.kubernetes_text} | ({} if error_class == "other" else {"error_class": error_class})
+
+
+def _shown(credential: ClusterCredential) -> Json:
+    return {
+        "error": None,
+        "token": credential.token,
+        "expiration": None if credential.expires_ns is None else _time(credential.expires_ns),
+        "cert": _certificate(credential),
+    }
+
+
+def _certificate(credential: ClusterCredential) -> Json | None:
+    if not credential.certificate_pem:
+        return None
+    pair = parse_key_pair(credential.certificate_pem, credential.key_pem)
+    return {"chain": pair.chain_length, "subject": pair.subject, "notAfter": _time(pair.not_after_ns)}
+
+
+def _time(nanoseconds: int) -> str:
+    fraction = f".{nanoseconds % 1_000_000_000:09d}".rstrip("0").rstrip(".")
+    return format_time(nanoseconds).removesuffix("Z") + fraction + "Z"
+
+
+def _cluster(given: Json) -> ClusterInfo | None:
+    settings = given.get("cluster")
+    if settings is None:
+        return None
+    assert isinstance(settings, dict)
+    return ClusterInfo(
+        server=settings.get("server", ""),
+        tls_server_name=settings.get("tlsServerName", ""),
+        insecure_skip_tls_verify=settings.get("insecureSkipTLSVerify", False),
+        certificate_authority_data=base64.b64decode(settings.get("certificateAuthorityData", "")),
+        proxy_url=settings.get("proxyURL", ""),
+        disable_compression=settings.get("disableCompression", False),
+        config=settings.get("config"),
+    )
+
+
+def _exec_info(given: Json) -> Json:
+    """What a plugin finds in its environment, and beside it what the encoder alone gives."""
+    config = _config(given)
+    cluster = _cluster(given)
+    try:
+        text = encode_exec_info(
+            config.api_version,
+            cluster if config.provide_cluster_info else None,
+            interactive=bool(given["interactive"]),
+        )
+    except KeyferryError as error:
+        return {"error": error.kubernetes_text}
+    return {"error": None, EXEC_INFO: text}
+
+
+def _environment(given: Json) -> Json:
+    """What a real program sees; a variable without a name cannot be passed by Python and is asked for apart."""
+    environ = [b"PATH=/usr/bin:/bin", *(str(entry).encode() for entry in given["environ"])]  # type: ignore[attr-defined]
+    config = replace(_config(given), command=shutil.which("env") or "/usr/bin/env", args=("-0",))
+    runner = ExecRunner(config, environ=lambda: environ, recorder=_Record())
+    try:
+        passed = runner.run().removesuffix(b"\0").split(b"\0")
+    except KeyferryError as error:
+        return {"error": error.kubernetes_text}
+    info = encode_exec_info(config.api_version, None, interactive=False)
+    merged = merge_entries(plugin_entries(environ, ((each.name, each.value) for each in config.env), info))
+    assert list(merged) == passed or any(entry.startswith(b"=") for entry in merged)
+    return {"error": None, "environ_in_order": [entry.decode() for entry in merged]}
+
+
+def _is_interactive(given: Json) -> Json:
+    unavailable, message = _unavailable(given)
+    try:
+        answer = is_interactive(
+            _config(given).interactive_mode,
+            terminal=bool(given["terminal"]),
+            stdin_unavailable=unavailable,
+            message=message,
+        )
+    except KeyferryError as error:
+        return {"error": error.kubernetes_text, "interactive": False}
+    return {"error": None, "interactive": answer}
+
+
+def _interactive_creds(given: Json) -> Json:
+    unavailable, message = _unavailable(given)
+    with tempfile.TemporaryDirectory() as name, open(os.devnull, "rb") as empty:
+        plugin = _printer(Path(name), _stdout(given))
+        runner = ExecRunner(
+            _config(given, command=str(plugin)),
+            stdin_unavailable=unavailable,
+            stdin_unavailable_message=message,
+            terminal=lambda: bool(given["terminal"]),
+            stdin_fd=empty.fileno(),
+            recorder=_Record(),
+        )
+        try:
+            runner.credential()
+            error = None
+        except KeyferryError as problem:
+            error = problem.kubernetes_text
+        return {"error": error, "executed": Path(name, "ran").exists()}
+
+
+def _run_error(given: Json) -> Json:
+    record, clock = _Record(), _Clock()
+    errors: list[object] = []
+    with tempfile.TemporaryDirectory() as name, _silence() as quiet_fd:
+        folder = Path(name)
+        if given.get("script") is not None:
+            _write(folder / "plugin", str(given["script"]))
+        runner = ExecRunner(
+            _config(_placed(given, {"$DIR": name})),
+            recorder=record,
+            hints=HintLimiter(clock=clock),
+            stderr_fd=quiet_fd,
+        )
+        for advance in given.get("calls") or [0]:  # type: ignore[attr-defined] # a list of numbers
+            clock.now_ns += advance
+            try:
+                runner.credential()
+                errors.append(None)
+            except KeyferryError as error:
+                errors.append(error.kubernetes_text)
+        answer: Json = {"errors": errors, "call_metrics": record.calls, "policy_metrics": record.decisions}
+        return _placed(answer, {name: "$DIR"})
+
+
+@contextmanager
+def _silence() -> Iterator[int]:
+    with open(os.devnull, "wb") as sink:
+        yield sink.fileno()
+
+
+def _placed(value: object, names: dict[str, str]) -> Json:
+    """Replace the names the vectors use by this machine's paths, or the other way round."""
+    text = dumps(value)
+    for before, after in names.items():
+        text = text.replace(before, after)
+    loaded = loads(text)
+    assert isinstance(loaded, dict)
+    return loaded
+
+
+def _validate_policy(given: Json) -> Json:
+    try:
+        _policy(given).validate()
+    except KeyferryError as error:
+        return {"error": error.kubernetes_text}
+    return {"error": None}
+
+
+def _run_policy(given: Json) -> Json:
+    with tempfile.TemporaryDirectory() as name:
+        placed = _placed(given, {"$PARENT": str(Path(name).parent), "$DIR": name})
+        files = placed.get("files") or {}
+        assert isinstance(files, dict)
+        ran = Path(name, "ran")
+        answer = dumps(
+            {"apiVersion": _config(given).api_version, "kind": "ExecCredential", "status": {"token": "t"}}
+        )
+        for file, mode in files.items():
+            _write(Path(name, file), f"#!/bin/sh\necho \"$0\" >{ran}\necho '{answer}'\n", mode)
+        path = os.pathsep.join(str(each) for each in placed.get("path") or ())  # type: ignore[attr-defined]
+        with _process_state(path, Path(name, str(placed["cwd"])) if "cwd" in placed else None):
+            answered = _policy_answer(placed, ran)
+    return _placed(answered, {name: "$DIR", str(Path(name).parent): "$PARENT"})
+
+
+def _policy_answer(given: Json, ran: Path) -> Json:
+    record = _Record()
+    try:
+        runner = ExecRunner(_config(given), policy=_policy(given), recorder=record)
+    except KeyferryError as error:
+        return {"stage": "config", "error": error.kubernetes_text}
+    try:
+        runner.credential()
+    except KeyferryError as error:
+        return {
+            "stage": "credentials",
+            "error": error.kubernetes_text,
+            "executed": ran.exists(),
+            "policy_metrics": record.decisions,
+        }
+    return {"error": None, "policy_metrics": record.decisions, "ran": ran.read_text().removesuffix("\n")}
+
+
+@contextmanager
+def _process_state(path: str, folder: Path | None) -> Iterator[None]:
+    """PATH and the working directory of this process, which decide what is found."""
+    old_path, old_folder = os.environ.get("PATH"), os.getcwd()
+    try:
+        os.environ["PATH"] = path
+        if folder is not None:
+            os.chdir(folder)
+        yield
+    finally:
+        os.chdir(old_folder)
+        os.environ["PATH"] = old_path or ""
+
+
+def _load_exec_credential(given: Json) -> Json:
+    return _loaded(lambda: read_exec_info(str(given["data"]).encode()))
+
+
+def _load_from_env(given: Json) -> Json:
+    environ = {} if given["env"] is None else {EXEC_INFO: str(given["env"])}
+    return _loaded(lambda: load_exec_info(environ))
+
+
+def _loaded(load: Callable[[], ExecInfo]) -> Json:
+    try:
+        info = load()
+    except KeyferryError as error:
+        return {"error": error.kubernetes_text}
+    cluster = info.cluster
+    answer: Json = {
+        "error": None,
+        "apiVersion": info.api_version,
+        "interactive": info.interactive,
+        "rest_config": {
+            "host": cluster.server,
+            "serverName": cluster.tls_server_name,
+            "insecure": cluster.insecure_skip_tls_verify,
+            "caData_base64": base64.b64encode(cluster.certificate_authority_data).decode(),
+            "proxy": cluster.proxy_url or None,
+            "disableCompression": cluster.disable_compression,
+        },
+    }
+    return answer if info.config is None else answer | {"config_raw": info.config}
+
+
+def _needs_authenticator(given: Json) -> Json:
+    from keyferry.clusters import authenticator
+
+    message = f"op {given['op']!r} needs {authenticator.__name__}, and nobody has connected it here yet"
+    raise NotImplementedError(message)
+
+
+_OPS: dict[str, Callable[[Json], Json]] = {
+    "get_creds": _get_creds,
+    "exec_info": _exec_info,
+    "environment": _environment,
+    "is_interactive": _is_interactive,
+    "interactive_creds": _interactive_creds,
+    "run_error": _run_error,
+    "validate_policy": _validate_policy,
+    "policy": _run_policy,
+    "load_exec_credential": _load_exec_credential,
+    "load_from_env": _load_from_env,
+    "expiry": _needs_authenticator,
+    "roundtrip": _needs_authenticator,
+    "update_transport": _needs_authenticator,
+}

@@ -1,0 +1,95 @@
+"""Distinct inputs have distinct keys, whatever the inputs are."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyferry.images.cache import account_cache_key, base_of, cache_key, flight_key, hash_token
+from keyferry.images.keyring import Keyring, Source, credential_hash
+
+# Short texts of few letters, the framing's own bytes among them, so that collisions would be met.
+TEXT = st.text(st.sampled_from("ab\0\1\2"), max_size=5)
+ANNOTATIONS = st.dictionaries(TEXT, TEXT, max_size=3)
+ACCOUNT = st.tuples(TEXT, TEXT, TEXT, ANNOTATIONS, TEXT, st.sampled_from(["Token", "ServiceAccount"]))
+Account = tuple[str, str, str, dict[str, str], str, str]
+
+
+def key_of(account: Account) -> bytes:
+    namespace, name, uid, annotations, token_hash, cache_type = account
+    return account_cache_key(
+        namespace=namespace,
+        name=name,
+        uid=uid,
+        annotations=annotations,
+        token_hash=token_hash,
+        cache_type=cache_type,
+    )
+
+
+def what_counts(account: Account) -> object:
+    *identity, token_hash, cache_type = account
+    return identity, token_hash if cache_type == "Token" else None
+
+
+@given(ACCOUNT, ACCOUNT)
+def test_account_keys_are_equal_only_for_equal_accounts(one: Account, other: Account) -> None:
+    """No shift of text between namespace, name, UID, annotations and token makes two accounts one."""
+    assert (key_of(one) == key_of(other)) is (what_counts(one) == what_counts(other))
+
+
+@given(TEXT, ACCOUNT, TEXT, ACCOUNT)
+def test_cache_keys_are_equal_only_for_equal_parts(
+    base: str, one: Account, other_base: str, other: Account
+) -> None:
+    """An image never runs into the account behind it, and is found again in front of it."""
+    keys = cache_key(base, key_of(one)), cache_key(other_base, key_of(other))
+    assert (keys[0] == keys[1]) is (base == other_base and what_counts(one) == what_counts(other))
+    assert base_of(keys[0]) == base.encode()
+
+
+@given(TEXT, TEXT, ANNOTATIONS, TEXT, TEXT, ANNOTATIONS)
+def test_runs_are_the_same_only_for_equal_questions(  # noqa: PLR0913, PLR0917 - two questions of three parts
+    image: str,
+    token: str,
+    annotations: dict[str, str],
+    image2: str,
+    token2: str,
+    annotations2: dict[str, str],
+) -> None:
+    """Two lookups share a run only if the plugin would be told the same."""
+    same = (image, token, annotations) == (image2, token2, annotations2)
+    assert (flight_key(image, token, annotations) == flight_key(image2, token2, annotations2)) is same
+
+
+@given(ANNOTATIONS)
+def test_the_order_of_annotations_does_not_count(annotations: dict[str, str]) -> None:
+    """A mapping is what it maps."""
+    turned = dict(reversed(annotations.items()))
+    assert flight_key("i", "", annotations) == flight_key("i", "", turned)
+
+
+@given(st.text(), st.text())
+def test_tokens_are_told_apart(one: str, other: str) -> None:
+    """Equal hashes mean equal tokens, and only the empty token has none."""
+    one, other = (text.encode("utf-8", "replace").decode() for text in (one, other))
+    assert (hash_token(one) == hash_token(other)) is (one == other)
+    assert bool(hash_token(one)) is bool(one)
+
+
+@given(TEXT, TEXT, TEXT, TEXT, TEXT, TEXT)
+def test_credentials_are_told_apart(a: str, b: str, c: str, x: str, y: str, z: str) -> None:  # noqa: PLR0913, PLR0917 - two of three
+    """The kubelet's hash has a place for each of the three fields."""
+    assert (credential_hash(a, b, c) == credential_hash(x, y, z)) is ((a, b, c) == (x, y, z))
+
+
+@given(
+    st.lists(st.text(max_size=12), max_size=6),
+    st.sampled_from(["reg.io/team/app", "docker.io/library/busybox"]),
+)
+def test_any_keys_at_all_give_an_ordered_ring(keys: list[str], image: str) -> None:
+    """No auth key raises; what is kept is sorted, and every credential is kept once or dropped."""
+    keyring = Keyring()
+    keyring.add(Source("provider", "p"), [(key, "u", "p", "") for key in keys])
+    assert keyring.index() == sorted(keyring.index(), reverse=True)
+    kept = sum(len(keyring.credentials(key)) for key in keyring.index())
+    assert kept + len(keyring.dropped) == len(keys)
+    assert len(keyring.lookup(image)) <= kept

@@ -1,0 +1,192 @@
+"""Metrics have the kubelet's names, labels and buckets, and keyferry's own by reason."""
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+import keyferry
+from keyferry._clock import monotonic_ns
+from keyferry.errors import PluginError, PluginExitError, PluginProtocolError, PluginTimeoutError
+from keyferry.images.load import load_providers
+from keyferry.images.lookup import Providers
+from keyferry.images.provider import Provider
+from support.scripted import (
+    Accounts,
+    Clock,
+    Scripted,
+    attributes,
+    config_text,
+    configured,
+    provider,
+    response,
+    write_printer,
+    write_script,
+)
+
+DURATION = "kubelet_credential_provider_plugin_duration"
+ERRORS = "kubelet_credential_provider_plugin_errors_total"
+
+
+def scraped(providers: Providers) -> dict[str, float]:
+    """Every sample as it is exposed, by name and labels."""
+    registry = CollectorRegistry()
+    registry.register(keyferry.metrics_collector(providers))
+    lines = generate_latest(registry).decode().splitlines()
+    samples = [line.rpartition(" ") for line in lines if not line.startswith("#")]
+    return {name: float(value) for name, _, value in samples}
+
+
+def types(providers: Providers) -> dict[str, str]:
+    registry = CollectorRegistry()
+    registry.register(keyferry.metrics_collector(providers))
+    return dict(re.findall(r"# TYPE (\S+) (\S+)", generate_latest(registry).decode()))
+
+
+def one() -> tuple[Providers, Scripted, Clock]:
+    clock = Clock()
+    plugin = Scripted(response())
+    return Providers([provider(plugin, clock)], config_hash="sha256:abc", clock=clock), plugin, clock
+
+
+def test_names_and_types_are_exact() -> None:
+    """The kubelet's three, and keyferry's four."""
+    providers, _, _ = one()
+    assert types(providers) == {
+        "kubelet_credential_provider_plugin_errors_total": "counter",
+        "kubelet_credential_provider_plugin_duration": "histogram",
+        "kubelet_credential_provider_config_info": "gauge",
+        "keyferry_plugin_runs_total": "counter",
+        "keyferry_plugin_failures_total": "counter",
+        "keyferry_provider_lookups_total": "counter",
+        "keyferry_provider_seconds_to_expiry": "gauge",
+    }
+
+
+def test_the_config_is_named_by_its_hash() -> None:
+    """A gauge that is always 1."""
+    providers, _, _ = one()
+    assert scraped(providers)['kubelet_credential_provider_config_info{hash="sha256:abc"}'] == 1
+
+
+def test_the_histogram_has_the_kubelets_buckets() -> None:
+    """Cumulative, by upper bound, with count and sum."""
+    providers, _, _ = one()
+    providers.lookup("reg.io/app")
+    samples = scraped(providers)
+    buckets = {
+        match[1]: value
+        for name, value in samples.items()
+        if (match := re.fullmatch(DURATION + r'_bucket\{le="(.+)",plugin_name="plugin"\}', name))
+    }
+    bounds = ["0.005", "0.01", "0.025", "0.05", "0.1", "0.25", "0.5", "1", "2.5", "5", "10", "+Inf"]
+    assert list(buckets) == bounds
+    assert set(buckets.values()) == {1.0}
+    assert samples[DURATION + '_count{plugin_name="plugin"}'] == 1
+    assert samples[DURATION + '_sum{plugin_name="plugin"}'] == pytest.approx(0.003)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "counted"),
+    [
+        (PluginExitError("plugin", 1), "exit", 1),
+        (PluginTimeoutError("plugin", 60), "timeout", 1),
+        (PluginProtocolError("plugin", "undecodable"), "protocol", 0),
+    ],
+)
+def test_only_failed_executions_count_as_errors(error: PluginError, cause: str, counted: int) -> None:
+    """An undecodable answer is a failure by reason, and none of the kubelet's errors."""
+    providers, plugin, _ = one()
+    plugin.answer = error
+    providers.lookup("reg.io/app")
+    samples = scraped(providers)
+    assert samples[ERRORS + '{plugin_name="plugin"}'] == counted
+    assert samples[f'keyferry_plugin_failures_total{{cause="{cause}",plugin_name="plugin"}}'] == 1
+    assert samples[DURATION + '_count{plugin_name="plugin"}'] == 1
+    assert samples['keyferry_plugin_runs_total{plugin_name="plugin"}'] == 1
+
+
+def test_a_refused_answer_is_observed_and_no_error() -> None:
+    """A run whose answer has no valid cacheKeyType went well as an execution."""
+    providers, plugin, _ = one()
+    plugin.answer = response(cache_key_type="x")
+    providers.lookup("reg.io/app")
+    samples = scraped(providers)
+    assert samples[ERRORS + '{plugin_name="plugin"}'] == 0
+    assert samples[DURATION + '_count{plugin_name="plugin"}'] == 1
+
+
+def lookups(providers: Providers, name: str = "plugin") -> tuple[float, float, float]:
+    samples = scraped(providers)
+    hit, miss, shared = (
+        samples[f'keyferry_provider_lookups_total{{plugin_name="{name}",result="{result}"}}']
+        for result in ("hit", "miss", "shared")
+    )
+    return hit, miss, shared
+
+
+def test_hits_and_misses_are_counted_through_the_warm_table() -> None:
+    """Answers from the cache and from the table of finished answers are hits alike."""
+    providers, _, clock = one()
+    for _ in range(5):
+        providers.lookup("reg.io/app")
+    assert lookups(providers) == (4, 1, 0)
+    clock.step(601)
+    for _ in range(5):
+        providers.lookup("reg.io/app")
+    assert lookups(providers) == (8, 2, 0)
+
+
+def test_a_skipped_provider_has_no_hits() -> None:
+    """One that does not apply is not asked, however often the finished answer is given."""
+    clock = Clock()
+    config = configured("skipped", token_attributes=attributes())
+    skipped = provider(Scripted(response()), clock, config, Accounts({}))
+    providers = Providers([skipped, provider(Scripted(response()), clock)], clock=clock)
+    for _ in range(5):
+        providers.lookup("reg.io/app")
+    assert lookups(providers, "skipped") == (0, 0, 0)
+    assert lookups(providers) == (4, 1, 0)
+    providers.evict("reg.io/app", providers.lookup("reg.io/app").credentials[0])
+    assert lookups(providers, "skipped") == (0, 0, 0)
+    assert lookups(providers) == (5, 1, 0)
+
+
+def test_a_missing_account_is_a_failure_by_its_reason() -> None:
+    """It is counted without a run."""
+    clock = Clock()
+    asked = provider(Scripted(response()), clock, configured(token_attributes=attributes()), Accounts({}))
+    providers = Providers([asked], clock=clock)
+    providers.lookup("reg.io/app", pod=keyferry.Pod("ns", "pod", "uid", "builder"))
+    samples = scraped(providers)
+    assert samples['keyferry_plugin_failures_total{cause="service-account",plugin_name="plugin"}'] == 1
+    assert samples['keyferry_plugin_runs_total{plugin_name="plugin"}'] == 0
+
+
+def test_the_time_to_expiry_is_there_while_something_is_cached() -> None:
+    """An empty cache has no such sample."""
+    providers = Providers([Provider(configured(), Scripted(response(cache_seconds=600)))])
+    name = 'keyferry_provider_seconds_to_expiry{plugin_name="plugin"}'
+    assert name not in scraped(providers)
+    providers.lookup("reg.io/app")
+    before = monotonic_ns()
+    assert 590 < scraped(providers)[name] <= 600
+    assert monotonic_ns() - before < 10**10
+
+
+def test_real_plugins_are_measured(tmp_path: Path) -> None:
+    """One that works, one that exits 1, one that talks nonsense and one that hangs, as a node has them."""
+    write_printer(tmp_path, "exits", status=1)
+    write_printer(tmp_path, "babbles", b"nonsense")
+    write_script(tmp_path, "hangs", "exec sleep 20")
+    names = ("exits", "babbles", "hangs")
+    (tmp_path / "config.json").write_text(config_text(*({"name": name} for name in names)))
+    providers = load_providers(tmp_path / "config.json", tmp_path, timeout_seconds=0.3)
+    providers.lookup("reg.io/app")
+    samples = scraped(providers)
+    assert [samples[f'{ERRORS}{{plugin_name="{name}"}}'] for name in names] == [1, 0, 1]
+    assert [samples[f'{DURATION}_count{{plugin_name="{name}"}}'] for name in names] == [1, 1, 1]
+    assert 0.3 <= samples[f'{DURATION}_sum{{plugin_name="hangs"}}'] < 5
+    assert samples['keyferry_plugin_failures_total{cause="timeout",plugin_name="hangs"}'] == 1
+    assert any(name.startswith('kubelet_credential_provider_config_info{hash="sha256:') for name in samples)

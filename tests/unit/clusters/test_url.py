@@ -1,0 +1,77 @@
+"""URLs as Go's parser reads and prints them."""
+
+import pytest
+
+from keyferry.clusters.url import hide_password, parse_request_uri, parse_url
+
+PRINTED = [
+    pytest.param("https://k:6443", "https://k:6443", id="plain"),
+    pytest.param("HTTPS://K", "https://K", id="only the scheme loses its case"),
+    pytest.param("http://p:1/?#", "http://p:1/?", id="a bare query stays, a bare fragment goes"),
+    pytest.param("http://u:p%40w@p", "http://u:p%40w@p", id="user info"),
+    pytest.param("http://u:p!w@p", "http://u:p%21w@p", id="user info is spelt anew"),
+    pytest.param("http://pröxy", "http://pr%C3%B6xy", id="host"),
+    pytest.param("http://p/a b%2f", "http://p/a%20b/", id="a path that had to be spelt anew"),
+    pytest.param("http://p/a'(b)%2f", "http://p/a'(b)%2f", id="a path that could be Go's own"),
+    pytest.param("socks5:foo", "socks5:foo", id="opaque"),
+    pytest.param("http://[::1%25eth0]:80", "http://[::1%25eth0]:80", id="IPv6 with a zone"),
+    pytest.param("http:///x", "http:///x", id="empty host"),
+    pytest.param("http://", "http:", id="nothing at all"),
+    pytest.param("http:/x", "http:/x", id="no host"),
+    pytest.param("//h/x", "//h/x", id="no scheme"),
+    pytest.param("///x", "///x", id="three slashes begin a path"),
+    pytest.param("a/b:c", "a/b:c", id="relative"),
+    pytest.param("http://p#a b", "http://p#a%20b", id="fragment"),
+]
+REFUSED = [
+    *(
+        "::",
+        "1.2.3.4:80",
+        "k/\x01",
+        "http://k:bad",
+        "http://k:1:2",
+        "http://a b",
+        "http://%41",
+        "http://k/%zz",
+    ),
+    *(
+        "http://[::1",
+        "http://[1.2.3.4]",
+        "http://x[::1]",
+        "http://[::1]x",
+        "http://[::1%25]",
+        "http://[::1%41]",
+    ),
+    *("http://a^b@k", "http://a%zz@k", "http://k#%zz", "http://a\\b", "a:b:c/\x7f"),
+]
+
+
+@pytest.mark.parametrize(("text", "printed"), PRINTED)
+def test_urls_are_printed_as_go_does(text: str, printed: str) -> None:
+    assert str(parse_url(text)) == printed
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_go_refuses_is_none(text: str) -> None:
+    assert parse_url(text) is None
+
+
+def test_a_request_uri_has_no_fragment_and_is_absolute() -> None:
+    assert str(parse_request_uri("https://k/a#b")) == "https://k/a%23b"
+    assert str(parse_request_uri("//a:b/c")) == "//a:b/c"
+    assert str(parse_request_uri("*")) == "*"
+    assert parse_request_uri("") is None
+    assert parse_request_uri("a/b") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://u:p@h:1", "http://***@h:1"),
+        ("http://u:p/w@h", "http://***@h"),
+        ("u:p@h", "***@h"),
+        ("http://h", "http://h"),
+    ],
+)
+def test_passwords_are_blotted_out(text: str, shown: str) -> None:
+    assert hide_password(text) == shown
