@@ -1,4 +1,4 @@
-"""The topic exec_credential: what a cluster's plugin is told, what it may answer, who may run, how it fails."""
+"""The topic exec_credential: what a cluster's plugin is told and answers, who may run, how it fails."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keyferry._json import dumps, loads
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.api.meta import format_time
-from keyferry.clusters.credential import ClusterCredential
 from keyferry.clusters.envinfo import ExecInfo, load_exec_info, read_exec_info
 from keyferry.clusters.execinfo import EXEC_INFO, merge_entries, plugin_entries
 from keyferry.clusters.hints import HintLimiter
@@ -24,6 +23,11 @@ from keyferry.clusters.pem import parse_key_pair
 from keyferry.clusters.runner import ExecRunner, is_interactive
 from keyferry.errors import KeyferryError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from keyferry.clusters.credential import ClusterCredential
 
 Json = dict[str, object]
 
@@ -173,7 +177,7 @@ def _exec_info(given: Json) -> Json:
 
 
 def _environment(given: Json) -> Json:
-    """What a real program sees; a variable without a name cannot be passed by Python and is asked for apart."""
+    """What a real program sees; a variable without a name, which Python cannot pass, is asked for apart."""
     environ = [b"PATH=/usr/bin:/bin", *(str(entry).encode() for entry in given["environ"])]  # type: ignore[attr-defined]
     config = replace(_config(given), command=shutil.which("env") or "/usr/bin/env", args=("-0",))
     runner = ExecRunner(config, environ=lambda: environ, recorder=_Record())

@@ -40,8 +40,22 @@ _FIELDS = (
 )
 
 
+# Plugins say the same few durations over and over.
+_known_durations: dict[str, int] = {}
+_MOST_KNOWN = 256
+
+
 def parse_duration(text: str) -> int:
     """Give the nanoseconds of a duration in Go's syntax, or raise DurationError."""
+    known = _known_durations.get(text)
+    if known is None:
+        known = _parse_duration(text)
+        if len(_known_durations) < _MOST_KNOWN:
+            _known_durations[text] = known
+    return known
+
+
+def _parse_duration(text: str) -> int:
     position = 1 if text[:1] in ("-", "+") else 0
     if text[position:] == "0":
         return 0

@@ -70,9 +70,9 @@ def read_status(api_version: str, stdout: bytes, *, plugin: str = _PLUGIN) -> Ex
         found, credential = decode(stdout, default_kind=True)
     except Refusal as refusal:
         text = f"decoding stdout: {refusal.kubernetes_text}"
-        failure = PluginProtocolError(plugin, refusal.message, text, refusal.error_class)
+        failure = PluginProtocolError(plugin, f"its answer: {refusal.message}", text, refusal.error_class)
     else:
-        _check_version(plugin, api_version, found)
+        _check_version(plugin, api_version, found, is_empty=not stdout.strip())
         return _check_status(plugin, credential.status)
     # Raised out here on purpose: what was caught may hold the document.
     raise failure
@@ -123,7 +123,7 @@ def _read(data: bytes) -> Document:
         if error.error_class == "json-syntax":
             stage = "couldn't get version/kind; json parse error: "
         text, error_class = stage + error.kubernetes_text, error.error_class
-    raise Refusal("it is neither JSON nor YAML", text, error_class)
+    raise Refusal("neither JSON nor YAML", text, error_class)
 
 
 def _identify(document: Document, data: bytes, *, default_kind: bool) -> tuple[str, str]:
@@ -133,7 +133,7 @@ def _identify(document: Document, data: bytes, *, default_kind: bool) -> tuple[s
         text = error.kubernetes_text
     else:
         return _default(api_version, kind, data) if default_kind else _require(api_version, kind, data)
-    raise Refusal("it is not an object with text for apiVersion and kind", text, "wrong-type")
+    raise Refusal("not an object with text for apiVersion and kind", text, "wrong-type")
 
 
 def _default(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
@@ -148,17 +148,17 @@ def _require(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
     # Kubernetes quotes the whole document here, so this text is as secret as the document is.
     if not kind:
         text = f"Object 'Kind' is missing in '{decode_utf8(data)}'"
-        raise Refusal("it has no kind", text, "missing-kind")
+        raise Refusal("there is no kind", text, "missing-kind")
     if not version:
         text = f"Object 'apiVersion' is missing in '{decode_utf8(data)}'"
-        raise Refusal("it has no apiVersion", text, "missing-apiversion")
+        raise Refusal("there is no apiVersion", text, "missing-apiversion")
     return api_version.removeprefix("/"), kind
 
 
 def _split(api_version: str) -> tuple[str, str]:
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
-        raise Refusal("its apiVersion has more than one '/'", text)
+        raise Refusal("the apiVersion has more than one '/'", text)
     group, _, version = api_version.rpartition("/")
     return group, version
 
@@ -168,17 +168,19 @@ def _judge_foreign(api_version: str, kind: str, document: object, *, is_converte
     if known_fields("", kind) is None:
         where = f"version {quote(api_version)} in scheme {quote('<scheme>')}"
         text = f"no kind {quote(kind)} is registered for {where}"
-        return Refusal(f"it is no {v1.KIND} in a version that is known", text, "unknown-type")
+        return Refusal(f"no {v1.KIND} in a version that is known", text, "unknown-type")
     reader = Reader(lenient=True)
     reader.struct(document, (), dict.fromkeys(("status", "message", "reason"), reader.text))
     for _, problem in reader.problems if kind == "Status" else ():
-        return Refusal(f"it is a {kind}, not an {v1.KIND}", problem.kubernetes_text, problem.error_class)
+        return Refusal(
+            f"found the kind {kind}, expected {v1.KIND}", problem.kubernetes_text, problem.error_class
+        )
     text = f"converting (v1.{kind}) to (clientauthentication.{v1.KIND}): unknown conversion"
     if not is_converted:
         group, _ = _split(api_version)
         shown = f"{kind}.{group}" if group else kind
         text = f"invalid group/kind: wanted {v1.KIND}.{v1.GROUP}, got {shown}"
-    return Refusal(f"it is a {kind}, not an {v1.KIND}", text)
+    return Refusal(f"found the kind {kind}, expected {v1.KIND}", text)
 
 
 def _shape_message(path: tuple[str | int, ...], problem: Problem) -> str:
@@ -186,14 +188,15 @@ def _shape_message(path: tuple[str | int, ...], problem: Problem) -> str:
     return f"{'.'.join(map(str, path)) or 'the document'}: {problem.message}"
 
 
-def _check_version(plugin: str, expected: str, found: str) -> None:
+def _check_version(plugin: str, expected: str, found: str, *, is_empty: bool) -> None:
     if found == expected:
         return
     text = f"exec plugin is configured to use API version {expected}, plugin returned version {found}"
     # An apiVersion is no secret, but what stands in its place might be: quote only Kubernetes' own.
     shown = repr(found) if _KUBERNETES_VERSION.fullmatch(found) else "something else"
     answered = "without an apiVersion" if found == _INTERNAL else f"in apiVersion {shown}"
-    raise PluginProtocolError(plugin, f"it answered {answered}, expected {expected!r}", text)
+    message = "it printed nothing" if is_empty else f"it answered {answered}, expected {expected!r}"
+    raise PluginProtocolError(plugin, message, text)
 
 
 def _check_status(plugin: str, status: ExecCredentialStatus | None) -> ExecCredentialStatus:

@@ -43,12 +43,14 @@ def load_providers(  # noqa: PLR0913 - one door, many settings, all but the firs
     """
     found = discover(_path(config), _path(bin_dir))
     read = check_config(found.config, found.bin_dir, service_account_tokens=service_account_tokens)
+    # Pinned: a program that changes its directory later must not change which plugins it runs.
+    plugins = os.path.abspath(found.bin_dir)
     limits = Limits(timeout_seconds=timeout_seconds)
     withheld = frozenset(withhold_env)
     providers = [
         Provider(
             entry,
-            exec_plugin(entry, found.bin_dir, limits, withheld),
+            exec_plugin(entry, plugins, limits, withheld),
             accounts=service_accounts,
             clock=clock,
             coalesce=coalesce,

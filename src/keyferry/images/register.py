@@ -48,14 +48,14 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
                 config,
                 index,
                 "KF141",
-                f"the executable {path} is missing",
+                f"the executable {_shown(path)} is missing",
                 "plugin binary executable  did not exist",
             )
         return _place(
             config,
             index,
             "KF142",
-            f"{path} cannot be read: {go_strerror(error)}",
+            f"{_shown(path)} cannot be read: {go_strerror(error)}",
             _inspecting(path, go_strerror(error)),
         )
     if stat.S_ISDIR(mode):
@@ -63,7 +63,7 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
             config,
             index,
             "KF142",
-            f"{path} is a directory, expected an executable",
+            f"{_shown(path)} is a directory, expected an executable",
             _inspecting(path, "is a directory"),
         )
     if not is_executable(path, mode):
@@ -71,7 +71,7 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
             config,
             index,
             "KF142",
-            f"{path} is not executable; chmod +x {path}",
+            f"{_shown(path)} is not executable; chmod +x {_shown(path)}",
             _inspecting(path, "permission denied"),
         )
     return None
@@ -91,3 +91,8 @@ def _place(config: ReadConfig, index: int, code: str, message: str, text: str) -
     origin = config.origins[index]
     problem = Problem(f"providers[{origin.index}].name", message, code=code, kubernetes_text=text)
     return origin.problem(("name",), problem)
+
+
+def _shown(path: str) -> str:
+    """A path for people: as it is, or quoted where it holds what a terminal would act on."""
+    return path if path.isprintable() else repr(path)

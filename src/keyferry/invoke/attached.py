@@ -90,22 +90,25 @@ def _spawn(
     stderr_fd: int,
 ) -> tuple[int, int]:
     """Start the program; return its process id and our end of its output."""
-    stdout_fd, child_fd = make_pipe()
-    theirs = [child_fd]
+    # Copied before the pipe is made, which could get the number of one that is closed.
+    theirs = [_duplicate(stdin_fd)]
     try:
-        theirs.insert(0, _duplicate(stdin_fd))
         theirs.append(_duplicate(stderr_fd))
+        stdout_fd, child_fd = make_pipe()
+        theirs.insert(1, child_fd)
         actions: list[tuple[int, ...]] = [
             (os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(theirs)
         ]
+        last, path = LAST_STANDARD_FD, program
         if isinstance(program, int):
+            last, path = _PROGRAM_FD, f"/proc/self/fd/{_PROGRAM_FD}"
             actions.append((os.POSIX_SPAWN_DUP2, program, _PROGRAM_FD))
-        actions += close_beyond(_PROGRAM_FD if isinstance(program, int) else LAST_STANDARD_FD)
-        path = f"/proc/self/fd/{_PROGRAM_FD}" if isinstance(program, int) else program
-        return start(path, argv, environ, actions, own_group=stdin_fd is None), stdout_fd
-    except BaseException:
-        os.close(stdout_fd)
-        raise
+        try:
+            actions += close_beyond(last)
+            return start(str(path), argv, environ, actions, own_group=stdin_fd is None), stdout_fd
+        except BaseException:
+            os.close(stdout_fd)
+            raise
     finally:
         for fd in theirs:
             os.close(fd)

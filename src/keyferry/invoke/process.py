@@ -21,11 +21,13 @@ from keyferry.invoke.reap import (
     kill_group,
     left_to_collect,
     milliseconds_until,
+    watch_for_exit,
 )
 from keyferry.invoke.spawn import spawn
 
 CHUNK = 65536
-_MOMENT_MILLISECONDS = 2
+# A program that is done so soon is not looked at before: one wake-up serves for all it has to say.
+_MOMENT_SECONDS = 0.002
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,15 +86,14 @@ def run(
         collect_stragglers()
     # An empty pipe takes this much at once: then nothing is left to write while the program runs.
     head = stdin if len(stdin) <= select.PIPE_BUF else b""
-    pid, stdin_fd, stdout_fd, stderr_fd = spawn(argv, environ, head)
-    if len(head) == len(stdin):
-        os.close(stdin_fd)
-        stdin_fd = -1
-    exchange = _Exchange(stdin_fd, stdout_fd, stderr_fd, stdin[len(head) :], limits)
+    pid, stdin_fd, stdout_fd, stderr_fd = spawn(argv, environ, head, is_all=len(head) == len(stdin))
+    exchange = _Exchange(stdin_fd, stdout_fd, stderr_fd, stdin if stdin_fd >= 0 else b"", limits)
     status: int | None = None
     ending = Ending.TIMED_OUT
     deadline = started + limits.timeout_seconds
     try:
+        if stdin_fd < 0 and limits.timeout_seconds > _MOMENT_SECONDS:
+            watch_for_exit(pid, started + _MOMENT_SECONDS)
         ending = exchange.serve(deadline)
         if ending is Ending.EXITED:
             status = await_exit(pid, deadline)
@@ -141,37 +142,22 @@ class _Exchange:
 
     def serve(self, deadline: float) -> Ending:
         """Move bytes until all three pipes are closed, a limit is reached or time is up."""
-        events = self._begin(deadline)
-        while True:
-            for fd, event in events:
-                if (ending := self._move(fd, event)) is not None:
-                    return ending
-            if self._out < 0 and self._err < 0 and self._in < 0:
-                return Ending.EXITED
-            milliseconds = milliseconds_until(deadline)
-            if not milliseconds:
-                return Ending.TIMED_OUT
-            events = self._poll.poll(milliseconds)
-
-    def _begin(self, deadline: float) -> list[tuple[int, int]]:
-        """Watch the pipes; the first events, if all input is written and the end comes soon.
-
-        A short answer needs no wake-up of its own: for a moment only the end of the outputs is awaited.
-        """
-        events: list[tuple[int, int]] = []
+        poll = self._poll
         if self._in >= 0:
             os.set_blocking(self._in, False)
             self._feed()
         if self._in >= 0:
-            self._poll.register(self._in, select.POLLOUT)
-        else:
-            self._poll.register(self._out, 0)
-            self._poll.register(self._err, 0)
-            events = self._poll.poll(min(_MOMENT_MILLISECONDS, milliseconds_until(deadline)))
-        if len(events) < 2:  # noqa: PLR2004 - one for each output
-            self._poll.register(self._out, select.POLLIN)
-            self._poll.register(self._err, select.POLLIN)
-        return events
+            poll.register(self._in, select.POLLOUT)
+        poll.register(self._out, select.POLLIN)
+        poll.register(self._err, select.POLLIN)
+        while self._out >= 0 or self._err >= 0 or self._in >= 0:
+            milliseconds = milliseconds_until(deadline)
+            if not milliseconds:
+                return Ending.TIMED_OUT
+            for fd, event in poll.poll(milliseconds):
+                if (ending := self._move(fd, event)) is not None:
+                    return ending
+        return Ending.EXITED
 
     def close(self) -> None:
         for fd in (self._in, self._out, self._err):

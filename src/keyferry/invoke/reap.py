@@ -10,27 +10,24 @@ from math import ceil
 DEATH_SECONDS = 0.3
 # poll() takes its milliseconds as a C int; who waits longer asks again.
 _LONGEST_POLL_SECONDS = 3600.0
-_YIELDS = 3
 
 left_to_collect: list[int] = []
 
 
 def await_exit(pid: int, deadline: float) -> int | None:
     """The exit status once the program ends, or None when the deadline comes first."""
-    # Once its outputs are closed it is as good as gone: often it only waits for this processor.
-    for _ in range(_YIELDS):
-        status = _poll_exit(pid)
-        if status is not None:
-            return status
-        os.sched_yield()
-    if hasattr(os, "pidfd_open"):
-        _watch_for_exit(pid, deadline)
+    status = _poll_exit(pid)
+    if status is not None:
+        return status
+    watch_for_exit(pid, deadline)
     # Also after watching: a program under a debugger has ended well before it can be collected.
     return _await_exit_by_polling(pid, deadline)
 
 
-def _watch_for_exit(pid: int, deadline: float) -> None:
+def watch_for_exit(pid: int, deadline: float) -> None:
     """Sleep until the program ends or the deadline comes, if this system lets us watch it."""
+    if not hasattr(os, "pidfd_open"):
+        return
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:

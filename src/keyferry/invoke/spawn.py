@@ -21,30 +21,36 @@ _DEFAULTED_SIGNALS = tuple(getattr(signal, name) for name in ("SIGPIPE", "SIGXFS
 _OWN_GROUP: dict[str, Any] = {"setsid": True} if sys.platform == "linux" else {"setpgroup": 0}
 
 
-def spawn(argv: tuple[str, ...], environ: Mapping[bytes, bytes], head: bytes) -> tuple[int, int, int, int]:
-    """Start the program with *head* on its input; return its process id and our ends of its three pipes."""
+def spawn(
+    argv: tuple[str, ...], environ: Mapping[bytes, bytes], head: bytes, *, is_all: bool
+) -> tuple[int, int, int, int]:
+    """Start the program with *head* on its input; return its process id and our ends of its three pipes.
+
+    If that *is_all* its input, the pipe is closed and -1 stands for our end of it.
+    """
     # Listed before the pipes are there: those close by themselves, and each one more would cost a look.
     closing = close_beyond(LAST_STANDARD_FD)
     fds: list[int] = []
     try:
-        for _ in range(3):
-            fds.extend(make_pipe())
+        fds += make_pipe()
+        fds += make_pipe()
+        fds += make_pipe()
         child_in, our_in, our_out, child_out, our_err, child_err = fds
         if head:
             os.write(our_in, head)
-        actions = [
-            (os.POSIX_SPAWN_DUP2, child_in, 0),
-            (os.POSIX_SPAWN_DUP2, child_out, 1),
-            (os.POSIX_SPAWN_DUP2, child_err, 2),
-            *closing,
-        ]
+        dup2 = os.POSIX_SPAWN_DUP2
+        actions = [(dup2, child_in, 0), (dup2, child_out, 1), (dup2, child_err, 2), *closing]
         pid = start(argv[0], argv, environ, actions)
     except BaseException:
         for fd in fds:
             os.close(fd)
         raise
-    for fd in (child_in, child_out, child_err):
-        os.close(fd)
+    os.close(child_in)
+    os.close(child_out)
+    os.close(child_err)
+    if is_all:
+        os.close(our_in)
+        our_in = -1
     return pid, our_in, our_out, our_err
 
 
