@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable
 from keyferry._clock import monotonic_ns, time_ns
 from keyferry.clusters.credential import ClusterCredential
 from keyferry.clusters.state import RefreshState, Step
-from keyferry.errors import ClusterAuthError, KeyferryError
+from keyferry.errors import ClusterAuthError, KeyferryError, UnusableCertificateError
 from keyferry.invoke.flight import Flight
 
 Run = Callable[[], ClusterCredential]
@@ -96,11 +96,11 @@ class Authenticator:
                     return self._state.credential
                 if step is Step.PAUSE and self._flight is None:
                     raise self._failure(self._state.error)
-                flight = self._flight
+                flight, is_mine = self._flight, self._flight is None
                 if flight is None:
-                    self._flight = mine = Flight()
-            if flight is None:
-                return self._fly(mine)
+                    self._flight = flight = Flight()
+            if is_mine:
+                return self._fly(flight)
             landed = flight.wait()
             if isinstance(landed, ClusterCredential):
                 return landed

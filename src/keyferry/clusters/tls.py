@@ -10,7 +10,7 @@ neither, and a client certificate is refused there rather than written out.
 import os
 import ssl
 import sys
-from _thread import allocate_lock
+from _thread import LockType, allocate_lock
 from collections.abc import Callable
 from threading import Thread
 from typing import Any
@@ -33,6 +33,7 @@ class ClusterContext(ssl.SSLContext):
     _pair: Callable[[], tuple[int, Pair | None]]
     _inner: tuple[object, ssl.SSLContext] | None
     _alpn: list[str]
+    _lock: LockType
 
     @classmethod
     def make(
