@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from topics_authenticator import expiry, roundtrip, update_transport
+
 from keyferry._json import dumps, loads
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
@@ -353,13 +355,6 @@ def _loaded(load: Callable[[], ExecInfo]) -> Json:
     return answer if info.config is None else answer | {"config_raw": info.config}
 
 
-def _needs_authenticator(given: Json) -> Json:
-    from keyferry.clusters import authenticator
-
-    message = f"op {given['op']!r} needs {authenticator.__name__}, and nobody has connected it here yet"
-    raise NotImplementedError(message)
-
-
 _OPS: dict[str, Callable[[Json], Json]] = {
     "get_creds": _get_creds,
     "exec_info": _exec_info,
@@ -371,7 +366,7 @@ _OPS: dict[str, Callable[[Json], Json]] = {
     "policy": _run_policy,
     "load_exec_credential": _load_exec_credential,
     "load_from_env": _load_from_env,
-    "expiry": _needs_authenticator,
-    "roundtrip": _needs_authenticator,
-    "update_transport": _needs_authenticator,
+    "expiry": expiry,
+    "roundtrip": roundtrip,
+    "update_transport": update_transport,
 }

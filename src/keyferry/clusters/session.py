@@ -9,6 +9,7 @@ import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from keyferry._clock import monotonic_ns
 from keyferry.clusters.authenticator import Authenticator, shared_authenticator
@@ -25,6 +26,7 @@ _TOKEN_FILE_NS = 60 * 1_000_000_000
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 Headers = tuple[tuple[str, str], ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,19 @@ class ClusterSession:
             return self._grant(await self._authenticator.renew_async(refused.credential))
         except KeyferryError:
             return None
+
+    def perform(
+        self, send: Callable[[Grant], T], is_refused: Callable[[T], bool], *, is_replayable: bool = True
+    ) -> T:
+        """Send a request with a grant; on a refusal renew the credential and, if it can be, send it once more."""
+        grant = self.grant()
+        answer = send(grant)
+        if not is_refused(answer):
+            return answer
+        renewed = self.renew(grant)
+        if renewed is None or not self.retries or not is_replayable:
+            return answer
+        return send(renewed)
 
     def ssl_context(self) -> ssl.SSLContext:
         """A context for this cluster; each new connection has the client certificate of the moment.
