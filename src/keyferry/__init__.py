@@ -7,6 +7,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Answer",
+    "ClusterSession",
     "Credential",
     "Failure",
     "Pod",
@@ -18,6 +19,7 @@ __all__ = [
     "Source",
     "StaticAccount",
     "TokenRequest",
+    "load_cluster",
     "load_providers",
     "metrics_collector",
 ]
@@ -25,6 +27,8 @@ __all__ = [
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from .agent.metrics import metrics_collector as metrics_collector
+    from .clusters.load import load_cluster as load_cluster
+    from .clusters.session import ClusterSession as ClusterSession
     from .images.accounts import Pod as Pod
     from .images.accounts import ServiceAccount as ServiceAccount
     from .images.accounts import ServiceAccounts as ServiceAccounts
@@ -41,6 +45,7 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "Answer": "images.answer",
+        "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "Failure": "images.answer",
         "Pod": "images.accounts",
@@ -52,6 +57,7 @@ else:
         "Source": "images.keyring",
         "StaticAccount": "images.accounts",
         "TokenRequest": "images.accounts",
+        "load_cluster": "clusters.load",
         "load_providers": "images.load",
         "metrics_collector": "agent.metrics",
     }

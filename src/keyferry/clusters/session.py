@@ -9,7 +9,7 @@ import re
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from keyferry._clock import monotonic_ns
 from keyferry.clusters.authenticator import Authenticator, shared_authenticator
@@ -20,6 +20,12 @@ from keyferry.clusters.tls import ClusterContext, Pair
 from keyferry.errors import ClusterAuthError, KeyferryError
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Limits
+
+if TYPE_CHECKING:
+    import aiohttp
+    import httpx
+    import kubernetes
+    import requests
 
 _TOKEN_FILE_NS = 60 * 1_000_000_000
 # What may not stand in a header: it would end it, and begin whatever follows.
@@ -134,6 +140,42 @@ class ClusterSession:
             server_name=self.config.tls_server_name,
             pair=self._pair,
         )
+
+    def httpx_auth(self) -> "httpx.Auth":
+        """For ``httpx.Client(auth=...)`` and ``AsyncClient``; needs ``keyferry[httpx]``."""
+        from keyferry.clusters.adapters.httpx import ClusterAuth
+
+        return ClusterAuth(self)
+
+    def httpx_client(self, **options: Any) -> "httpx.Client":
+        """A ready client for this cluster; connections end with the certificate they were made with."""
+        from keyferry.clusters.adapters.httpx import make_client
+
+        return make_client(self, **options)
+
+    def httpx_async_client(self, **options: Any) -> "httpx.AsyncClient":
+        """As ``httpx_client``, for asyncio."""
+        from keyferry.clusters.adapters.httpx import make_async_client
+
+        return make_async_client(self, **options)
+
+    def mount_requests(self, session: "requests.Session") -> "requests.Session":
+        """Let a ``requests.Session`` reach this cluster's URLs as its user; needs ``keyferry[requests]``."""
+        from keyferry.clusters.adapters.requests import mount
+
+        return mount(self, session)
+
+    def aiohttp_session(self, **options: Any) -> "aiohttp.ClientSession":
+        """A ready ``aiohttp.ClientSession`` for this cluster; needs ``keyferry[aiohttp]``."""
+        from keyferry.clusters.adapters.aiohttp import make_session as make
+
+        return make(self, **options)
+
+    def kubernetes_configuration(self) -> "kubernetes.client.Configuration":
+        """A ``Configuration`` of the official client whose credentials refresh; needs ``keyferry[kubernetes]``."""
+        from keyferry.clusters.adapters.kubernetes import make_configuration
+
+        return make_configuration(self)
 
     def _pair(self) -> tuple[int, Pair | None]:
         if self.config.client_certificate_data:

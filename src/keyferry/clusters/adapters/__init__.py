@@ -1,0 +1,1 @@
+"""Sessions spoken in the language of each HTTP library; each adapter is an extra."""
