@@ -5,4 +5,4 @@ import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
-print(*groups["dev"])  # noqa: T201
+print(*groups["dev"])

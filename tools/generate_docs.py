@@ -42,8 +42,8 @@ def codes_page() -> str:
     parts = [
         _NOTE,
         "# What `keyferry lint` reports\n",
-        "Codes never change their meaning. An error is something a kubelet refuses: with it, the kubelet does not start.\n"
-        "A warning is legal and surely not what was meant.\n",
+        "Codes never change their meaning. An error is something Kubernetes refuses: no kubelet starts with it.\n"
+        "A warning is legal and surely not what was meant; an info is worth knowing.\n",
         "| code | severity | what |\n|---|---|---|\n"
         + "".join(f"| [{c.code}](#{c.code.lower()}) | {c.severity} | {c.title} |\n" for c in CODES.values()),
     ]

@@ -62,12 +62,12 @@ else:
         "metrics_collector": "agent.metrics",
     }
 
-    def __getattr__(name):
+    def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
-    def __dir__():
+    def __dir__():  # noqa: ANN202
         return sorted([*globals(), *_HOMES])

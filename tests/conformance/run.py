@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent))
 
-from compare import differences  # noqa: E402 - found through the line above
-from topics import TOPICS  # noqa: E402
+from conformance.compare import differences  # noqa: E402 - found through the line above
+from conformance.topics import TOPICS  # noqa: E402
 
 Json = dict[str, object]
 

@@ -7,11 +7,10 @@ import os
 import tempfile
 from pathlib import Path
 
-from topics_config import provider_config
-from topics_exec_credential import exec_credential
-from topics_keyring import keyring, provide
-from topics_kubeconfig import kubeconfig
-
+from conformance.topics_config import provider_config
+from conformance.topics_exec_credential import exec_credential
+from conformance.topics_keyring import keyring, provide
+from conformance.topics_kubeconfig import kubeconfig
 from keyferry._documents import read_yaml
 from keyferry._json import decode_utf8, dumps, loads
 from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1

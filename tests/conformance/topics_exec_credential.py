@@ -12,8 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from topics_authenticator import expiry, roundtrip, update_transport
-
+from conformance.topics_authenticator import expiry, roundtrip, update_transport
 from keyferry._json import dumps, loads
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar

@@ -119,7 +119,10 @@ class _Accounts:
     step: Json
     requested: TokenRequest | None = None
 
-    def get(self, namespace: str, name: str) -> ServiceAccount:  # noqa: ARG002 - as recorded
+    def begin(self, step: Json) -> None:
+        self.step, self.requested = step, None
+
+    def get(self, namespace: str, name: str) -> ServiceAccount:
         account = self.step.get("sa") or {}
         assert isinstance(account, dict)
         if account.get("error"):
@@ -139,6 +142,9 @@ class _Script:
     def __init__(self) -> None:
         self.response: object = None
         self.asked: CredentialProviderRequest | None = None
+
+    def begin(self, step: Json) -> None:
+        self.response, self.asked = step.get("response"), None
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
@@ -231,8 +237,8 @@ def _steps(given: Json) -> Json:
 
 def _step(step: Json, provider: Provider, clock: _Clock, accounts: _Accounts, script: _Script) -> Json:
     clock.now += int(step.get("advance_ns", 0))  # type: ignore[call-overload] # a number
-    accounts.step, accounts.requested = step, None
-    script.response, script.asked = step.get("response"), None
+    accounts.begin(step)
+    script.begin(step)
     image = str(step["image"])
     # The kubelet asks a provider about every image; keyferry's index asks only those that match.
     if not any(covers(pattern, image) for pattern in provider.config.match_images or ()):

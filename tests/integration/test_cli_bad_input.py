@@ -12,8 +12,8 @@ IMAGE = "reg.io/team/app:v1"
 BASE = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n"
 
 
-def check(code: int, message: str, *words: str, **env: str) -> None:
-    done = run_keyferry(*words, **env)
+def check(code: int, message: str, *words: str) -> None:
+    done = run_keyferry(*words)
     assert done.returncode == code, done.stderr
     assert message in done.stderr
     assert "Traceback" not in done.stderr

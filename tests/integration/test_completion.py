@@ -21,7 +21,8 @@ def script(shell: str, folder: Path) -> Path:
 
 def complete_in_bash(path: Path, *words: str) -> set[str]:
     listed = " ".join(f"'{word}'" for word in ("keyferry", *words))
-    program = f'source {path}; COMP_WORDS=({listed}); COMP_CWORD={len(words)}; _keyferry; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    state = f"COMP_WORDS=({listed}); COMP_CWORD={len(words)}"
+    program = f'source {path}; {state}; _keyferry; printf "%s\\n" "${{COMPREPLY[@]}}"'
     done = subprocess.run([need("bash"), "-c", program], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
 

@@ -36,7 +36,7 @@ class Node:
         self.bin_dir.mkdir()
         self._entries: list[str] = []
 
-    def add(
+    def add(  # noqa: PLR0913 - what a provider is made of
         self,
         name: str,
         patterns: list[str],

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry import _documents, _yaml
+from keyferry import _yaml
 from keyferry._documents import (
     MAX_DEPTH,
     Document,
@@ -21,6 +21,7 @@ from keyferry._documents import (
     read_json,
     read_yaml,
 )
+from keyferry._paths import Path as DocumentPath
 from keyferry._paths import format_path
 from keyferry.errors import DocumentError
 
@@ -435,7 +436,7 @@ VALUES = st.recursive(
 )
 
 
-def look_up(value: Any, path: _documents.Path) -> object:
+def look_up(value: Any, path: DocumentPath) -> object:
     for step in path:
         value = value[step]
     return value

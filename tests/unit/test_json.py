@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry import _json
+from keyferry._paths import Path as DocumentPath
 from keyferry.errors import DocumentError
 
 SECRET = "hunter2"
@@ -135,7 +136,7 @@ def test_huge_integers_are_read_as_numbers() -> None:
     assert _json.loads_with_duplicates(b'{"a": ' + b"9" * 5_000 + b', "a": 7}') == ({"a": 7}, (("a",),))
 
 
-REPEATED: dict[str, tuple[bytes, object, tuple[_json.Path, ...]]] = {
+REPEATED: dict[str, tuple[bytes, object, tuple[DocumentPath, ...]]] = {
     "none": (b'{"a": {"a": 1}}', {"a": {"a": 1}}, ()),
     "top": (b'{"a": 1, "a": 2}', {"a": 2}, (("a",),)),
     "thrice": (b'{"a": 1, "a": 2, "a": 3}', {"a": 3}, (("a",), ("a",))),
@@ -149,7 +150,7 @@ REPEATED: dict[str, tuple[bytes, object, tuple[_json.Path, ...]]] = {
 
 @pytest.mark.parametrize(("data", "value", "paths"), REPEATED.values(), ids=REPEATED)
 def test_the_last_of_repeated_members_wins_and_each_repeat_is_listed(
-    data: bytes, value: object, paths: tuple[_json.Path, ...]
+    data: bytes, value: object, paths: tuple[DocumentPath, ...]
 ) -> None:
     assert _json.loads(data) == value
     assert _json.loads_with_duplicates(data) == (value, paths)

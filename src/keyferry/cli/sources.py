@@ -35,7 +35,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--pod",
         metavar="FILE",
-        help="the pod, as 'kubectl get pod -o yaml' prints it; Secrets and the ServiceAccount may follow in the same file",
+        help="the pod, as 'kubectl get pod -o yaml' prints it; Secrets and the ServiceAccount may follow in it",
     )
     group.add_argument(
         "--secret",

@@ -137,7 +137,7 @@ def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -
 
 
 def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """macOS and other systems with /dev/fd: one pipe each, written by a thread while OpenSSL reads."""
+    """For macOS and other systems with /dev/fd: one pipe each, written by a thread while OpenSSL reads."""
     pipes = [_fed_pipe(certificate), _fed_pipe(key)]
     try:
         context.load_cert_chain(*(f"/dev/fd/{fd}" for fd in pipes))

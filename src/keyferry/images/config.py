@@ -73,7 +73,7 @@ def config_hash(contents: Iterable[bytes]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-class _Unreadable(Exception):
+class _Unreadable(Exception):  # noqa: N818 - carries a problem to its caller
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.problem = problem

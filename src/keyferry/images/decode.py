@@ -180,6 +180,7 @@ def _coded(problem: Problem) -> Problem:
 def refused(
     path: str, data: bytes, document: Document | None, problem: Problem, kubernetes_text: str = ""
 ) -> ConfigFile:
+    """A file with nothing in it that counts, and the one problem that made it so."""
     text = kubernetes_text or f"error decoding config {quote(path)}: {problem.kubernetes_text}"
     empty = v1.CredentialProviderConfig()
     return ConfigFile(path, data, document, empty, (problem,), text, problem.error_class)

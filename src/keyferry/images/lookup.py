@@ -1,4 +1,4 @@
-"""The whole question: which credentials would the kubelet try for this image, in which order?"""
+"""The whole question: which credentials the kubelet would try for an image, and in which order."""
 
 import os
 import weakref

@@ -43,7 +43,7 @@ class ExecPlugin:
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     withhold: frozenset[str] = frozenset()
-    limits: Limits = Limits()
+    limits: Limits = Limits()  # noqa: RUF009 - frozen
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None

@@ -159,7 +159,7 @@ class Provider:
         self.counters.count("shared")
         return self._from_run(run, identity, How.SHARED)
 
-    def _fly(  # noqa: PLR0913 - one run, with all that belongs to it
+    def _fly(  # noqa: PLR0913, PLR0917 - one run, with all that belongs to it
         self,
         flight: Flight[_Run],
         keys: tuple[Hashable, ...],

@@ -168,7 +168,7 @@ def _general_first(answer: Answer) -> Iterator[Reason]:
         if first.source.kind != second.source.kind and len(_bare(first)) < len(_bare(second)):
             text = (
                 f"key {first.key!r} of {first.source} is tried before the more specific {second.key!r} of "
-                f"{second.source}: pull secrets come before the node's config, and that before plugins, whatever the keys"
+                f"{second.source}: pull secrets come before the node's config, that before plugins, whatever the keys"
             )
             yield _trap("general-first", first.key, text)
 

@@ -41,6 +41,7 @@ def watch_for_exit(pid: int, deadline: float) -> None:
 
 
 def milliseconds_until(deadline: float) -> int:
+    """How long to sleep, as poll() takes it; 0 once the deadline has come."""
     return ceil(min(max(0.0, deadline - time.monotonic()), _LONGEST_POLL_SECONDS) * 1000)
 
 

@@ -122,7 +122,9 @@ _FIELDS = frozenset(("kind", "apiVersion", "cacheKeyType", "cacheDuration", "aut
 _AUTH_FIELDS = frozenset(("username", "password"))
 
 
-def read_plain_response(document: object, api_version: str) -> CredentialProviderResponse | None:
+def read_plain_response(  # noqa: PLR0911 - one for each thing that is not as usual
+    document: object, api_version: str
+) -> CredentialProviderResponse | None:
     """A response that is right in every part, read in one go; None for anything less.
 
     A shortcut for the everyday case. What it passes over goes to ``read_response``, which says what is wrong.

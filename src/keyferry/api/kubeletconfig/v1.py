@@ -87,7 +87,7 @@ def _read_provider(
     reader: Reader, value: object, path: Path, *, token_attributes: bool
 ) -> CredentialProvider:
     strings = reader.list_of(reader.text)
-    known: "dict[str, Decode[Any]]" = {
+    known: dict[str, Decode[Any]] = {
         "name": reader.text,
         "matchImages": strings,
         "defaultCacheDuration": reader.duration,
