@@ -1,10 +1,17 @@
 """What every test may ask for."""
 
+import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from support.plugins import Node
+
+# No example is too slow on a busy machine; and where a change is judged, it is judged on the same examples.
+settings.register_profile("here", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
 @pytest.fixture
