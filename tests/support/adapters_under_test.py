@@ -27,7 +27,7 @@ with an old certificate are not its business.
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar

@@ -92,7 +92,13 @@ def test_text_that_go_refuses_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("data", DEEP.values(), ids=DEEP)
 def test_deep_nesting_is_an_error_and_not_a_crash(data: bytes) -> None:
-    assert refused(data).kubernetes_text == "exceeded max depth"
+    """What is deeper than Go goes is refused; between that and Python's own limit, versions of Python differ."""
+    try:
+        _json.loads(data)
+    except DocumentError as error:
+        assert error.kubernetes_text == "exceeded max depth"  # noqa: PT017 - it may as well be read
+    else:
+        assert data.count(b"[") <= _json.MAX_DEPTH
 
 
 @pytest.mark.parametrize("data", [*EARLY.values(), *INVALID.values()], ids=[*EARLY, *INVALID])
