@@ -21,14 +21,23 @@ def make_parser(prog: str, module: ModuleType) -> Parser:
         prog=prog,
         description=getattr(module, "DESCRIPTION", module.__doc__),
         epilog=getattr(module, "EXAMPLES", None),
-        formatter_class=_help_format,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
 
 
-def _help_format(prog: str) -> argparse.HelpFormatter:
-    # A fixed width: help texts in the docs are compared with the real ones.
-    return argparse.RawDescriptionHelpFormatter(prog, max_help_position=34, width=100)
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Help of one width and one form under every version of Python: the docs are compared with it."""
+
+    def __init__(self, prog: str, **_: object) -> None:
+        super().__init__(prog, max_help_position=34, width=100)
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """``-o, --output FORMAT``, where older Pythons repeat the value's name for each spelling."""
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        value = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {value}"
 
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
