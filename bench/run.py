@@ -1,6 +1,6 @@
 """Benchmarks: one table of ratios against a floor or a peer measured in the same run. Never a test.
 
-python bench/run.py [--json] [match|warm|cold|concurrent|startup|memory ...]
+python bench/run.py [--json] [match|warm|cold|concurrent|startup|memory|clusters ...]
 """
 
 import argparse
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bench.measure import Row
 
-_GROUPS = ("match", "warm", "cold", "concurrent", "startup", "memory")
+_GROUPS = ("match", "warm", "cold", "concurrent", "startup", "memory", "clusters")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def _run(names: Sequence[str]) -> "list[tuple[str, Row]]":
 
 
 def _group(name: str) -> "Callable[[str], list[Row]]":
-    from bench import lookups, matching, memory, startup
+    from bench import clusters, lookups, matching, memory, startup
 
     return {
         "match": matching.run,
@@ -56,6 +56,7 @@ def _group(name: str) -> "Callable[[str], list[Row]]":
         "concurrent": lookups.run_concurrent,
         "startup": startup.run,
         "memory": memory.run,
+        "clusters": clusters.run,
     }[name]
 
 

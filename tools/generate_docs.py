@@ -10,6 +10,7 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 from keyferry import __version__
@@ -32,9 +33,18 @@ def help_text(*words: str) -> str:
 def cli_page() -> str:
     """The help of every command."""
     parts = [_NOTE, "# The command line\n", "```text\n" + help_text() + "```\n"]
-    for name in COMMANDS:
-        parts += [f"## keyferry {name}\n", "```text\n" + help_text(name) + "```\n"]
+    for words in pages_of_help():
+        heading = "#" * (len(words) + 1)
+        parts += [f"{heading} keyferry {' '.join(words)}\n", "```text\n" + help_text(*words) + "```\n"]
     return "\n".join(parts)
+
+
+def pages_of_help() -> Iterator[tuple[str, ...]]:
+    """Every command, and every subcommand after the one it belongs to."""
+    for name, entry in COMMANDS.items():
+        yield (name,)
+        for below in getattr(import_module(entry.module), "SUBCOMMANDS", ()):
+            yield name, below
 
 
 def codes_page() -> str:
@@ -54,14 +64,12 @@ def codes_page() -> str:
     return "\n".join(parts)
 
 
-def man_page(name: str) -> str:
+def man_page(words: tuple[str, ...]) -> str:
     """A manual page in the man macros, from the help of a command."""
-    title = f"keyferry-{name}" if name else "keyferry"
-    summary = (
-        COMMANDS[name].summary if name else "Kubernetes credential plugins, and why they decide as they do"
-    )
-    body = help_text(name) if name else help_text()
-    others = ", ".join(f"\\fBkeyferry-{other}\\fR(1)" for other in COMMANDS if other != name)
+    title = "-".join(("keyferry", *words))
+    summary = _summary(words)
+    body = help_text(*words)
+    others = ", ".join(f"\\fBkeyferry-{other}\\fR(1)" for other in COMMANDS if (other,) != words)
     return (
         f'.TH {title.upper()} 1 "" "keyferry {__version__}" "keyferry"\n'
         f".SH NAME\n{title} \\- {_roff(summary)}\n"
@@ -69,6 +77,15 @@ def man_page(name: str) -> str:
         f".SH EXIT STATUS\n{_roff(EXIT_CODES)}\n"
         f".SH SEE ALSO\n{others}\n"
     )
+
+
+def _summary(words: tuple[str, ...]) -> str:
+    if not words:
+        return "Kubernetes credential plugins, and why they decide as they do"
+    entry = COMMANDS[words[0]]
+    if len(words) > 1:
+        entry = import_module(entry.module).SUBCOMMANDS[words[1]]
+    return entry.summary
 
 
 def _roff(text: str) -> str:
@@ -80,8 +97,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     """Every generated file and what belongs in it."""
     yield ROOT / "docs" / "cli.md", cli_page()
     yield ROOT / "docs" / "lint-codes.md", codes_page()
-    for name in ("", *COMMANDS):
-        yield ROOT / "docs" / "man" / f"{'-'.join(filter(None, ('keyferry', name)))}.1", man_page(name)
+    for words in ((), *pages_of_help()):
+        yield ROOT / "docs" / "man" / f"{'-'.join(('keyferry', *words))}.1", man_page(words)
 
 
 def main(argv: list[str]) -> int:

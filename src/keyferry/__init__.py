@@ -19,6 +19,7 @@ __all__ = [
     "Source",
     "StaticAccount",
     "TokenRequest",
+    "cluster_metrics_collector",
     "load_cluster",
     "load_providers",
     "metrics_collector",
@@ -26,6 +27,7 @@ __all__ = [
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from .agent.cluster_metrics import cluster_metrics_collector as cluster_metrics_collector
     from .agent.metrics import metrics_collector as metrics_collector
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
@@ -57,6 +59,7 @@ else:
         "Source": "images.keyring",
         "StaticAccount": "images.accounts",
         "TokenRequest": "images.accounts",
+        "cluster_metrics_collector": "agent.cluster_metrics",
         "load_cluster": "clusters.load",
         "load_providers": "images.load",
         "metrics_collector": "agent.metrics",

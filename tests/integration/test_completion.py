@@ -31,7 +31,9 @@ def complete_in_bash(path: Path, *words: str) -> set[str]:
     ("words", "expected"),
     [
         pytest.param(
-            ("",), {"get", "explain", "lint", "demo", "completion", "--help", "--version"}, id="commands"
+            ("",),
+            {"get", "explain", "lint", "kube", "demo", "completion", "--help", "--version"},
+            id="commands",
         ),
         pytest.param(("ex",), {"explain"}, id="a command"),
         pytest.param(("get", "x", "--re"), {"--reveal"}, id="an option"),
@@ -40,6 +42,8 @@ def complete_in_bash(path: Path, *words: str) -> set[str]:
         ),
         pytest.param(("get", "x", "--output", "j"), {"json"}, id="a format"),
         pytest.param(("completion", "z"), {"zsh"}, id="shells"),
+        pytest.param(("kube", "w"), {"whoami"}, id="subcommands"),
+        pytest.param(("kube", "raw", "--kubec"), {"--kubeconfig"}, id="an option of a subcommand"),
     ],
 )
 def test_bash_completes(tmp_path: Path, words: tuple[str, ...], expected: set[str]) -> None:
@@ -60,6 +64,7 @@ def test_bash_completes_files_where_a_value_is_free(tmp_path: Path) -> None:
         pytest.param("keyferry get x --re", "--reveal", id="an option"),
         pytest.param("keyferry get x --output j", "json", id="a format"),
         pytest.param("keyferry completion z", "zsh", id="shells"),
+        pytest.param("keyferry kube who", "whoami", id="subcommands"),
     ],
 )
 def test_fish_completes(tmp_path: Path, line: str, expected: str) -> None:

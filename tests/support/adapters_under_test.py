@@ -27,13 +27,22 @@ with an old certificate are not its business.
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Coroutine, Generator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
+import aiohttp
 import httpx
+import pytest
+import requests
+from urllib3.exceptions import InsecureRequestWarning
+from yarl import URL
 
+from keyferry.clusters.adapters.aiohttp import make_without_middlewares
+from keyferry.clusters.adapters.aiohttp_connector import ClusterConnector
 from keyferry.clusters.session import ClusterSession
 
 TIMEOUT_SECONDS = 20.0
@@ -247,5 +256,131 @@ class HttpxAsyncClient(AsyncDriver):
         await self.client.aclose()
 
 
+def expected_warnings(session: ClusterSession) -> Callable[[], AbstractContextManager[object]]:
+    """What urllib3 warns of: with reason, if the kubeconfig has servers not verified."""
+    return partial(pytest.warns, InsecureRequestWarning) if session.config.insecure else nullcontext
+
+
+class RequestsSession(SyncDriver):
+    """A ``requests.Session`` with ``session.mount_requests()``."""
+
+    name = "requests"
+
+    def __init__(self, session: ClusterSession) -> None:
+        self.server = session.server
+        self.client = session.mount_requests(requests.Session())
+        self.warnings = expected_warnings(session)
+
+    def request(
+        self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
+    ) -> Reply:
+        """Send a request and read the whole answer."""
+        url = self.server + path
+        with self.warnings():
+            response = self.client.request(
+                method, url, json=document, headers=headers, timeout=TIMEOUT_SECONDS
+            )
+        return Reply(response.status_code, response.text)
+
+    def stream(self, path: str) -> Generator[str]:
+        """Read a long answer line by line, as it comes."""
+        with self.client.get(self.server + path, stream=True, timeout=TIMEOUT_SECONDS) as response:
+            for line in response.iter_lines(chunk_size=None):
+                yield line.decode()
+
+    def close(self) -> None:
+        """Close the session."""
+        self.client.close()
+
+
+class AiohttpSession(AsyncDriver):
+    """``session.aiohttp_session()``."""
+
+    name = "aiohttp"
+
+    async def open(self) -> None:
+        """Make the session."""
+        timeout = aiohttp.ClientTimeout(TIMEOUT_SECONDS)
+        self.client = self.session.aiohttp_session(timeout=timeout)
+
+    async def send(self, method: str, path: str, document: Document | None, headers: Headers | None) -> Reply:
+        """Send a request and read the whole answer."""
+        url = self.session.server + path
+        async with self.client.request(method, url, json=document, headers=headers) as response:
+            return Reply(response.status, await response.text())
+
+    async def lines(self, path: str) -> AsyncIterator[str]:
+        """Read a long answer line by line, as it comes."""
+        async with self.client.get(self.session.server + path) as response:
+            async for line in response.content:
+                yield line.decode().removesuffix("\n")
+
+    async def finish(self) -> None:
+        """Close the session."""
+        await self.client.close()
+
+
+class OlderAiohttpSession(AiohttpSession):
+    """``session.aiohttp_session()`` as it is for aiohttp without middlewares."""
+
+    name = "aiohttp-3.9"
+
+    async def open(self) -> None:
+        """Make the session."""
+        url = self.session.config.proxy_url
+        settings = {
+            "connector": ClusterConnector(self.session),
+            "timeout": aiohttp.ClientTimeout(TIMEOUT_SECONDS),
+        }
+        self.client = make_without_middlewares(self.session, URL(url) if url else None, settings)
+
+
+class KubernetesApiClient(SyncDriver):
+    """``session.kubernetes_api_client()``."""
+
+    name = "kubernetes"
+
+    def __init__(self, session: ClusterSession) -> None:
+        self.client: Any = session.kubernetes_api_client()
+        self.warnings = expected_warnings(session)
+
+    def request(
+        self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
+    ) -> Reply:
+        """Send a request and read the whole answer."""
+        response = self._call(method, path, document, headers)
+        return Reply(response.status, response.read().decode())
+
+    def stream(self, path: str) -> Generator[str]:
+        """Read a long answer line by line, as it comes."""
+        response = self._call("GET", path, None, None).response
+        try:
+            for part in response.stream(None):
+                yield from part.decode().splitlines()
+        finally:
+            response.close()
+
+    def close(self) -> None:
+        """Close the client."""
+        self.client.close()
+
+    def _call(self, method: str, path: str, document: Document | None, headers: Headers | None) -> Any:
+        """What the client's generated methods do, for a path of our own."""
+        given = {"Content-Type": "application/json", **(headers or {})}
+        request = self.client.param_serialize(
+            method, path, header_params=given, body=document, auth_settings=["BearerToken"]
+        )
+        with self.warnings():
+            return self.client.call_api(*request, _request_timeout=TIMEOUT_SECONDS)
+
+
 # Every adapter that the suite is run for.
-DRIVERS: tuple[type[Driver], ...] = (HttpxClient, HttpxAsyncClient, HttpxAuth)
+DRIVERS: tuple[type[Driver], ...] = (
+    HttpxClient,
+    HttpxAsyncClient,
+    HttpxAuth,
+    RequestsSession,
+    AiohttpSession,
+    OlderAiohttpSession,
+    KubernetesApiClient,
+)

@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
 EXIT_CODES = """\
 Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
-4 a plugin failed; 5 a registry or server refused; 124 a plugin timed out."""
+4 a plugin failed; 5 a registry or server refused; 124 a plugin or server took too long."""
 
 
 class Command(NamedTuple):
@@ -38,6 +38,9 @@ COMMANDS = {
         "keyferry.cli.explain", "why the kubelet would, or would not, have credentials for an image"
     ),
     "lint": Command("keyferry.cli.lint", "every problem of a provider config, with file, line and column"),
+    "kube": Command(
+        "keyferry.cli.kube", "an authenticated connection to any cluster that kubectl can reach, and why not"
+    ),
     "demo": Command("keyferry.cli.demo", "the whole story on this machine, nothing to install"),
     "completion": Command("keyferry.cli.completion", "the completion script for bash, zsh or fish"),
 }
@@ -45,10 +48,19 @@ COMMANDS = {
 
 def exit_code(error: Exception) -> Exit:
     """The exit code of an error."""
+    if isinstance(error, errors.ClusterAuthError):
+        return _cluster_code(error)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
     return Exit.NO
+
+
+def _cluster_code(error: errors.ClusterAuthError) -> Exit:
+    """The code of what is behind it; where that is nothing of ours, the server's refusal."""
+    if error.cause is not None:
+        return exit_code(error.cause)
+    return Exit.TIMEOUT if isinstance(error.__cause__, TimeoutError) else Exit.REFUSED
 
 
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
@@ -57,6 +69,7 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.ServiceAccountError, Exit.PLUGIN),
     (errors.ImageNameError, Exit.USAGE),
     (errors.ConfigError, Exit.ENVIRONMENT),
+    (errors.PolicyError, Exit.ENVIRONMENT),
     (errors.EnvironmentProblem, Exit.ENVIRONMENT),
     (errors.PullSecretError, Exit.ENVIRONMENT),
     (errors.DocumentError, Exit.ENVIRONMENT),

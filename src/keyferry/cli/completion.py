@@ -2,6 +2,7 @@
 
 import argparse
 from importlib import import_module
+from types import ModuleType
 
 from keyferry.cli.arguments import make_parser
 from keyferry.cli.commands import COMMANDS, Exit
@@ -27,9 +28,22 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def options_of(command: str) -> list[tuple[str, str, tuple[str, ...], bool]]:
-    """Each long option of a command: its name, help, choices, and whether it takes a value."""
+Option = tuple[str, str, tuple[str, ...], bool]
+
+
+def options_of(command: str) -> list[Option]:
+    """Each long option of a command, its subcommands' included: name, help, choices, whether it takes a value."""
+    found = {option[0]: option for module in _modules(command) for option in _options(command, module)}
+    return list(found.values())
+
+
+def _modules(command: str) -> list[ModuleType]:
     module = import_module(COMMANDS[command].module)
+    below = getattr(module, "SUBCOMMANDS", {})
+    return [module, *(import_module(entry.module) for entry in below.values())]
+
+
+def _options(command: str, module: ModuleType) -> list[Option]:
     parser = make_parser(f"keyferry {command}", module)
     module.add_arguments(parser)
     found = []
@@ -43,7 +57,9 @@ def options_of(command: str) -> list[tuple[str, str, tuple[str, ...], bool]]:
 
 def words_of(command: str) -> tuple[str, ...]:
     """The words a command's first argument can be, where they are known."""
-    return ("bash", "zsh", "fish") if command == "completion" else ()
+    if command == "completion":
+        return ("bash", "zsh", "fish")
+    return tuple(getattr(import_module(COMMANDS[command].module), "SUBCOMMANDS", ()))
 
 
 def bash() -> str:
@@ -68,7 +84,7 @@ _keyferry() {{
     case "$command:$previous" in
 {values}
     esac
-    case "$command:$word" in
+    case "$command:$COMP_CWORD:$word" in
 {cases}
     *) COMPREPLY=($(compgen -f -- "$word")) ;;
     esac
@@ -79,10 +95,10 @@ complete -o filenames -o bashdefault -F _keyferry keyferry
 
 def _bash_case(command: str) -> str:
     names = " ".join(name for name, _, _, _ in options_of(command))
-    lines = [f"    {command}:-*) COMPREPLY=($(compgen -W '{names}' -- \"$word\")) ;;"]
+    lines = [f"    {command}:*:-*) COMPREPLY=($(compgen -W '{names}' -- \"$word\")) ;;"]
     if words_of(command):
         lines.append(
-            f"    {command}:*) COMPREPLY=($(compgen -W '{' '.join(words_of(command))}' -- \"$word\")) ;;"
+            f"    {command}:2:*) COMPREPLY=($(compgen -W '{' '.join(words_of(command))}' -- \"$word\")) ;;"
         )
     return "\n".join(lines)
 
@@ -113,8 +129,8 @@ if [ "$funcstack[1]" = _keyferry ]; then _keyferry "$@"; else compdef _keyferry 
 
 def _zsh_case(command: str) -> str:
     specs = [_zsh_option(*option) for option in options_of(command)]
-    words = f"'*:word:({' '.join(words_of(command))})'" if words_of(command) else "'*:file:_files'"
-    joined = " \\\n        ".join([*specs, words])
+    words = [f"'1:word:({' '.join(words_of(command))})'"] if words_of(command) else []
+    joined = " \\\n        ".join([*specs, *words, "'*:file:_files'"])
     # The command's own word is put aside, so that _arguments sees its options.
     return f"    {command})\n      shift words; (( CURRENT-- ))\n      _arguments \\\n        {joined} ;;"
 

@@ -50,7 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "subcommand", choices=SUBCOMMANDS, metavar="SUBCOMMAND", help=f"one of {', '.join(SUBCOMMANDS)}"
     )
-    parser.add_argument("words", nargs=argparse.REMAINDER, metavar="...", help="its arguments and options")
+    words = parser.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="...", help="its arguments and options"
+    )
+    words.required = False
 
 
 def run(args: argparse.Namespace) -> int:

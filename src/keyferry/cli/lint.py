@@ -1,4 +1,4 @@
-"""Every problem of a provider config: what would stop a kubelet, and what is legal and hardly meant."""
+"""Every problem of a provider config, kubeconfig or kuberc: what is refused, and what is legal and hardly meant."""
 
 import argparse
 import json
@@ -14,14 +14,17 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.discover import CONFIG_FLAG, Discovery, discover
 from keyferry.images.validate import GATE
 from keyferry.lint.codes import CODES, SEVERITIES, Severity
-from keyferry.lint.provider_config import Finding, LintReport, lint
+from keyferry.lint.dispatch import lint_any
+from keyferry.lint.provider_config import Finding, LintReport
+from keyferry.lint.report import FileReport
 from keyferry.lint.versions import LATEST, rules_for
 
 DESCRIPTION = """\
-Find every problem of provider configs, with file, line and column.
+Find every problem of provider configs, kubeconfigs and kuberc files, with file, line and column.
 
-Errors are what would stop a kubelet from starting; a config without them is accepted. Warnings are legal and
-surely wrong, such as a pattern that can never match; infos are worth a look. Each has a stable code."""
+Errors are what would stop a kubelet or kubectl; a file without them is accepted. Warnings are legal and
+surely wrong, such as a pattern that can never match; infos are worth a look. Each has a stable code: KF1 for
+provider configs, KF2 for kubeconfigs, KF3 for kuberc. What a file is, is seen from its kind."""
 
 EXAMPLES = """\
 examples:
@@ -29,6 +32,7 @@ examples:
   keyferry lint config.yaml --severity error           only what would stop a kubelet
   keyferry lint /etc/kubernetes/providers --kubernetes 1.33
   keyferry lint config.yaml --bin-dir /usr/libexec/kubernetes/plugins
+  keyferry lint ~/.kube/config ~/.kube/kuberc          what kubectl reads
   keyferry lint *.yaml -o sarif > lint.sarif           for code scanners
   keyferry lint --list KF151                           what a code means, and what to do
 
@@ -44,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         metavar="FILE|DIR",
         help=(
-            "a provider config, or a directory of them that is merged as the kubelet does "
-            "(default: this node's)"
+            "a kubeconfig, a kuberc, a provider config, or a directory of those that is merged as the "
+            "kubelet does (default: this node's provider config)"
         ),
     )
     parser.add_argument(
@@ -90,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     gates = {name: value for given in args.feature_gates for name, value in given.items()}
     _note_gates(gates)
     reports = [
-        lint(path, bin_dir=bin_dir, kubernetes=args.kubernetes, gates=gates)
+        lint_any(path, bin_dir=bin_dir, kubernetes=args.kubernetes, gates=gates)
         for path, bin_dir in _targets(args)
     ]
     shown = [
@@ -166,8 +170,15 @@ def _summary(reports: Sequence[LintReport], shown: Sequence[Finding]) -> str:
     if shown:
         files = sum(len(report.files) or 1 for report in reports)
         return f"{_counts(seen)} in {_count(files, 'file')}{note}"
-    providers = sum(report.providers for report in reports)
-    return f"no {'such ' if hidden else ''}problems found in {_count(providers, 'provider')}{note}"
+    return f"no {'such ' if hidden else ''}problems found in {_subjects(reports)}{note}"
+
+
+def _subjects(reports: Sequence[LintReport]) -> str:
+    kinds = Counter(report.kind for report in reports if isinstance(report, FileReport))
+    texts = [_count(number, kind) for kind, number in kinds.items()]
+    if len(reports) > kinds.total():
+        texts.insert(0, _count(sum(report.providers for report in reports), "provider"))
+    return ", ".join(texts)
 
 
 def _counts(counter: "Counter[Severity]") -> str:

@@ -9,14 +9,17 @@ from keyferry._secret import printable
 from keyferry.cli.terminal import style
 from keyferry.lint.codes import Code, Severity
 from keyferry.lint.provider_config import Finding, LintReport
+from keyferry.lint.report import FileReport
 
 Json = dict[str, object]
 
 API_VERSION = "keyferry.dev/v1alpha1"
 _STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": "cyan"}
 _WIDEST = len("warning")
-# Kubernetes quotes the whole file where its kind is missing, and passwords in URLs; neither leaves here.
+# Kubernetes quotes the whole file where its kind is missing, and passwords in URLs; none of that leaves here.
 _WHOLE_FILE = re.compile(r"(Object '\w+' is missing in ').*'", re.DOTALL)
+# An unquoted value that begins with '*' is an alias to YAML, and quoted when it leads nowhere.
+_ANCHOR = re.compile(r"(anchor ')[^']*'")
 _USER_INFO = re.compile(r"(://|Invalid value: \")(?:[^/?#\"\\]|\\.)*@")
 
 
@@ -72,10 +75,11 @@ def _target(report: LintReport) -> Json:
     return _present(
         {
             "path": report.path,
+            "kind": report.kind if isinstance(report, FileReport) else None,
             "binDir": report.bin_dir,
             "kubernetes": report.kubernetes,
             "files": list(report.files),
-            "providers": report.providers,
+            "providers": None if isinstance(report, FileReport) else report.providers,
             "accepted": report.accepted,
             "kubernetesText": _without_secrets(report.kubernetes_text),
         }
@@ -110,7 +114,7 @@ def _code(code: Code) -> Json:
 
 
 def _without_secrets(text: str) -> str:
-    return _USER_INFO.sub(r"\1***@", _WHOLE_FILE.sub(r"\1...'", text))
+    return _USER_INFO.sub(r"\1***@", _ANCHOR.sub(r"\1***'", _WHOLE_FILE.sub(r"\1...'", text)))
 
 
 def _present(fields: Json) -> Json:

@@ -10,7 +10,9 @@ from _thread import allocate_lock
 from collections.abc import Callable, Hashable
 
 from keyferry._clock import monotonic_ns, time_ns
+from keyferry.clusters.calls import CALLS, CallMetrics
 from keyferry.clusters.credential import ClusterCredential
+from keyferry.clusters.pem import parse_key_pair
 from keyferry.clusters.state import RefreshState, Step
 from keyferry.errors import ClusterAuthError, KeyferryError, UnusableCertificateError
 from keyferry.invoke.flight import Flight
@@ -22,16 +24,18 @@ _Listener = Callable[[ClusterCredential, bool], None]
 class Authenticator:
     """The credential of one exec config; safe to share between threads, event loops and after a fork."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but the first are surroundings that a test replaces
         self,
         run: Run,
         *,
         server: str = "",
         backs_off: bool = True,
+        recorder: CallMetrics = CALLS,
         clock: Callable[[], int] = time_ns,
         monotonic: Callable[[], int] = monotonic_ns,
     ) -> None:
         self._run = run
+        self._recorder = recorder
         self._server = server
         self._clock = clock
         self._monotonic = monotonic
@@ -39,7 +43,8 @@ class Authenticator:
         self._flight: Flight[ClusterCredential | KeyferryError] | None = None
         self._listeners: list[_Listener] = []
         self._lock = allocate_lock()
-        _alive.add(self)
+        with _alive_lock:
+            _alive.add(self)
 
     @property
     def certificates(self) -> int:
@@ -83,6 +88,10 @@ class Authenticator:
         """Call *listener* with each new credential and whether the client certificate changed."""
         self._listeners.append(listener)
 
+    def certificate_span_ns(self) -> tuple[int, int] | None:
+        """From when until when the client certificate at hand is valid, as Unix time; None without one."""
+        return _span_ns(self._state.credential)
+
     def reset_after_fork(self) -> None:
         """Forget a run that only a thread of the parent could end."""
         self._lock = allocate_lock()
@@ -117,10 +126,12 @@ class Authenticator:
         """Run the plugin, and let everyone who waits have what came of it."""
         landed: ClusterCredential | KeyferryError | None = None
         changed = False
+        before: ClusterCredential | None = None
         try:
             landed = self._run_plugin()
         finally:
             with self._lock:
+                before = self._state.credential
                 if isinstance(landed, ClusterCredential):
                     changed = self._state.succeed(landed)
                 elif landed is not None:
@@ -129,9 +140,17 @@ class Authenticator:
             flight.land(landed)
         if not isinstance(landed, ClusterCredential):
             raise self._failure(landed)
+        if changed:
+            self._count_rotation(before)
         for listener in self._listeners:
             listener(landed, changed)
         return landed
+
+    def _count_rotation(self, replaced: ClusterCredential | None) -> None:
+        """Count how old the certificate was that has just been replaced; a token has no such age."""
+        span = _span_ns(replaced)
+        if span is not None:
+            self._recorder.rotated((self._clock() - span[0]) / 1e9)
 
     def _run_plugin(self) -> ClusterCredential | KeyferryError:
         try:
@@ -153,7 +172,18 @@ class Authenticator:
         return ClusterAuthError(self._server, f"no credential: {error}", text, error)
 
 
+def _span_ns(credential: ClusterCredential | None) -> tuple[int, int] | None:
+    if credential is None or not credential.certificate_pem:
+        return None
+    try:
+        pair = parse_key_pair(credential.certificate_pem, credential.key_pem)
+    except KeyferryError:
+        return None  # only metrics ask, and no request may fail for them
+    return pair.not_before_ns, pair.not_after_ns
+
+
 _alive: "weakref.WeakSet[Authenticator]" = weakref.WeakSet()
+_alive_lock = allocate_lock()
 _shared: "weakref.WeakValueDictionary[Hashable, Authenticator]" = weakref.WeakValueDictionary()
 _shared_lock = allocate_lock()
 
@@ -167,6 +197,12 @@ def shared_authenticator(key: Hashable, make: Callable[[], Authenticator]) -> Au
         return found
 
 
+def living_authenticators() -> tuple[Authenticator, ...]:
+    """Every authenticator of this process that somebody still holds."""
+    with _alive_lock:
+        return tuple(_alive)
+
+
 async def _in_thread(
     obtain: Callable[[ClusterCredential | None], ClusterCredential], refused: ClusterCredential | None
 ) -> ClusterCredential:
@@ -176,8 +212,8 @@ async def _in_thread(
 
 
 def _reset_after_fork() -> None:
-    global _shared_lock  # noqa: PLW0603 - a lock that a thread of the parent may hold
-    _shared_lock = allocate_lock()
+    global _shared_lock, _alive_lock
+    _shared_lock, _alive_lock = allocate_lock(), allocate_lock()
     for authenticator in list(_alive):
         authenticator.reset_after_fork()
 

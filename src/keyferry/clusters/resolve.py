@@ -30,6 +30,8 @@ _SUCCESSORS = {
     "oidc": "; use an exec plugin such as 'kubectl oidc-login' instead",
 }
 _NO_OVERRIDES = Overrides()
+# More than any token, certificate or bundle; a kubeconfig may name a device that never ends.
+_LARGEST_FILE = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +224,13 @@ def _read(path: str, data: bytes = b"") -> tuple[bytes, Problem | None]:
         return data, None
     try:
         with open(path, "rb") as stream:
-            return stream.read(), None
+            data = stream.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         message = f"{path!r} cannot be read: {go_strerror(error)}"
         return b"", Problem("", message, kubernetes_text=go_read_error(path, error))
+    if len(data) > _LARGEST_FILE:
+        return b"", Problem("", f"{path!r} is larger than {_LARGEST_FILE} bytes")
+    return data, None
 
 
 def _at_user(config: ClientConfig, at: Path, problem: Problem | None) -> tuple[Problem, ...]:

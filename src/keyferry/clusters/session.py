@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _TOKEN_FILE_NS = 60 * 1_000_000_000
 # What may not stand in a header: it would end it, and begin whatever follows.
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+# What may stand in a header's name; the rest is escaped, and '%' with it, so that it can be read back.
+_NAME_BYTES = frozenset(b"!#$&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 Headers = tuple[tuple[str, str], ...]
 T = TypeVar("T")
@@ -81,6 +83,15 @@ class ClusterSession:
         """A number that changes with the client certificate: connections made under another are not used again."""
         return self._authenticator.certificates if self._authenticator is not None else 0
 
+    @property
+    def identity(self) -> tuple[int, bool]:
+        """What a connection made now is made under; one made under another is not used again.
+
+        Beside ``certificates`` it tells whether there is one yet: a connection made before the first has none.
+        """
+        number, pair = self._pair()
+        return number, pair is not None
+
     def grant(self) -> Grant:
         """What the next request carries; runs the plugin if it must. Raises ClusterAuthError."""
         return self._grant(self._authenticator.credential() if self._authenticator is not None else None)
@@ -122,17 +133,18 @@ class ClusterSession:
             return answer
         return send(renewed)
 
-    def ssl_context(self) -> ssl.SSLContext:
+    def ssl_context(self, *, ahead: bool = True) -> ssl.SSLContext:
         """A context for this cluster; each new connection has the client certificate of the moment.
 
-        A plugin is run now if there is no credential yet, since it may bring the certificate.
+        With *ahead* a plugin is run now if there is no credential yet, since it may bring the certificate.
+        Without, connections have none until the first grant.
         """
         if self.config.insecure and self.config.ca_data:
             text = "specifying a root certificates file with the insecure flag is not allowed"
             raise ClusterAuthError(
                 self.server, "certificate-authority and insecure-skip-tls-verify exclude each other", text
             )
-        if self._authenticator is not None:
+        if ahead and self._authenticator is not None:
             self._authenticator.credential()
         return ClusterContext.make(
             ca=self.config.ca_data,
@@ -171,19 +183,29 @@ class ClusterSession:
 
         return make(self, **options)
 
+    def kubernetes_api_client(self) -> "kubernetes.client.ApiClient":
+        """An ``ApiClient`` of the official client for this cluster; needs ``keyferry[kubernetes]``."""
+        from keyferry.clusters.adapters.kubernetes import make_api_client
+
+        return make_api_client(self)
+
     def kubernetes_configuration(self) -> "kubernetes.client.Configuration":
-        """A ``Configuration`` of the official client whose credentials refresh; needs ``keyferry[kubernetes]``."""
+        """A ``Configuration`` of the official client whose token refreshes; it can do no client certificates."""
         from keyferry.clusters.adapters.kubernetes import make_configuration
 
         return make_configuration(self)
 
     def _pair(self) -> tuple[int, Pair | None]:
         if self.config.client_certificate_data:
-            return 0, (self.config.client_certificate_data.decode(), self.config.client_key_data.decode())
+            # Not strictly: an error of decoding would hold the key, and OpenSSL refuses what is no PEM.
+            certificate = self.config.client_certificate_data.decode("utf-8", "replace")
+            return 0, (certificate, self.config.client_key_data.decode("utf-8", "replace"))
+        # In this order: an old number may stand beside a new pair for a moment, never the reverse, which would last.
+        number = self.certificates
         credential = self._authenticator.current() if self._authenticator is not None else None
         if credential is None or not credential.certificate_pem:
-            return self.certificates, None
-        return self.certificates, (credential.certificate_pem, credential.key_pem)
+            return number, None
+        return number, (credential.certificate_pem, credential.key_pem)
 
     def _grant(self, credential: ClusterCredential | None) -> Grant:
         authorization = self._authorization(credential)
@@ -204,6 +226,7 @@ class ClusterSession:
 
     def _bearer(self, token: str) -> str:
         if _FORBIDDEN.search(token):
+            del token  # or the error would keep it, in its frame
             text = 'net/http: invalid header field value for "Authorization"'
             raise ClusterAuthError(
                 self.server, "the token holds a control character and cannot be sent", text
@@ -233,7 +256,7 @@ class _TokenFile:
 
 
 def _impersonation(config: ClientConfig) -> Headers:
-    """The headers that act as another user."""
+    """The headers that act as another user; raises ClusterAuthError for what cannot be sent."""
     if not config.impersonate:
         return ()
     headers = [("Impersonate-User", config.impersonate)]
@@ -241,8 +264,19 @@ def _impersonation(config: ClientConfig) -> Headers:
         headers.append(("Impersonate-Uid", config.impersonate_uid))
     headers += [("Impersonate-Group", group) for group in config.impersonate_groups]
     for name, values in config.impersonate_user_extra.items():
-        headers += [(f"Impersonate-Extra-{name}", value) for value in values]
+        headers += [(f"Impersonate-Extra-{_escape_name(name)}", value) for value in values]
+    for name, value in headers:
+        if _FORBIDDEN.search(value):
+            text = f'net/http: invalid header field value for "{name}"'
+            message = f"what {name} would say holds a control character and cannot be sent"
+            raise ClusterAuthError(config.server, message, text)
     return tuple(headers)
+
+
+def _escape_name(name: str) -> str:
+    """Part of a header's name, as client-go escapes it."""
+    encoded = name.encode("utf-8", "replace")
+    return "".join(chr(byte) if byte in _NAME_BYTES else f"%{byte:02X}" for byte in encoded)
 
 
 def uses_plugin(config: ClientConfig) -> bool:

@@ -19,6 +19,9 @@ from keyferry.errors import ClusterAuthError
 
 Pair = tuple[str, str]
 
+# Where server_hostname stands if it is not given by name; anyio gives none by name.
+_SOCKET_NAME_AT, _BIO_NAME_AT = 4, 3
+
 
 class ClusterContext(ssl.SSLContext):
     """A context for one cluster whose client certificate may change between connections.
@@ -57,19 +60,24 @@ class ClusterContext(ssl.SSLContext):
 
     def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
         """Begin TLS on a socket, with the certificate of the moment."""
-        return self._context().wrap_socket(*args, **self._named(kwargs))
+        return self._context().wrap_socket(*self._named(args, kwargs, _SOCKET_NAME_AT), **kwargs)
 
     def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
         """Begin TLS in memory, as asyncio does, with the certificate of the moment."""
-        return self._context().wrap_bio(*args, **self._named(kwargs))
+        return self._context().wrap_bio(*self._named(args, kwargs, _BIO_NAME_AT), **kwargs)
 
-    def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any], at: int) -> tuple[Any, ...]:
         # tls-server-name is what the certificate is checked against, whatever address is dialled.
-        return {**kwargs, "server_hostname": self._server_name} if self._server_name else kwargs
+        if not self._server_name:
+            return args
+        if len(args) > at:
+            return (*args[:at], self._server_name, *args[at + 1 :])
+        kwargs["server_hostname"] = self._server_name
+        return args
 
     def _context(self) -> ssl.SSLContext:
         number, pair = self._pair()
-        key = number, self.verify_mode, self.check_hostname, tuple(self._alpn)
+        key = number, pair is None, self.verify_mode, self.check_hostname, tuple(self._alpn)
         with self._lock:
             if self._inner is None or self._inner[0] != key:
                 self._inner = key, self._make_inner(pair)

@@ -1,8 +1,10 @@
-"""The stable codes of what can be wrong with a provider config, and what to say about each."""
+"""The stable codes of what can be wrong with provider configs, kubeconfigs and kuberc, and what to say about each."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from keyferry.lint.codes_clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
+from keyferry.lint.codes_kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
 from keyferry.lint.codes_refused import REFUSED
 from keyferry.lint.codes_suspect import SUSPECT
 
@@ -13,7 +15,11 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 _WARNING: Severity = "warning"
 # Legal, often meant, and still worth a look.
-_INFO = frozenset({"KF162", "KF166", "KF167", "KF193"})
+_INFO = frozenset(
+    {"KF162", "KF166", "KF167", "KF193", "KF254", "KF255", "KF275", "KF360", "KF362", "KF363", "KF365"}
+)
+_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC
+_TABLES = (REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG, REFUSED_KUBERC, SUSPECT_KUBERC)
 # The Kubernetes versions a code matters to, where not to all.
 _VERSIONS = {
     "KF112": "before 1.34",
@@ -29,6 +35,9 @@ _VERSIONS = {
     "KF178": "v1 since 1.26",
     "KF179": "v1 since 1.26",
     "KF181": "since 1.34",
+    "KF228": "v1alpha1 was removed in 1.24",
+    "KF273": "v1 since 1.22",
+    "KF365": "name in 1.35, command since 1.36",
 }
 
 
@@ -45,12 +54,13 @@ class Code:
 
 
 def _severity(code: str) -> Severity:
-    if code in REFUSED:
+    if code in _ERRORS:
         return "error"
     return "info" if code in _INFO else _WARNING
 
 
 CODES: dict[str, Code] = {
     code: Code(code, _severity(code), title, why, fix, _VERSIONS.get(code, ""))
-    for code, (title, why, fix) in (REFUSED | SUSPECT).items()
+    for table in _TABLES
+    for code, (title, why, fix) in table.items()
 }

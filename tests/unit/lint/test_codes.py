@@ -9,7 +9,7 @@ import keyferry
 from keyferry.lint.codes import CODES, SEVERITIES, Code
 
 SOURCES = Path(keyferry.__file__).parent
-TABLES = ("codes.py", "codes_refused.py", "codes_suspect.py")
+TABLES = ("codes.py", "codes_refused.py", "codes_suspect.py", "codes_clusters.py", "codes_kuberc.py")
 
 
 def _used() -> set[str]:
@@ -31,5 +31,12 @@ def test_a_code_says_why_it_matters_and_what_to_do(code: Code) -> None:
 
 
 def test_refusals_are_errors_and_the_rest_is_not() -> None:
-    assert {code.severity for name, code in CODES.items() if name < "KF150"} == {"error"}
-    assert {code.severity for name, code in CODES.items() if name >= "KF150"} == {"warning", "info"}
+    """In each hundred: KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc."""
+    for hundred in ("KF1", "KF2", "KF3"):
+        codes = {name: code for name, code in CODES.items() if name.startswith(hundred)}
+        assert {code.severity for name, code in codes.items() if name[3:] < "50"} == {"error"}
+        assert {code.severity for name, code in codes.items() if name[3:] >= "50"} == {"warning", "info"}
+
+
+def test_codes_are_listed_in_order() -> None:
+    assert list(CODES) == sorted(CODES)

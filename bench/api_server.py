@@ -1,0 +1,50 @@
+"""A TLS server that wants a bearer token, for the benchmarks of clusters: ``python api_server.py CERT KEY TOKEN``.
+
+It prints its port and answers until its standard input is closed.
+"""
+
+import ssl
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+_BODY = (
+    b'{"major":"1","minor":"36","gitVersion":"v1.36.0","gitCommit":"0","gitTreeState":"clean",'
+    b'"buildDate":"2026-01-01T00:00:00Z","goVersion":"go1.26","compiler":"gc","platform":"linux/amd64"}'
+)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1
+    token = ""
+
+    def do_GET(self) -> None:
+        is_known = self.headers.get("Authorization") == f"Bearer {self.token}"
+        body = _BODY if is_known else b'{"kind":"Status","code":401}'
+        self.send_response(200 if is_known else 401)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server has
+        """Say nothing."""
+
+
+def main(certificate: str, key: str, token: str) -> None:
+    """Serve until standard input ends."""
+    _Handler.token = token
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    print(server.server_address[1], flush=True)
+    sys.stdin.read()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

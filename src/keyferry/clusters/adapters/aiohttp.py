@@ -1,0 +1,207 @@
+"""A cluster session for aiohttp: a ready ``ClientSession`` for the cluster, and for nothing else."""
+
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import ClientRequest, ClientResponse
+from aiohttp.hdrs import AUTHORIZATION
+from aiohttp.payload import BytesPayload, IOBasePayload
+from multidict import CIMultiDict
+from yarl import URL
+
+from keyferry.clusters.adapters.aiohttp_connector import ClusterConnector, server_url
+from keyferry.clusters.session import ClusterSession, Grant
+from keyferry.errors import ClusterAuthError
+
+if TYPE_CHECKING:
+    from aiohttp.client_middlewares import ClientHandlerType
+
+__all__ = ["ClusterMiddleware", "make_session"]
+
+_UNAUTHORIZED = 401
+_LONGEST_READ = 10_000
+# These are the session's to say.
+_RESERVED = frozenset(("auth", "base_url", "connector", "proxy", "proxy_auth", "trust_env"))
+_CONNECTOR_OPTIONS = ("keepalive_timeout", "limit", "limit_per_host")
+
+
+def make_session(cluster: ClusterSession, **options: Any) -> aiohttp.ClientSession:
+    """A session for the cluster's server, made on the event loop it is used on; nothing is run before a request.
+
+    *options* are those of ``aiohttp.ClientSession``, but for what the kubeconfig says, and ``limit``,
+    ``limit_per_host`` and ``keepalive_timeout`` of its connector. A request's own ``ssl`` does not count.
+    """
+    reserved = _RESERVED.intersection(options)
+    if reserved:
+        raise TypeError(f"the cluster's session decides on {', '.join(sorted(reserved))}")
+    proxy = _proxy(cluster)
+    headers = CIMultiDict(options.pop("headers", None) or ())
+    if cluster.config.disable_compression:
+        headers.setdefault("Accept-Encoding", "identity")
+    limits = {name: options.pop(name) for name in _CONNECTOR_OPTIONS if name in options}
+    settings = {**options, "connector": ClusterConnector(cluster, **limits), "headers": headers}
+    if hasattr(aiohttp, "ClientMiddlewareType"):
+        settings["middlewares"] = (*options.get("middlewares", ()), ClusterMiddleware(cluster))
+        return aiohttp.ClientSession(_base_url(cluster), proxy=proxy, **settings)
+    return make_without_middlewares(cluster, proxy, settings)
+
+
+class ClusterMiddleware:
+    """Gives each request to the cluster its credential.
+
+    After a 401 the credential is renewed and the request, if its body can be sent again, retried once. A
+    request with an Authorization header of its own is left alone, and so is one that names middlewares of its
+    own, which aiohttp then uses instead of this one.
+    """
+
+    def __init__(self, cluster: ClusterSession) -> None:
+        self._cluster = cluster
+        self._origin = server_url(cluster).origin()
+
+    async def __call__(self, request: ClientRequest, handler: "ClientHandlerType") -> ClientResponse:
+        """Send a request as the cluster's user."""
+        if AUTHORIZATION in request.headers or request.url.origin() != self._origin:
+            return await handler(request)
+        own = request.headers.copy()
+        grant = await self._cluster.grant_async()
+        _replace(request.headers, with_grant(self._cluster, own, grant))
+        response = await handler(request)
+        renewed = await renew(self._cluster, grant, response, is_replayable=_is_replayable(request.body))
+        if renewed is None:
+            return response
+        _replace(request.headers, with_grant(self._cluster, own, renewed))
+        return await handler(request)
+
+
+class _Wrapper:
+    """Stands before the method that every request goes through, in versions of aiohttp without middlewares."""
+
+    def __init__(self, cluster: ClusterSession, proxy: URL | None, session: aiohttp.ClientSession) -> None:
+        self._cluster = cluster
+        self._proxy = proxy
+        self._base_url = _base_url(cluster)
+        self._session = session
+        self._request = session._request  # noqa: SLF001 - there is no other door
+
+    async def __call__(self, method: str, str_or_url: str | URL, **options: Any) -> ClientResponse:
+        """Send a request as the cluster's user."""
+        url = self._base_url.join(URL(str_or_url))
+        options = {"proxy": self._proxy, **options}
+        own = CIMultiDict(options.pop("headers", None) or ())
+        if self._is_left_alone(url, own, options):
+            return await self._request(method, url, headers=own, **options)
+        check = options.pop("raise_for_status", None)
+        check = self._session.raise_for_status if check is None else check
+        grant = await self._cluster.grant_async()
+        headers = with_grant(self._cluster, own, grant)
+        response = await self._request(method, url, headers=headers, raise_for_status=False, **options)
+        # aiohttp closes files and uses up streams on the way.
+        is_replayable = isinstance(options.get("data"), str | bytes | bytearray | None)
+        renewed = await renew(self._cluster, grant, response, is_replayable=is_replayable)
+        if renewed is None:
+            return await _judge(response, check)
+        headers = with_grant(self._cluster, own, renewed)
+        return await self._request(method, url, headers=headers, raise_for_status=check, **options)
+
+    def _is_left_alone(self, url: URL, own: "CIMultiDict[str]", options: dict[str, Any]) -> bool:
+        has_own = AUTHORIZATION in own or AUTHORIZATION in self._session.headers or options.get("auth")
+        return bool(has_own or url.user) or url.origin() != self._base_url.origin()
+
+
+def make_without_middlewares(
+    cluster: ClusterSession, proxy: URL | None, settings: dict[str, Any]
+) -> aiohttp.ClientSession:
+    """As ``make_session``, for aiohttp before 3.12; only a body that is in memory is sent a second time."""
+    session = aiohttp.ClientSession(**settings)
+    # Past aiohttp's own __setattr__, which in debug mode warns of attributes it does not know.
+    object.__setattr__(session, "_request", _Wrapper(cluster, proxy, session))
+    return session
+
+
+async def _judge(response: ClientResponse, check: Any) -> ClientResponse:
+    """Do what aiohttp does for ``raise_for_status``."""
+    if callable(check):
+        await check(response)
+    elif check:
+        response.raise_for_status()
+    return response
+
+
+async def renew(
+    cluster: ClusterSession, grant: Grant, response: ClientResponse, *, is_replayable: bool
+) -> Grant | None:
+    """What to try once more with if the server said 401, its answer then being let go; else None."""
+    if response.status != _UNAUTHORIZED:
+        return None
+    try:
+        renewed = await cluster.renew_async(grant)
+        if renewed is None or not cluster.retries or not is_replayable:
+            return None
+        await _discard(response)
+    except BaseException:
+        response.close()
+        raise
+    return renewed
+
+
+def with_grant(cluster: ClusterSession, own: "CIMultiDict[str]", grant: Grant) -> "CIMultiDict[str]":
+    """The headers of a request with those of a grant."""
+    headers = own.copy()
+    # As in client-go a request that says itself whom to impersonate is not told another.
+    is_own = "Impersonate-User" in own
+    for name, value in grant.headers:
+        if name == AUTHORIZATION or not is_own:
+            headers.add(name, value)
+            if not _is_text(value):
+                raise ClusterAuthError(
+                    cluster.server, "the token is not text, and aiohttp sends nothing else"
+                )
+    return headers
+
+
+def _is_text(value: str) -> bool:
+    """Tell whether aiohttp can encode a value; its own error would hold the token."""
+    return not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _replace(headers: "CIMultiDict[str]", new: "CIMultiDict[str]") -> None:
+    headers.clear()
+    headers.extend(new)
+
+
+def _is_replayable(body: object) -> bool:
+    """Tell whether a body can be sent again: what is in memory, or a file that can be wound back."""
+    if isinstance(body, BytesPayload | IOBasePayload):
+        return not body.consumed
+    return body is None or body == b""
+
+
+async def _discard(response: ClientResponse) -> None:
+    """Let go of a refused answer: its connection serves again if the rest of the answer is short."""
+    length = response.content_length
+    if length is not None and length < _LONGEST_READ:
+        try:
+            await response.read()
+        except aiohttp.ClientError:
+            pass
+    response.release()
+
+
+def _base_url(cluster: ClusterSession) -> URL:
+    url = server_url(cluster)
+    return url if url.path.endswith("/") else url.with_path(f"{url.raw_path}/", encoded=True)
+
+
+def _proxy(cluster: ClusterSession) -> URL | None:
+    """The proxy of the kubeconfig; its URL, which may hold a password, is in no error."""
+    text = cluster.config.proxy_url
+    if not text:
+        return None
+    try:
+        url = URL(text)
+    except ValueError:
+        url = URL()
+    if url.scheme not in {"http", "https"} or not url.host:
+        message = "the proxy is not a URL with http or https, which is all that aiohttp knows"
+        raise ClusterAuthError(cluster.server, message)
+    return url

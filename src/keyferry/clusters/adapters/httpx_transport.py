@@ -1,0 +1,252 @@
+"""Connections for httpx that follow the client certificate of a session.
+
+When the certificate changes a fresh pool takes over. The old one closes what is idle at once and the rest
+as it ends: a watch goes on, and nothing new goes over a connection of the old certificate.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+import httpx
+
+from keyferry.clusters.session import ClusterSession
+from keyferry.errors import ClusterAuthError
+
+Origin = tuple[str, str, int | None]
+Transport = TypeVar("Transport", httpx.HTTPTransport, httpx.AsyncHTTPTransport)
+
+
+def base_url(session: ClusterSession) -> httpx.URL:
+    """Where the session's cluster is; without a scheme it is taken for http, as in client-go."""
+    server = session.server
+    try:
+        return httpx.URL(server if "://" in server else f"http://{server}")
+    except httpx.InvalidURL:
+        pass
+    raise ClusterAuthError(server, "the server is not a URL that httpx can use")
+
+
+def origin(url: httpx.URL) -> Origin:
+    """What a credential is bound to: scheme, host and port."""
+    return url.scheme, url.host, url.port
+
+
+@dataclass(slots=True, eq=False)
+class _Pool(Generic[Transport]):
+    """The connections of one client certificate, and how many requests are on them."""
+
+    transport: Transport
+    identity: tuple[int, bool]
+    is_retired: bool = False
+    starting: int = 0
+    running: int = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing uses the pool and nothing will."""
+        return self.is_retired and not self.starting and not self.running
+
+    def idle(self) -> list[Any]:
+        """Connections to close now, of a pool that was retired.
+
+        There are none while a request starts, since it may be about to take one of them. httpx does not
+        show its connections; should they move, they are closed with the last request instead.
+        """
+        if not self.is_retired or self.starting:
+            return []
+        connections = getattr(getattr(self.transport, "_pool", None), "connections", ())
+        return [connection for connection in connections if connection.is_idle()]
+
+
+class _Pools(Generic[Transport]):
+    """The pool in use and the retired ones that are still needed; safe to share between threads."""
+
+    def __init__(
+        self, session: ClusterSession, make: Callable[..., Transport], options: dict[str, Any]
+    ) -> None:
+        self._session = session
+        self._make: Callable[..., Transport] = make
+        self._options = options
+        self._origin = origin(base_url(session))
+        self._pools: list[_Pool[Transport]] = []
+        self._lock = Lock()
+
+    def enter(self, request: httpx.Request) -> _Pool[Transport]:
+        """The pool that a request is to start in; retires the one before it if the certificate changed."""
+        if origin(request.url) != self._origin:
+            # A redirect, say: the client certificate and who is impersonated are not for others to see.
+            message = f"this client reaches its cluster only, not {request.url.host!r}"
+            raise ClusterAuthError(self._session.server, message)
+        with self._lock:
+            pool = self._current()
+            pool.starting += 1
+            return pool
+
+    def started(self, pool: _Pool[Transport]) -> None:
+        """Note that a request has its answer and goes on reading it."""
+        with self._lock:
+            pool.starting -= 1
+            pool.running += 1
+
+    def failed(self, pool: _Pool[Transport]) -> None:
+        """Note that a request ended without an answer."""
+        with self._lock:
+            pool.starting -= 1
+
+    def ended(self, pool: _Pool[Transport]) -> None:
+        """Note that an answer was read or given up."""
+        with self._lock:
+            pool.running -= 1
+
+    def sweep(self) -> tuple[list[Transport], list[Any]]:
+        """What is to be closed now: pools that nothing uses, and idle connections of those in retirement."""
+        if len(self._pools) < 2:  # noqa: PLR2004 - the current one alone
+            return [], []
+        with self._lock:
+            done = [pool for pool in self._pools if pool.is_done]
+            self._pools = [pool for pool in self._pools if not pool.is_done]
+            return [pool.transport for pool in done], [idle for pool in self._pools for idle in pool.idle()]
+
+    def clear(self) -> list[Transport]:
+        """Everything, to be closed."""
+        with self._lock:
+            pools, self._pools = self._pools, []
+            return [pool.transport for pool in pools]
+
+    def _current(self) -> _Pool[Transport]:
+        identity = self._session.identity
+        if self._pools and self._pools[-1].identity == identity:
+            return self._pools[-1]
+        if "verify" not in self._options:
+            self._options["verify"] = self._session.ssl_context(ahead=False)
+        fresh = _Pool(self._make(**self._options), identity)
+        for pool in self._pools:
+            pool.is_retired = True
+        self._pools.append(fresh)
+        return fresh
+
+
+class ClusterTransport(httpx.BaseTransport):
+    """Sends requests over connections that were made with the client certificate of the moment."""
+
+    def __init__(self, session: ClusterSession, options: dict[str, Any]) -> None:
+        self._pools = _Pools(session, httpx.HTTPTransport, options)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; its answer is read later."""
+        pool = self._pools.enter(request)
+        self._sweep()
+        try:
+            response = pool.transport.handle_request(request)
+        except BaseException:
+            self._pools.failed(pool)
+            self._sweep()
+            raise
+        self._pools.started(pool)
+        response.stream = _Stream(response.stream, self, pool)  # type: ignore[arg-type] # of a sync transport
+        return response
+
+    def end(self, pool: _Pool[httpx.HTTPTransport]) -> None:
+        """Note that an answer was read or given up, and close what it held up."""
+        self._pools.ended(pool)
+        self._sweep()
+
+    def close(self) -> None:
+        """Close every connection."""
+        for transport in self._pools.clear():
+            transport.close()
+
+    def _sweep(self) -> None:
+        transports, connections = self._pools.sweep()
+        for closing in (*transports, *connections):
+            closing.close()
+
+
+class AsyncClusterTransport(httpx.AsyncBaseTransport):
+    """As ``ClusterTransport``, for asyncio."""
+
+    def __init__(self, session: ClusterSession, options: dict[str, Any]) -> None:
+        self._pools = _Pools(session, httpx.AsyncHTTPTransport, options)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; its answer is read later."""
+        pool = self._pools.enter(request)
+        try:
+            await self._sweep()
+            response = await pool.transport.handle_async_request(request)
+        except BaseException:
+            self._pools.failed(pool)
+            await self._sweep()
+            raise
+        self._pools.started(pool)
+        response.stream = _AsyncStream(response.stream, self, pool)  # type: ignore[arg-type] # of an async one
+        return response
+
+    async def end(self, pool: _Pool[httpx.AsyncHTTPTransport]) -> None:
+        """Note that an answer was read or given up, and close what it held up."""
+        self._pools.ended(pool)
+        await self._sweep()
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        for transport in self._pools.clear():
+            await transport.aclose()
+
+    async def _sweep(self) -> None:
+        transports, connections = self._pools.sweep()
+        for closing in (*transports, *connections):
+            await closing.aclose()
+
+
+class _Stream(httpx.SyncByteStream):
+    """The body of an answer, which tells the transport when it ends."""
+
+    def __init__(
+        self, inner: httpx.SyncByteStream, transport: ClusterTransport, pool: _Pool[httpx.HTTPTransport]
+    ) -> None:
+        self._inner = inner
+        self._transport = transport
+        self._pool = pool
+        self._is_closed = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._inner
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            self._inner.close()
+        finally:
+            self._transport.end(self._pool)
+
+
+class _AsyncStream(httpx.AsyncByteStream):
+    """As ``_Stream``, for asyncio."""
+
+    def __init__(
+        self,
+        inner: httpx.AsyncByteStream,
+        transport: AsyncClusterTransport,
+        pool: _Pool[httpx.AsyncHTTPTransport],
+    ) -> None:
+        self._inner = inner
+        self._transport = transport
+        self._pool = pool
+        self._is_closed = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for part in self._inner:
+            yield part
+
+    async def aclose(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            await self._inner.aclose()
+        finally:
+            await self._transport.end(self._pool)

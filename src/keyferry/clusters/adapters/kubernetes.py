@@ -1,0 +1,227 @@
+"""A cluster session for the official client: an ``ApiClient`` for everything, a ``Configuration`` for tokens.
+
+``make_api_client`` gives what all adapters do: client certificates that change, impersonation, one more try
+after a 401. A ``Configuration`` alone, for programs that make their own ``ApiClient``, can be told only
+who asks and whom to trust: its token is renewed when it expires, a 401 is not seen, and a
+cluster that needs more is refused rather than reached as somebody else.
+"""
+
+import os
+import weakref
+from typing import Any, Self, cast
+from urllib.parse import unquote, urljoin, urlsplit
+
+import urllib3
+from kubernetes.client import ApiClient, Configuration
+from urllib3.exceptions import ClosedPoolError
+
+from keyferry.clusters.adapters.urllib3_pools import ConnectionKeeper, check_proxy, discard, with_grant
+from keyferry.clusters.session import ClusterSession, Grant
+from keyferry.errors import ClusterAuthError
+
+__all__ = ["make_api_client", "make_configuration"]
+
+_UNAUTHORIZED = 401
+_MOST_REDIRECTS = 10
+# What the client tells urllib3 about TLS; ours is one context that has it all.
+_TLS_OPTIONS = (
+    "assert_hostname",
+    "ca_cert_data",
+    "ca_certs",
+    "cert_file",
+    "cert_reqs",
+    "key_file",
+    "server_hostname",
+)
+
+
+def make_api_client(cluster: ClusterSession) -> ApiClient:
+    """A client for the cluster; nothing is run before the first request.
+
+    ``kubernetes.stream``, which makes connections of its own, can do as much as with a ``Configuration`` alone.
+    """
+    configuration = _configure(cluster)
+    configuration.api_key["authorization"] = _Deferred(cluster)
+    client = ApiClient(configuration)
+    rest_client: Any = client.rest_client  # typed in some versions, and too narrowly
+    rest_client.pool_manager = _ClusterPools(cluster, rest_client.pool_manager)
+    return client
+
+
+def make_configuration(cluster: ClusterSession) -> Configuration:
+    """A configuration whose token is always the one of the moment; nothing is run before the first request.
+
+    Raises ClusterAuthError, now or when a plugin has answered, if the user has a client certificate or
+    impersonates another: only ``make_api_client`` can do that.
+    """
+    _check_sufficient(cluster, Grant())
+
+    # A plain function: anything else would be copied along with its configuration.
+    def refresh(configuration: Configuration) -> None:
+        configuration.api_key["authorization"] = _authorization(cluster)
+
+    configuration = _configure(cluster)
+    configuration.refresh_api_key_hook = refresh
+    return cast("Configuration", configuration)
+
+
+def _authorization(cluster: ClusterSession) -> str:
+    """The header by which alone the cluster is to know its user; raises ClusterAuthError if that is not enough."""
+    grant = cluster.grant()
+    _check_sufficient(cluster, grant)
+    return dict(grant.headers).get("Authorization", "")
+
+
+def _check_sufficient(cluster: ClusterSession, grant: Grant) -> None:
+    certificate = grant.credential.certificate_pem if grant.credential is not None else ""
+    why = "impersonates another" if cluster.config.impersonate else ""
+    if certificate or cluster.config.client_certificate_data:
+        why = "has a client certificate"
+    if why:
+        message = f"the user {why}, which only requests of kubernetes_api_client() can do"
+        raise ClusterAuthError(cluster.server, message)
+
+
+class _Configuration(Configuration):
+    """A configuration that asks for a credential with each request, also when the last one had no token."""
+
+    def auth_settings(self) -> Any:
+        """What goes into the headers of a request."""
+        hook: Any = self.refresh_api_key_hook
+        if hook is not None:
+            hook(self)
+        return super().auth_settings() if self.api_key.get("authorization") else {}
+
+
+class _Deferred(str):
+    """Stands for the Authorization header until it is known what sends it.
+
+    That is ``_ClusterPools``, which sees by it that the caller set none, or a websocket, which makes it text.
+    """
+
+    __slots__ = ("_cluster",)
+    _cluster: ClusterSession
+
+    def __new__(cls, cluster: ClusterSession) -> Self:
+        deferred = super().__new__(cls, "deferred")
+        deferred._cluster = cluster
+        return deferred
+
+    def __str__(self) -> str:
+        return _authorization(self._cluster)
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+class _Authorities:
+    """The cluster's authorities where OpenSSL reads them, in memory, for as long as a configuration names them."""
+
+    def __init__(self, pem: bytes) -> None:
+        fd = os.memfd_create("keyferry", os.MFD_CLOEXEC)
+        weakref.finalize(self, os.close, fd).atexit = False
+        with open(fd, "wb", closefd=False) as stream:
+            stream.write(pem)
+        self.path = f"/proc/self/fd/{fd}"
+
+    def __deepcopy__(self, memo: object) -> Self:
+        """A copy of a configuration names the same file."""
+        return self
+
+
+class _ClusterPools:
+    """What the client takes for a ``urllib3.PoolManager``: it sends each request as the cluster's user."""
+
+    def __init__(self, cluster: ClusterSession, manager: urllib3.PoolManager) -> None:
+        self._cluster = cluster
+        self._manager = manager
+        self._keeper = ConnectionKeeper(cluster)
+        for name in _TLS_OPTIONS:
+            manager.connection_pool_kw.pop(name, None)
+
+    def request(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Send a request and follow where it leads, on the same server only."""
+        for _ in range(_MOST_REDIRECTS):
+            response = self._send(method, url, options)
+            location = response.get_redirect_location()
+            if not location or method not in {"GET", "HEAD"}:
+                break
+            discard(response)
+            url = self._same_server(urljoin(url, location))
+        return response
+
+    def clear(self) -> None:
+        """Let go of all connections."""
+        self._manager.clear()
+
+    def _send(self, method: str, url: str, options: dict[str, Any]) -> urllib3.BaseHTTPResponse:
+        given: dict[str, Any] = options.get("headers") or {}
+        headers = {name: value for name, value in given.items() if not isinstance(value, _Deferred)}
+        if any(name.lower() == "authorization" for name in headers):
+            return self._dispatch(method, url, {**options, "headers": headers})
+        grant = self._cluster.grant()
+        response = self._dispatch(method, url, {**options, "headers": with_grant(headers, grant)})
+        if response.status != _UNAUTHORIZED:
+            return response
+        renewed = self._cluster.renew(grant)
+        if renewed is None or not self._cluster.retries:
+            return response
+        discard(response)
+        return self._dispatch(method, url, {**options, "headers": with_grant(headers, renewed)})
+
+    def _dispatch(self, method: str, url: str, options: dict[str, Any]) -> urllib3.BaseHTTPResponse:
+        while True:
+            self._manager.connection_pool_kw["ssl_context"] = self._keeper.context
+            self._keeper.settle((self._manager,))
+            try:
+                return self._manager.request(method, url, redirect=False, **options)
+            except ClosedPoolError:
+                # By another thread's new certificate, before anything was sent.
+                continue
+
+    def _same_server(self, url: str) -> str:
+        if _origin(url) != _origin(self._cluster.server):
+            message = f"this client reaches its cluster only, not {urlsplit(url).hostname!r}"
+            raise ClusterAuthError(self._cluster.server, message)
+        return url
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+def _configure(cluster: ClusterSession) -> Any:
+    config = cluster.config
+    configuration: Any = _Configuration()  # the client declares less than it takes
+    configuration.host = (config.server if "://" in config.server else f"http://{config.server}").rstrip("/")
+    configuration.verify_ssl = not config.insecure
+    configuration.tls_server_name = config.tls_server_name or None
+    _trust(configuration, cluster)
+    _set_proxy(configuration, cluster)
+    return configuration
+
+
+def _trust(configuration: Any, cluster: ClusterSession) -> None:
+    """Name the authorities: by a path for urllib3 and websockets alike, or, where that cannot be, as data."""
+    ca = cluster.config.ca_data
+    if ca and cluster.config.insecure:
+        cluster.ssl_context(ahead=False)  # says why it cannot be both
+    if not ca:
+        return
+    if hasattr(os, "memfd_create"):
+        configuration.keyferry_authorities = authorities = _Authorities(ca)
+        configuration.ssl_ca_cert = authorities.path
+    else:
+        configuration.ca_cert_data = ca.decode("ascii", "replace")
+
+
+def _set_proxy(configuration: Any, cluster: ClusterSession) -> None:
+    """Use the kubeconfig's proxy or none: the client takes one from the environment when it is made."""
+    proxy = check_proxy(cluster)
+    configuration.proxy = proxy or None
+    configuration.no_proxy = ""
+    parts = urlsplit(proxy)
+    if parts.username:
+        login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        configuration.proxy_headers = urllib3.make_headers(proxy_basic_auth=login)

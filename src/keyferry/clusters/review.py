@@ -1,0 +1,83 @@
+"""Ask a server whom it takes the session's user for: a SelfSubjectReview."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from keyferry._secret import printable, redact
+from keyferry.clusters.plain import Reply, request
+from keyferry.clusters.session import ClusterSession
+
+__all__ = ["Review", "review"]
+
+_GROUP = "authentication.k8s.io"
+_VERSIONS = ("v1", "v1beta1")
+_NOT_FOUND = 404
+_LONGEST = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """Who the server says one is; or the *status* and *problem* with which it would not say."""
+
+    username: str = ""
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    status: int = 0
+    problem: str = ""
+
+
+def review(session: ClusterSession, *, timeout_seconds: float = 60.0) -> Review:
+    """The server's answer; raises ClusterAuthError if there is none, or no credential to ask with."""
+    answer = Review()
+    for version in _VERSIONS:
+        answer = _ask(session, version, timeout_seconds)
+        if answer.status != _NOT_FOUND:
+            break
+    return answer
+
+
+def status_message(reply: Reply) -> str:
+    """What a Kubernetes Status in the body says, bounded and without what looks like a secret."""
+    document = _read(reply)
+    message = document.get("message")
+    said = f": {printable(redact(message[:_LONGEST]))}" if isinstance(message, str) and message else ""
+    return f"{reply.reason}{said}"
+
+
+def _ask(session: ClusterSession, version: str, timeout_seconds: float) -> Review:
+    body = json.dumps({"kind": "SelfSubjectReview", "apiVersion": f"{_GROUP}/{version}"}).encode()
+    path = f"/apis/{_GROUP}/{version}/selfsubjectreviews"
+    with request(session, path, method="POST", body=body, timeout_seconds=timeout_seconds) as reply:
+        if reply.is_success:
+            return _identity(reply)
+        why = "; it knows no SelfSubjectReview, which came with Kubernetes 1.27"
+        problem = status_message(reply) + (why if reply.status == _NOT_FOUND else "")
+        return Review(status=reply.status, problem=problem)
+
+
+def _identity(reply: Reply) -> Review:
+    status = _read(reply).get("status")
+    info = status.get("userInfo") if isinstance(status, dict) else None
+    if not isinstance(info, dict) or not isinstance(info.get("username"), str):
+        return Review(status=reply.status, problem="and then no SelfSubjectReview")
+    extra = info.get("extra")
+    return Review(
+        info["username"],
+        str(info.get("uid") or ""),
+        _texts(info.get("groups")),
+        {str(name): _texts(values) for name, values in extra.items()} if isinstance(extra, dict) else {},
+    )
+
+
+def _texts(values: object) -> tuple[str, ...]:
+    return tuple(map(str, values)) if isinstance(values, list) else ()
+
+
+def _read(reply: Reply) -> dict[str, object]:
+    try:
+        document: object = json.loads(reply.read())
+    except (ValueError, RecursionError):
+        document = None
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,229 @@
+"""The reasons behind a context's fate, in words and as facts: pure functions of an inquiry."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator
+
+from keyferry._secret import MASK
+from keyferry.api.meta import format_time
+from keyferry.clusters.disclose import mask_arguments
+from keyferry.clusters.mechanism import Mechanism, find_mechanism
+from keyferry.clusters.url import hide_password
+from keyferry.explain.cluster import Inquiry
+from keyferry.images.reasons import Reason
+from keyferry.invoke.executable import clean_path
+
+__all__ = ["mechanism_of", "reasons_for", "span"]
+
+_USER_INFO = re.compile(r"://[^/\s'\"]*@")
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+def reasons_for(inquiry: Inquiry) -> tuple[Reason, ...]:
+    """Everything that led to the outcome, in the order in which client-go goes about it."""
+    from keyferry.explain.cluster_traps import traps_for
+
+    stages = (_files, _context, _user, _program, _policy, _plugin, _server)
+    return (*(reason for stage in stages for reason in stage(inquiry)), *traps_for(inquiry))
+
+
+def mechanism_of(inquiry: Inquiry) -> Mechanism:
+    """How the user is authenticated."""
+    config = inquiry.config
+    user = inquiry.loaded.config.users.get(config.user_name)
+    return Mechanism() if user is None else find_mechanism(user, config.server)
+
+
+def span(seconds: float) -> str:
+    """A duration for people, in at most two units."""
+    whole, parts = round(abs(seconds)), []
+    for size, unit in _UNITS:
+        number, whole = divmod(whole, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2]) or "less than a second"
+
+
+def ending(expires_ns: int, now_ns: int) -> str:
+    """When something ends, or that it has ended."""
+    seconds = (expires_ns - now_ns) / 1e9
+    when = f"ends in {span(seconds)}" if seconds >= 0 else f"ended {span(seconds)} ago"
+    return f"{when} ({format_time(expires_ns)})"
+
+
+def _files(inquiry: Inquiry) -> Iterator[Reason]:
+    loaded = inquiry.loaded
+    for path in loaded.paths:
+        is_missing = path in loaded.missing
+        text = "is not there, and passed over" if is_missing else "read"
+        yield Reason("file", path, "missing" if is_missing else "read", text)
+
+
+def _context(inquiry: Inquiry) -> Iterator[Reason]:
+    config = inquiry.config
+    current = inquiry.loaded.config.current_context
+    which = "the current one" if config.context == current else f"not the current one, which is {current!r}"
+    facts: dict[str, object] = {
+        "cluster": config.cluster_name,
+        "user": config.user_name,
+        "namespace": config.namespace,
+        "file": config.context_origin,
+    }
+    text = (
+        f"{which}: cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
+    )
+    yield Reason("context", config.context, "chosen", text, facts)
+    shown = _shown(config.server)
+    proxy = f", through the proxy {_shown(config.proxy_url)}" if config.proxy_url else ""
+    facts = {"server": shown, "file": config.cluster_origin}
+    yield Reason("cluster", config.cluster_name, "chosen", f"{shown}{proxy}", facts)
+
+
+def _shown(url: str) -> str:
+    return hide_password(url) if "@" in url else url
+
+
+def _words(error: object) -> str:
+    """An error on one line; errors name the server, whose URL may hold a password."""
+    return _USER_INFO.sub("://***@", "; ".join(str(error).splitlines()))
+
+
+def _user(inquiry: Inquiry) -> Iterator[Reason]:
+    config, mechanism = inquiry.config, mechanism_of(inquiry)
+    facts: dict[str, object] = {
+        "mechanism": list(mechanism.used),
+        "ignored": list(mechanism.ignored),
+        "file": config.user_origin,
+    }
+    outcome = "failed" if inquiry.stage == "user" else "anonymous" if not mechanism.used else "chosen"
+    text = f"authenticated by {mechanism}" if mechanism.used else f"not authenticated: {mechanism}"
+    if inquiry.stage == "user":
+        text += f"; which cannot be: {_words(inquiry.error)}"
+    yield Reason("user", config.user_name, outcome, text, facts)
+    if config.impersonate:
+        yield Reason("user", config.user_name, "impersonates", f"and acts as {config.impersonate!r}")
+
+
+def _program(inquiry: Inquiry) -> Iterator[Reason]:
+    plugin = inquiry.config.exec
+    if plugin is None or not inquiry.uses_plugin:
+        return
+    command = clean_path(plugin.command)
+    arguments = mask_arguments(plugin.args or ())
+    names = [variable.name for variable in plugin.env]
+    facts: dict[str, object] = {
+        "command": command,
+        "args": list(arguments),
+        "env": names,
+        "apiVersion": plugin.api_version,
+        "interactiveMode": plugin.interactive_mode,
+        "provideClusterInfo": plugin.provide_cluster_info,
+    }
+    if inquiry.permit is not None:
+        facts["path"] = inquiry.permit.path
+        yield _found(inquiry, command, facts)
+    yield Reason("program", command, "command", f"command: {_line((command, *arguments))}", facts)
+    env = ", ".join(names) or "none"
+    own = f"the {len(os.environ)} of this process, and KUBERNETES_EXEC_INFO"
+    yield Reason("program", command, "environment", f"variables set for it: {env}; and {own}")
+    told = "is told" if plugin.provide_cluster_info else "is not told"
+    text = f"it {told} about the cluster (provideClusterInfo), speaks {plugin.api_version}"
+    yield Reason("program", command, "protocol", f"{text}, interactiveMode {plugin.interactive_mode}")
+
+
+def _line(words: tuple[str, ...]) -> str:
+    return shlex.join(words).replace(f"'{MASK}'", MASK)
+
+
+def _found(inquiry: Inquiry, command: str, facts: dict[str, object]) -> Reason:
+    permit = inquiry.permit
+    if permit is not None and permit.problem:
+        return Reason("program", command, "not-found", f"cannot be found: {permit.problem}", facts)
+    path = permit.path if permit is not None else command
+    if not os.path.exists(path):
+        return Reason("program", command, "not-found", f"{path} is not there", facts)
+    where = "by its path" if os.sep in command else "in PATH"
+    return Reason("program", command, "found", f"found {where}: {path}", facts)
+
+
+def _policy(inquiry: Inquiry) -> Iterator[Reason]:
+    subject = inquiry.config.exec.command if inquiry.config.exec is not None else ""
+    if inquiry.stage == "policy":
+        yield Reason("policy", subject, "denied", f"refused: {_words(inquiry.error)}")
+    if inquiry.stage == "policy" or not inquiry.uses_plugin:
+        return
+    loaded = inquiry.kuberc
+    kind = loaded.policy.policy_type if loaded is not None else ""
+    if loaded is None or not loaded.path:
+        text = "allowed: there is no kuberc, so every program may run"
+    elif kind in ("", "AllowAll"):
+        text = f"allowed: {loaded.path} lets every program run"
+    else:
+        pinned = ", with its digest" if inquiry.permit is not None and inquiry.permit.digests else ""
+        text = f"allowed: it is in the allowlist of {loaded.path}{pinned}"
+    yield Reason("policy", subject, "allowed", text, {"policy": kind or "AllowAll"})
+
+
+def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
+    if not inquiry.uses_plugin or inquiry.stage in ("policy", "user"):
+        yield from _certificate(inquiry)
+        return
+    command = inquiry.config.exec.command if inquiry.config.exec is not None else ""
+    if inquiry.stage == "plugin":
+        yield Reason(
+            "plugin", command, "failed", _words(getattr(inquiry.error, "cause", None) or inquiry.error)
+        )
+        return
+    credential = inquiry.credential
+    if credential is None:
+        yield Reason("plugin", command, "not-run", "not run (--no-run)")
+        return
+    kinds = [
+        name
+        for name, value in (("a token", credential.token), ("a certificate", credential.certificate_pem))
+        if value
+    ]
+    until = (
+        "it names no end"
+        if credential.expires_ns is None
+        else f"it {ending(credential.expires_ns, inquiry.now_ns)}"
+    )
+    facts: dict[str, object] = {
+        "token": bool(credential.token),
+        "certificate": bool(credential.certificate_pem),
+        "expires": None if credential.expires_ns is None else format_time(credential.expires_ns),
+        "seconds": round(inquiry.seconds, 6),
+    }
+    text = f"answered after {inquiry.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
+    yield Reason("plugin", command, "answered", text, facts)
+    yield from _certificate(inquiry)
+
+
+def _certificate(inquiry: Inquiry) -> Iterator[Reason]:
+    pair = inquiry.key_pair
+    if pair is not None:
+        facts: dict[str, object] = {"subject": pair.subject, "notAfter": format_time(pair.not_after_ns)}
+        text = f"certificate of {pair.subject!r}, which {ending(pair.not_after_ns, inquiry.now_ns)}"
+        yield Reason("plugin", pair.subject, "certificate", text, facts)
+
+
+def _server(inquiry: Inquiry) -> Iterator[Reason]:
+    answer, server = inquiry.review, _shown(inquiry.config.server)
+    if inquiry.stage == "server":
+        yield Reason("server", server, "failed", _words(inquiry.error))
+    elif answer is not None and not answer.status:
+        groups = f", in {', '.join(answer.groups)}" if answer.groups else ""
+        facts: dict[str, object] = {"username": answer.username, "groups": list(answer.groups)}
+        yield Reason("server", server, "accepted", f"takes you for {answer.username!r}{groups}", facts)
+    elif answer is not None:
+        yield _refusal(inquiry, answer.status, answer.problem)
+
+
+def _refusal(inquiry: Inquiry, status: int, problem: str) -> Reason:
+    server, asked = _shown(inquiry.config.server), inquiry.version_status
+    if 200 <= asked < 300:  # noqa: PLR2004
+        text = f"answers, and does not say who you are ({status}): /version gives {asked}"
+        return Reason("server", server, "answers", text, {"status": asked})
+    again = ", and again after the plugin was run once more" if status == 401 and inquiry.ran else ""  # noqa: PLR2004
+    return Reason("server", server, "refused", f"said {status} {problem}{again}", {"status": status})

@@ -1,0 +1,130 @@
+"""What a file is, and the linter for it: a provider config, a kubeconfig or a kuberc."""
+
+import os
+import re
+import stat
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from keyferry._documents import read_yaml
+from keyferry.api.codec import WrongTypeError, interpret
+from keyferry.api.kubeconfig.lists import SECTIONS
+from keyferry.api.kubeconfig.v1 import KIND as CONFIG
+from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
+from keyferry.errors import DocumentError
+from keyferry.lint.kubeconfig import KIND as KUBECONFIG
+from keyferry.lint.kubeconfig import lint_kubeconfig
+from keyferry.lint.kuberc import KIND as KUBERC
+from keyferry.lint.kuberc import lint_kuberc
+from keyferry.lint.provider_config import Finding, LintReport, lint
+from keyferry.lint.versions import LATEST
+
+__all__ = ["lint_any", "recognise"]
+
+PROVIDERS = "providers"
+_NO_GATES: Mapping[str, bool] = MappingProxyType({})
+# For a file that is no YAML, what it seems to be all the same.
+_KIND = re.compile(rb"""(?m)^[ \t{]*["']?kind["']?[ \t]*:[ \t]*["']?(\w+)""")
+_SECTION = re.compile(rb"""(?m)^["']?(?:clusters|users|contexts|current-context)["']?[ \t]*:""")
+_DOCUMENT = re.compile(rb"^---", re.MULTILINE)
+
+
+def lint_any(
+    path: str,
+    *,
+    bin_dir: str | None = None,
+    kubernetes: str = LATEST,
+    gates: Mapping[str, bool] = _NO_GATES,
+) -> LintReport:
+    """Lint whatever *path* is; what cannot be recognised, or read, counts as a provider config."""
+    data = _read(path)
+    kind = PROVIDERS if data is None else recognise(data)
+    if data is not None and kind == KUBECONFIG:
+        return lint_kubeconfig(path, data)
+    if data is not None and kind == KUBERC:
+        return lint_kuberc(path, data)
+    if data is not None and not _is_regular(path):
+        return _lint_kept(path, data, kubernetes, gates, bin_dir)
+    return lint(path, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+
+
+def recognise(data: bytes) -> str:
+    """Tell what a file is: ``kubeconfig``, ``kuberc``, or else ``providers``."""
+    value: object
+    try:
+        value = read_yaml(data).value
+        kind = interpret(value)[1]
+    except (DocumentError, WrongTypeError):
+        return _guess(data)
+    if kind == CONFIG:
+        return KUBECONFIG
+    # A kuberc may be any document of its file.
+    if kind == PREFERENCE or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE):
+        return KUBERC
+    is_kubeconfig = not kind and isinstance(value, dict) and not SECTIONS.keys().isdisjoint(value)
+    return KUBECONFIG if is_kubeconfig else PROVIDERS
+
+
+def _guess(data: bytes) -> str:
+    kind = _guess_kind(data)
+    if kind == CONFIG or (not kind and _SECTION.search(data)):
+        return KUBECONFIG
+    return KUBERC if kind == PREFERENCE else PROVIDERS
+
+
+def _guess_kind(data: bytes) -> str:
+    kinds = [match[1].decode("ascii", "replace") for match in _KIND.finditer(data)]
+    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE)]
+    return (known or kinds or [""])[0]
+
+
+def _read(path: str) -> bytes | None:
+    """What a file holds; None for a directory, and for what cannot be read, which the linter says better."""
+    if os.path.isdir(path):
+        return None
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except (OSError, ValueError):
+        return None
+
+
+def _is_regular(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return True
+
+
+def _lint_kept(
+    path: str, data: bytes, kubernetes: str, gates: Mapping[str, bool], bin_dir: str | None
+) -> LintReport:
+    """Lint a provider config that came through a pipe, which cannot be read again, from a copy in memory."""
+    if not data or not hasattr(os, "memfd_create"):
+        return lint(path, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+    fd = os.memfd_create("keyferry", os.MFD_CLOEXEC)
+    try:
+        os.fchmod(fd, stat.S_IRUSR | stat.S_IWUSR)
+        with open(fd, "wb", closefd=False) as stream:
+            stream.write(data)
+        copy = f"/proc/self/fd/{fd}"
+        report = lint(copy, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+    finally:
+        os.close(fd)
+    return replace(
+        report,
+        path=path,
+        files=tuple(path if file == copy else file for file in report.files),
+        findings=tuple(_renamed(finding, copy, path) for finding in report.findings),
+        kubernetes_text=report.kubernetes_text.replace(copy, path),
+    )
+
+
+def _renamed(finding: Finding, copy: str, path: str) -> Finding:
+    return replace(
+        finding,
+        file=path if finding.file == copy else finding.file,
+        message=finding.message.replace(copy, path),
+        kubernetes_text=finding.kubernetes_text.replace(copy, path),
+    )

@@ -1,0 +1,254 @@
+"""Everything wrong with a kuberc at once, as far as it says which credential plugins may run.
+
+kubectl only warns of a broken file at its default place, and then runs whatever a kubeconfig names; keyferry
+refuses it there too, so what is an error here is one for both when the file is named.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from keyferry._documents import Document, read_document
+from keyferry._paths import Path, format_path
+from keyferry.api.codec import WrongTypeError, interpret
+from keyferry.api.kuberc.v1beta1 import API_VERSIONS, Preference, read_preference
+from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
+from keyferry.errors import ConfigError, DocumentError, KeyferryError, PolicyError, Problem
+from keyferry.invoke.executable import look_path
+from keyferry.invoke.kuberc import _SEPARATOR, _load, _policy, _read
+from keyferry.invoke.policy import ALLOWLIST, AllowlistEntry, PluginPolicy, _validate_entry, open_pinned
+from keyferry.lint.kubeconfig_fields import NotingReader, unknown_fields
+from keyferry.lint.kubeconfig_files import check_writers
+from keyferry.lint.report import FileReport, make_report
+
+__all__ = ["KIND", "lint_kuberc"]
+
+KIND = "kuberc"
+_SYNTAX, _FOREIGN, _TYPE, _TWO_WORDS = "KF301", "KF302", "KF303", "KF304"
+_POLICY, _LIST_ALONE, _NO_LIST, _ENTRY, _DIGEST = "KF310", "KF311", "KF312", "KF313", "KF314"
+_UNKNOWN, _REPEATED, _PASSED_OVER, _UNTRUSTED = "KF350", "KF351", "KF352", "KF353"
+_BARE, _RELATIVE, _MISSING, _PINNED, _CHANGED, _OLD_WORD = (
+    "KF360",
+    "KF361",
+    "KF362",
+    "KF363",
+    "KF364",
+    "KF365",
+)
+_LIST = "credentialPluginAllowlist"
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One YAML document of the file, with the number of lines before it; without *document*, *problem* is why."""
+
+    file: str
+    data: bytes
+    lines_before: int
+    document: Document | None = None
+    problem: Problem | None = None
+
+    def place(self, at: Path, message: str, code: str, kubernetes_text: str = "") -> Problem:
+        """A problem at a path of this document."""
+        position = self.document.position(at) if self.document else None
+        return Problem(
+            format_path(at),
+            message,
+            code=code,
+            kubernetes_text=kubernetes_text,
+            file=self.file,
+            line=position.line + self.lines_before if position else None,
+            column=position.column if position else None,
+        )
+
+
+def lint_kuberc(path: str, data: bytes) -> FileReport:
+    """Find everything wrong with the kuberc *path*, whose content is *data*."""
+    parts = list(_parts(path, data))
+    refused, text = _refusal(path, data)
+    chosen = next((part for part in parts if _loads(part)), None)
+    problems = [*check_writers(path, "and so choose which programs may run", _UNTRUSTED)]
+    for part in parts:
+        if part is chosen:
+            problems += _check_preference(part)
+        elif refused:
+            problems += _why_refused(part)
+        else:
+            problems.append(_pass_over(part))
+    return make_report(KIND, path, problems, text)
+
+
+def _refusal(path: str, data: bytes) -> tuple[bool, str]:
+    """Whether kubectl refuses the file, and in which words."""
+    try:
+        _read(path, data)
+    except (ConfigError, PolicyError) as error:
+        return True, error.kubernetes_text
+    return False, ""
+
+
+def _parts(path: str, data: bytes) -> Iterator[_Part]:
+    start = 0
+    ends = [(match.start(), match.end()) for match in _SEPARATOR.finditer(data)]
+    for end, following in (*ends, (len(data), len(data))):
+        text = data[start:end]
+        if text.strip():
+            yield _read_part(path, text, data.count(b"\n", 0, start))
+        start = following
+
+
+def _read_part(path: str, text: bytes, lines_before: int) -> _Part:
+    try:
+        return _Part(path, text, lines_before, read_document(text))
+    except DocumentError as error:
+        line = None if error.line is None else error.line + lines_before
+        problem = Problem(
+            "",
+            error.message,
+            code=_SYNTAX,
+            kubernetes_text=error.kubernetes_text,
+            file=path,
+            line=line,
+            column=error.column,
+        )
+    return _Part(path, text, lines_before, None, problem)
+
+
+def _loads(part: _Part) -> bool:
+    """Tell whether the search for a Preference ends at this document; a policy that makes no sense ends it too."""
+    if part.document is None:
+        return False
+    try:
+        _load(part.file, part.document)
+    except PolicyError:
+        return True
+    except ConfigError:
+        return False
+    return True
+
+
+def _pass_over(part: _Part) -> Problem:
+    why, at = "only the first Preference that can be read counts", part.problem
+    if at is None:
+        return part.place((), f"kubectl passes over this document: {why}", _PASSED_OVER)
+    message = f"kubectl passes over this document: {at.message}"
+    return Problem("", message, code=_PASSED_OVER, file=part.file, line=at.line, column=at.column)
+
+
+def _why_refused(part: _Part) -> Iterator[Problem]:
+    """Why one document is not the Preference that is looked for."""
+    if part.document is None:
+        yield from (part.problem,) if part.problem else ()
+        return
+    try:
+        api_version, kind = interpret(part.document.value)
+    except WrongTypeError as error:
+        at: Path = (error.field,) if error.field else ()
+        yield part.place(at, error.message, _TYPE, error.kubernetes_text)
+        return
+    if kind != PREFERENCE or api_version not in API_VERSIONS:
+        expected = " or ".join(map(repr, API_VERSIONS))
+        message = (
+            f"found apiVersion {api_version!r} and kind {kind!r}, expected {expected} and {PREFERENCE!r}"
+        )
+        yield part.place((), message, _FOREIGN)
+        return
+    reader = NotingReader()
+    read_preference(part.document.value, reader)
+    for at, problem in reader.problems:
+        if problem.error_class != "strict":
+            code = _TYPE if problem.error_class == "wrong-type" else _TWO_WORDS
+            yield part.place(at, problem.message, code, problem.kubernetes_text)
+
+
+def _check_preference(part: _Part) -> Iterator[Problem]:
+    assert part.document is not None  # noqa: S101 - only a document that was read is chosen
+    reader = NotingReader()
+    preference = read_preference(part.document.value, reader)
+    consequence = "kubectl warns of it, and nothing comes of it"
+    for at, message in unknown_fields(reader, consequence):
+        yield part.place(at, message, _UNKNOWN)
+    for each in part.document.duplicates:
+        message = f"the key is given more than once, first in line {each.first.line + part.lines_before}"
+        yield part.place(each.path, f"{message}; the last one counts", _REPEATED)
+    refusals = list(_check_policy(part, preference))
+    yield from refusals
+    if not refusals:
+        yield from _check_entries(part, preference)
+
+
+def _check_policy(part: _Part, preference: Preference) -> Iterator[Problem]:
+    """What client-go would say of the policy; of the entries of its list, of each."""
+    policy = _policy(preference)
+    entries = policy.allowlist or ()
+    if policy.policy_type == ALLOWLIST and entries:
+        for index, entry in enumerate(entries):
+            yield from _check_entry(part, index, entry)
+        return
+    try:
+        policy.validate()
+    except PolicyError as error:
+        at, code = _place_of(policy)
+        yield part.place((at,), error.message, code, error.kubernetes_text)
+
+
+def _place_of(policy: PluginPolicy) -> tuple[str, str]:
+    if policy.policy_type == ALLOWLIST:
+        return (_LIST if policy.allowlist is not None else "credentialPluginPolicy"), _NO_LIST
+    if policy.policy_type in ("", "AllowAll", "DenyAll"):
+        return _LIST, _LIST_ALONE
+    return "credentialPluginPolicy", _POLICY
+
+
+def _check_entry(part: _Part, index: int, entry: AllowlistEntry) -> Iterator[Problem]:
+    try:
+        _validate_entry(index + 1, entry)
+    except PolicyError as error:
+        code = _DIGEST if "sha256" in error.message else _ENTRY
+        at: Path = (_LIST, index, "sha256") if code == _DIGEST else (_LIST, index)
+        yield part.place(at, error.message, code, error.kubernetes_text)
+
+
+def _check_entries(part: _Part, preference: Preference) -> Iterator[Problem]:
+    """What is hardly meant in a list that is fine."""
+    value = part.document.value if part.document else None
+    listed = value.get(_LIST) if isinstance(value, dict) else None
+    written = listed if isinstance(listed, list) else []
+    for index, entry in enumerate(_policy(preference).allowlist or ()):
+        at: Path = (_LIST, index)
+        if isinstance(written[index], dict) and "name" in written[index]:
+            message = "'name' is what Kubernetes 1.35 called it; write 'command'"
+            yield part.place((*at, "name"), message, _OLD_WORD)
+        for code, message in (*_check_command(entry.command), *_check_digest(entry)):
+            yield part.place(at, message, code)
+
+
+def _check_command(command: str) -> Iterator[tuple[str, str]]:
+    if os.sep not in command:
+        message = f"{command!r} allows whatever program of that name PATH leads to; write its path"
+        yield _BARE, message
+    elif not os.path.isabs(command):
+        message = (
+            f"{command!r} is compared as it stands, never made absolute, so it covers only a kubeconfig's "
+            "command of the very same text, which has none; write the whole path"
+        )
+        yield _RELATIVE, message
+        return
+    problem = look_path(command).problem
+    if problem:
+        why = problem.rpartition(": ")[2]
+        yield _MISSING, f"{command!r} cannot be run on this machine: {why}"
+
+
+def _check_digest(entry: AllowlistEntry) -> Iterator[tuple[str, str]]:
+    if not entry.sha256:
+        return
+    message = "sha256 is keyferry's own: kubectl warns of it and runs the program whatever its digest is"
+    yield _PINNED, message
+    found = look_path(entry.command)
+    if found.problem:
+        return
+    try:
+        os.close(open_pinned(found.path, {entry.sha256.lower()}))
+    except (KeyferryError, OSError) as error:
+        yield _CHANGED, f"it would not be run as it is now: {error}"

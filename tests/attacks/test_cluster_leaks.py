@@ -1,0 +1,280 @@
+"""Where the secrets of clusters could leak besides errors: processes, files, descriptors, metrics, logs, dumps."""
+
+import base64
+import gc
+import json
+import logging
+import os
+import pickle
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+import keyferry
+from keyferry.clusters.load import load_cluster
+from keyferry.clusters.session import ClusterSession
+from keyferry.errors import ClusterAuthError, KeyferryError
+from keyferry.invoke.policy import PluginPolicy
+from keyferry.lint.dispatch import lint_any
+from support.certificates import key_pem, make_certificate, make_key
+from support.plugins import write_executable
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+
+Json = dict[str, Any]
+V1 = "client.authentication.k8s.io/v1"
+SECRET = "Zq7marked-S3cret9vX"
+KEY = make_key()
+KEY_PEM, CERTIFICATE = key_pem(KEY), make_certificate(KEY)
+# A line of the key that stands nowhere else.
+KEY_LINE = KEY_PEM.splitlines()[1]
+
+
+def answer(**status: str) -> str:
+    return json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
+
+
+TOKEN = answer(token=SECRET)
+PAIR = answer(clientCertificateData=CERTIFICATE, clientKeyData=KEY_PEM)
+
+
+def kubeconfig(folder: Path, user: Json, cluster: Json | None = None) -> Path:
+    document = {
+        "current-context": "c",
+        "clusters": [{"name": "k", "cluster": {"server": "https://k"} | (cluster or {})}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = folder / "config"
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return path
+
+
+def plugin(folder: Path, body: str, **fields: object) -> Json:
+    command = str(write_executable(folder / "plugin", f"#!/bin/sh\n{body}\n"))
+    return {"exec": {"command": command, "apiVersion": V1, "interactiveMode": "Never"} | fields}
+
+
+def say(text: str) -> str:
+    return f"printf %s {shlex.quote(text)}"
+
+
+def load(path: Path) -> ClusterSession:
+    return load_cluster(kubeconfig=path, policy=PluginPolicy())
+
+
+def test_nothing_but_its_own_variables_reaches_the_plugins_environment(tmp_path: Path) -> None:
+    """Neither a token of another user, nor a password, nor a key is on its command line or in its environment."""
+    copy = f"cat /proc/$$/cmdline /proc/$$/environ >{tmp_path}/public"
+    user = plugin(tmp_path, f"{copy}; {say(TOKEN)}", provideClusterInfo=True)
+    path = kubeconfig(tmp_path, user, {"certificate-authority-data": base64.b64encode(b"authority").decode()})
+    document = json.loads(path.read_text())
+    document["users"].append({"name": "other", "user": {"token": SECRET, "client-key-data": "eA=="}})
+    path.write_text(json.dumps(document))
+    session = load(path)
+    for _ in range(2):
+        session.renew(session.grant())
+    public = (tmp_path / "public").read_bytes()
+    assert b"KUBERNETES_EXEC_INFO" in public
+    assert SECRET.encode() not in public
+
+
+@linux
+def test_descriptors_do_not_reach_the_plugin(tmp_path: Path) -> None:
+    """Open files of ours, a key in memory among them, are none of its business."""
+    memory = os.memfd_create("secret", 0)
+    os.write(memory, SECRET.encode())
+    os.set_inheritable(memory, True)
+    try:
+        listing = f"ls -l /proc/self/fd >{tmp_path}/fds"
+        load(kubeconfig(tmp_path, plugin(tmp_path, f"{listing}; {say(TOKEN)}"))).grant()
+    finally:
+        os.close(memory)
+    seen = (tmp_path / "fds").read_text()
+    assert "memfd" not in seen
+    assert "config" not in seen
+
+
+PROGRAM = """
+import os, sys
+sys.path[:0] = {paths!r}
+import ssl
+from keyferry.clusters.load import load_cluster
+from keyferry.errors import KeyferryError
+from keyferry.invoke.policy import PluginPolicy
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+opened = []
+def watch(event, args):
+    if event == "open" and isinstance(args[2], int) and args[2] & WRITES and args[0] != os.devnull:
+        opened.append(str(args[0]))
+sys.addaudithook(watch)
+session = load_cluster(kubeconfig={config!r}, policy=PluginPolicy())
+for _ in range(2):
+    try:
+        grant = session.grant()
+        session.renew(grant)
+        session.ssl_context().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="k")
+    except KeyferryError:
+        pass
+print(opened)
+"""
+
+
+@pytest.mark.parametrize("said", [TOKEN, PAIR, PAIR[:-3], TOKEN * 2], ids=["token", "pair", "cut", "twice"])
+def test_a_session_writes_nothing_anywhere(tmp_path: Path, said: str) -> None:
+    """No cache, temp file, key file or crash report, whether all goes well or not."""
+    folder, empty = tmp_path / "kube", tmp_path / "empty"
+    folder.mkdir()
+    empty.mkdir()
+    config = kubeconfig(folder, plugin(folder, say(said)))
+    before = sorted(os.listdir(folder))
+    source = os.path.dirname(os.path.dirname(keyferry.__file__))
+    program = PROGRAM.format(paths=[source, *filter(None, map(_site, sys.path))], config=str(config))
+    environ = {"HOME": str(empty), "TMPDIR": str(empty), "PATH": os.environ["PATH"]}
+    run = [sys.executable, "-I", "-B", "-c", program]
+    done = subprocess.run(run, cwd=empty, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+    assert sorted(os.listdir(folder)) == before
+    assert os.listdir(empty) == []
+
+
+def _site(path: str) -> str:
+    return path if "site-packages" in path else ""
+
+
+def test_metrics_name_no_plugin_no_user_and_no_secret(tmp_path: Path) -> None:
+    user = plugin(tmp_path, say(TOKEN), args=[SECRET], env=[{"name": SECRET, "value": SECRET}])
+    session = load(kubeconfig(tmp_path, user, {"server": f"https://{SECRET}.example"}))
+    session.grant()
+    registry = CollectorRegistry()
+    registry.register(keyferry.cluster_metrics_collector())
+    text = generate_latest(registry).decode()
+    assert "rest_client_exec_plugin_call_total" in text
+    assert SECRET.lower() not in text.lower()
+    assert str(tmp_path) not in text
+
+
+def test_no_log_record_of_any_level_holds_a_secret(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    for said in (TOKEN, PAIR, TOKEN[:-4], SECRET):
+        user = plugin(tmp_path, say(said), args=[said[:20]], env=[{"name": "A", "value": SECRET}])
+        try:
+            session = load(kubeconfig(tmp_path, user, {"proxy-url": f"http://u:{SECRET}@p"}))
+            session.renew(session.grant())
+        except KeyferryError:
+            pass
+    assert SECRET not in caplog.text
+    assert KEY_LINE not in caplog.text
+
+
+def test_an_error_does_not_keep_what_the_plugin_printed_alive(tmp_path: Path) -> None:
+    """Nothing that can be reached from an error holds the answer, so no crash report can."""
+    body = say(
+        json.dumps({"apiVersion": "v0", "status": {"token": "".join(["Zq7", "kept-alive-", "marker"])}})
+    )
+    session = load(kubeconfig(tmp_path, plugin(tmp_path, body)))
+    with pytest.raises(ClusterAuthError) as caught:
+        session.grant()
+    seen: set[int] = set()
+    waiting: list[object] = [caught.value, caught.value.__dict__, caught.value.cause]
+    texts: list[str] = []
+    while waiting and len(seen) < 20_000:
+        item = waiting.pop()
+        if id(item) in seen or isinstance(item, type) or type(item).__name__ in ("module", "frame"):
+            continue
+        seen.add(id(item))
+        if isinstance(item, str | bytes):
+            texts.append(str(item))
+            continue
+        if type(item).__module__ == "builtins" and callable(item):
+            continue
+        waiting.extend(gc.get_referents(item))
+    # kubernetes_text says what Kubernetes says, which for this error is the version alone.
+    assert not [text for text in texts if "kept-alive-marker" in text and "import" not in text]
+
+
+def test_what_is_pickled_of_an_error_holds_no_secret(tmp_path: Path) -> None:
+    """Errors cross process borders, as in a pool of workers."""
+    user = plugin(tmp_path, f"echo {SECRET} >&2; exit 3", env=[{"name": "A", "value": SECRET}], args=[SECRET])
+    session = load(kubeconfig(tmp_path, user, {"proxy-url": f"http://u:{SECRET}@p"}))
+    with pytest.raises(ClusterAuthError) as caught:
+        session.grant()
+    data = pickle.dumps(caught.value)
+    assert SECRET.encode() not in data
+    assert str(pickle.loads(data)) == str(caught.value)  # noqa: S301 - our own
+
+
+def test_a_session_cannot_be_pickled_by_accident(tmp_path: Path) -> None:
+    """It holds locks, and credentials that are nobody else's."""
+    session = load(kubeconfig(tmp_path, plugin(tmp_path, say(TOKEN))))
+    session.grant()
+    with pytest.raises(TypeError):
+        pickle.dumps(session)
+
+
+@linux
+def test_no_descriptor_with_a_key_stays_open(tmp_path: Path) -> None:
+    import ssl
+
+    session = load(kubeconfig(tmp_path, plugin(tmp_path, say(PAIR))))
+    context = session.ssl_context()
+    before = sorted(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        context.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="k")
+        session.ssl_context().wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_hostname="k")
+    assert sorted(os.listdir("/proc/self/fd")) == before
+    assert not [fd for fd in before if "memfd:keyferry" in _target(fd)]
+
+
+def _target(fd: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return ""
+
+
+@pytest.mark.parametrize("wrong", ["pair", "cut", "binary"])
+def test_a_key_that_cannot_be_used_is_in_no_error(tmp_path: Path, wrong: str) -> None:
+    import traceback
+
+    other = key_pem(make_key())
+    key = {"pair": other, "cut": KEY_PEM[:100], "binary": "\x00" + KEY_PEM}[wrong]
+    lines = key.splitlines()[1][:40]
+    said = answer(clientCertificateData=CERTIFICATE, clientKeyData=key)
+    (tmp_path / "answer").write_text(said)
+    session = load(kubeconfig(tmp_path, plugin(tmp_path, f"cat {tmp_path}/answer")))
+    try:
+        session.grant()
+    except ClusterAuthError as error:
+        shown = "".join(traceback.TracebackException.from_exception(error, capture_locals=True).format())
+        assert lines not in f"{shown} {error!r} {error.cause!r} {error.kubernetes_text}"
+    else:
+        assert wrong == "binary"
+
+
+def test_a_server_with_a_password_in_it_is_shown_without(tmp_path: Path) -> None:
+    """Errors name the server; what stands before its '@' is nobody's business."""
+    user = plugin(tmp_path, "exit 1")
+    session = load(kubeconfig(tmp_path, user, {"server": f"https://u:{SECRET}@k"}))
+    with pytest.raises(ClusterAuthError) as caught:
+        session.grant()
+    assert "@k" in str(caught.value)
+    assert SECRET not in f"{caught.value} {caught.value!r} {caught.value.server}"
+
+
+def test_linting_keeps_nothing_of_the_file_in_its_report(tmp_path: Path) -> None:
+    user = {"token": SECRET, "password": SECRET, "tokenFile": "x"} | plugin(
+        tmp_path, "", args=["--token", SECRET]
+    )
+    path = kubeconfig(tmp_path, user, {"proxy-url": f"http://u:{SECRET}@p"})
+    report = lint_any(str(path))
+    assert {"KF226", "KF270", "KF271", "KF264"} <= {finding.code for finding in report.findings}
+    texts = [finding.kubernetes_text + finding.message for finding in report.findings]
+    assert SECRET not in repr(report) + "".join(texts) + report.kubernetes_text

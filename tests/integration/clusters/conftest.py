@@ -1,0 +1,34 @@
+"""What the tests of adapters share: an authority, a server and a kubeconfig for it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.api_server import ApiServer, Authority
+from support.kube import TOKEN, Kube, credential
+
+
+@pytest.fixture(scope="module")
+def authority() -> Authority:
+    """Who signs the certificates."""
+    return Authority()
+
+
+@pytest.fixture
+def server(authority: Authority) -> Iterator[ApiServer]:
+    """A server that knows one token."""
+    with ApiServer(authority) as running:
+        running.tokens = {TOKEN}
+        yield running
+
+
+@pytest.fixture
+def kube(tmp_path: Path, server: ApiServer, authority: Authority) -> Kube:
+    """A kubeconfig for the server, whose plugin gives the token."""
+    folder = tmp_path / "kube"
+    folder.mkdir()
+    made = Kube(folder)
+    made.write(server.url, ca=authority.pem)
+    made.answer(credential(TOKEN))
+    return made

@@ -1,0 +1,393 @@
+"""``keyferry kube raw``, ``token`` and ``whoami`` as a user types them, and how they fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from support.api_server import ApiServer, Authority
+from support.commands import run_keyferry
+from support.kube import API_VERSION, TOKEN, Kube, credential, pair_fields
+from support.kube_commands import exec_section, keyferry_kube, status_with
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+
+
+def test_gives_the_body_and_sends_the_token(kube: Kube, server: ApiServer) -> None:
+    done = keyferry_kube(kube, "raw", "/version?x=a%20b&y=ü z")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["path"] == "/version?x=a%20b&y=%C3%BC%20z"
+    assert server.seen[0].authorization == f"Bearer {TOKEN}"
+
+
+def test_a_path_counts_from_the_servers_own(kube: Kube, server: ApiServer, authority: Authority) -> None:
+    kube.write(f"{server.url}/k8s/clusters/c-1/", ca=authority.pem)
+    keyferry_kube(kube, "raw", "/version")
+    assert server.seen[0].path == "/k8s/clusters/c-1/version"
+
+
+def test_another_status_gives_the_body_a_message_and_exit_code_5(kube: Kube) -> None:
+    done = keyferry_kube(kube, "raw", "/status/403")
+    assert done.returncode == 5
+    assert json.loads(done.stdout)["status"] == 403
+    assert "the server said 403 Forbidden" in done.stderr
+    assert "keyferry kube whoami" in done.stderr
+
+
+def test_a_401_renews_the_credential_once(kube: Kube, server: ApiServer) -> None:
+    kube.answer(credential("stale-token"), credential(TOKEN))
+    done = keyferry_kube(kube, "raw", "/version")
+    assert done.returncode == 0
+    assert [seen.status for seen in server.seen] == [401, 200]
+    assert kube.runs() == 2
+
+
+def test_a_401_that_stays_is_the_answer(kube: Kube, server: ApiServer) -> None:
+    kube.answer(credential("stale-token"))
+    done = keyferry_kube(kube, "raw", "/version")
+    assert done.returncode == 5
+    assert len(server.seen) == 2
+    assert "keyferry kube explain" in done.stderr
+
+
+def test_a_redirect_to_another_server_is_not_followed(
+    kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    with ApiServer(authority) as other:
+        server.redirect_to = f"{other.url}/version"
+        done = keyferry_kube(kube, "raw", "/redirect")
+        assert (done.returncode, other.seen) == (5, [])
+    assert "302" in done.stderr
+    assert "not followed" in done.stderr
+
+
+@pytest.mark.parametrize("prefix", ["", "@"], ids=["another port", "a user name that looks like it"])
+def test_a_redirect_that_looks_like_this_server_is_not_followed(
+    kube: Kube, server: ApiServer, prefix: str
+) -> None:
+    server.redirect_to = f"{server.url}{prefix or '0'}evil.example/version"
+    assert keyferry_kube(kube, "raw", "/redirect").returncode == 5
+    assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize("place", ["/version", "{url}/version", "version"])
+def test_a_redirect_on_the_same_server_is_followed(kube: Kube, server: ApiServer, place: str) -> None:
+    server.redirect_to = place.format(url=server.url)
+    done = keyferry_kube(kube, "raw", "/redirect")
+    assert done.returncode == 0
+    assert [seen.path for seen in server.seen] == ["/redirect", "/version"]
+
+
+def test_a_redirect_in_a_circle_ends(kube: Kube, server: ApiServer) -> None:
+    server.redirect_to = "/redirect"
+    assert keyferry_kube(kube, "raw", "/redirect").returncode == 5
+    assert len(server.seen) < 10
+
+
+def test_a_watch_is_passed_on_as_it_comes(kube: Kube, server: ApiServer) -> None:
+    command = [sys.executable, "-m", "keyferry", "kube", "raw", "/watch?watch=true"]
+    options = ["--kubeconfig", str(kube.path), "--timeout", "10"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in ("first", "second"):
+            server.push(line)
+            assert process.stdout.readline() == f"{line}\n"
+        server.end_watch()
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("path", ["version", "https://other.example/version", ""])
+def test_a_path_that_is_none_is_wrong_usage(kube: Kube, path: str) -> None:
+    done = keyferry_kube(kube, "raw", path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "does not begin with '/'" in done.stderr
+
+
+def test_a_line_break_in_a_path_adds_no_header(kube: Kube, server: ApiServer) -> None:
+    keyferry_kube(kube, "raw", "/x HTTP/1.1\r\nX-Evil: 1\r\n\r\n")
+    assert server.seen[0].path == "/x%20HTTP/1.1%0D%0AX-Evil:%201%0D%0A%0D%0A"
+    assert server.seen[0].all("X-Evil") == []
+
+
+def test_loads_nothing_it_does_not_use(kube: Kube) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "keyferry", "kube", "raw", "/version"]
+    done = subprocess.run(
+        [*command, "--kubeconfig", str(kube.path)], capture_output=True, text=True, check=True
+    )
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert {"keyferry.clusters.plain", "http.client"} <= loaded
+    unwanted = {"asyncio", "cryptography", "httpx", "importlib.metadata", "logging", "requests", "rich"}
+    unwanted |= {
+        "subprocess",
+        "urllib.request",
+        "keyferry.images",
+        "keyferry.explain",
+        "keyferry.cli.asking",
+    }
+    assert unwanted.isdisjoint(loaded)
+
+
+def test_is_an_exec_credential_of_v1(kube: Kube) -> None:
+    done = keyferry_kube(kube, "token", KUBERNETES_EXEC_INFO="")
+    assert done.returncode == 0
+    assert json.loads(done.stdout) == json.loads(credential(TOKEN))
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_has_the_version_that_is_asked_for(kube: Kube, version: str) -> None:
+    asked = f"client.authentication.k8s.io/{version}"
+    info = json.dumps({"kind": "ExecCredential", "apiVersion": asked, "spec": {"interactive": False}})
+    done = keyferry_kube(kube, "token", KUBERNETES_EXEC_INFO=info)
+    assert json.loads(done.stdout)["apiVersion"] == asked
+
+
+@pytest.mark.parametrize(
+    "info", ["{", '{"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v9"}']
+)
+def test_refuses_a_question_it_does_not_understand(kube: Kube, info: str) -> None:
+    done = keyferry_kube(kube, "token", KUBERNETES_EXEC_INFO=info)
+    assert (done.returncode, done.stdout, kube.runs()) == (3, "", 0)
+    assert "KUBERNETES_EXEC_INFO: " in done.stderr
+
+
+def test_has_certificate_key_and_expiry(kube: Kube, authority: Authority) -> None:
+    pair = authority.client("carol")
+    kube.answer(credential(TOKEN, pair, seconds=10**9))
+    status = json.loads(keyferry_kube(kube, "token").stdout)["status"]
+    assert status == json.loads(credential(TOKEN, pair, seconds=10**9))["status"]
+
+
+def test_reveal_prints_the_bare_token(kube: Kube) -> None:
+    assert keyferry_kube(kube, "token", "--reveal").stdout == f"{TOKEN}\n"
+
+
+def test_reveal_of_a_certificate_is_a_no(kube: Kube, authority: Authority) -> None:
+    kube.answer(credential(pair=authority.client()))
+    done = keyferry_kube(kube, "token", "--reveal")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "has no token" in done.stderr
+
+
+@pytest.mark.parametrize("field", ["token", "tokenFile"])
+def test_a_static_token_is_carried_too(kube: Kube, server: ApiServer, field: str) -> None:
+    path = kube.folder / "token.txt"
+    path.write_text(f"{TOKEN}\n")
+    kube.write(server.url, user={field: TOKEN if field == "token" else str(path)})
+    assert json.loads(keyferry_kube(kube, "token").stdout)["status"] == {"token": TOKEN}
+
+
+def test_a_static_certificate_is_carried_too(kube: Kube, server: ApiServer, authority: Authority) -> None:
+    pair = authority.client()
+    kube.write(server.url, user=pair_fields(pair))
+    status = json.loads(keyferry_kube(kube, "token").stdout)["status"]
+    assert status == {"clientCertificateData": pair.certificate, "clientKeyData": pair.key}
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        pytest.param({"username": "u", "password": "pass-word"}, "basic auth", id="basic"),
+        pytest.param({}, "no credential", id="none"),
+    ],
+)
+def test_what_no_credential_can_hold_is_refused(
+    kube: Kube, server: ApiServer, user: dict[str, object], why: str
+) -> None:
+    kube.write(server.url, user=user)
+    done = keyferry_kube(kube, "token")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert why in done.stderr
+    assert "pass-word" not in done.stderr
+
+
+def test_a_terminal_is_shown_nothing_unless_told_to(kube: Kube) -> None:
+    code, shown = on_a_terminal(kube, "token")
+    assert code == 2
+    assert "--reveal" in shown
+    assert TOKEN not in shown
+    assert kube.runs() == 0
+    code, shown = on_a_terminal(kube, "token", "--reveal")
+    assert (code, shown.strip()) == (0, TOKEN)
+
+
+def test_can_be_the_plugin_of_another_kubeconfig(kube: Kube, server: ApiServer, authority: Authority) -> None:
+    outer = Kube(kube.folder / "outer")
+    outer.folder.mkdir()
+    outer.write(server.url, ca=authority.pem, user=keyferry_user(kube))
+    assert keyferry_kube(outer, "raw", "/version").returncode == 0
+    assert server.seen[0].token == TOKEN
+
+
+def test_a_context_that_is_its_own_plugin_ends(kube: Kube, server: ApiServer) -> None:
+    kube.write(server.url, user=keyferry_user(kube))
+    done = keyferry_kube(kube, "token")
+    assert done.returncode == 4
+    assert "leads back to 'keyferry kube token'" in done.stderr
+
+
+def keyferry_user(kube: Kube) -> dict[str, object]:
+    """A user whose plugin is keyferry itself, asking for the user of *kube*."""
+    return {
+        "exec": {
+            "apiVersion": API_VERSION,
+            "command": sys.executable,
+            "args": ["-m", "keyferry", "kube", "token", "--kubeconfig", str(kube.path)],
+            "interactiveMode": "Never",
+        }
+    }
+
+
+def on_a_terminal(kube: Kube, *words: str) -> tuple[int, str]:
+    """Run a subcommand with a terminal for its output; what it shows there, with what it says."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "keyferry", "kube", *words, "--kubeconfig", str(kube.path)]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        try:
+            while data := os.read(ours, 65536):
+                shown += data
+        except OSError:
+            pass  # the end of a terminal
+        os.close(ours)
+        return process.wait(20), shown.decode()
+
+
+def test_tells_user_and_groups(kube: Kube) -> None:
+    done = keyferry_kube(kube, "whoami")
+    assert done.returncode == 0
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert rows[0] == ["ATTRIBUTE", "VALUE"]
+    assert ["user", f"token-{len(TOKEN)}"] in rows
+    assert ["group", "system:authenticated"] in rows
+
+
+def test_json_and_yaml_say_the_same(kube: Kube, server: ApiServer) -> None:
+    as_json = json.loads(keyferry_kube(kube, "whoami", "-o", "json").stdout)
+    assert as_json == yaml.safe_load(keyferry_kube(kube, "whoami", "-o", "yaml").stdout)
+    assert as_json["kind"] == "ClusterIdentity"
+    assert as_json["server"] == server.url
+    assert as_json["groups"] == ["system:authenticated"]
+
+
+def test_a_stranger_is_told_so(kube: Kube) -> None:
+    kube.answer(credential("stale-token"))
+    done = keyferry_kube(kube, "whoami")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "the server said 401" in done.stderr
+
+
+def test_an_older_server_is_said_to_be_one(kube: Kube, server: ApiServer) -> None:
+    server.always = 404
+    done = keyferry_kube(kube, "whoami")
+    assert done.returncode == 5
+    assert [seen.path.split("/")[3] for seen in server.seen] == ["v1", "v1beta1"]
+    assert "no SelfSubjectReview" in done.stderr
+
+
+def write_kuberc(kube: Kube, text: str) -> str:
+    path = kube.folder / "kuberc"
+    path.write_text(f"apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n{text}\n")
+    return str(path)
+
+
+def test_a_plugin_that_fails(kube: Kube) -> None:
+    kube.answer()
+    done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, done.stdout) == (4, "")
+    assert "exited with status 1" in done.stderr
+
+
+def test_a_plugin_that_is_missing(kube: Kube, server: ApiServer) -> None:
+    kube.write(server.url, user=exec_section(kube, command="no-such-plugin", installHint="get it\033[1m"))
+    done = keyferry_kube(kube, "whoami")
+    assert done.returncode == 4
+    assert "not found in PATH; to install it: get itU+001B[1m" in done.stderr
+
+
+def test_a_plugin_that_hangs(kube: Kube) -> None:
+    kube.wait(30)
+    done = keyferry_kube(kube, "token", "--timeout", "0.3")
+    assert done.returncode == 124
+    assert "did not finish within 0.3 s" in done.stderr
+
+
+def test_a_plugin_that_the_policy_denies(kube: Kube) -> None:
+    kuberc = write_kuberc(kube, "credentialPluginPolicy: DenyAll")
+    done = keyferry_kube(kube, "raw", "/version", KUBERC=kuberc)
+    assert (done.returncode, kube.runs()) == (3, 0)
+    assert "may not run: the policy is DenyAll" in done.stderr
+
+
+def test_a_kubeconfig_that_others_can_write(kube: Kube) -> None:
+    kube.path.chmod(0o666)
+    done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, kube.runs()) == (3, 0)
+    assert "--trust" in done.stderr
+    assert keyferry_kube(kube, "raw", "/version", "--trust").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("raw", "/version", "--context", "nope"),
+        ("token", "--user", "nope"),
+        ("whoami", "--cluster", "nope"),
+        ("exec-info", "--context", "nope"),
+        ("explain", "--context", "nope"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_name_that_leads_nowhere(kube: Kube, words: tuple[str, ...]) -> None:
+    done = keyferry_kube(kube, *words)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "'nope' (there are: 'test')" in done.stderr
+    assert "kubelet" not in done.stderr
+
+
+@pytest.mark.parametrize("command", ["token", "whoami", "raw", "exec-info", "contexts", "explain"])
+def test_a_kubeconfig_that_is_not_there(kube: Kube, command: str) -> None:
+    kube.path.unlink()
+    words = ("raw", "/x") if command == "raw" else (command,)
+    done = keyferry_kube(kube, *words)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "there is no such file" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["token", "whoami", "raw", "explain"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "SECRET-{TOKEN}",
+        '{"apiVersion": "SECRET-TOKEN"}',
+        status_with(token="SECRET-TOKEN\r\nX-Evil: 1"),
+        status_with(clientCertificateData="SECRET-TOKEN", clientKeyData="SECRET-TOKEN"),
+    ],
+    ids=["no document", "no version", "a line break", "no certificate"],
+)
+def test_no_answer_of_a_plugin_is_quoted(kube: Kube, command: str, answer: str) -> None:
+    kube.answer(answer)
+    done = keyferry_kube(kube, *(("raw", "/x") if command == "raw" else (command,)))
+    assert done.returncode in (4, 5)
+    assert "SECRET-TOKEN" not in done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_password_in_the_servers_url_is_not_shown(kube: Kube) -> None:
+    kube.write("https://me:pass-word@127.0.0.1:1")
+    for words in (("raw", "/x"), ("explain",), ("contexts", "-o", "wide"), ("whoami",)):
+        done = keyferry_kube(kube, *words)
+        assert "pass-word" not in done.stdout + done.stderr, words
+
+
+@pytest.mark.parametrize("words", [(), ("nope",), ("token", "--nope"), ("raw",), ("token", "--timeout", "0")])
+def test_wrong_usage(words: tuple[str, ...]) -> None:
+    done = run_keyferry("kube", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--help'" in done.stderr

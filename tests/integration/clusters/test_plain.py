@@ -1,0 +1,174 @@
+"""How ``keyferry kube`` reaches servers over the standard library, and what it says when it does not."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from keyferry.clusters.tls import load_pair
+from support.api_server import ApiServer, Authority, ConnectProxy, running_proxy
+from support.kube import TOKEN, Kube, credential
+from support.kube_commands import keyferry_kube
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+
+
+def test_a_certificate_of_the_plugin_is_shown(kube: Kube, server: ApiServer, authority: Authority) -> None:
+    pair = authority.client("carol")
+    server.serials, server.tokens = {pair.serial}, set()
+    kube.answer(credential(pair=pair))
+    assert keyferry_kube(kube, "raw", "/version").returncode == 0
+    assert server.seen[0].serial == pair.serial
+
+
+def test_a_server_that_is_not_trusted_gets_no_credential(kube: Kube, server: ApiServer) -> None:
+    kube.write(server.url, ca=Authority().pem)
+    done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, server.seen) == (5, [])
+    assert "its certificate is not accepted" in done.stderr
+
+
+def test_a_server_that_is_not_there(kube: Kube) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        kube.write(f"https://127.0.0.1:{unused.getsockname()[1]}")
+        done = keyferry_kube(kube, "raw", "/version")
+    assert done.returncode == 5
+    assert "cannot be reached: connection refused" in done.stderr
+
+
+@pytest.mark.parametrize("path", ["/truncated", "/drop"])
+def test_an_answer_that_breaks_off_is_no_success(kube: Kube, path: str) -> None:
+    done = keyferry_kube(kube, "raw", path)
+    assert done.returncode == 5
+    assert "broke off" in done.stderr or "ended the connection" in done.stderr
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 200 OK\r\nX-A: b"], ids=["nothing", "half a head"])
+def test_a_silent_server_is_left_at_the_deadline(kube: Kube, says: bytes) -> None:
+    with silent_server(says) as port:
+        kube.write(f"http://127.0.0.1:{port}")
+        done = keyferry_kube(kube, "raw", "/version", "--timeout", "1")
+    assert done.returncode == 124
+    assert "no answer in time" in done.stderr
+
+
+def test_what_is_not_http_is_said_to_be_so(kube: Kube) -> None:
+    with silent_server(b"SSH-2.0-OpenSSH\r\n") as port:
+        kube.write(f"http://127.0.0.1:{port}")
+        done = keyferry_kube(kube, "raw", "/version")
+    assert done.returncode == 5
+    assert "not HTTP" in done.stderr
+
+
+def test_a_proxy_is_asked_for_a_way_through(kube: Kube, server: ApiServer, authority: Authority) -> None:
+    with running_proxy() as proxy:
+        kube.write(
+            server.url, ca=authority.pem, cluster={"proxy-url": f"http://me:pass-word@{proxy.address}"}
+        )
+        done = keyferry_kube(kube, "raw", "/version")
+        assert done.returncode == 0
+        assert proxy.told[0].splitlines()[0] == f"CONNECT 127.0.0.1:{server.port} HTTP/1.1"
+        assert "Proxy-Authorization: Basic bWU6cGFzcy13b3Jk" in proxy.told[0]
+        assert TOKEN not in proxy.told[0]
+
+
+def test_a_proxy_behind_tls(
+    kube: Kube, server: ApiServer, authority: Authority, tls_proxy: ConnectProxy
+) -> None:
+    kube.write(server.url, ca=authority.pem, cluster={"proxy-url": f"https://{tls_proxy.address}"})
+    trusted = kube.folder / "system.pem"
+    trusted.write_text(authority.pem)
+    done = keyferry_kube(kube, "raw", "/version", SSL_CERT_FILE=str(trusted))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(tls_proxy.told) == 1
+    assert server.seen[0].token == TOKEN
+
+
+def test_a_proxy_behind_tls_must_be_trusted(
+    kube: Kube, server: ApiServer, authority: Authority, tls_proxy: ConnectProxy
+) -> None:
+    kube.write(
+        server.url, ca=authority.pem, cluster={"proxy-url": f"https://me:pass-word@{tls_proxy.address}"}
+    )
+    done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, tls_proxy.told) == (5, [])
+    assert "pass-word" not in done.stdout + done.stderr
+
+
+def test_a_proxy_of_another_kind_is_refused(kube: Kube, server: ApiServer) -> None:
+    kube.write(server.url, cluster={"proxy-url": "socks5://127.0.0.1:1"})
+    done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, server.seen) == (5, [])
+    assert "socks5:// is not supported here" in done.stderr
+
+
+def test_the_environments_proxy_is_not_for_this_machine(kube: Kube) -> None:
+    assert keyferry_kube(kube, "raw", "/version", HTTPS_PROXY="http://127.0.0.1:1").returncode == 0
+
+
+def test_a_plain_server_gets_no_credential(kube: Kube) -> None:
+    with silent_server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") as port:
+        kube.write(f"http://127.0.0.1:{port}")
+        assert keyferry_kube(kube, "raw", "/version").stdout == "ok"
+    assert kube.runs() == 0
+
+
+class _Silent:
+    """A server that says a few bytes to whoever comes, and then nothing."""
+
+    def __init__(self, says: bytes) -> None:
+        self._says = says
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._clients: list[socket.socket] = []
+
+    def __enter__(self) -> int:
+        threading.Thread(target=self._serve, daemon=True).start()
+        return int(self._listener.getsockname()[1])
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        for client in self._clients:
+            client.close()
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                client, _ = self._listener.accept()
+                self._clients.append(client)
+                client.recv(65536)
+                client.sendall(self._says)
+        except OSError:
+            return
+
+
+def silent_server(says: bytes) -> _Silent:
+    return _Silent(says)
+
+
+class _TlsProxy(ConnectProxy):
+    """The proxy, reached by TLS."""
+
+    def __init__(self, tls: ssl.SSLContext) -> None:
+        super().__init__()
+        self._tls = tls
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        request, address = super().get_request()
+        return self._tls.wrap_socket(request, server_side=True), address
+
+
+@pytest.fixture
+def tls_proxy(authority: Authority) -> Iterator[ConnectProxy]:
+    pair = authority.server("127.0.0.1")
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    load_pair(tls, pair.certificate, pair.key)
+    with _TlsProxy(tls) as proxy:
+        threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+        yield proxy
+        proxy.shutdown()

@@ -1,0 +1,392 @@
+"""An API server for tests: real TLS on loopback, in threads, which knows who calls and on which connection.
+
+It answers by what a test sets on it: which tokens, logins and client certificates it lets in, and which
+statuses it gives instead. What it saw is in ``seen``, in order.
+"""
+
+import base64
+import contextlib
+import json
+import queue
+import socket
+import socketserver
+import ssl
+import threading
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from ipaddress import ip_address
+from itertools import count
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from keyferry.clusters.tls import load_pair
+
+from .certificates import AFTER, BEFORE, key_pem, make_key
+
+LOOPBACK = "127.0.0.1"
+REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+_serials = count(1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate with its key, as PEM."""
+
+    certificate: str
+    key: str = field(repr=False)
+    serial: int = 0
+
+
+class Authority:
+    """Signs certificates of servers and clients."""
+
+    def __init__(self) -> None:
+        self._key = make_key()
+        self._name = _name("test authority")
+        self._public_key = self._key.public_key()
+        builder = self._builder(self._name, self._public_key)
+        usage = x509.KeyUsage(
+            digital_signature=True,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            key_cert_sign=True,
+            crl_sign=True,
+            encipher_only=False,
+            decipher_only=False,
+        )
+        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        self.pem = self._sign(builder.add_extension(usage, critical=True))[0]
+
+    def server(self, *names: str) -> Pair:
+        """A server's certificate, for host names and addresses."""
+        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+        return self._issue("server", ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
+
+    def client(self, user: str = "user") -> Pair:
+        """A user's certificate; each has a serial number of its own."""
+        return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def _issue(
+        self, user: str, use: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None
+    ) -> Pair:
+        key = make_key()
+        builder = self._builder(_name(user), key.public_key())
+        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
+        if names is not None:
+            builder = builder.add_extension(names, critical=False)
+        pem, serial = self._sign(builder)
+        return Pair(pem, key_pem(key), serial)
+
+    def _builder(self, subject: x509.Name, public_key: object) -> x509.CertificateBuilder:
+        builder = x509.CertificateBuilder(self._name, subject, public_key, next(_serials), BEFORE, AFTER)  # type: ignore[arg-type] # any kind of key
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._public_key)
+        identifier = x509.SubjectKeyIdentifier.from_public_key(public_key)  # type: ignore[arg-type] # as above
+        return builder.add_extension(issuer, critical=False).add_extension(identifier, critical=False)
+
+    def _sign(self, builder: x509.CertificateBuilder) -> tuple[str, int]:
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return certificate.public_bytes(Encoding.PEM).decode(), certificate.serial_number
+
+
+def _name(common: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One request as it arrived, and the status it was given."""
+
+    method: str
+    path: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    connection: int
+    serial: int | None
+    status: int
+
+    def all(self, name: str) -> list[str]:
+        """Every value of a header."""
+        return [value for key, value in self.headers if key.lower() == name.lower()]
+
+    @property
+    def authorization(self) -> str:
+        """The Authorization header; empty if there was none."""
+        return ", ".join(self.all("Authorization"))
+
+    @property
+    def token(self) -> str:
+        """The bearer token; empty if there was none."""
+        return self.authorization.removeprefix("Bearer ") if "Bearer " in self.authorization else ""
+
+
+class ApiServer(socketserver.ThreadingTCPServer):
+    """Lets in whoever shows one of ``tokens``, ``logins`` or ``serials``; with ``needs_both``, a token and a serial.
+
+    ``script`` holds statuses that the next requests get whatever they show, and ``always`` one for all of them.
+    Paths: ``/watch`` streams what ``push`` is given until ``end_watch``; ``/redirect`` leads to
+    ``redirect_to``; ``/status/500`` and the like say what they say; ``/truncated`` ends in the middle of its body,
+    ``/drop`` before it. All else gives the request back.
+    """
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+    request_queue_size = 256
+
+    def __init__(self, authority: Authority, *names: str, pair: Pair | None = None) -> None:
+        pair = pair or authority.server(*(names or (LOOPBACK,)))
+        self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.tls.verify_mode = ssl.CERT_OPTIONAL
+        self.tls.load_verify_locations(cadata=authority.pem)
+        load_pair(self.tls, pair.certificate, pair.key)
+        self.tokens: set[str] = set()
+        self.logins: set[str] = set()
+        self.serials: set[int] = set()
+        self.needs_both = False
+        self.script: deque[int] = deque()
+        self.always = 0
+        self.redirect_to = ""
+        self.seen: list[Seen] = []
+        self.handshakes = count(1)
+        self.open: dict[int, socket.socket] = {}
+        self.lock = threading.Lock()
+        self.lines: queue.Queue[str | None] = queue.Queue()
+        super().__init__((LOOPBACK, 0), _Handler)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Where it is, by address."""
+        return f"https://{LOOPBACK}:{self.port}"
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.shutdown()
+        self.server_close()
+        self.end_watch()
+        self.drop_connections()
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Clients that go away, or refuse the server, are part of the tests."""
+
+    def push(self, line: str) -> None:
+        """Let the watch send a line."""
+        self.lines.put(line)
+
+    def end_watch(self) -> None:
+        """Let the watch end."""
+        self.lines.put(None)
+
+    def drop_connections(self) -> None:
+        """Cut every connection that is open, as a load balancer does."""
+        with self.lock:
+            connections = list(self.open.values())
+        for connection in connections:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def connections(self) -> list[int]:
+        """The connection of each request seen."""
+        return [seen.connection for seen in self.seen]
+
+    def decide(self, seen: Seen) -> int:
+        """The status for a request."""
+        with self.lock:
+            if self.script:
+                return self.script.popleft()
+        return self.always or (200 if self.lets_in(seen) else 401)
+
+    def lets_in(self, seen: Seen) -> bool:
+        """Tell whether whoever sent a request is known."""
+        by_token, by_serial = seen.token in self.tokens, seen.serial in self.serials
+        if self.needs_both:
+            return by_token and by_serial
+        return by_token or by_serial or self._login(seen) in self.logins
+
+    @staticmethod
+    def _login(seen: Seen) -> str:
+        kind, _, value = seen.authorization.partition(" ")
+        return base64.b64decode(value).decode() if kind == "Basic" else ""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    protocol_version = "HTTP/1.1"
+    server: ApiServer
+    disable_nagle_algorithm = True
+
+    def setup(self) -> None:
+        self.request.settimeout(30)
+        self.request = self.server.tls.wrap_socket(self.request, server_side=True)
+        peer = self.request.getpeercert()
+        self.serial = int(peer["serialNumber"], 16) if peer else None
+        with self.server.lock:
+            self.number = next(self.server.handshakes)
+            self.server.open[self.number] = self.request
+        super().setup()
+
+    def finish(self) -> None:
+        with contextlib.suppress(OSError):
+            super().finish()
+        with self.server.lock:
+            del self.server.open[self.number]
+        self.request.close()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the standard library
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        seen = self._take(path)
+        if seen.status == 200 and path == "/watch":
+            self._watch()
+        elif seen.status == 200 and path == "/truncated":
+            self._answer(200, b"some of it", length=1000)
+            self.close_connection = True
+        elif path == "/drop":
+            self.close_connection = True
+        else:
+            self._answer(seen.status, _body(seen))
+
+    def do_POST(self) -> None:
+        path = urlsplit(self.path).path
+        seen = self._take(path)
+        self._answer(seen.status, _review(seen) if path == REVIEWS else seen.body)
+
+    def _take(self, path: str) -> Seen:
+        body = self._read_body()
+        headers = tuple(self.headers.items())
+        seen = Seen(self.command, self.path, headers, body, self.number, self.serial, 0)
+        status = self.server.decide(seen)
+        if status == 200 and path.startswith("/status/"):
+            status = int(path.rpartition("/")[2])
+        if status == 200 and path == "/redirect":
+            status = 302
+        seen = Seen(self.command, self.path, headers, body, self.number, self.serial, status)
+        with self.server.lock:
+            self.server.seen.append(seen)
+        return seen
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        parts = []
+        while size := int(self.rfile.readline(), 16):
+            parts.append(self.rfile.read(size))
+            self.rfile.readline()
+        self.rfile.readline()
+        return b"".join(parts)
+
+    def _answer(self, status: int, body: bytes, length: int | None = None) -> None:
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", self.server.redirect_to)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body) if length is None else length))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _watch(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        while (line := self.server.lines.get(timeout=30)) is not None:
+            data = line.encode() + b"\n"
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.write(b"0\r\n\r\n")
+
+
+def _body(seen: Seen) -> bytes:
+    return json.dumps({"path": seen.path, "status": seen.status}).encode()
+
+
+def _review(seen: Seen) -> bytes:
+    user = f"certificate-{seen.serial}" if seen.serial is not None else f"token-{len(seen.token)}"
+    review = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "SelfSubjectReview",
+        "metadata": {},
+        "status": {"userInfo": {"username": user, "groups": ["system:authenticated"]}},
+    }
+    return json.dumps(review).encode()
+
+
+class ConnectProxy(socketserver.ThreadingTCPServer):
+    """A proxy that tunnels to wherever it is asked, and keeps what it was told in the clear."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        super().__init__((LOOPBACK, 0), _Tunnel)
+
+    @property
+    def address(self) -> str:
+        """Where it is, as host and port."""
+        return f"{LOOPBACK}:{int(self.server_address[1])}"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A tunnel that is cut is no error."""
+
+
+class _Tunnel(socketserver.StreamRequestHandler):
+    server: ConnectProxy
+
+    def handle(self) -> None:
+        lines = []
+        while line := self.rfile.readline().decode().strip():
+            lines.append(line)
+        self.server.told.append("\n".join(lines))
+        host, _, port = lines[0].split()[1].rpartition(":")
+        with socket.create_connection((host, int(port))) as upstream:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            threading.Thread(target=_pump, args=(upstream, self.request), daemon=True).start()
+            _pump(self.request, upstream)
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with contextlib.suppress(OSError):
+        target.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def running_proxy() -> Generator[ConnectProxy]:
+    """A proxy on loopback, for as long as it is needed."""
+    with ConnectProxy() as proxy:
+        threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield proxy
+        finally:
+            proxy.shutdown()

@@ -1,0 +1,31 @@
+"""``keyferry kube`` as a process of its own, on a test's kubeconfig."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+from support.commands import run_keyferry
+from support.kube import API_VERSION, Kube
+
+Done = subprocess.CompletedProcess[str]
+
+
+def keyferry_kube(kube: Kube, *words: str, **env: str) -> Done:
+    """Run a subcommand on the test's kubeconfig, with a home of its own."""
+    home = kube.folder / "home"
+    home.mkdir(exist_ok=True)
+    env = {"HOME": str(home), "KUBERC": "", **env}
+    return run_keyferry("kube", *words, "--kubeconfig", str(kube.path), cwd=None, **env)
+
+
+def exec_section(kube: Kube, **fields: object) -> dict[str, object]:
+    """The test's exec section with some fields changed."""
+    section = kube.exec_user()["exec"]
+    assert isinstance(section, dict)
+    return {"exec": {**section, **fields}}
+
+
+def status_with(**fields: str) -> str:
+    """An ExecCredential with any status."""
+    return json.dumps({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": fields})

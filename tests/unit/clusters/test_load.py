@@ -1,0 +1,199 @@
+"""From a kubeconfig to a session: whose file it is, which policy applies, which context is meant."""
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from keyferry.clusters.load import check_trust, load_cluster
+from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.session import ClusterSession
+from keyferry.errors import ClusterAuthError, ConfigError, PolicyError
+from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+from support.plugins import write_executable
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+
+V1 = "client.authentication.k8s.io/v1"
+ANSWER = json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": {"token": "t"}})
+PREFERENCE = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without a kuberc, and no variables of kubectl."""
+    folder = tmp_path / "home"
+    (folder / ".kube").mkdir(parents=True, mode=0o700)
+    monkeypatch.setenv("HOME", str(folder))
+    for name in ("KUBECONFIG", "KUBERC", "KUBECTL_KUBERC"):
+        monkeypatch.delenv(name, raising=False)
+    return folder
+
+
+def document(user: Mapping[str, object], server: str = "https://k") -> str:
+    return json.dumps(
+        {
+            "current-context": "c",
+            "clusters": [
+                {"name": "k", "cluster": {"server": server}},
+                {"name": "k2", "cluster": {"server": "https://two"}},
+            ],
+            "contexts": [
+                {"name": "c", "context": {"cluster": "k", "user": "admin", "namespace": "ns"}},
+                {"name": "d", "context": {"cluster": "k2", "user": "admin"}},
+            ],
+            "users": [{"name": "admin", "user": user}, {"name": "other", "user": {"token": "o"}}],
+        }
+    )
+
+
+def with_plugin(folder: Path, **more: object) -> Path:
+    """A kubeconfig with a plugin beside it, and a file that tells whether it ran."""
+    write_executable(folder / "plugin", f"#!/bin/sh\ntouch {folder}/ran\nprintf %s {shlex.quote(ANSWER)}\n")
+    plugin = {"command": "./plugin", "apiVersion": V1, "interactiveMode": "Never"}
+    path = folder / "config"
+    path.write_text(document({"exec": plugin} | more))
+    path.chmod(0o600)
+    return path
+
+
+def token(session: ClusterSession) -> str:
+    return dict(session.grant().headers).get("Authorization", "").removeprefix("Bearer ")
+
+
+def test_a_context_comes_to_a_session(tmp_path: Path) -> None:
+    session = load_cluster(kubeconfig=with_plugin(tmp_path))
+    assert (session.server, session.namespace, session.retries) == ("https://k", "ns", True)
+    assert not (tmp_path / "ran").exists()
+    assert token(session) == "t"
+
+
+def test_names_choose_context_cluster_user_and_namespace(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path)
+    assert load_cluster("d", kubeconfig=path).server == "https://two"
+    session = load_cluster(cluster="k2", user="other", namespace="x", kubeconfig=str(path), retries=False)
+    assert (session.server, session.namespace, token(session)) == ("https://two", "x", "o")
+    assert session.retries is False
+    with pytest.raises(ConfigError, match="there is no context 'nope'"):
+        load_cluster("nope", kubeconfig=path)
+
+
+def test_the_usual_places_are_read(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError):
+        load_cluster()
+    (home / ".kube" / "config").write_text(document({"token": "home"}))
+    assert token(load_cluster()) == "home"
+    listed = tmp_path / "listed"
+    listed.write_text(document({"token": "listed"}))
+    monkeypatch.setenv("KUBECONFIG", str(listed))
+    assert token(load_cluster()) == "listed"
+
+
+# Trust
+
+
+def test_a_plugin_of_an_untrusted_file_is_refused_and_not_run(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path)
+    path.chmod(0o666)
+    with pytest.raises(PolicyError) as caught:
+        load_cluster(kubeconfig=path)
+    said = str(caught.value)
+    assert "everybody can write it" in said
+    assert str(path) in said
+    assert f"{tmp_path}/plugin" in said
+    assert not (tmp_path / "ran").exists()
+
+
+def test_trust_must_be_said(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path)
+    path.chmod(0o666)
+    assert token(load_cluster(kubeconfig=path, trust=True)) == "t"
+
+
+def test_an_allowlist_that_names_the_program_is_trust_enough(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path)
+    path.chmod(0o666)
+    listed = PluginPolicy("Allowlist", (AllowlistEntry(f"{tmp_path}/plugin"),))
+    assert token(load_cluster(kubeconfig=path, policy=listed)) == "t"
+    other = PluginPolicy("Allowlist", (AllowlistEntry("/bin/other"),))
+    with pytest.raises(ClusterAuthError, match="not in the allowlist"):
+        load_cluster(kubeconfig=path, policy=other).grant()
+    with pytest.raises(PolicyError, match="not to be trusted"):
+        load_cluster(kubeconfig=path, policy=PluginPolicy("AllowAll"))
+
+
+def test_a_file_that_runs_nothing_needs_no_trust(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path, token="static")
+    path.chmod(0o666)
+    assert token(load_cluster(kubeconfig=path)) == "static"
+    assert token(load_cluster(kubeconfig=path, user="other")) == "o"
+
+
+def test_it_is_the_file_of_the_user_that_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several files, the one that names the plugin."""
+    path = with_plugin(tmp_path)
+    contexts = tmp_path / "contexts"
+    contexts.write_text(json.dumps({"current-context": "d"}))
+    contexts.chmod(0o666)
+    monkeypatch.setenv("KUBECONFIG", f"{contexts}:{path}")
+    assert token(load_cluster()) == "t"
+    path.chmod(0o666)
+    contexts.chmod(0o600)
+    with pytest.raises(PolicyError, match=str(path)):
+        load_cluster()
+
+
+def test_a_config_that_came_from_nowhere_is_not_judged() -> None:
+    check_trust(ClientConfig("https://k"), PluginPolicy(), trust=False)
+
+
+# Policy
+
+
+def test_the_policy_of_kuberc_applies_unless_one_is_given(tmp_path: Path, home: Path) -> None:
+    path = with_plugin(tmp_path)
+    kuberc = home / ".kube" / "kuberc"
+    kuberc.write_text(PREFERENCE + "credentialPluginPolicy: DenyAll\n")
+    with pytest.raises(ClusterAuthError, match="the policy is DenyAll"):
+        load_cluster(kubeconfig=path).grant()
+    assert not (tmp_path / "ran").exists()
+    assert token(load_cluster(kubeconfig=path, policy=PluginPolicy())) == "t"
+    kuberc.write_text(
+        PREFERENCE + f"credentialPluginPolicy: Allowlist\n"
+        f"credentialPluginAllowlist: [{{command: {tmp_path}/plugin}}]\n"
+    )
+    assert token(load_cluster(kubeconfig=path)) == "t"
+
+
+def test_a_broken_kuberc_does_not_open_the_door(tmp_path: Path, home: Path) -> None:
+    """kubectl warns and runs whatever it is told; a file that may hold a policy is not passed over here."""
+    path = with_plugin(tmp_path)
+    (home / ".kube" / "kuberc").write_text("a: [")
+    with pytest.raises(ConfigError):
+        load_cluster(kubeconfig=path)
+
+
+def test_the_settings_reach_the_plugin(tmp_path: Path) -> None:
+    path = with_plugin(tmp_path)
+    write_executable(tmp_path / "plugin", "#!/bin/sh\nexec sleep 20\n")
+    with pytest.raises(ClusterAuthError, match=r"within 0\.2 s"):
+        load_cluster(kubeconfig=path, timeout_seconds=0.2).grant()
+    text = path.read_text().replace('"Never"', '"Always"')
+    path.write_text(text)
+    with pytest.raises(ClusterAuthError, match="cannot"):
+        load_cluster(kubeconfig=path, stdin_unavailable=True).grant()
+
+
+def test_plain_http_carries_no_credential_and_runs_nothing(tmp_path: Path) -> None:
+    """As in client-go, whatever the user has."""
+    path = with_plugin(tmp_path)
+    path.write_text(path.read_text().replace("https://k", "http://k"))
+    path.chmod(0o666)
+    session = load_cluster(kubeconfig=path)
+    assert session.authenticator is None
+    assert session.grant().headers == ()
+    assert not os.path.exists(tmp_path / "ran")
