@@ -3,7 +3,8 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+from keyferry._values import Value, field
 
 from . import _json
 from ._paths import Path
@@ -28,16 +29,14 @@ _BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+')
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(Value):
     """A place in a text; both numbers count from 1."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicateKey:
+class DuplicateKey(Value):
     """A mapping key given again, where it was repeated and where it stood first.
 
     ``kubernetes_line`` is the line go-yaml names for it: that of the repeated
@@ -50,8 +49,7 @@ class DuplicateKey:
     kubernetes_line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Value):
     """The position of one value and the places of what it contains."""
 
     position: Position
@@ -81,8 +79,7 @@ class Positions(Mapping[Path, Position]):
         return sum(1 for _ in self)
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Value):
     """What a text says, and where; the value may hold secrets, so it is not shown.
 
     Mapping keys are always strings. Positions are those of keys and list items, and ``()`` for the whole.

@@ -5,7 +5,6 @@ in place of recursion and none of PyYAML's constructors, so no tag can make an o
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import yaml
@@ -113,20 +112,20 @@ def _start(event: yaml.Event) -> Position:
 _NO_CHILDREN: dict[str | int, Place] = {}  # one for all scalars, never written to
 
 
-def _no_children() -> dict[str | int, Place]:
-    return _NO_CHILDREN
-
-
-@dataclass(slots=True)
 class _Node:
     """A value as built so far; *weight* counts the nodes go-yaml decodes for it, aliases expanded."""
 
-    start: Position
-    value: object = None
-    is_merge: bool = False
-    finished: bool = True
-    weight: int = 1
-    children: dict[str | int, Place] = field(default_factory=_no_children)
+    __slots__ = ("start", "value", "is_merge", "finished", "weight", "children")
+
+    def __init__(
+        self, start: Position, value: object = None, *, is_merge: bool = False, finished: bool = True
+    ) -> None:
+        self.start = start
+        self.value = value
+        self.is_merge = is_merge
+        self.finished = finished
+        self.weight = 1
+        self.children = _NO_CHILDREN
 
 
 class _Use(NamedTuple):
@@ -147,16 +146,22 @@ class _Key(NamedTuple):
     is_merge: bool = False
 
 
-@dataclass(slots=True)
 class _Sequence(_Node):
-    items: list[_Use] = field(default_factory=list)
+    __slots__ = ("items",)
+
+    def __init__(self, start: Position, *, finished: bool) -> None:
+        super().__init__(start, finished=finished)
+        self.items: list[_Use] = []
 
 
-@dataclass(slots=True)
 class _Mapping(_Node):
-    key: _Key | None = None
-    entries: dict[tuple[str, str], tuple[_Key, _Use]] = field(default_factory=dict)
-    firsts: dict[tuple[str, str], Position] = field(default_factory=dict)
+    __slots__ = ("key", "entries", "firsts")
+
+    def __init__(self, start: Position, *, finished: bool) -> None:
+        super().__init__(start, finished=finished)
+        self.key: _Key | None = None
+        self.entries: dict[tuple[str, str], tuple[_Key, _Use]] = {}
+        self.firsts: dict[tuple[str, str], Position] = {}
 
 
 class _Builder:
@@ -261,7 +266,7 @@ class _Builder:
 def _make_scalar(event: yaml.ScalarEvent, start: Position) -> _Node:
     is_plain = event.implicit[0]
     value = resolve(event.tag, event.value, start, is_plain=is_plain)
-    return _Node(start, value, is_merge_key(event.tag, event.value, is_plain=is_plain))
+    return _Node(start, value, is_merge=is_merge_key(event.tag, event.value, is_plain=is_plain))
 
 
 def _make_key(use: _Use) -> _Key:

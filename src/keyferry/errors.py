@@ -86,11 +86,15 @@ class PolicyError(_TextError):
 
 
 class ClusterAuthError(KeyferryError):
-    """No credential for a cluster could be had or used; ``cause`` is the error behind it, if there is one."""
+    """No credential for a cluster could be had or used; ``cause`` is the error behind it, if there is one.
+
+    ``server`` is its URL without user info, which may be a password.
+    """
 
     def __init__(
         self, server: str, message: str, kubernetes_text: str = "", cause: KeyferryError | None = None
     ) -> None:
+        server = _without_user_info(server)
         super().__init__(server, message, kubernetes_text, cause)
         self.server = server
         self.message = message
@@ -275,6 +279,12 @@ class UnusableCertificateError(PluginProtocolError):
         super().__init__(plugin, problem, kubernetes_text)
         self.args = (plugin, problem, kubernetes_text, expires_ns)
         self.expires_ns = expires_ns
+
+
+def _without_user_info(url: str) -> str:
+    user_info, at, host = url.rpartition("@")
+    scheme, mark, _ = user_info.partition("://")
+    return f"{scheme if mark else ''}{mark}***@{host}" if at else url
 
 
 def _tail(stderr_tail: str) -> str:

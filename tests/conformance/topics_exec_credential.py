@@ -8,12 +8,12 @@ import shlex
 import shutil
 import tempfile
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from conformance.topics_authenticator import expiry, roundtrip, update_transport
 from keyferry._json import dumps, loads
+from keyferry._values import replace
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.api.meta import format_time

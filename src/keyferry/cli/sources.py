@@ -6,10 +6,10 @@ import binascii
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from keyferry._documents import read_document
 from keyferry._paths import format_path
+from keyferry._values import Value
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
@@ -18,8 +18,7 @@ Json = dict[str, object]
 DEFAULT_NAMESPACE = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Value):
     """What the files given on the command line hold."""
 
     pod: Pod | None = None
@@ -70,8 +69,7 @@ def read_sources(args: argparse.Namespace) -> Sources:
     return Sources(pod, secrets, account, _docker_config(args.docker_config), notes)
 
 
-@dataclass(frozen=True, slots=True)
-class _Object:
+class _Object(Value):
     """A Kubernetes object and the file it is from."""
 
     file: str

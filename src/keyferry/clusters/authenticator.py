@@ -39,7 +39,7 @@ class Authenticator:
         self._server = server
         self._clock = clock
         self._monotonic = monotonic
-        self._state = RefreshState(backs_off)
+        self._state = RefreshState(backs_off=backs_off)
         self._flight: Flight[ClusterCredential | KeyferryError] | None = None
         self._listeners: list[_Listener] = []
         self._lock = allocate_lock()

@@ -2,8 +2,9 @@
 
 from _thread import allocate_lock
 from bisect import bisect_left
-from dataclasses import dataclass
 from typing import Protocol
+
+from keyferry._values import Value
 
 __all__ = [
     "CALLS",
@@ -38,8 +39,7 @@ ROTATION_BUCKETS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Rotations:
+class Rotations(Value):
     """Ages of certificates when they were replaced: how many in each bucket, and all seconds together."""
 
     buckets: tuple[int, ...]

@@ -1,17 +1,16 @@
 """Which context, cluster and user are meant, once the command line has had its say."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 
 from keyferry._gotext import quote
+from keyferry._values import Value, field, replace
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, Kubeconfig
 from keyferry.errors import ConfigError, Problem
 
 __all__ = ["Choice", "Overrides", "choose"]
 
 
-@dataclass(frozen=True, slots=True)
-class Overrides:
+class Overrides(Value):
     """What kubectl's global flags would say; what is empty says nothing."""
 
     context: str = ""
@@ -34,8 +33,7 @@ class Overrides:
     impersonate_groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Value):
     """The context, cluster and user to use, overrides included, and their names."""
 
     context_name: str

@@ -1,11 +1,11 @@
 """A plugin's answer for a cluster, read as client-go reads it; no byte of it reaches an error's message."""
 
 import re
-from dataclasses import dataclass, field
 
 from keyferry._documents import Document, read_document
 from keyferry._gotext import quote
 from keyferry._json import decode_utf8
+from keyferry._values import Value, field
 from keyferry.api.clientauthentication import v1, v1beta1
 from keyferry.api.clientauthentication.v1 import ExecCredential, ExecCredentialStatus, read_exec_credential
 from keyferry.api.codec import Reader, WrongTypeError, interpret
@@ -36,8 +36,7 @@ _KUBERNETES_VERSION = re.compile(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:a
 _PLUGIN = "exec plugin"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCredential:
+class ClusterCredential(Value):
     """What to show a cluster: a token, a certificate with its key, or both, good until *expires_ns*.
 
     The expiry is in Unix nanoseconds; None means that the plugin named none. What is absent is empty.

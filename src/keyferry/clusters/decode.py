@@ -1,10 +1,10 @@
 """One kubeconfig file, decoded as client-go does: what it holds, where, and what is wrong with it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 
 from keyferry._documents import Document, read_yaml
 from keyferry._paths import Path, format_path
+from keyferry._values import Value, field, replace
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, Kubeconfig, read_kubeconfig
@@ -13,8 +13,7 @@ from keyferry.errors import DocumentError, Problem
 __all__ = ["KubeconfigFile", "decode_file", "place", "refuse_file"]
 
 
-@dataclass(frozen=True, slots=True)
-class KubeconfigFile:
+class KubeconfigFile(Value):
     """One file: its path as it was named, what it holds, and what client-go would say against it."""
 
     path: str

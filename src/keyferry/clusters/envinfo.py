@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from keyferry._gotext import quote
+from keyferry._values import Value
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.clusters.credential import Refusal, decode
 from keyferry.clusters.execinfo import EXEC_INFO
@@ -20,8 +20,7 @@ _USER_INFO = re.compile(r"[-._:~!$&'()*+,;=%@0-9A-Za-z]*")
 _SCHEME = re.compile(r"[A-Za-z][-+.0-9A-Za-z]*:")
 
 
-@dataclass(frozen=True, slots=True)
-class ExecInfo:
+class ExecInfo(Value):
     """What a plugin is told. The proxy is given as Go spells it; *config* is JSON text, None without one."""
 
     api_version: str

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from keyferry._gotext import go_strerror
+from keyferry._values import Value, field, replace
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.decode import KubeconfigFile, decode_file, refuse_file
 from keyferry.errors import ConfigError, Problem
@@ -22,8 +22,7 @@ __all__ = [
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedKubeconfig:
+class LoadedKubeconfig(Value):
     """The merged config; ``paths`` were asked for, and those not ``missing`` are ``files``.
 
     With ``problems`` kubectl would have stopped here.

@@ -1,7 +1,6 @@
 """How a user of a kubeconfig is authenticated, in a word or two, and what stands there for nothing."""
 
-from dataclasses import dataclass
-
+from keyferry._values import Value
 from keyferry.api.kubeconfig.v1 import AuthInfo
 from keyferry.clusters.url import parse_url
 from keyferry.invoke.executable import base_name, clean_path
@@ -9,8 +8,7 @@ from keyferry.invoke.executable import base_name, clean_path
 __all__ = ["Mechanism", "find_mechanism", "is_https"]
 
 
-@dataclass(frozen=True, slots=True)
-class Mechanism:
+class Mechanism(Value):
     """What authenticates a user, and what the kubeconfig has beside it that is never looked at."""
 
     used: tuple[str, ...] = ()

@@ -7,10 +7,10 @@ Finding the PEM blocks needs nothing; what is in them is read by ``cryptography`
 import re
 from base64 import b64decode
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from keyferry._values import Value
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 if TYPE_CHECKING:
@@ -40,8 +40,7 @@ _SUBJECT_ORDER = (
 _SUBJECT_NAMES = ("SERIALNUMBER", "CN", "POSTALCODE", "STREET", "ST", "L", "OU", "O", "C")
 
 
-@dataclass(frozen=True, slots=True)
-class KeyPair:
+class KeyPair(Value):
     """What is worth knowing of a client certificate that its key belongs to; instants in Unix nanoseconds."""
 
     chain_length: int

@@ -2,11 +2,11 @@
 
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from keyferry._gotext import go_strerror, quote
 from keyferry._paths import Path
+from keyferry._values import Value, field, replace
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, ExecConfig
 from keyferry.clusters.choose import Choice, Overrides, choose
@@ -34,8 +34,7 @@ _NO_OVERRIDES = Overrides()
 _LARGEST_FILE = 16 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ClientConfig:
+class ClientConfig(Value):
     """All a client needs. Files are read, except that ``token_file`` is to be read again from time to time.
 
     Without https there are no credentials in it, whatever the user has: client-go does not look. The exec

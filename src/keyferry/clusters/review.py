@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from keyferry._secret import printable, redact
+from keyferry._values import Value, field
 from keyferry.clusters.plain import Reply, request
 from keyferry.clusters.session import ClusterSession
 
@@ -16,8 +16,7 @@ _NOT_FOUND = 404
 _LONGEST = 300
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(Value):
     """Who the server says one is; or the *status* and *problem* with which it would not say."""
 
     username: str = ""

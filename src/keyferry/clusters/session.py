@@ -8,10 +8,10 @@ import base64
 import re
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from keyferry._clock import monotonic_ns
+from keyferry._values import Value, field
 from keyferry.clusters.authenticator import Authenticator, shared_authenticator
 from keyferry.clusters.credential import ClusterCredential
 from keyferry.clusters.resolve import ClientConfig, check_transport
@@ -37,8 +37,7 @@ Headers = tuple[tuple[str, str], ...]
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Value):
     """What one request carries; ``credential`` is set if it came from a plugin and can be renewed."""
 
     headers: Headers = field(default=(), repr=False)

@@ -7,7 +7,6 @@ and only from the second failure in a row on, a failing plugin is left alone for
 growing while, so that no caller can drive it in a hot loop.
 """
 
-from dataclasses import dataclass
 from enum import Enum
 
 from keyferry.clusters.credential import ClusterCredential
@@ -25,18 +24,20 @@ class Step(Enum):
     PAUSE = "fail as the plugin failed last, it is too soon to run it again"
 
 
-@dataclass(slots=True)
 class RefreshState:
     """The credential at hand and what happened to the runs so far; whoever shares it holds a lock."""
 
-    backs_off: bool = True
-    credential: ClusterCredential | None = None
-    expires_ns: int | None = None
-    error: KeyferryError | None = None
-    failures: int = 0
-    resume_ns: int = 0
-    # Counts changes of the client certificate; a connection made under another number is not used again.
-    certificates: int = 0
+    __slots__ = ("backs_off", "credential", "expires_ns", "error", "failures", "resume_ns", "certificates")
+
+    def __init__(self, *, backs_off: bool = True) -> None:
+        self.backs_off = backs_off
+        self.credential: ClusterCredential | None = None
+        self.expires_ns: int | None = None
+        self.error: KeyferryError | None = None
+        self.failures = 0
+        self.resume_ns = 0
+        # Counts changes of the client certificate; a connection made under another number is not used again.
+        self.certificates = 0
 
     def decide(self, now_ns: int, monotonic_ns: int) -> Step:
         """What to do for a request at *now_ns*, wall-clock time."""

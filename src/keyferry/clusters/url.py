@@ -5,9 +5,10 @@ it prints it, so its verdict and its spelling matter; its error texts are never 
 """
 
 import re
-from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import quote, unquote_to_bytes
+
+from keyferry._values import Value
 
 __all__ = ["Url", "hide_password", "parse_request_uri", "parse_url"]
 
@@ -27,8 +28,7 @@ _SAFE_HOST = "!$&'()*+,;=:[]<>\""
 _SAFE_FRAGMENT = "$&+,/:;=?@!()*"
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(Value):
     """A URL in parts, each as written; ``authority`` is None where there is no ``//``."""
 
     scheme: str = ""

@@ -1,9 +1,9 @@
 """Find out why a context works or does not: every step is taken, and what came of it is kept as a value."""
 
-from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from keyferry._clock import time_ns
+from keyferry._values import Value, field, replace
 from keyferry.clusters.credential import ClusterCredential
 from keyferry.clusters.kubeconfig import LoadedKubeconfig
 from keyferry.clusters.load import check_trust
@@ -24,8 +24,7 @@ __all__ = ["Inquiry", "inquire"]
 _REFUSALS = (401, 403)
 
 
-@dataclass(frozen=True, slots=True)
-class Inquiry:
+class Inquiry(Value):
     """What each step gave, in order; ``error`` is the one that ended it, at ``stage``."""
 
     loaded: LoadedKubeconfig

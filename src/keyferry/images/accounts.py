@@ -1,15 +1,14 @@
 """Pods and their service accounts, as far as providers are told of them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
+from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import ServiceAccountError
 
 
-@dataclass(frozen=True, slots=True)
-class Pod:
+class Pod(Value):
     """The pod an image is pulled for."""
 
     namespace: str = ""
@@ -18,16 +17,14 @@ class Pod:
     service_account_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccount:
+class ServiceAccount(Value):
     """A service account as the API server has it."""
 
     uid: str
     annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountRef:
+class ServiceAccountRef(Value):
     """Which account a credential was obtained for."""
 
     namespace: str
@@ -35,8 +32,7 @@ class ServiceAccountRef:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
+class TokenRequest(Value):
     """What the kubelet asks the API server for: a token for one audience, bound to the pod."""
 
     account: ServiceAccountRef
@@ -68,8 +64,7 @@ class ServiceAccounts(Protocol):
         """A token as requested."""
 
 
-@dataclass(frozen=True, slots=True)
-class StaticAccount:
+class StaticAccount(Value):
     """One account with one token, as given on a command line."""
 
     account: ServiceAccount
@@ -84,8 +79,7 @@ class StaticAccount:
         return self.token_text
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Value):
     """What a provider is told of a pod's account: nothing, for a provider or pod without one."""
 
     ref: ServiceAccountRef | None = None

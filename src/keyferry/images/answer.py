@@ -1,8 +1,8 @@
 """The answer to the whole question: credentials in order, failures, and why."""
 
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
 from keyferry.images.keyring import Credential, Keyring
@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from keyferry.images.reasons import Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Value):
     """A provider that matched and failed. Kubernetes logs it and goes on; here it is part of the answer."""
 
     provider: str
@@ -25,8 +24,7 @@ class Failure:
         return str(self.error)
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Value):
     """Credentials for an image, in the order the kubelet would try them, and how they came about.
 
     ``image`` is what was asked, ``name`` the normalised form that patterns and

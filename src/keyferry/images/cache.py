@@ -2,9 +2,9 @@
 
 import struct
 from collections.abc import Container, Mapping
-from dataclasses import dataclass, field
 from hashlib import sha256
 
+from keyferry._values import Value, field
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import ServiceAccountError
 from keyferry.images.reference import registry_of
@@ -16,8 +16,7 @@ _LONGEST = 0xFFFF
 Auth = Mapping[str, AuthConfig]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Value):
     """One answer of a plugin; it is good up to and including ``expires_ns`` on the monotonic clock."""
 
     auth: Auth = field(repr=False)

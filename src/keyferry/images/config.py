@@ -4,10 +4,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from keyferry._gotext import go_strerror, quote
 from keyferry._paths import Path
+from keyferry._values import Value, field
 from keyferry.api.kubeletconfig import v1
 from keyferry.errors import ConfigError, Problem
 from keyferry.images.decode import ConfigFile, decode_file, refused
@@ -15,8 +15,7 @@ from keyferry.images.decode import ConfigFile, decode_file, refused
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Value):
     """Where a provider is configured."""
 
     file: ConfigFile
@@ -27,8 +26,7 @@ class Origin:
         return self.file.problem(("providers", self.index, *at), problem)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadConfig:
+class ReadConfig(Value):
     """A config as read, before validation; with ``problems`` Kubernetes would have stopped here."""
 
     path: str

@@ -2,8 +2,8 @@
 
 from _thread import allocate_lock
 from bisect import bisect_left
-from dataclasses import dataclass
 
+from keyferry._values import Value
 from keyferry.errors import (
     KeyferryError,
     PluginError,
@@ -20,8 +20,7 @@ BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _EXECUTION = (PluginExitError, PluginNotFoundError, PluginOutputError, PluginStartError, PluginTimeoutError)
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Value):
     """A moment's reading of one provider's counters."""
 
     hits: int

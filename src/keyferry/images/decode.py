@@ -1,11 +1,11 @@
 """One config file, decoded strictly: what it holds, and everything Kubernetes would say against it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from keyferry._documents import Document, DuplicateKey, read_document
 from keyferry._gotext import quote
 from keyferry._paths import Path, format_path
+from keyferry._values import Value, field
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
 from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
 from keyferry.api.scheme import known_fields
@@ -20,8 +20,7 @@ _READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
 _CODES = {"strict": "KF107", "wrong-type": "KF109", "duration": "KF110"}
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigFile(Value):
     """One file of a config: what it holds, and what Kubernetes would say against it."""
 
     path: str

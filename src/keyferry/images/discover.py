@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from keyferry._values import Value
 from keyferry.errors import EnvironmentProblem
 
 CONFIG_FLAG = "--image-credential-provider-config"
@@ -13,8 +13,7 @@ BIN_DIR_FLAG = "--image-credential-provider-bin-dir"
 _KUBELETS = ("kubelet", "hyperkube", "k3s", "k3s-server", "k3s-agent", "rke2")
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Value):
     """A known home of provider configs."""
 
     who: str
@@ -40,8 +39,7 @@ WELL_KNOWN = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(Value):
     """The config and bin dir to use, and who says so."""
 
     config: str

@@ -4,10 +4,10 @@ import base64
 import binascii
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 from keyferry._gotext import go_strerror
 from keyferry._json import loads
+from keyferry._values import Value, field
 from keyferry.api.codec import article, json_type
 from keyferry.errors import DocumentError, PullSecretError
 
@@ -20,8 +20,7 @@ SECRET_KEYS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class DockerEntry:
+class DockerEntry(Value):
     """What survives of one entry of a docker config."""
 
     username: str = ""
@@ -29,8 +28,7 @@ class DockerEntry:
     email: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PullSecret:
+class PullSecret(Value):
     """An image pull secret of a pod; ``data`` is decoded from base64 already."""
 
     namespace: str

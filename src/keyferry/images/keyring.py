@@ -1,10 +1,10 @@
 """The order of trial: which credentials serve an image, and which is tried first."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from hashlib import sha256
 
 from keyferry._json import dumps
+from keyferry._values import Value, field
 from keyferry.errors import MatchError
 from keyferry.images.accounts import ServiceAccountRef
 from keyferry.images.match import covers
@@ -14,8 +14,7 @@ DEFAULT_REGISTRY_KEY = "index.docker.io"
 _DEFAULT_HOSTS = ("docker.io", "index.docker.io")
 
 
-@dataclass(frozen=True, slots=True)
-class SecretRef:
+class SecretRef(Value):
     """Which pull secret a credential came from."""
 
     namespace: str
@@ -23,8 +22,7 @@ class SecretRef:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Value):
     """Where a credential came from: a pull secret, the node's docker config, or a provider."""
 
     kind: str
@@ -36,8 +34,7 @@ class Source:
         return f"{self.kind} {self.name}".rstrip()
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(Value):
     """One user name and password to try, with where it came from and the auth key it stands under."""
 
     username: str
@@ -52,8 +49,7 @@ class Credential:
         return credential_hash(self.username, self.password, self.email)
 
 
-@dataclass(frozen=True, slots=True)
-class DroppedKey:
+class DroppedKey(Value):
     """An auth key that does not parse; Kubernetes logs it and goes on."""
 
     # A plugin may have put anything at all in the place of a key.

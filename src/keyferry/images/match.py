@@ -4,9 +4,9 @@
 """
 
 import re
-from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
+from keyferry._values import Value
 from keyferry.errors import MatchError
 from keyferry.images.url import RegistryUrl, bytewise, hide_password, parse_registry_url, readable
 
@@ -45,8 +45,7 @@ _RANGE = re.compile(r"([^-])(?:-([^-]))?")
 _INVALID_RUNE = 0xFFFD
 
 
-@dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Value):
     """A parsed pattern; ``labels`` and ``path`` are bytewise, and a malformed label has no glob."""
 
     text: str
@@ -56,8 +55,7 @@ class Pattern:
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Value):
     """Whether a pattern covers an image, and the first rule that says no.
 
     ``found`` is what the image has there and ``expected`` what the pattern asks for.

@@ -3,11 +3,11 @@
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 from keyferry._gotext import go_strerror
 from keyferry._json import loads_with_duplicates
 from keyferry._secret import stderr_tail
+from keyferry._values import Value, field
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
 from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
@@ -33,8 +33,7 @@ _KUBERNETES_VERSION = re.compile(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:a
 _DECODING = "error decoding credential provider plugin response from stdout"
 
 
-@dataclass(frozen=True, slots=True)
-class ExecPlugin:
+class ExecPlugin(Value):
     """A plugin that is an executable: how it is started, and how its answer is read."""
 
     name: str
@@ -43,7 +42,7 @@ class ExecPlugin:
     args: tuple[str, ...] = ()
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     withhold: frozenset[str] = frozenset()
-    limits: Limits = Limits()  # noqa: RUF009 - frozen
+    limits: Limits = Limits()
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None

@@ -2,9 +2,9 @@
 
 from _thread import allocate_lock
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 
 from keyferry._clock import monotonic_ns
+from keyferry._values import Value, field
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError, PluginError, PluginProtocolError, ServiceAccountError
@@ -22,8 +22,7 @@ _FAILED_RUN = "failed to get credential from external registry credential provid
 
 
 # What a run leaves for those who wait for it: what was asked, the answer, what of it is cached until when.
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Value):
     image: str
     response: CredentialProviderResponse | None = field(default=None, repr=False)
     expires_ns: int | None = None

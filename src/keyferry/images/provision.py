@@ -1,8 +1,8 @@
 """What one provider gave for one image, and how it came by it."""
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from keyferry._values import Value, field
 from keyferry.errors import KeyferryError
 from keyferry.images.accounts import ServiceAccountRef
 from keyferry.images.cache import Auth
@@ -18,8 +18,7 @@ class How(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Provision:
+class Provision(Value):
     """A provider's answer for one image, and how it came about."""
 
     provider: str

@@ -5,9 +5,9 @@ pure functions that decided; calling them again costs time only when someone ask
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from keyferry._clock import monotonic_ns
+from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
@@ -15,8 +15,7 @@ from keyferry.images.match import Verdict, judge
 from keyferry.images.provision import How, Provision
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Value):
     """One decision: at which stage, about what, how it went, in words and as facts.
 
     The stages are image, match, provider, key, credential, decision and trap.

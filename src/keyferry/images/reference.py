@@ -1,9 +1,9 @@
 """Image names: the kubelet's normalising parse, and the plainer ones around it."""
 
 import re
-from dataclasses import dataclass
 
 from keyferry._gotext import quote
+from keyferry._values import Value
 from keyferry.errors import ImageNameError
 
 __all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim", "with_default_tag"]
@@ -48,8 +48,7 @@ _ADVICE = {
 _EXAMPLE = "expected a name such as 'registry.example:5000/team/app:v1'"
 
 
-@dataclass(frozen=True, slots=True)
-class ImageName:
+class ImageName(Value):
     """An image name in full: no part left to defaults."""
 
     repository: str

@@ -6,10 +6,10 @@ every string method byte-exact. The private functions take and give bytewise tex
 """
 
 import re
-from dataclasses import dataclass
 from typing import NoReturn
 
 from keyferry._gotext import quote
+from keyferry._values import Value
 from keyferry.errors import MatchError
 
 __all__ = ["RegistryUrl", "bytewise", "hide_password", "normalise_key", "parse_registry_url", "readable"]
@@ -31,8 +31,7 @@ _GROUPS, _GROUP_DIGITS = 8, 4
 _DOTS, _OCTET_DIGITS, _OCTET_MAX = 3, 3, 255
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryUrl:
+class RegistryUrl(Value):
     """What matching needs of a URL: user info, query and fragment are gone.
 
     ``authority`` is host and port, ``host`` and ``port`` its two halves: an IPv6 address loses its brackets

@@ -3,16 +3,15 @@
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from keyferry._gotext import go_strerror, quote
+from keyferry._values import Value
 
 _NOT_FOUND = "executable file not found in $PATH"
 _RELATIVE = "cannot run executable found relative to current directory"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Value):
     """What a search gave: a path, a problem in Go's words, or both for a path that Go refuses to run."""
 
     path: str = ""

@@ -3,10 +3,10 @@
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from keyferry._documents import Document, read_document
 from keyferry._gotext import go_strerror
+from keyferry._values import Value
 from keyferry.api.codec import Reader, WrongTypeError, interpret
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS, KIND, Preference, read_preference
 from keyferry.errors import ConfigError, DocumentError, Problem
@@ -19,8 +19,7 @@ _SEPARATOR = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)", re.MULTILINE)
 _NO_POLICY = PluginPolicy()
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedKuberc:
+class LoadedKuberc(Value):
     """A policy, the file it was read from, empty if there is none, and what kubectl would warn of."""
 
     policy: PluginPolicy = _NO_POLICY

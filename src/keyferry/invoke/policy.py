@@ -7,9 +7,9 @@ import re
 import stat
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from keyferry._gotext import go_strerror, quote
+from keyferry._values import Value
 from keyferry.errors import PolicyError
 from keyferry.invoke.executable import Look, base_name, clean_path, look_command, look_path
 from keyferry.invoke.spawn import LAST_STANDARD_FD, move_up
@@ -21,8 +21,7 @@ _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class AllowlistEntry:
+class AllowlistEntry(Value):
     """A program that may run, by name or path; with *sha256*, only while the file has that digest.
 
     The digest is keyferry's own: Kubernetes knows commands alone.
@@ -32,8 +31,7 @@ class AllowlistEntry:
     sha256: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(Value):
     """Leave to run *path*, if it has one of *digests*; *problem* says in Go's words why it cannot be run."""
 
     path: str
@@ -41,8 +39,7 @@ class Permit:
     digests: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class PluginPolicy:
+class PluginPolicy(Value):
     """A policy: everything, nothing, or what is listed."""
 
     policy_type: str = ""

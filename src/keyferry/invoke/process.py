@@ -12,9 +12,9 @@ import os
 import select
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from keyferry._values import Value, field
 from keyferry.invoke.reap import (
     await_exit,
     collect_stragglers,
@@ -30,8 +30,7 @@ CHUNK = 65536
 _MOMENT_SECONDS = 0.002
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Value):
     """What one run may use."""
 
     timeout_seconds: float = 60.0
@@ -52,8 +51,7 @@ class Ending(StrEnum):
     LOST = "was collected by other code of this process"
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Value):
     """What is left of a run: its status (negative for a signal), its output, how it ended."""
 
     ending: Ending

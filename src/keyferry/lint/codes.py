@@ -1,8 +1,8 @@
 """The stable codes of what can be wrong with provider configs, kubeconfigs and kuberc, and what to say about each."""
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from keyferry._values import Value
 from keyferry.lint.codes_clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes_kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
 from keyferry.lint.codes_refused import REFUSED
@@ -41,8 +41,7 @@ _VERSIONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Value):
     """One kind of finding: how bad it is, why it matters, what to do, and since which Kubernetes."""
 
     code: str

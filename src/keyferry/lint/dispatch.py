@@ -4,10 +4,10 @@ import os
 import re
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from keyferry._documents import read_yaml
+from keyferry._values import replace
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG

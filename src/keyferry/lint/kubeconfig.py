@@ -8,9 +8,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from dataclasses import replace
 
 from keyferry._gotext import quote
+from keyferry._values import replace
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.choose import Overrides, choose

@@ -6,10 +6,10 @@ refuses it there too, so what is an error here is one for both when the file is 
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from keyferry._documents import Document, read_document
 from keyferry._paths import Path, format_path
+from keyferry._values import Value
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS, Preference, read_preference
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
@@ -38,8 +38,7 @@ _BARE, _RELATIVE, _MISSING, _PINNED, _CHANGED, _OLD_WORD = (
 _LIST = "credentialPluginAllowlist"
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Value):
     """One YAML document of the file, with the number of lines before it; without *document*, *problem* is why."""
 
     file: str

@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from keyferry._paths import format_path
+from keyferry._values import Value, field
 from keyferry.errors import Problem
 from keyferry.images.config import ReadConfig, read_config
 from keyferry.images.register import check_bin_dir, check_executables
@@ -31,8 +31,7 @@ _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 _UNREADABLE = "KF101"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Value):
     """One thing wrong with a config; ``kubernetes_text`` is empty where Kubernetes has nothing to say."""
 
     code: str
@@ -46,8 +45,7 @@ class Finding:
     kubernetes_text: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class LintReport:
+class LintReport(Value):
     """What is wrong with one config; ``kubernetes_text`` is what the kubelet would stop with, if it would."""
 
     path: str
@@ -97,8 +95,7 @@ def lint(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stage:
+class _Stage(Value):
     """What the kubelet would stop at in one of its stages, and how it would put it."""
 
     problems: tuple[Problem, ...]

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from keyferry._gotext import quote
 from keyferry._paths import Path, format_path
+from keyferry._values import Value
 from keyferry.errors import Problem
 from keyferry.images.config import ReadConfig
 from keyferry.images.validate import GATE
@@ -16,8 +16,7 @@ _TOKENS, _DIRECTORY, _CACHE_TYPE, _GATE_ON, _NEWEST = 33, 34, 34, 34, 36
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+-].*)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
+class Rules(Value):
     """What one Kubernetes version reads and lets pass."""
 
     version: str

@@ -5,10 +5,10 @@ import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 
+from keyferry._values import replace
 from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.clusters.authenticator import Authenticator, living_authenticators, shared_authenticator

@@ -1,10 +1,10 @@
 """A context comes to one client config, as in client-go."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from keyferry._values import replace
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
 from keyferry.clusters.kubeconfig import LoadedKubeconfig, load_kubeconfig, read_kubeconfigs
 from keyferry.clusters.resolve import ClientConfig, Overrides, check_transport, clean_install_hint, resolve

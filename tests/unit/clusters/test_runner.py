@@ -8,11 +8,11 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from keyferry._values import replace
 from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.clusters.calls import CallMetrics

@@ -15,7 +15,7 @@ ERROR = PluginError("plugin", "failed")
 
 def holding(expires_ns: int | None = None, *, backs_off: bool = True) -> RefreshState:
     """A state with one credential."""
-    state = RefreshState(backs_off)
+    state = RefreshState(backs_off=backs_off)
     state.succeed(ClusterCredential("t", expires_ns=expires_ns))
     return state
 

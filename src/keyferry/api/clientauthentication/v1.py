@@ -4,9 +4,9 @@ import re
 from binascii import b2a_base64
 
 from keyferry._json import dumps, loads
+from keyferry._values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.meta import parse_time
-from keyferry.api.record import Record
 from keyferry.errors import DocumentError, TimeError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -25,95 +25,38 @@ __all__ = [
 GROUP = "client.authentication.k8s.io"
 KIND = "ExecCredential"
 API_VERSION = f"{GROUP}/v1"
-_set = object.__setattr__
 # Go's zero time, the first instant of the year 1, which counts as no time at all.
 _NO_TIME_NS = -62_135_596_800 * 1_000_000_000
 _CONFIG_PATH = ("spec", "cluster", "config")
 
 
-class ClusterInfo(Record):
+class ClusterInfo(Value):
     """The cluster that a credential is for; *config* is the plugin's own, as JSON text."""
 
-    __slots__ = (
-        "server",
-        "tls_server_name",
-        "insecure_skip_tls_verify",
-        "certificate_authority_data",
-        "proxy_url",
-        "disable_compression",
-        "config",
-    )
-    _secret = ("proxy_url", "config")  # a proxy's URL may hold a password, a config anything
-
-    server: str
-    tls_server_name: str
-    insecure_skip_tls_verify: bool
-    certificate_authority_data: bytes
-    proxy_url: str
-    disable_compression: bool
-    config: str | None
-
-    def __init__(  # noqa: PLR0913, PLR0917 - the fields of the wire type
-        self,
-        server: str = "",
-        tls_server_name: str = "",
-        insecure_skip_tls_verify: bool = False,  # noqa: FBT001, FBT002 - always given by keyword
-        certificate_authority_data: bytes = b"",
-        proxy_url: str = "",
-        disable_compression: bool = False,  # noqa: FBT001, FBT002 - always given by keyword
-        config: str | None = None,
-    ) -> None:
-        _set(self, "server", server)
-        _set(self, "tls_server_name", tls_server_name)
-        _set(self, "insecure_skip_tls_verify", insecure_skip_tls_verify)
-        _set(self, "certificate_authority_data", certificate_authority_data)
-        _set(self, "proxy_url", proxy_url)
-        _set(self, "disable_compression", disable_compression)
-        _set(self, "config", config)
+    server: str = ""
+    tls_server_name: str = ""
+    insecure_skip_tls_verify: bool = False
+    certificate_authority_data: bytes = b""
+    proxy_url: str = field(default="", repr=False)  # may hold a password
+    disable_compression: bool = False
+    config: str | None = field(default=None, repr=False)
 
 
-class ExecCredentialStatus(Record):
+class ExecCredentialStatus(Value):
     """The answer: a token, a certificate and key as PEM, or both; *expiration_ns* in Unix time."""
 
-    __slots__ = ("token", "client_certificate_data", "client_key_data", "expiration_ns")
-    _secret = ("token", "client_key_data")
-
-    token: str
-    client_certificate_data: str
-    client_key_data: str
-    expiration_ns: int | None
-
-    def __init__(
-        self,
-        token: str = "",
-        client_certificate_data: str = "",
-        client_key_data: str = "",
-        expiration_ns: int | None = None,
-    ) -> None:
-        _set(self, "token", token)
-        _set(self, "client_certificate_data", client_certificate_data)
-        _set(self, "client_key_data", client_key_data)
-        _set(self, "expiration_ns", expiration_ns)
+    token: str = field(default="", repr=False)
+    client_certificate_data: str = ""
+    client_key_data: str = field(default="", repr=False)
+    expiration_ns: int | None = None
 
 
-class ExecCredential(Record):
+class ExecCredential(Value):
     """The object that goes both ways: the question in *cluster* and *interactive*, the answer in *status*."""
 
-    __slots__ = ("cluster", "interactive", "status")
-
-    cluster: ClusterInfo | None
-    interactive: bool
-    status: ExecCredentialStatus | None
-
-    def __init__(
-        self,
-        cluster: ClusterInfo | None = None,
-        interactive: bool = False,  # noqa: FBT001, FBT002 - always given by keyword
-        status: ExecCredentialStatus | None = None,
-    ) -> None:
-        _set(self, "cluster", cluster)
-        _set(self, "interactive", interactive)
-        _set(self, "status", status)
+    cluster: ClusterInfo | None = None
+    interactive: bool = False
+    status: ExecCredentialStatus | None = None
 
 
 def encode_exec_info(api_version: str, cluster: ClusterInfo | None, *, interactive: bool) -> str:

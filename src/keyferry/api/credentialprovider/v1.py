@@ -1,9 +1,9 @@
 """``credentialprovider.kubelet.k8s.io/v1``: what a plugin is asked, and what it answers."""
 
 from keyferry._json import dumps
+from keyferry._values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.meta import parse_duration
-from keyferry.api.record import Record
 from keyferry.errors import DurationError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -23,62 +23,29 @@ __all__ = [
 
 GROUP = "credentialprovider.kubelet.k8s.io"
 API_VERSION = f"{GROUP}/v1"
-_set = object.__setattr__
 
 
-class AuthConfig(Record):
+class AuthConfig(Value):
     """A user name and a password for one key of a response."""
 
-    __slots__ = ("username", "password")
-    _secret = ("password",)
-
-    username: str
-    password: str
-
-    def __init__(self, username: str = "", password: str = "") -> None:
-        _set(self, "username", username)
-        _set(self, "password", password)
+    username: str = ""
+    password: str = field(default="", repr=False)
 
 
-class CredentialProviderRequest(Record):
+class CredentialProviderRequest(Value):
     """The question: credentials for *image*, on behalf of a service account if one is given."""
 
-    __slots__ = ("image", "service_account_token", "service_account_annotations")
-    _secret = ("service_account_token",)
-
     image: str
-    service_account_token: str
-    service_account_annotations: "Mapping[str, str] | None"
-
-    def __init__(
-        self,
-        image: str,
-        service_account_token: str = "",
-        service_account_annotations: "Mapping[str, str] | None" = None,
-    ) -> None:
-        _set(self, "image", image)
-        _set(self, "service_account_token", service_account_token)
-        _set(self, "service_account_annotations", service_account_annotations)
+    service_account_token: str = field(default="", repr=False)
+    service_account_annotations: "Mapping[str, str] | None" = None
 
 
-class CredentialProviderResponse(Record):
+class CredentialProviderResponse(Value):
     """The answer: credentials by auth key, how widely they hold, and for how long."""
 
-    __slots__ = ("cache_key_type", "cache_duration_ns", "auth")
-
-    cache_key_type: str
-    cache_duration_ns: int | None
-    auth: "Mapping[str, AuthConfig] | None"
-
-    def __init__(
-        self,
-        cache_key_type: str = "",
-        cache_duration_ns: int | None = None,
-        auth: "Mapping[str, AuthConfig] | None" = None,
-    ) -> None:
-        _set(self, "cache_key_type", cache_key_type)
-        _set(self, "cache_duration_ns", cache_duration_ns)
-        _set(self, "auth", auth)
+    cache_key_type: str = ""
+    cache_duration_ns: int | None = None
+    auth: "Mapping[str, AuthConfig] | None" = None
 
 
 def encode_request(request: CredentialProviderRequest, api_version: str = API_VERSION) -> bytes:

@@ -5,10 +5,10 @@ a number where a string belongs is an error.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from keyferry._paths import Path
+from keyferry._values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.kubeconfig.lists import SECTIONS, encode_extension, note_clashes
 
@@ -33,16 +33,14 @@ KIND = "Config"
 _MODELESS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1beta1", "v1alpha1"))
 
 
-@dataclass(frozen=True, slots=True)
-class ExecEnvVar:
+class ExecEnvVar(Value):
     """A variable set for a plugin; the value may be a secret and is never shown."""
 
     name: str = ""
     value: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ExecConfig:
+class ExecConfig(Value):
     """How a plugin is run for credentials."""
 
     command: str = ""
@@ -54,8 +52,7 @@ class ExecConfig:
     interactive_mode: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Value):
     """How a cluster is reached. ``extensions`` are compact JSON by name, ``null`` where there is nothing."""
 
     server: str = ""
@@ -69,8 +66,7 @@ class Cluster:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AuthInfo:
+class AuthInfo(Value):
     """Who a user is, by whatever means; ``auth_provider`` is the name of one, with its config left out."""
 
     client_certificate: str = ""
@@ -90,8 +86,7 @@ class AuthInfo:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Value):
     """A cluster, a user and a namespace, the first two by name."""
 
     cluster: str = ""
@@ -100,8 +95,7 @@ class Context:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(Value):
     """All a kubeconfig names. ``has_extras`` tells of preferences and extensions: with them none is empty."""
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)

@@ -1,9 +1,9 @@
 """``kubelet.config.k8s.io/v1``: the credential provider config."""
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from keyferry._paths import Path
+from keyferry._values import Value
 from keyferry.api.codec import Reader
 
 if TYPE_CHECKING:
@@ -22,8 +22,7 @@ GROUP = "kubelet.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
 
 
-@dataclass(frozen=True, slots=True)
-class ExecEnvVar:
+class ExecEnvVar(Value):
     """A variable set for a plugin; the value may be a secret and is never shown."""
 
     name: str
@@ -33,8 +32,7 @@ class ExecEnvVar:
         return f"ExecEnvVar(name={self.name!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountTokenAttributes:
+class ServiceAccountTokenAttributes(Value):
     """How a provider is given the tokens of a pod's service account."""
 
     service_account_token_audience: str = ""
@@ -44,8 +42,7 @@ class ServiceAccountTokenAttributes:
     optional_service_account_annotation_keys: tuple[str, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialProvider:
+class CredentialProvider(Value):
     """One plugin: its file name, the images it is asked for, and how it is run."""
 
     name: str = ""
@@ -57,8 +54,7 @@ class CredentialProvider:
     token_attributes: ServiceAccountTokenAttributes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CredentialProviderConfig:
+class CredentialProviderConfig(Value):
     """The plugins of a node, in the order they are asked."""
 
     providers: tuple[CredentialProvider, ...] = ()

@@ -3,8 +3,8 @@
 v1alpha1 has the same fields. Defaults and aliases for kubectl's commands are not read.
 """
 
+from keyferry._values import Value
 from keyferry.api.codec import Reader
-from keyferry.api.record import Record
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -16,40 +16,23 @@ GROUP = "kubectl.config.k8s.io"
 KIND = "Preference"
 API_VERSION = f"{GROUP}/v1beta1"
 API_VERSIONS = (API_VERSION, f"{GROUP}/v1alpha1")
-_set = object.__setattr__
 
 
-class AllowlistEntry(Record):
+class AllowlistEntry(Value):
     """A program that may run: its *command*, which Kubernetes 1.35 called *name*.
 
     *sha256* is keyferry's own: kubectl warns of it and passes it over.
     """
 
-    __slots__ = ("command", "sha256")
-
-    command: str
-    sha256: str
-
-    def __init__(self, command: str = "", sha256: str = "") -> None:
-        _set(self, "command", command)
-        _set(self, "sha256", sha256)
+    command: str = ""
+    sha256: str = ""
 
 
-class Preference(Record):
+class Preference(Value):
     """The policy for credential plugins; an allowlist that is absent is None, which is not the empty one."""
 
-    __slots__ = ("credential_plugin_policy", "credential_plugin_allowlist")
-
-    credential_plugin_policy: str
-    credential_plugin_allowlist: "tuple[AllowlistEntry, ...] | None"
-
-    def __init__(
-        self,
-        credential_plugin_policy: str = "",
-        credential_plugin_allowlist: "tuple[AllowlistEntry, ...] | None" = None,
-    ) -> None:
-        _set(self, "credential_plugin_policy", credential_plugin_policy)
-        _set(self, "credential_plugin_allowlist", credential_plugin_allowlist)
+    credential_plugin_policy: str = ""
+    credential_plugin_allowlist: "tuple[AllowlistEntry, ...] | None" = None
 
 
 def read_preference(document: object, reader: Reader) -> Preference:

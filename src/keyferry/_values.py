@@ -1,0 +1,146 @@
+"""Frozen values with named fields, whose classes cost next to nothing to define.
+
+``dataclasses`` writes and compiles source text for every class: a millisecond
+each, paid at every start of a command that loads fifty of them. Here one set
+of methods serves all classes. To a type checker they are frozen dataclasses.
+"""
+
+import sys
+
+TYPE_CHECKING = False  # spelled out: nobody pays for typing at run time
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+    V = TypeVar("V", bound="Value")
+else:
+
+    def dataclass_transform(**_):  # noqa: ANN003, ANN202 - the annotations are in the other branch
+        """Tell a type checker something; nothing at run time."""
+        return lambda cls: cls
+
+
+_MISSING = object()
+
+
+class _Field:
+    """What ``field`` says of a field, until its class takes it in."""
+
+    __slots__ = ("default", "factory", "is_shown")
+
+    def __init__(self, default: object, factory: object, *, is_shown: bool) -> None:
+        self.default = default
+        self.factory = factory
+        self.is_shown = is_shown
+
+
+def field(
+    *,
+    default: object = _MISSING,
+    default_factory: "Callable[[], object] | None" = None,
+    repr: bool = True,  # noqa: A002 - as in dataclasses
+) -> "Any":
+    """A field with a default made anew for each value, or one that never shows in a repr."""
+    return _Field(default, default_factory, is_shown=repr)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Value:
+    """The base of frozen values: annotated names are its fields, in order, with or without defaults."""
+
+    _names: "ClassVar[tuple[str, ...]]" = ()
+    _shown: "ClassVar[tuple[str, ...]]" = ()
+    _defaults: "ClassVar[dict[str, object]]" = {}  # noqa: RUF012 - replaced, never changed
+    _factories: "ClassVar[dict[str, Callable[[], object]]]" = {}  # noqa: RUF012
+    _template: "ClassVar[dict[str, object]]" = {}  # noqa: RUF012
+    _fewest: "ClassVar[int]" = 0
+
+    def __init_subclass__(cls) -> None:
+        names = tuple(name for name in _annotations(cls) if name not in cls._names)
+        cls._defaults, cls._factories = dict(cls._defaults), dict(cls._factories)
+        cls._shown += tuple(name for name in names if _take_in(cls, name))
+        cls._names += names
+        # With so many by position, plain defaults are all that can be missing.
+        cls._fewest = max(
+            (at for at, name in enumerate(cls._names, 1) if name not in cls._defaults), default=0
+        )
+        cls._template = {name: cls._defaults.get(name) for name in cls._names}
+
+    def __init__(self, *args: "Any", **kwargs: "Any") -> None:
+        names = self._names
+        if kwargs or not self._fewest <= len(args) <= len(names):
+            values = dict(zip(names, args))  # noqa: B905 - too many is found below
+            _complete(self, values, args, kwargs)
+        else:
+            values = self._template.copy()
+            values.update(zip(names, args))  # noqa: B905 - fewer is fine
+        object.__setattr__(self, "__dict__", values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: cannot delete {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and _values(self) == _values(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), _values(self)))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._shown)
+        return f"{type(self).__qualname__}({shown})"
+
+
+def _take_in(cls: type[Value], name: str) -> bool:
+    """Note what stands behind a field's name in its class; tell whether the field is shown."""
+    given = cls.__dict__.get(name, _MISSING)
+    if isinstance(given, _Field):
+        delattr(cls, name)
+        if given.factory is not None:
+            cls._factories[name] = given.factory  # type: ignore[assignment] # callable, says field
+        if given.default is not _MISSING:
+            cls._defaults[name] = given.default
+        return given.is_shown
+    if given is not _MISSING:
+        cls._defaults[name] = given
+    return True
+
+
+def replace(value: "V", **changes: object) -> "V":
+    """A copy of *value* with some fields changed."""
+    return type(value)(**{name: getattr(value, name) for name in value._names} | changes)  # noqa: SLF001
+
+
+def _values(value: Value) -> tuple[object, ...]:
+    return tuple([value.__dict__[name] for name in value._names])  # noqa: SLF001
+
+
+def _complete(
+    value: Value, values: dict[str, object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> None:
+    """Fill in what was not given by position, in the order of the fields."""
+    names, who = value._names, type(value).__name__  # noqa: SLF001
+    if len(args) > len(names):
+        raise TypeError(f"{who} takes {len(names)} values, {len(args)} were given")
+    for name in names[len(args) :]:
+        if name in kwargs:
+            values[name] = kwargs.pop(name)
+        elif name in value._defaults:  # noqa: SLF001
+            values[name] = value._defaults[name]  # noqa: SLF001
+        elif name in value._factories:  # noqa: SLF001
+            values[name] = value._factories[name]()  # noqa: SLF001
+        else:
+            raise TypeError(f"{who} needs {name!r}")
+    if kwargs:
+        raise TypeError(f"{who} got {', '.join(map(repr, kwargs))}, unknown or twice")
+
+
+def _annotations(cls: type) -> "Mapping[str, object]":
+    if sys.version_info >= (3, 14):
+        from annotationlib import Format, get_annotations
+
+        return get_annotations(cls, format=Format.FORWARDREF)
+    found: Mapping[str, object] = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is costly
+    return found
