@@ -12,8 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.api.clientauthentication.v1 import API_VERSION as EXEC_V1
+from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderRequest
-from keyferry.errors import KeyferryError
+from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, ExecConfig, ExecEnvVar
+from keyferry.clusters.choose import Overrides
+from keyferry.clusters.credential import ClusterCredential
+from keyferry.clusters.kubeconfig import read_kubeconfigs
+from keyferry.clusters.load import load_cluster
+from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.session import ClusterSession, Grant
+from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
 from keyferry.images.accounts import Identity, Pod, ServiceAccount, StaticAccount
 from keyferry.images.answer import Answer
 from keyferry.images.config import read_config
@@ -22,6 +31,7 @@ from keyferry.images.keyring import Credential, Source
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.plugin import decode_response
+from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Ending, Outcome
 from support.scripted import V1, config_text, document, write_printer, write_script
 
@@ -313,6 +323,158 @@ def test_a_refused_config_shows_no_value_of_a_variable(tmp_path: Path, config: o
     assert SECRET not in repr(read) + repr(read.files)
 
 
+def exec_answer(**status: object) -> str:
+    return json.dumps({"apiVersion": EXEC_V1, "kind": "ExecCredential", "status": status})
+
+
+def kubeconfig(folder: Path, user: dict[str, object], **cluster: object) -> Path:
+    document = {
+        "current-context": "c",
+        "clusters": [{"name": "k", "cluster": {"server": "https://k"} | cluster}],
+        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return path
+
+
+def cluster_session(folder: Path) -> ClusterSession:
+    """A session whose plugin is the executable ``plugin`` of *folder*, with secrets wherever one may stand."""
+    command = {"command": str(folder / "plugin"), "apiVersion": EXEC_V1, "interactiveMode": "Never"}
+    told = {"args": [SECRET], "env": [{"name": "LOGIN", "value": SECRET}], "provideClusterInfo": True}
+    path = kubeconfig(folder, {"exec": command | told}, **{"proxy-url": f"http://u:{SECRET}@proxy"})
+    return load_cluster(kubeconfig=path, policy=PluginPolicy())
+
+
+EXEC_GOOD = exec_answer(token=SECRET)
+EXEC_STDOUT = {
+    "bare": SECRET,
+    "quoted": json.dumps(SECRET),
+    "list": json.dumps([SECRET]),
+    "cut-short": EXEC_GOOD[:-3],
+    "trailing": EXEC_GOOD + SECRET,
+    "twice": EXEC_GOOD + EXEC_GOOD,
+    "unterminated": '{"token": "' + SECRET,
+    "control-character": '{"token": "' + SECRET + '\n"}',
+    "deep": '{"' + SECRET + '": ' + "[" * 3000,
+    "alias": f"token: *{SECRET}",
+    "tag": f"token: !{SECRET} x",
+    "tab": f"\ttoken: {SECRET}",
+    "wrong-version": EXEC_GOOD.replace("/v1", "/v1beta1"),
+    "version-is-the-secret": EXEC_GOOD.replace(EXEC_V1, SECRET),
+    "version-holds-the-secret": EXEC_GOOD.replace(EXEC_V1, f"{SECRET.lower()}/v1"),
+    "version-has-slashes": EXEC_GOOD.replace(EXEC_V1, f"a/{SECRET}/v1"),
+    "wrong-kind": EXEC_GOOD.replace("ExecCredential", SECRET),
+    "foreign-kind": json.dumps({"apiVersion": "v1", "kind": "Status", "message": SECRET}),
+    "no-status": json.dumps({"apiVersion": EXEC_V1, "kind": "ExecCredential", "token": SECRET}),
+    "status-is-text": exec_answer().replace("{}", json.dumps(SECRET)),
+    "token-is-a-list": exec_answer(token=[SECRET]),
+    "token-is-an-object": exec_answer(token={SECRET: 1}),
+    "time": exec_answer(token=SECRET, expirationTimestamp=SECRET),
+    "time-is-a-list": exec_answer(token=SECRET, expirationTimestamp=[SECRET]),
+    "certificate-alone": exec_answer(token=SECRET, clientCertificateData=SECRET),
+    "key-alone": exec_answer(token=SECRET, clientKeyData=SECRET),
+    "no-pem": exec_answer(clientCertificateData=SECRET, clientKeyData=SECRET),
+    "other-pem": exec_answer(
+        clientCertificateData=f"-----BEGIN {SECRET}-----\nQQ==\n-----END {SECRET}-----\n",
+        clientKeyData=SECRET,
+    ),
+    "line-break": exec_answer(token=f"{SECRET}\r\nX-Evil: {SECRET}"),
+    "not-utf8": "\udcff" + SECRET,
+    "utf-16": "".join(f"\0{letter}" for letter in EXEC_GOOD),
+}
+
+
+@pytest.mark.parametrize("stdout", EXEC_STDOUT.values(), ids=EXEC_STDOUT)
+def test_no_byte_of_an_exec_plugins_output_is_shown(tmp_path: Path, stdout: str) -> None:
+    """However an ExecCredential is broken, neither the error nor the frames and causes behind it show any of it."""
+    write_printer(tmp_path, "plugin", stdout.encode("utf-8", "surrogateescape"))
+    session = cluster_session(tmp_path)
+    shown = shown_when(session.grant)
+    try:
+        session.grant()
+    except ClusterAuthError as error:
+        shown += shown_of(error.cause) if error.cause else ""
+    assert SECRET.lower() not in shown.lower()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [f"echo {SECRET}; exit 3", "env >&2; exit 1", 'echo "$@" >&2; kill -9 $$', f"echo {SECRET}; sleep 20"],
+    ids=["exit", "environment", "signal", "timeout"],
+)
+def test_an_exec_plugin_that_fails_shows_no_secret(tmp_path: Path, body: str) -> None:
+    """Its standard error is the caller's own, and no part of any error."""
+    write_script(tmp_path, "plugin", body)
+    path = tmp_path / "kubeconfig"
+    cluster_session(tmp_path)
+    session = load_cluster(kubeconfig=path, policy=PluginPolicy(), timeout_seconds=0.5)
+    assert SECRET not in shown_when(session.grant)
+
+
+def test_the_secret_of_a_good_exec_plugin_is_there_and_not_shown(tmp_path: Path) -> None:
+    write_printer(tmp_path, "plugin", EXEC_GOOD.encode())
+    session = cluster_session(tmp_path)
+    grant = session.grant()
+    assert dict(grant.headers)["Authorization"] == f"Bearer {SECRET}"
+    held = (grant, session, session.config, session.authenticator, session.authenticator.current())  # type: ignore[union-attr] # it has one
+    assert SECRET not in repr(held) + repr(vars(session)) + repr(vars(session.authenticator))
+
+
+KUBECONFIGS = {
+    "cut-short": f"users: [{{name: u, user: {{token: {SECRET}",
+    "tab": f"users:\n\t- {SECRET}",
+    "alias": f"token: *{SECRET}",
+    "no-list": f"users: {SECRET}",
+    "no-entry": f"users: [{SECRET}]",
+    "no-user": f"users: [{{name: u, user: {SECRET}}}]",
+    "token-is-a-list": f"users: [{{name: u, user: {{token: [{SECRET}]}}}}]",
+    "key-is-no-base64": f"users: [{{name: u, user: {{client-key-data: '{SECRET}!'}}}}]",
+    "twice": f"users: [{{name: u, user: {{token: {SECRET}}}}}, {{name: u, user: {{token: {SECRET}}}}}]",
+    "no-version": f"apiVersion: v1/\nusers: [{{name: u, user: {{token: {SECRET}}}}}]",
+    "wrong-kind": f"kind: Secret\ndata: {{a: {SECRET}}}",
+}
+
+
+@pytest.mark.parametrize("text", KUBECONFIGS.values(), ids=KUBECONFIGS)
+def test_a_refused_kubeconfig_shows_nothing_of_itself(tmp_path: Path, text: str) -> None:
+    """Every problem names its place; what stands there stays out of it, and out of reprs."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(text)
+    assert SECRET not in shown_when(lambda: load_cluster(kubeconfig=path, policy=PluginPolicy()))
+    read = read_kubeconfigs(str(path))
+    assert read.problems
+    assert SECRET not in repr(read) + repr(read.files) + repr(read.problems)
+
+
+INVALID = {
+    "token-and-password": {"token": SECRET, "username": "u", "password": SECRET},
+    "certificate-without-key": {"client-certificate-data": base64.b64encode(SECRET.encode()).decode()},
+    "exec-and-auth-provider": {
+        "exec": {"command": "x", "args": [SECRET], "env": [{"name": "", "value": SECRET}]},
+        "auth-provider": {"name": "x", "config": {"id-token": SECRET}},
+    },
+    "auth-provider": {"auth-provider": {"name": "oidc", "config": {"id-token": SECRET}}},
+    "missing-token-file": {"tokenFile": "/nonexistent/token", "password": ""},
+}
+
+
+@pytest.mark.parametrize("user", INVALID.values(), ids=INVALID)
+def test_a_user_that_is_refused_shows_no_secret(tmp_path: Path, user: dict[str, object]) -> None:
+    path = kubeconfig(tmp_path, user, **{"proxy-url": f"http://u:{SECRET}@proxy"})
+    assert SECRET not in shown_when(lambda: load_cluster(kubeconfig=path, policy=PluginPolicy()))
+
+
+@pytest.mark.parametrize("proxy", [f"ftp://u:{SECRET}@p", f"u:{SECRET}@p:1", f"http://u:{SECRET}/@p"])
+def test_a_proxy_that_is_refused_shows_no_password(tmp_path: Path, proxy: str) -> None:
+    path = kubeconfig(tmp_path, {}, **{"proxy-url": proxy})
+    with pytest.raises(ConfigError, match="proxy-url"):
+        load_cluster(kubeconfig=path, policy=PluginPolicy())
+    assert SECRET not in shown_when(lambda: load_cluster(kubeconfig=path, policy=PluginPolicy()))
+
+
 def values() -> list[object]:
     source = Source("provider", "plugin")
     return [
@@ -325,6 +487,16 @@ def values() -> list[object]:
         StaticAccount(ServiceAccount("uid"), SECRET),
         Identity(None, SECRET),
         Outcome(Ending.EXITED, 0, SECRET.encode(), SECRET.encode(), 0.1),
+        ClusterCredential(SECRET, SECRET, SECRET),
+        ExecCredentialStatus(token=SECRET, client_key_data=SECRET),
+        ClusterInfo(proxy_url=SECRET, config=SECRET),
+        ExecEnvVar("name", SECRET),
+        ExecConfig("command", args=(SECRET,), env=(ExecEnvVar("name", SECRET),)),
+        AuthInfo(token=SECRET, password=SECRET, client_key_data=SECRET.encode()),
+        Cluster(proxy_url=SECRET, extensions={"name": SECRET}),
+        Overrides(token=SECRET, password=SECRET, proxy_url=SECRET),
+        ClientConfig("https://k", bearer_token=SECRET, password=SECRET, client_key_data=SECRET.encode()),
+        Grant((("Authorization", SECRET),), ClusterCredential(SECRET)),
     ]
 
 
