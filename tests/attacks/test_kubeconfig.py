@@ -53,10 +53,12 @@ class Kube:
         return str(path)
 
     def exec(self, command: str, **fields: object) -> "Kube":
+        """Let the user have a plugin."""
         self.user["exec"] = {"command": command, "apiVersion": V1, "interactiveMode": "Never"} | fields
         return self
 
     def write(self, mode: int = 0o600) -> Path:
+        """Write the kubeconfig."""
         document = {
             "current-context": "c",
             "clusters": [{"name": "k", "cluster": self.cluster}],
@@ -68,13 +70,16 @@ class Kube:
         return self.path
 
     def load(self, policy: PluginPolicy = ALLOW, *, trust: bool = False, mode: int = 0o600) -> ClusterSession:
+        """Write the kubeconfig and make a session of it."""
         return load_cluster(kubeconfig=self.write(mode), policy=policy, trust=trust)
 
     def token(self, policy: PluginPolicy = ALLOW) -> str:
+        """The token that a request carries."""
         return dict(self.load(policy).grant().headers)["Authorization"].removeprefix("Bearer ")
 
     @property
     def ran(self) -> list[str]:
+        """The marks of the plugins that were run."""
         path = self.folder / "ran"
         return path.read_text().split() if path.exists() else []
 
@@ -267,12 +272,13 @@ def test_the_largest_cluster_that_fits_is_told(kube: Kube) -> None:
     def attempt(padding: int) -> bool:
         extension = {"name": "client.authentication.k8s.io/exec", "extension": {"p": "x" * padding}}
         kube.cluster["extensions"] = [extension]
+        said = ""
         try:
             kube.load().grant()
         except ClusterAuthError as error:
-            assert "KUBERNETES_EXEC_INFO would be" in str(error)
-            return False
-        return True
+            said = str(error)
+        assert not said or "KUBERNETES_EXEC_INFO would be" in said
+        return not said
 
     lowest, highest = limit - 1000, limit
     while highest - lowest > 1:
@@ -396,7 +402,11 @@ ALLOWED = [
 
 @pytest.mark.parametrize(("entry", "command", "allowed"), ALLOWED)
 def test_an_allowlist_allows_what_it_names_and_nothing_else(
-    kube: Kube, monkeypatch: pytest.MonkeyPatch, entry: str, command: str, allowed: bool
+    kube: Kube,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: str,
+    command: str,
+    allowed: bool,  # noqa: FBT001 - of the table
 ) -> None:
     names = {"A": str(kube.folder / "first"), "B": str(kube.folder / "second"), "a": "first"}
     for folder in ("first", "second"):
@@ -446,7 +456,10 @@ KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentia
     ids=["name", "both the same", "both, differing", "both, differing the other way"],
 )
 def test_an_entry_with_two_names_allows_neither_unless_they_agree(
-    kube: Kube, monkeypatch: pytest.MonkeyPatch, entry: str, allowed: bool | None
+    kube: Kube,
+    monkeypatch: pytest.MonkeyPatch,
+    entry: str,
+    allowed: bool | None,  # noqa: FBT001 - of the table
 ) -> None:
     kuberc = kube.folder / "kuberc"
     good = kube.program("plugin")
@@ -513,12 +526,13 @@ def test_the_program_that_was_checked_is_the_one_that_runs_however_often_the_pat
 
     def attempt(number: int) -> None:
         kube.exec(str(link), args=[str(number)])
+        token, cause = "", None
         try:
-            assert kube.token(policy) == "good"
-            outcomes["run"] += 1
+            token = kube.token(policy)
         except ClusterAuthError as error:
-            assert isinstance(error.cause, PolicyError)
-            outcomes["refused"] += 1
+            cause = error.cause
+        assert token == "good" or isinstance(cause, PolicyError)
+        outcomes["run" if token else "refused"] += 1
 
     try:
         numbers = iter(range(10_000))

@@ -184,7 +184,10 @@ def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
 
 # Kubernetes' own verdicts
 
-NO_CONTEXT = "invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable"  # fmt: skip
+NO_CONTEXT = (
+    "invalid configuration: no configuration has been provided, "
+    "try setting KUBERNETES_MASTER environment variable"
+)
 
 
 def _refusals(verdict: Json) -> list[str]:

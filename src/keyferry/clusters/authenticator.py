@@ -17,6 +17,10 @@ from keyferry.clusters.state import RefreshState, Step
 from keyferry.errors import ClusterAuthError, KeyferryError, UnusableCertificateError
 from keyferry.invoke.flight import Flight
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+
 Run = Callable[[], ClusterCredential]
 _Listener = Callable[[ClusterCredential, bool], None]
 
@@ -43,6 +47,7 @@ class Authenticator:
         self._flight: Flight[ClusterCredential | KeyferryError] | None = None
         self._listeners: list[_Listener] = []
         self._lock = allocate_lock()
+        self._waiting: dict[tuple[int, int], asyncio.Future[ClusterCredential]] = {}
         with _alive_lock:
             _alive.add(self)
 
@@ -74,7 +79,7 @@ class Authenticator:
 
     async def credential_async(self) -> ClusterCredential:
         """As ``credential``, without blocking the event loop."""
-        return self.ready() or await _in_thread(self._obtain, None)
+        return self.ready() or await self._obtain_async(None)
 
     def renew(self, refused: ClusterCredential) -> ClusterCredential:
         """The credential to go on with after a server said 401 to *refused*; raises ClusterAuthError."""
@@ -82,7 +87,7 @@ class Authenticator:
 
     async def renew_async(self, refused: ClusterCredential) -> ClusterCredential:
         """As ``renew``, without blocking the event loop."""
-        return await _in_thread(self._obtain, refused)
+        return await self._obtain_async(refused)
 
     def listen(self, listener: _Listener) -> None:
         """Call *listener* with each new credential and whether the client certificate changed."""
@@ -96,6 +101,7 @@ class Authenticator:
         """Forget a run that only a thread of the parent could end."""
         self._lock = allocate_lock()
         self._flight = None
+        self._waiting = {}
 
     def _obtain(self, refused: ClusterCredential | None) -> ClusterCredential:
         while True:
@@ -115,6 +121,24 @@ class Authenticator:
                 return landed
             if landed is not None:
                 raise self._failure(landed)
+
+    async def _obtain_async(self, refused: ClusterCredential | None) -> ClusterCredential:
+        """Obtain in a thread, one for all who wait on one loop: a burst must not use up the loop's threads."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        key = id(loop), id(refused)
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = loop.run_in_executor(None, self._obtain, refused)
+            waiting.add_done_callback(lambda done: self._forget(key, done))
+        # Who gives up waiting does not take the run from the others.
+        return await asyncio.shield(waiting)
+
+    def _forget(self, key: tuple[int, int], done: "asyncio.Future[ClusterCredential]") -> None:
+        self._waiting.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # seen: if everybody gave up, asyncio need not complain that nobody looked
 
     def _decide(self, refused: ClusterCredential | None) -> Step:
         now = self._monotonic()
@@ -201,14 +225,6 @@ def living_authenticators() -> tuple[Authenticator, ...]:
     """Every authenticator of this process that somebody still holds."""
     with _alive_lock:
         return tuple(_alive)
-
-
-async def _in_thread(
-    obtain: Callable[[ClusterCredential | None], ClusterCredential], refused: ClusterCredential | None
-) -> ClusterCredential:
-    import asyncio
-
-    return await asyncio.to_thread(obtain, refused)
 
 
 def _reset_after_fork() -> None:

@@ -37,7 +37,7 @@ def certificate(begin: datetime = BEGIN, days: int = 1, name: str = "user") -> C
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     end = datetime.fromtimestamp(begin.timestamp() + days * 86400, UTC)
     builder = x509.CertificateBuilder(subject, subject, KEY.public_key(), 1, begin, end)
-    pem = builder.sign(KEY, hashes.SHA256()).public_bytes(Encoding.PEM).decode()  # type: ignore[arg-type] # an EC key
+    pem = builder.sign(KEY, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
     return ClusterCredential("", pem, key_pem(KEY))
 
 

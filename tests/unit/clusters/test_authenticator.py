@@ -236,8 +236,8 @@ def test_asyncio_waits_without_blocking_the_loop() -> None:
 
     async def main() -> None:
         tasks = [asyncio.create_task(authenticator.credential_async()) for _ in range(5)]
-        while not runs.begun.is_set():
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await asyncio.to_thread(runs.begun.wait, 20)
         gate.set()
         results = await asyncio.gather(*tasks)
         assert {result.token for result in results} == {"t"}

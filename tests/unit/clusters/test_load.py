@@ -170,7 +170,7 @@ def test_the_policy_of_kuberc_applies_unless_one_is_given(tmp_path: Path, home: 
 
 
 def test_a_broken_kuberc_does_not_open_the_door(tmp_path: Path, home: Path) -> None:
-    """kubectl warns and runs whatever it is told; a file that may hold a policy is not passed over here."""
+    """Where kubectl warns and runs whatever it is told; a file that may hold a policy is not passed over here."""
     path = with_plugin(tmp_path)
     (home / ".kube" / "kuberc").write_text("a: [")
     with pytest.raises(ConfigError):

@@ -238,7 +238,10 @@ FAILED = PluginExitError("plugin", 1)
     ],
 )
 def test_a_refusal_renews_the_credential(
-    user: Callable[[], ClusterSession], replayable: bool, status: int, seen: list[str]
+    user: Callable[[], ClusterSession],
+    replayable: bool,  # noqa: FBT001 - of the table
+    status: int,
+    seen: list[str],
 ) -> None:
     server = Server("new")
     assert user().perform(server, refused, is_replayable=replayable) == status
@@ -288,7 +291,7 @@ def test_a_grant_of_another_kind_is_never_renewed() -> None:
         (ClientConfig(SERVER, exec=PLUGIN, impersonate="jane"), True),
     ],
 )
-def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:
+def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:  # noqa: FBT001 - of the table
     assert uses_plugin(config) is used
     assert (make_session(config).authenticator is not None) is used
 

@@ -35,7 +35,7 @@ def plugin(tmp_path: Path) -> str:
 
 
 def config(
-    user: Json | None = None, cluster: Json | None = None, context: Json | None = None, **more: object
+    user: Json | None = None, cluster: Json | None = None, context: Json | None = None, **more: Any
 ) -> Json:
     whole: Json = {
         "apiVersion": "v1",
@@ -86,12 +86,15 @@ REFUSED: dict[str, tuple[Json | str, list[tuple[str, str]]]] = {
     "a number": (config({"token": 5}), [("KF203", f"{USER}.token")]),
     "kind is a list": (config(kind=[1]), [("KF203", "kind")]),
     "YAML 1.1": ("users: [{name: u, user: {token: yes}}]", [("KF203", f"{USER}.token")]),
-    "no base64": (config(cluster={"certificate-authority-data": "?"}), [("KF204", f"{CLUSTER}.certificate-authority-data")]),
+    "no base64": (
+        config(cluster={"certificate-authority-data": "?"}),
+        [("KF204", f"{CLUSTER}.certificate-authority-data")],
+    ),
     "twice": (config(users=[{"name": "u"}, {"name": "u"}]), [("KF205", "users[1].name")]),
     "nothing": ("kind: Config", [("KF210", "")]),
-    "current": (config(**{"current-context": "x"}), [("KF211", "current-context")]),
+    "current": (config() | {"current-context": "x"}, [("KF211", "current-context")]),
     "nameless": (
-        config(contexts=[{"name": "", "context": {"cluster": "k", "user": "u"}}], **{"current-context": ""}),
+        config(contexts=[{"name": "", "context": {"cluster": "k", "user": "u"}}]) | {"current-context": ""},
         [("KF212", "contexts[0].context"), ("KF253", "")],
     ),
     "no user": (config(context={"user": ""}), [("KF213", "contexts[0].context"), ("KF255", "users[0]")]),
@@ -197,7 +200,7 @@ def test_a_user_without_a_context_is_judged_as_if_it_had_one(tmp_path: Path) -> 
 def test_every_context_is_tried_not_only_the_current_one(tmp_path: Path) -> None:
     users = [{"name": "u", "user": {}}, {"name": "v", "user": {"tokenFile": "nope"}}]
     contexts = [{"name": name, "context": {"cluster": "k", "user": name}} for name in "uv"]
-    document = config(users=users, contexts=contexts, **{"current-context": "u"})
+    document = config(users=users, contexts=contexts) | {"current-context": "u"}
     assert found(tmp_path, document) == [("KF219", "users[1].user.tokenFile")]
 
 
@@ -496,7 +499,7 @@ def pair(end: datetime | None = None) -> Json:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "user")])
         begin = datetime(2019, 1, 1, tzinfo=UTC)
         builder = x509.CertificateBuilder(name, name, key.public_key(), 1, begin, end)
-        pem = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()  # type: ignore[arg-type] # an EC key
+        pem = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
     encoded = {"client-certificate-data": pem, "client-key-data": key_pem(key)}
     return {name: base64.b64encode(text.encode()).decode() for name, text in encoded.items()}
 
