@@ -266,7 +266,8 @@ def test_a_cluster_too_large_for_a_variable_is_a_clear_error_before_anything_is_
 @linux
 def test_the_largest_cluster_that_fits_is_told(kube: Kube) -> None:
     """To the byte: the kernel takes 32 pages, name, '=' and the NUL at the end included."""
-    kube.exec(kube.program("plugin"), provideClusterInfo=True)
+    note = f'printf %s "KUBERNETES_EXEC_INFO=$KUBERNETES_EXEC_INFO" >{kube.folder}/told'
+    kube.exec(kube.program("plugin", before=note), provideClusterInfo=True)
     limit = 32 * os.sysconf("SC_PAGE_SIZE")
 
     def attempt(padding: int) -> bool:
@@ -285,6 +286,7 @@ def test_the_largest_cluster_that_fits_is_told(kube: Kube) -> None:
         middle = (lowest + highest) // 2
         lowest, highest = (middle, highest) if attempt(middle) else (lowest, middle)
     assert attempt(lowest)
+    assert (kube.folder / "told").stat().st_size == limit - 1
     assert not attempt(highest)
 
 

@@ -222,11 +222,22 @@ def test_own_header_is_left_alone(client: Any, kube: Kube, server: ApiServer) ->
     assert kube.runs() == 0
 
 
-def test_redirect_elsewhere_is_an_error(client: Any, server: ApiServer, authority: Authority) -> None:
+def test_client_reaches_its_cluster_only(client: Any, kube: Kube, authority: Authority) -> None:
     with ApiServer(authority, "localhost") as other:
-        server.redirect_to = f"https://localhost:{other.port}/"
-        request = client.param_serialize("GET", "/redirect", auth_settings=["BearerToken"])
         with pytest.raises(ClusterAuthError, match="reaches its cluster only, not 'localhost'"):
+            client.call_api("GET", f"https://localhost:{other.port}/")
+        assert other.seen == []
+    assert kube.runs() == 0
+
+
+@pytest.mark.parametrize("location", ["https://localhost:{port}/", "https://[::", "ftp://127.0.0.1/"])
+def test_redirect_elsewhere_is_an_error(
+    client: Any, server: ApiServer, authority: Authority, location: str
+) -> None:
+    with ApiServer(authority, "localhost") as other:
+        server.redirect_to = location.format(port=other.port)
+        request = client.param_serialize("GET", "/redirect", auth_settings=["BearerToken"])
+        with pytest.raises(ClusterAuthError, match="reaches its cluster only, not '"):
             client.call_api(*request)
         assert other.seen == []
 
@@ -237,6 +248,20 @@ def test_redirects_come_to_an_end(client: Any, server: ApiServer, method: str) -
     request = client.param_serialize(method, "/redirect", header_params={}, auth_settings=["BearerToken"])
     assert client.call_api(*request).status == 302
     assert len(server.seen) == (10 if method == "GET" else 1)
+
+
+@pytest.mark.parametrize("location", ["/moved", "//127.0.0.1:{port}/moved", "HTTPS://127.0.0.1:{port}/moved"])
+def test_redirect_on_the_server_is_followed(client: Any, server: ApiServer, location: str) -> None:
+    server.redirect_to = location.format(port=server.port)
+    request = client.param_serialize("GET", "/redirect", auth_settings=["BearerToken"])
+    assert client.call_api(*request).status == 200
+    assert [seen.token for seen in server.seen] == [TOKEN, TOKEN]
+
+
+def test_authorities_that_cannot_be_read_are_an_error(server: ApiServer) -> None:
+    session = ClusterSession(ClientConfig(server.url, ca_data=b"nothing"))
+    with pytest.raises(ClusterAuthError, match="holds no PEM certificate"):
+        session.kubernetes_configuration()
 
 
 def test_configuration_can_be_the_default(kube: Kube, server: ApiServer) -> None:

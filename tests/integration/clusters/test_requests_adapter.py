@@ -53,6 +53,17 @@ def unseekable() -> io.BufferedReader:
     return open(ours, "rb")
 
 
+class Closing(io.BytesIO):
+    """A file that is closed once it was read."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read, and close at the end."""
+        data = super().read(size)
+        if not data:
+            self.close()
+        return data
+
+
 def test_mounting_runs_nothing(kube: Kube) -> None:
     kube.session().mount_requests(requests.Session()).close()
     assert kube.runs() == 0
@@ -178,7 +189,9 @@ def test_file_is_sent_again_from_where_it_stood(
     assert [seen.body for seen in server.seen] == [b"{}", b"{}"]
 
 
-@pytest.mark.parametrize("make", [pieces, unseekable])
+@pytest.mark.parametrize(
+    "make", [pieces, unseekable, lambda: Closing(b"{}")], ids=["iterator", "pipe", "closed"]
+)
 def test_body_that_was_used_up_is_not_sent_again(
     client: requests.Session, kube: Kube, server: ApiServer, make: Callable[[], Any]
 ) -> None:

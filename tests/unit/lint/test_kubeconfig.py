@@ -443,6 +443,7 @@ def test_a_program_that_others_can_change_is_named(tmp_path: Path) -> None:
         ([{"name": "LD_PRELOAD", "value": "/x.so"}], "KF277"),
         ([{"name": "LD_LIBRARY_PATH", "value": "/x"}], "KF277"),
         ([{"name": "LD_AUDIT", "value": "/x"}], "KF277"),
+        ([{"name": "PYTHONPATH", "value": "/x"}], "KF277"),
         ([{"name": "KUBERNETES_EXEC_INFO", "value": "{}"}], "KF278"),
         ([{"name": "A", "value": "1"}, {"name": "A", "value": "2"}], "KF279"),
         ([{"name": "A=B", "value": "1"}], "KF280"),

@@ -118,10 +118,14 @@ class _Authorities:
     """The cluster's authorities where OpenSSL reads them, in memory, for as long as a configuration names them."""
 
     def __init__(self, pem: bytes) -> None:
-        fd = os.memfd_create("keyferry", os.MFD_CLOEXEC)
+        import fcntl
+
+        fd = os.memfd_create("keyferry", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         weakref.finalize(self, os.close, fd).atexit = False
         with open(fd, "wb", closefd=False) as stream:
             stream.write(pem)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
         self.path = f"/proc/self/fd/{fd}"
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -142,12 +146,13 @@ class _ClusterPools:
     def request(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Send a request and follow where it leads, on the same server only."""
         for _ in range(_MOST_REDIRECTS):
+            self._check(url)
             response = self._send(method, url, options)
             location = response.get_redirect_location()
             if not location or method not in {"GET", "HEAD"}:
                 break
             discard(response)
-            url = self._same_server(urljoin(url, location))
+            url = _join(url, location)
         return response
 
     def clear(self) -> None:
@@ -179,22 +184,40 @@ class _ClusterPools:
                 # By another thread's new certificate, before anything was sent.
                 continue
 
-    def _same_server(self, url: str) -> str:
-        if _origin(url) != _origin(self._cluster.server):
-            message = f"this client reaches its cluster only, not {urlsplit(url).hostname!r}"
+    def _check(self, url: str) -> None:
+        """The credential, the certificate and who is impersonated are not for others to see."""
+        try:
+            origin = _origin(url)
+        except ValueError:
+            origin = None, url, None
+        if origin != _origin(_host(self._cluster)):
+            message = f"this client reaches its cluster only, not {origin[1]!r}"
             raise ClusterAuthError(self._cluster.server, message)
-        return url
 
 
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port
+def _join(url: str, location: str) -> str:
+    try:
+        return urljoin(url, location)
+    except ValueError:
+        return location
+
+
+def _host(cluster: ClusterSession) -> str:
+    """The server's URL as the client wants it; without a scheme it is taken for http, as in client-go."""
+    server = cluster.server
+    return (server if "://" in server else f"http://{server}").rstrip("/")
+
+
+def _origin(url: str) -> tuple[str | None, str | None, int | None]:
+    """What a credential is bound to: scheme, host and port, as urllib3 reads them."""
+    parts = urllib3.util.parse_url(url)
+    return parts.scheme, parts.host, parts.port or urllib3.connection.port_by_scheme.get(parts.scheme or "")
 
 
 def _configure(cluster: ClusterSession) -> Any:
     config = cluster.config
     configuration: Any = _Configuration()  # the client declares less than it takes
-    configuration.host = (config.server if "://" in config.server else f"http://{config.server}").rstrip("/")
+    configuration.host = _host(cluster)
     configuration.verify_ssl = not config.insecure
     configuration.tls_server_name = config.tls_server_name or None
     _trust(configuration, cluster)
@@ -205,10 +228,11 @@ def _configure(cluster: ClusterSession) -> Any:
 def _trust(configuration: Any, cluster: ClusterSession) -> None:
     """Name the authorities: by a path for urllib3 and websockets alike, or, where that cannot be, as data."""
     ca = cluster.config.ca_data
-    if ca and cluster.config.insecure:
-        cluster.ssl_context(ahead=False)  # says why it cannot be both
     if not ca:
         return
+    cluster.ssl_context(
+        ahead=False
+    )  # raises what is wrong with them, which the client would say later and worse
     if hasattr(os, "memfd_create"):
         configuration.keyferry_authorities = authorities = _Authorities(ca)
         configuration.ssl_ca_cert = authorities.path

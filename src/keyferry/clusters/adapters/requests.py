@@ -162,6 +162,6 @@ def _rewind(request: requests.PreparedRequest) -> bool:
         return False
     try:
         rewind_body(request)
-    except UnrewindableBodyError:
+    except (UnrewindableBodyError, ValueError):
         return False
     return True
