@@ -52,7 +52,8 @@ def codes_page() -> str:
     parts = [
         _NOTE,
         "# What `keyferry lint` reports\n",
-        "Codes never change their meaning. An error is something Kubernetes refuses: no kubelet starts with it.\n"
+        "Codes never change their meaning. An error is something Kubernetes refuses: a kubelet does not\n"
+        "start with such a provider config, and kubectl does not go on with such a kubeconfig or kuberc.\n"
         "A warning is legal and surely not what was meant; an info is worth knowing.\n",
         "| code | severity | what |\n|---|---|---|\n"
         + "".join(f"| [{c.code}](#{c.code.lower()}) | {c.severity} | {c.title} |\n" for c in CODES.values()),

@@ -9,6 +9,7 @@ __all__ = [
     "Answer",
     "ClusterSession",
     "Credential",
+    "ExecInfo",
     "Failure",
     "Pod",
     "Providers",
@@ -21,6 +22,7 @@ __all__ = [
     "TokenRequest",
     "cluster_metrics_collector",
     "load_cluster",
+    "load_exec_info",
     "load_providers",
     "metrics_collector",
 ]
@@ -29,6 +31,8 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from .agent.cluster_metrics import cluster_metrics_collector as cluster_metrics_collector
     from .agent.metrics import metrics_collector as metrics_collector
+    from .clusters.envinfo import ExecInfo as ExecInfo
+    from .clusters.envinfo import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
     from .images.accounts import Pod as Pod
@@ -49,6 +53,7 @@ else:
         "Answer": "images.answer",
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
+        "ExecInfo": "clusters.envinfo",
         "Failure": "images.answer",
         "Pod": "images.accounts",
         "Providers": "images.lookup",
@@ -61,6 +66,7 @@ else:
         "TokenRequest": "images.accounts",
         "cluster_metrics_collector": "agent.cluster_metrics",
         "load_cluster": "clusters.load",
+        "load_exec_info": "clusters.envinfo",
         "load_providers": "images.load",
         "metrics_collector": "agent.metrics",
     }

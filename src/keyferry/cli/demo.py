@@ -48,6 +48,37 @@ providers:
   apiVersion: credentialprovider.kubelet.k8s.io/v1
 """
 
+_KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: prod
+clusters:
+- name: prod
+  cluster: {{server: "https://cluster.harbour.example:6443"}}
+contexts:
+- name: prod
+  context: {{cluster: prod, user: pilot, namespace: team}}
+users:
+- name: pilot
+  user:
+    exec:
+      apiVersion: client.authentication.k8s.io/v1
+      command: ./bin/pilot
+      env: [{{name: PILOT_ROLE, value: deployer}}]
+      interactiveMode: Never
+      provideClusterInfo: true
+"""
+
+_PILOT = """\
+import json, os, sys
+info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
+json.dump({
+    "kind": "ExecCredential",
+    "apiVersion": info["apiVersion"],
+    "status": {"token": "a-token-nobody-sees", "expirationTimestamp": "2099-01-01T00:00:00Z"},
+}, sys.stdout)
+"""
+
 _HARBOUR = """\
 import json, sys
 request = json.load(sys.stdin)
@@ -121,6 +152,16 @@ _STORY = (
         f"explain pier.example/app {_WHERE}",
         Exit.PLUGIN,
     ),
+    (
+        "Clusters: what would kubectl's plugin be told? Names of variables, never their values.",
+        "kube exec-info --kubeconfig kubeconfig.yaml",
+        Exit.OK,
+    ),
+    (
+        "Every step from the file to the program; the server is made up, so nothing is run.",
+        "kube explain --no-run --kubeconfig kubeconfig.yaml",
+        Exit.OK,
+    ),
 )
 
 
@@ -141,7 +182,8 @@ def _write_files(folder: str) -> None:
     os.makedirs(bin_dir, exist_ok=True)
     _write(os.path.join(folder, "providers.yaml"), _CONFIG, 0o644)
     _write(os.path.join(folder, "mistaken.yaml"), _MISTAKEN, 0o644)
-    for name, body in (("harbour", _HARBOUR), ("pier", _PIER)):
+    _write(os.path.join(folder, "kubeconfig.yaml"), _KUBECONFIG.format(), 0o600)
+    for name, body in (("harbour", _HARBOUR), ("pier", _PIER), ("pilot", _PILOT)):
         _write(os.path.join(bin_dir, name), f"#!{sys.executable} -I\n{body}", 0o755)
 
 

@@ -12,6 +12,10 @@ from keyferry.clusters.execinfo import EXEC_INFO
 from keyferry.clusters.url import hide_password, parse_url
 from keyferry.errors import EnvironmentProblem
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.clusters.session import ClusterSession
+
 __all__ = ["ExecInfo", "load_exec_info", "read_exec_info"]
 
 _ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
@@ -31,6 +35,23 @@ class ExecInfo(Value):
     def config(self) -> str | None:
         """The plugin's own config for this cluster, as JSON text."""
         return self.cluster.config
+
+    def session(self) -> "ClusterSession":
+        """A session for the cluster that the plugin was run for, as nobody: without any credential."""
+        from keyferry.clusters.resolve import ClientConfig
+        from keyferry.clusters.session import ClusterSession
+
+        cluster = self.cluster
+        return ClusterSession(
+            ClientConfig(
+                cluster.server,
+                tls_server_name=cluster.tls_server_name,
+                insecure=cluster.insecure_skip_tls_verify,
+                ca_data=cluster.certificate_authority_data,
+                proxy_url=cluster.proxy_url,
+                disable_compression=cluster.disable_compression,
+            )
+        )
 
 
 def load_exec_info(environ: Mapping[str, str] | None = None) -> ExecInfo:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import requests
 
 _TOKEN_FILE_NS = 60 * 1_000_000_000
+_LARGEST_TOKEN = 1 << 20
 # What may not stand in a header: it would end it, and begin whatever follows.
 _FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 # What may stand in a header's name; the rest is escaped, and '%' with it, so that it can be read back.
@@ -240,15 +241,16 @@ class _TokenFile:
         self._path = config.token_file
         self._token = config.bearer_token.strip()
         self._monotonic = monotonic
-        self._read_ns = monotonic()
+        # Read at first use too: as in client-go, the file goes before a token that stands beside it.
+        self._read_ns: int | None = None
 
     def read(self) -> str:
         now = self._monotonic()
-        if now - self._read_ns > _TOKEN_FILE_NS:
+        if self._read_ns is None or now - self._read_ns > _TOKEN_FILE_NS:
             self._read_ns = now
             try:
                 with open(self._path, encoding="utf-8") as stream:
-                    self._token = stream.read().strip() or self._token
+                    self._token = stream.read(_LARGEST_TOKEN).strip() or self._token
             except (OSError, ValueError):
                 pass
         return self._token

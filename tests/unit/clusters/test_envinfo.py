@@ -79,3 +79,17 @@ def test_a_proxys_password_is_not_shown() -> None:
 
 def test_a_proxy_is_spelt_as_go_spells_it() -> None:
     assert load_exec_info(told(proxy_url="HTTP://h/a b")).cluster.proxy_url == "http://h/a%20b"
+
+
+def test_a_plugin_gets_a_session_for_the_cluster_it_was_run_for() -> None:
+    """The session knows the server and how to trust it, and carries no credential."""
+    cluster = '{"server":"https://k:6443","tls-server-name":"sni","certificate-authority-data":"Q0E=","config":null}'
+    kind = '"kind":"ExecCredential","apiVersion":"client.authentication.k8s.io/v1"'
+    text = f'{{{kind},"spec":{{"cluster":{cluster},"interactive":false}}}}'
+    session = load_exec_info({"KUBERNETES_EXEC_INFO": text}).session()
+    assert (session.server, session.config.tls_server_name, session.config.ca_data) == (
+        "https://k:6443",
+        "sni",
+        b"CA",
+    )
+    assert session.grant().headers == ()
