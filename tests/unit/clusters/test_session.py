@@ -181,6 +181,18 @@ def test_a_token_file_is_read_at_first_use_and_again_after_a_minute(tmp_path: Pa
     assert sent() == "Bearer first"
     clock.now_ns += 1
     assert sent() == "Bearer second"
+    path.write_text("")
+    clock.step(61)
+    assert sent() == "Bearer second"
+    path.unlink()
+    clock.step(61)
+    assert sent() == "Bearer second"
+    path.write_bytes(b"\xff\xfe")
+    clock.step(61)
+    assert sent() == "Bearer second"
+    path.write_text("newest")
+    clock.step(61)
+    assert sent() == "Bearer newest"
 
 
 # Refusals
