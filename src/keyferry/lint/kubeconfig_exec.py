@@ -11,7 +11,7 @@ from keyferry.clusters.execinfo import EXEC_INFO
 from keyferry.clusters.resolve import clean_install_hint
 from keyferry.invoke.executable import clean_path, look_path
 from keyferry.lint.files import who_writes
-from keyferry.lint.providers import _LOADERS, _OPTION, _SECRET_VALUE, _looks_secret
+from keyferry.lint.secrets import is_loader, looks_secret, secret_arguments
 
 __all__ = ["Suspicion", "check_exec"]
 
@@ -108,21 +108,13 @@ def _check_variable(name: str, value: str) -> Iterator[tuple[str, str]]:
             "runs kubectl"
         )
         yield "KF277", f"{name!r} decides which code is run: {message}"
-    elif name in _LOADERS or name.startswith("LD_"):
+    elif is_loader(name):
         yield "KF277", f"{name!r} loads foreign code into the plugin; make sure that this is meant"
-    if _looks_secret(name, value):
+    if looks_secret(name, value):
         message = f"the value of {name!r} looks like a secret; let the plugin read it from a file of your own"
         yield "KF271", message
 
 
 def _check_arguments(args: tuple[str, ...]) -> Iterator[Suspicion]:
-    for index, arg in enumerate(args):
-        option = _OPTION.fullmatch(arg)
-        name, value = (option[1], option[2]) if option else ("", None)
-        if value is None:
-            following = args[index + 1] if index + 1 < len(args) else ""
-            value = following if option and not following.startswith("-") else ""
-        if _SECRET_VALUE.search(arg) or (name and _looks_secret(name, value)):
-            what = f"the value of option {name!r}" if name else "the argument"
-            message = f"{what} looks like a secret, and arguments show in the process list"
-            yield ("args", index), "KF271", message
+    for index, what in secret_arguments(args):
+        yield ("args", index), "KF271", f"{what} looks like a secret, and arguments show in the process list"

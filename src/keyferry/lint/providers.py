@@ -8,25 +8,9 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider, ExecEnvVar
 from keyferry.api.meta import format_duration
 from keyferry.images.validate import PROVIDER_API_VERSIONS
 from keyferry.lint.patterns import Suspicion, check_patterns
+from keyferry.lint.secrets import is_loader, looks_secret, secret_arguments
 
 _LONG_NS = 12 * 3600 * 10**9
-_LOADERS = frozenset(
-    {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "PYTHONPATH", "NODE_OPTIONS"}
-)
-_SECRET_NAME = re.compile(
-    r"(?i)passw(?:or)?d|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key(?![_-]?id)|credentials?$"
-)
-# A name that ends so holds where a secret is, or something about it, and not the secret.
-_ABOUT = re.compile(
-    r"(?i)(?:file|path|dir|ur[li]|endpoint|host|name|arn|id|ttl|seconds|duration|expiry|audience|type|method|mode|"
-    r"version|region|enabled|scope|provider|store|socket)$"
-)
-_HARMLESS_VALUE = re.compile(r"(?i)/.*|true|false|yes|no|none|[0-9]{1,6}[a-z]?|[a-z][a-z0-9+.-]*://[^@]*")
-_SECRET_VALUE = re.compile(
-    r"\beyJ[\w-]{10,}\.[\w-]+|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s@:]+:[^/\s@]+@|"
-    r"\bgh[pousr]_[A-Za-z0-9]{20,}|\bglpat-[\w-]{15,}|\bdckr_pat_[\w-]{15,}"
-)
-_OPTION = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 def check_provider(provider: CredentialProvider) -> Iterator[Suspicion]:
@@ -101,12 +85,12 @@ def _variable(variable: ExecEnvVar) -> Iterator[tuple[str, str]]:
         yield "KF172", f"{name!r} has a '=' in its name, so the plugin sees {name.partition('=')[0]!r}"
     elif "\0" in name + value:
         yield "KF172", f"{name!r} has a NUL character, with which no plugin can be started"
-    if name in _LOADERS or name.startswith("LD_"):
+    if is_loader(name):
         yield (
             "KF173",
             f"{name!r} decides which code the plugin runs, and takes the place of the kubelet's own value",
         )
-    if _looks_secret(name, value):
+    if looks_secret(name, value):
         message = (
             f"the value of {name!r} looks like a secret; let the plugin read it from a file only "
             "root can read"
@@ -115,27 +99,11 @@ def _variable(variable: ExecEnvVar) -> Iterator[tuple[str, str]]:
 
 
 def _arguments(provider: CredentialProvider) -> Iterator[Suspicion]:
-    args = provider.args or ()
-    for index, arg in enumerate(args):
-        option = _OPTION.fullmatch(arg)
-        name, value = (option[1], option[2]) if option else ("", None)
-        if value is None:
-            following = args[index + 1] if index + 1 < len(args) else ""
-            value = following if option and not following.startswith("-") else ""
-        if _SECRET_VALUE.search(arg) or (name and _looks_secret(name, value)):
-            what = f"the value of option {name!r}" if name else "the argument"
-            message = (
-                f"{what} looks like a secret, and arguments show in the process list; let the plugin "
-                "read a file"
-            )
-            yield ("args", index), "KF175", message
-
-
-def _looks_secret(name: str, value: str) -> bool:
-    if _SECRET_VALUE.search(value):
-        return True
-    is_named = _SECRET_NAME.search(name) is not None and _ABOUT.search(name) is None
-    return is_named and bool(value) and _HARMLESS_VALUE.fullmatch(value) is None
+    for index, what in secret_arguments(provider.args or ()):
+        message = (
+            f"{what} looks like a secret, and arguments show in the process list; let the plugin read a file"
+        )
+        yield ("args", index), "KF175", message
 
 
 _LOOKS: tuple[Callable[[CredentialProvider], Iterator[Suspicion]], ...] = (

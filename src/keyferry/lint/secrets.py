@@ -1,0 +1,49 @@
+"""What looks like a secret, or loads foreign code, among the variables and arguments of a plugin."""
+
+import re
+from collections.abc import Iterator
+
+__all__ = ["is_loader", "looks_secret", "secret_arguments"]
+
+_LOADERS = frozenset(
+    {"PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "BASH_ENV", "PYTHONPATH", "NODE_OPTIONS"}
+)
+_SECRET_NAME = re.compile(
+    r"(?i)passw(?:or)?d|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key(?![_-]?id)|credentials?$"
+)
+# A name that ends so holds where a secret is, or something about it, and not the secret.
+_ABOUT = re.compile(
+    r"(?i)(?:file|path|dir|ur[li]|endpoint|host|name|arn|id|ttl|seconds|duration|expiry|audience|type|method|mode|"
+    r"version|region|enabled|scope|provider|store|socket)$"
+)
+_HARMLESS_VALUE = re.compile(r"(?i)/.*|true|false|yes|no|none|[0-9]{1,6}[a-z]?|[a-z][a-z0-9+.-]*://[^@]*")
+_SECRET_VALUE = re.compile(
+    r"\beyJ[\w-]{10,}\.[\w-]+|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|-----BEGIN [A-Z ]*PRIVATE KEY|://[^/\s@:]+:[^/\s@]+@|"
+    r"\bgh[pousr]_[A-Za-z0-9]{20,}|\bglpat-[\w-]{15,}|\bdckr_pat_[\w-]{15,}"
+)
+_OPTION = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+
+
+def is_loader(name: str) -> bool:
+    """Tell whether a variable decides which code a program runs."""
+    return name in _LOADERS or name.startswith("LD_")
+
+
+def looks_secret(name: str, value: str) -> bool:
+    """Tell whether the value of a variable or option is a secret, by its name and its looks."""
+    if _SECRET_VALUE.search(value):
+        return True
+    is_named = _SECRET_NAME.search(name) is not None and _ABOUT.search(name) is None
+    return is_named and bool(value) and _HARMLESS_VALUE.fullmatch(value) is None
+
+
+def secret_arguments(args: tuple[str, ...]) -> Iterator[tuple[int, str]]:
+    """Where an argument is, or an option has, what looks like a secret, and what to call it."""
+    for index, arg in enumerate(args):
+        option = _OPTION.fullmatch(arg)
+        name, value = (option[1], option[2]) if option else ("", None)
+        if value is None:
+            following = args[index + 1] if index + 1 < len(args) else ""
+            value = following if option and not following.startswith("-") else ""
+        if _SECRET_VALUE.search(arg) or (name and looks_secret(name, value)):
+            yield index, f"the value of option {name!r}" if name else "the argument"
