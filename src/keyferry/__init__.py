@@ -6,11 +6,13 @@ Importing this loads nothing: every name is fetched from its home when it is fir
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllowlistEntry",
     "Answer",
     "ClusterSession",
     "Credential",
     "ExecInfo",
     "Failure",
+    "PluginPolicy",
     "Pod",
     "Providers",
     "PullSecret",
@@ -48,13 +50,17 @@ if TYPE_CHECKING:
     from .images.load import load_providers as load_providers
     from .images.lookup import Providers as Providers
     from .images.reasons import Reason as Reason
+    from .invoke.policy import AllowlistEntry as AllowlistEntry
+    from .invoke.policy import PluginPolicy as PluginPolicy
 else:
     _HOMES = {
+        "AllowlistEntry": "invoke.policy",
         "Answer": "images.answer",
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "ExecInfo": "clusters.envinfo",
         "Failure": "images.answer",
+        "PluginPolicy": "invoke.policy",
         "Pod": "images.accounts",
         "Providers": "images.lookup",
         "PullSecret": "images.dockerconfig",
