@@ -9,28 +9,26 @@ MASK = "********"
 # (quoted, as in JSON and in JSON inside a log line, or not), flags such as
 # "--password ..." as "set -x" shows them, access key ids, long runs of base64.
 # A plugin chooses the text, so every repetition that can start at any place is bounded.
-_SHAPES = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"\beyJ[\w-]{4,}(?:\.[\w-]*){0,2}", MASK),
-        (r"(?i)\b(basic|bearer|negotiate)\s+[\w.~+/=-]{4,}", rf"\1 {MASK}"),
-        (r"(://)[^/\s@]+@", rf"\1{MASK}@"),
-        (
-            r"(?i)((?:passw(?:or)?d|secret|token|tok|credential|api[_-]?key|private[_-]?key|auth)"
-            r"[\w-]{0,40}+\\{0,4}[\"']?\s{0,8}+[:=]\s{0,8}+)"
-            r"(?:\\{0,4}\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)",
-            rf"\1{MASK}",
-        ),
-        (
-            r"(?i)((?<!\S)--?(?:u|user|p|[\w-]{0,40}(?:passw(?:or)?d|secret|token|key))[ \t]{1,8}+)[^\s-]\S*",
-            rf"\1{MASK}",
-        ),
-        (r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}\b", MASK),
-        (r"(?<![\w/.:-])[A-Za-z0-9+/_=-]{40,}", MASK),
-    )
+# Compiled by re when first used, which most runs of most commands never do.
+_SHAPES = (
+    (r"\beyJ[\w-]{4,}(?:\.[\w-]*){0,2}", MASK),
+    (r"(?i)\b(basic|bearer|negotiate)\s+[\w.~+/=-]{4,}", rf"\1 {MASK}"),
+    (r"(://)[^/\s@]+@", rf"\1{MASK}@"),
+    (
+        r"(?i)((?:passw(?:or)?d|secret|token|tok|credential|api[_-]?key|private[_-]?key|auth)"
+        r"[\w-]{0,40}+\\{0,4}[\"']?\s{0,8}+[:=]\s{0,8}+)"
+        r"(?:\\{0,4}\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)",
+        rf"\1{MASK}",
+    ),
+    (
+        r"(?i)((?<!\S)--?(?:u|user|p|[\w-]{0,40}(?:passw(?:or)?d|secret|token|key))[ \t]{1,8}+)[^\s-]\S*",
+        rf"\1{MASK}",
+    ),
+    (r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}\b", MASK),
+    (r"(?<![\w/.:-])[A-Za-z0-9+/_=-]{40,}", MASK),
 )
 _SHORTEST_KNOWN = 4
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 
 def redact(text: str, known: tuple[str, ...] = ()) -> str:
@@ -39,13 +37,13 @@ def redact(text: str, known: tuple[str, ...] = ()) -> str:
         if len(secret) >= _SHORTEST_KNOWN:
             text = text.replace(secret, MASK)
     for shape, replacement in _SHAPES:
-        text = shape.sub(replacement, text)
+        text = re.sub(shape, replacement, text)
     return text
 
 
 def printable(text: str) -> str:
     """Replace characters that would move a cursor or reorder text on a terminal."""
-    return _CONTROL.sub("\ufffd", text)
+    return re.sub(_CONTROL, "\ufffd", text)
 
 
 def stderr_tail(stderr: bytes, known: tuple[str, ...] = (), *, lines: int = 5, width: int = 400) -> str:
