@@ -12,9 +12,10 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.lint.codes import CODES
 from keyferry.lint.provider_config import lint
+from support.public_configs import find_public_configs, verdicts
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = Path(os.environ.get("KEYFERRY_PUBLIC_CONFIGS") or ROOT.parent / "shared" / "configs")
+PUBLIC = find_public_configs()
 SECRET = "hunter2-hunter2"
 
 GOOD = """\
@@ -248,10 +249,7 @@ def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
 
 
 def _verdicts() -> list[dict[str, Any]]:
-    if not (PUBLIC / "verdicts.json").is_file():
-        return []
-    files = json.loads((PUBLIC / "verdicts.json").read_text("utf-8"))["files"]
-    return [entry for entry in files if entry["file"].startswith("credential-provider-config/")]
+    return verdicts("credential-provider-config")
 
 
 @pytest.mark.skipif(not _verdicts(), reason="no folder of public configs (KEYFERRY_PUBLIC_CONFIGS)")

@@ -12,9 +12,10 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.lint.codes import CODES
 from keyferry.lint.dispatch import lint_any
+from support.public_configs import find_public_configs, verdicts
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = Path(os.environ.get("KEYFERRY_PUBLIC_CONFIGS") or ROOT.parent / "shared" / "configs")
+PUBLIC = find_public_configs()
 RECORDED = ROOT / "tests" / "conformance" / "vectors" / "kubeconfig.json"
 SECRET = "hunter2-hunter2"
 Json = dict[str, Any]
@@ -200,11 +201,8 @@ def _refusals(verdict: Json) -> list[str]:
     return [text for text in found if text and not text.endswith(NO_CONTEXT)]
 
 
-def _public() -> list[Json]:
-    if not (PUBLIC / "verdicts.json").is_file():
-        return []
-    files = json.loads((PUBLIC / "verdicts.json").read_text("utf-8"))["files"]
-    return [entry for entry in files if entry["file"].startswith("kubeconfig/")]
+def _public() -> list[dict[str, Any]]:
+    return verdicts("kubeconfig")
 
 
 @pytest.mark.skipif(not _public(), reason="no folder of public configs (KEYFERRY_PUBLIC_CONFIGS)")
