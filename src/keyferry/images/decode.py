@@ -81,15 +81,16 @@ def _judge_type(api_version: str, kind: str, data: bytes, document: Document) ->
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
         message = f"apiVersion {api_version!r} has more than one '/'"
-        return Problem("apiVersion", message, code="KF105", kubernetes_text=text)
+        return Problem("apiVersion", message, code="KF105", kubernetes_text=text, error_class="group-version")
     if not kind:
         message = f"kind is missing, expected {_KIND!r}"
         text = f"Object 'Kind' is missing in '{shown}'"
         return Problem("", message, code="KF104", kubernetes_text=text, error_class="missing-kind")
-    if not api_version:
+    # A group alone, "kubelet.config.k8s.io/", leaves the version empty, which is all that Kubernetes looks at.
+    if not api_version.rpartition("/")[2]:
         message = f"apiVersion is missing, expected {v1.API_VERSION!r}"
         text = f"Object 'apiVersion' is missing in '{shown}'"
-        return Problem("", message, code="KF104", kubernetes_text=text, error_class="missing-version")
+        return Problem("", message, code="KF104", kubernetes_text=text, error_class="missing-apiversion")
     if kind == _KIND and api_version in _READERS:
         return None
     return _judge_foreign(api_version, kind, document)

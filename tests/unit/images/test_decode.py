@@ -33,8 +33,8 @@ def test_every_version_is_read(version: str) -> None:
     ("document", "expected"),
     [
         ({}, ("KF104", "", "missing-kind")),
-        ({"kind": "CredentialProviderConfig"}, ("KF104", "", "missing-version")),
-        ({"apiVersion": "a/b/c", "kind": "x"}, ("KF105", "apiVersion", "other")),
+        ({"kind": "CredentialProviderConfig"}, ("KF104", "", "missing-apiversion")),
+        ({"apiVersion": "a/b/c", "kind": "x"}, ("KF105", "apiVersion", "group-version")),
         (GOOD | {"apiVersion": "v1"}, ("KF105", "apiVersion", "unknown-type")),
         (GOOD | {"kind": "Pod"}, ("KF105", "kind", "unknown-type")),
         ({"apiVersion": "v1", "kind": "Status"}, ("KF106", "kind", "other")),
