@@ -35,16 +35,8 @@ class KubeconfigFile(Value):
     def problem(self, at: Path, problem: Problem) -> Problem:
         """*problem*, placed at a path of this file."""
         position = self.document.position(at) if self.document else None
-        return Problem(
-            format_path(at),
-            problem.message,
-            code=problem.code,
-            kubernetes_text=problem.kubernetes_text,
-            error_class=problem.error_class,
-            file=self.path,
-            line=position.line if position else None,
-            column=position.column if position else None,
-        )
+        line, column = (position.line, position.column) if position else (None, None)
+        return problem.placed(self.path, line, column, format_path(at))
 
 
 def place(
@@ -101,7 +93,8 @@ def _judge_type(api_version: str, kind: str, data: bytes) -> Problem | None:
     """What client-go says against a document that is no v1 Config; what is left out counts as that."""
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
-        return Problem("apiVersion", f"{api_version!r} has more than one '/'", kubernetes_text=text)
+        message = f"{api_version!r} has more than one '/'"
+        return Problem("apiVersion", message, kubernetes_text=text, error_class="group-version")
     group, _, version = api_version.rpartition("/")
     if group and not version:
         text = f"Object 'apiVersion' is missing in '{data.decode('utf-8', 'replace')}'"

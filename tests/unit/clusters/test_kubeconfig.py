@@ -133,7 +133,7 @@ def test_what_is_left_out_is_taken_for_a_v1_config(tmp_path: Path, text: str) ->
             "2:1: apiVersion: ",
             "unknown-type",
         ),
-        ("apiVersion: a/b/c", "unexpected GroupVersion string: a/b/c", "1:1: apiVersion: ", "other"),
+        ("apiVersion: a/b/c", "unexpected GroupVersion string: a/b/c", "1:1: apiVersion: ", "group-version"),
         (
             "apiVersion: a/",
             "Object 'apiVersion' is missing in 'apiVersion: a/\n'",
