@@ -157,6 +157,19 @@ class Problem:
         self.line = line
         self.column = column
 
+    def placed(self, file: str, line: int | None, column: int | None, path: str | None = None) -> "Problem":
+        """This problem at a place in a file; under another *path* if one is given."""
+        return Problem(
+            self.path if path is None else path,
+            self.message,
+            code=self.code,
+            kubernetes_text=self.kubernetes_text,
+            error_class=self.error_class,
+            file=file,
+            line=line,
+            column=column,
+        )
+
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild_problem, tuple(getattr(self, name) for name in sorted(self.__slots__))
 

@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from keyferry.lint.provider_config import Finding, LintReport, lint
+from keyferry.lint.provider_config import lint
+from keyferry.lint.report import Finding, LintReport
 
 SECRET = "hunter2-hunter2"
 

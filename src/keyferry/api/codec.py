@@ -6,6 +6,7 @@ takes typed values out of it and notes everything that is wrong, not just
 the first thing. ``kubernetes_failure`` says which of those Kubernetes would name.
 """
 
+import re
 from binascii import a2b_base64
 
 from keyferry._paths import Path, format_path
@@ -14,7 +15,7 @@ from keyferry.errors import DurationError, Problem
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -208,6 +209,19 @@ class WrongTypeError(Exception):
         self.kubernetes_text = (
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {into}"
         )
+
+
+def aggregate(texts: "Iterable[str]") -> str:
+    """How Kubernetes makes one text of several errors."""
+    distinct = list(dict.fromkeys(texts))
+    return "".join(distinct) if len(distinct) <= 1 else f"[{', '.join(distinct)}]"
+
+
+def shown_api_version(api_version: str) -> str:
+    """An apiVersion for a message: quoted only if it is Kubernetes' own, for what stands there may be a secret."""
+    if re.fullmatch(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:alpha|beta)[0-9]{1,2})?", api_version):
+        return repr(api_version)
+    return "something else" if api_version else "none"
 
 
 def json_type(value: object) -> str:

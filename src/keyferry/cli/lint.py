@@ -15,8 +15,7 @@ from keyferry.images.discover import CONFIG_FLAG, Discovery, discover
 from keyferry.images.validate import GATE
 from keyferry.lint.codes import CODES, SEVERITIES, Severity
 from keyferry.lint.dispatch import lint_any
-from keyferry.lint.provider_config import Finding, LintReport
-from keyferry.lint.report import FileReport
+from keyferry.lint.report import FileReport, Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for
 
 DESCRIPTION = """\

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from keyferry._secret import printable
 from keyferry.cli.terminal import style
 from keyferry.lint.codes import Code, Severity
-from keyferry.lint.provider_config import Finding, LintReport
-from keyferry.lint.report import FileReport
+from keyferry.lint.report import FileReport, Finding, LintReport
 
 Json = dict[str, object]
 

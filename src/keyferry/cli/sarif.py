@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from keyferry import __version__
 from keyferry.lint.codes import CODES, Code, Severity
-from keyferry.lint.provider_config import Finding
+from keyferry.lint.report import Finding
 
 Json = dict[str, object]
 

@@ -1,14 +1,12 @@
 """A plugin's answer for a cluster, read as client-go reads it; no byte of it reaches an error's message."""
 
-import re
-
 from keyferry._documents import Document, read_document
 from keyferry._gotext import quote
 from keyferry._json import decode_utf8
 from keyferry._values import Value, field
 from keyferry.api.clientauthentication import v1, v1beta1
 from keyferry.api.clientauthentication.v1 import ExecCredential, ExecCredentialStatus, read_exec_credential
-from keyferry.api.codec import Reader, WrongTypeError, interpret
+from keyferry.api.codec import Reader, WrongTypeError, interpret, shown_api_version
 from keyferry.api.scheme import known_fields
 from keyferry.clusters.pem import parse_key_pair
 from keyferry.errors import (
@@ -32,7 +30,6 @@ __all__ = [
 
 API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
 _INTERNAL = f"{v1.GROUP}/__internal"
-_KUBERNETES_VERSION = re.compile(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:alpha|beta)[0-9]{1,2})?")
 _PLUGIN = "exec plugin"
 
 
@@ -191,9 +188,7 @@ def _check_version(plugin: str, expected: str, found: str, *, is_empty: bool) ->
     if found == expected:
         return
     text = f"exec plugin is configured to use API version {expected}, plugin returned version {found}"
-    # An apiVersion is no secret, but what stands in its place might be: quote only Kubernetes' own.
-    shown = repr(found) if _KUBERNETES_VERSION.fullmatch(found) else "something else"
-    answered = "without an apiVersion" if found == _INTERNAL else f"in apiVersion {shown}"
+    answered = "without an apiVersion" if found == _INTERNAL else f"in apiVersion {shown_api_version(found)}"
     message = "it printed nothing" if is_empty else f"it answered {answered}, expected {expected!r}"
     raise PluginProtocolError(plugin, message, text)
 

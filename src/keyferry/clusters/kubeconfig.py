@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from keyferry._gotext import go_strerror
 from keyferry._values import Value, field, replace
+from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.decode import KubeconfigFile, decode_file, refuse_file
 from keyferry.errors import ConfigError, Problem
@@ -13,7 +14,6 @@ from keyferry.errors import ConfigError, Problem
 __all__ = [
     "KubeconfigFile",
     "LoadedKubeconfig",
-    "aggregate",
     "go_read_error",
     "load_kubeconfig",
     "read_kubeconfigs",
@@ -81,12 +81,6 @@ def read_kubeconfigs(
     return LoadedKubeconfig(
         Kubeconfig(), paths=(explicit,), missing=(explicit,), problems=(absent,), kubernetes_text=text
     )
-
-
-def aggregate(texts: Iterable[str]) -> str:
-    """How Kubernetes makes one text of several errors."""
-    distinct = list(dict.fromkeys(texts))
-    return "".join(distinct) if len(distinct) <= 1 else f"[{', '.join(distinct)}]"
 
 
 def go_read_error(path: str, error: OSError | ValueError) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._gotext import go_strerror, quote
 from keyferry._paths import Path
+from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
 from keyferry.clusters.decode import KubeconfigFile, place
-from keyferry.clusters.kubeconfig import aggregate
 from keyferry.clusters.url import hide_password, parse_url
 from keyferry.errors import Problem
 

@@ -188,18 +188,6 @@ def refused(
 
 def placed(problem: Problem, file: str, document: Document | None, at: Path) -> Problem:
     """*problem* with the file and position of a path."""
-    line: int | None = None
-    column: int | None = None
-    if document is not None:
-        position = document.position(at)
-        line, column = position.line, position.column
-    return Problem(
-        problem.path,
-        problem.message,
-        code=problem.code,
-        kubernetes_text=problem.kubernetes_text,
-        error_class=problem.error_class,
-        file=file,
-        line=line,
-        column=column,
-    )
+    position = document.position(at) if document else None
+    line, column = (position.line, position.column) if position else (None, None)
+    return problem.placed(file, line, column)

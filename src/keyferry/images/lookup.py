@@ -98,11 +98,8 @@ class Providers:
         A provider that fails is listed in the answer. Raises ImageNameError for
         an image that does not parse, PullSecretError for a secret that does not.
         """
-        if pod is None and not pull_secrets:
-            warm = self._warm.get(image)
-            if warm is not None and self._clock() <= warm.expires_ns:
-                warm.seen = warm.tick()
-                return warm.answer
+        if pod is None and not pull_secrets and (warm := self._find_warm(image)) is not None:
+            return warm
         return self._look_up(image, pod, pull_secrets, timeout_seconds)
 
     async def lookup_async(
@@ -117,11 +114,8 @@ class Providers:
 
         Cancelling does not stop a plugin that runs: as in the kubelet, its answer is kept for the next one.
         """
-        if pod is None and not pull_secrets:
-            warm = self._warm.get(image)
-            if warm is not None and self._clock() <= warm.expires_ns:
-                warm.seen = warm.tick()
-                return warm.answer
+        if pod is None and not pull_secrets and (warm := self._find_warm(image)) is not None:
+            return warm
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -151,6 +145,13 @@ class Providers:
             for provider in warm.cached_from():
                 hits[provider] += warm.seen
         return hits
+
+    def _find_warm(self, image: str) -> Answer | None:
+        warm = self._warm.get(image)
+        if warm is None or self._clock() > warm.expires_ns:
+            return None
+        warm.seen = warm.tick()
+        return warm.answer
 
     def _look_up(
         self,

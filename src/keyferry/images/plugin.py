@@ -1,14 +1,13 @@
 """The kubelet's side of the pipe: ask one plugin, and trust nothing it answers."""
 
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._gotext import go_strerror
 from keyferry._json import loads_with_duplicates
 from keyferry._secret import stderr_tail
 from keyferry._values import Value, field
-from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
+from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
 from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
     CredentialProviderResponse,
@@ -29,7 +28,6 @@ from keyferry.errors import (
 from keyferry.invoke.process import Ending, Limits, Outcome, run
 
 _KIND = "CredentialProviderResponse"
-_KUBERNETES_VERSION = re.compile(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:alpha|beta)[0-9]{1,2})?")
 _DECODING = "error decoding credential provider plugin response from stdout"
 
 
@@ -184,11 +182,7 @@ def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -
 
 
 def _version_message(expected: str, answered: str) -> str:
-    # An apiVersion is no secret, but what stands in its place might be: quote only Kubernetes' own.
-    shown = "something else" if answered else "none"
-    if _KUBERNETES_VERSION.fullmatch(answered):
-        shown = repr(answered)
-    return f"it answered in apiVersion {shown}, expected {expected!r}"
+    return f"it answered in apiVersion {shown_api_version(answered)}, expected {expected!r}"
 
 
 def _shape_message(reader: Reader) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from keyferry._gotext import quote
 from keyferry._json import dumps
 from keyferry._paths import Path, format_path
+from keyferry.api.codec import aggregate
 from keyferry.api.credentialprovider.v1 import API_VERSION as PROVIDER_V1
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
@@ -40,8 +41,7 @@ def validate(config: ReadConfig, *, service_account_tokens: bool = True) -> tupl
 
 def kubernetes_validation_text(problems: tuple[Problem, ...]) -> str:
     """How the kubelet joins what validation found."""
-    texts = list(dict.fromkeys(problem.kubernetes_text for problem in problems))
-    joined = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    joined = aggregate(problem.kubernetes_text for problem in problems)
     return f"failed to validate credential provider config: {joined}"
 
 

@@ -17,7 +17,8 @@ from keyferry.lint.kubeconfig import KIND as KUBECONFIG
 from keyferry.lint.kubeconfig import lint_kubeconfig
 from keyferry.lint.kuberc import KIND as KUBERC
 from keyferry.lint.kuberc import lint_kuberc
-from keyferry.lint.provider_config import Finding, LintReport, lint
+from keyferry.lint.provider_config import lint
+from keyferry.lint.report import Finding, LintReport
 from keyferry.lint.versions import LATEST
 
 __all__ = ["lint_any", "recognise"]

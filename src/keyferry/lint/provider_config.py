@@ -5,17 +5,17 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from keyferry._paths import format_path
-from keyferry._values import Value, field
+from keyferry._values import Value
 from keyferry.errors import Problem
 from keyferry.images.config import ReadConfig, read_config
 from keyferry.images.register import check_bin_dir, check_executables
 from keyferry.images.validate import kubernetes_validation_text, validate
-from keyferry.lint.codes import CODES, Severity
 from keyferry.lint.files import check_files
 from keyferry.lint.hints import Causes, explain
 from keyferry.lint.patterns import Suspicion, check_shared
 from keyferry.lint.plugins import check_bin_dir_owner, check_plugin
 from keyferry.lint.providers import check_provider
+from keyferry.lint.report import Finding, LintReport, finding_of, place_of
 from keyferry.lint.versions import (
     LATEST,
     Rules,
@@ -28,43 +28,6 @@ from keyferry.lint.versions import (
 __all__ = ["Finding", "LintReport", "lint"]
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
-_UNREADABLE = "KF101"
-
-
-class Finding(Value):
-    """One thing wrong with a config; ``kubernetes_text`` is empty where Kubernetes has nothing to say."""
-
-    code: str
-    severity: Severity
-    message: str
-    path: str = ""
-    file: str = ""
-    line: int | None = None
-    column: int | None = None
-    kubernetes: str = ""
-    kubernetes_text: str = field(default="", repr=False)
-
-
-class LintReport(Value):
-    """What is wrong with one config; ``kubernetes_text`` is what the kubelet would stop with, if it would."""
-
-    path: str
-    kubernetes: str
-    bin_dir: str | None = None
-    files: tuple[str, ...] = ()
-    providers: int = 0
-    findings: tuple[Finding, ...] = ()
-    kubernetes_text: str = field(default="", repr=False)
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the kubelet would take this config into use."""
-        return all(finding.severity != "error" for finding in self.findings)
-
-    @property
-    def unreadable(self) -> bool:
-        """Whether a file is missing, or may not be read."""
-        return any(finding.code == _UNREADABLE for finding in self.findings)
 
 
 def lint(
@@ -90,7 +53,7 @@ def lint(
         bin_dir,
         tuple(file.path for file in config.files),
         len(config.providers),
-        tuple(sorted({_finding(problem): None for problem in problems}, key=_order)),
+        tuple(sorted({finding_of(problem): None for problem in problems}, key=place_of)),
         next((stage.kubernetes_text for stage in stages if stage.problems), ""),
     )
 
@@ -158,22 +121,3 @@ def _placed(config: ReadConfig, number: int, suspicion: Suspicion) -> Problem:
     origin = config.origins[number]
     path = format_path(("providers", origin.index, *at))
     return origin.problem(at, Problem(path, message, code=code))
-
-
-def _finding(problem: Problem) -> Finding:
-    code = CODES[problem.code]
-    return Finding(
-        problem.code,
-        code.severity,
-        problem.message,
-        problem.path,
-        problem.file,
-        problem.line,
-        problem.column,
-        code.kubernetes,
-        problem.kubernetes_text if code.severity == "error" else "",
-    )
-
-
-def _order(finding: Finding) -> tuple[str, int, int, str]:
-    return finding.file, finding.line or 0, finding.column or 0, finding.code

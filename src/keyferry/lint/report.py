@@ -1,13 +1,51 @@
-"""What was found in a kubeconfig or kuberc, in the shape of a provider config's report."""
+"""What lint found, as values: one finding, and the report on one target."""
 
 from collections.abc import Iterable
 
-from keyferry._values import field
+from keyferry._values import Value, field
 from keyferry.errors import Problem
-from keyferry.lint.provider_config import Finding, LintReport, _finding, _order
+from keyferry.lint.codes import CODES, Severity
 from keyferry.lint.versions import LATEST
 
-__all__ = ["FileReport", "make_report"]
+__all__ = ["FileReport", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
+
+_UNREADABLE = "KF101"
+
+
+class Finding(Value):
+    """One thing wrong with a config; ``kubernetes_text`` is empty where Kubernetes has nothing to say."""
+
+    code: str
+    severity: Severity
+    message: str
+    path: str = ""
+    file: str = ""
+    line: int | None = None
+    column: int | None = None
+    kubernetes: str = ""
+    kubernetes_text: str = field(default="", repr=False)
+
+
+class LintReport(Value):
+    """What is wrong with one config; ``kubernetes_text`` is what the kubelet would stop with, if it would."""
+
+    path: str
+    kubernetes: str
+    bin_dir: str | None = None
+    files: tuple[str, ...] = ()
+    providers: int = 0
+    findings: tuple[Finding, ...] = ()
+    kubernetes_text: str = field(default="", repr=False)
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the kubelet would take this config into use."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether a file is missing, or may not be read."""
+        return any(finding.code == _UNREADABLE for finding in self.findings)
 
 
 class FileReport(LintReport):
@@ -26,8 +64,29 @@ class FileReport(LintReport):
 
 def make_report(kind: str, path: str, problems: Iterable[Problem], kubernetes_text: str) -> FileReport:
     """A report of *problems*, each once and in the order of the file; the text is that of a refusal."""
-    findings: dict[Finding, None] = {_finding(problem): None for problem in problems}
-    ordered = tuple(sorted(findings, key=_order))
+    findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
+    ordered = tuple(sorted(findings, key=place_of))
     refused = any(finding.severity == "error" for finding in ordered)
     text = kubernetes_text if refused else ""
     return FileReport(path, LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind)
+
+
+def finding_of(problem: Problem) -> Finding:
+    """A problem as a finding, with what its code says of it."""
+    code = CODES[problem.code]
+    return Finding(
+        problem.code,
+        code.severity,
+        problem.message,
+        problem.path,
+        problem.file,
+        problem.line,
+        problem.column,
+        code.kubernetes,
+        problem.kubernetes_text if code.severity == "error" else "",
+    )
+
+
+def place_of(finding: Finding) -> tuple[str, int, int, str]:
+    """What findings are sorted by: the order of the files."""
+    return finding.file, finding.line or 0, finding.column or 0, finding.code
