@@ -12,6 +12,7 @@ __all__ = [
     "DocumentError",
     "DurationError",
     "EnvironmentProblem",
+    "HttpError",
     "ImageNameError",
     "KeyferryError",
     "MatchError",
@@ -24,6 +25,7 @@ __all__ = [
     "PluginTimeoutError",
     "PolicyError",
     "Problem",
+    "ProvideError",
     "PullSecretError",
     "ServiceAccountError",
     "TimeError",
@@ -83,6 +85,32 @@ class ServiceAccountError(_TextError):
 
 class PolicyError(_TextError):
     """A program that the policy does not let us run, or a policy that makes no sense."""
+
+
+class ProvideError(KeyferryError):
+    """Why a plugin of ours has no credential; *hint* says what to grant, set or type next.
+
+    What the SDK prints on standard error before it exits with a status other than 0.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message, hint)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class HttpError(ProvideError):
+    """A server that a plugin could not reach, or whose answer is no HTTP; *url* has no query and no user info."""
+
+    def __init__(self, url: str, problem: str, hint: str = "", is_timeout: bool = False) -> None:  # noqa: FBT001, FBT002 - args mirror it
+        super().__init__(f"{url}: {problem}", hint)
+        self.args = (url, problem, hint, is_timeout)
+        self.url = url
+        self.problem = problem
+        self.is_timeout = is_timeout
 
 
 class ClusterAuthError(KeyferryError):

@@ -5,19 +5,20 @@ from binascii import b2a_base64
 
 from keyferry._json import dumps, loads
 from keyferry._values import Value, field
-from keyferry.api.codec import Reader
-from keyferry.api.meta import parse_time
+from keyferry.api.meta import format_time, parse_time
 from keyferry.errors import DocumentError, TimeError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry._paths import Path
+    from keyferry.api.codec import Reader
 
 __all__ = [
     "API_VERSION",
     "ClusterInfo",
     "ExecCredential",
     "ExecCredentialStatus",
+    "encode_exec_credential",
     "encode_exec_info",
     "read_exec_credential",
 ]
@@ -70,6 +71,19 @@ def encode_exec_info(api_version: str, cluster: ClusterInfo | None, *, interacti
     return f'{{"kind":"{KIND}","apiVersion":{dumps(api_version)},"spec":{{{spec}}}}}\n'
 
 
+def encode_exec_credential(status: ExecCredentialStatus, api_version: str = API_VERSION) -> bytes:
+    """The bytes a plugin of *api_version* writes: one JSON document on one line; what is absent is left out."""
+    fields: dict[str, object] = {
+        "expirationTimestamp": None if status.expiration_ns is None else format_time(status.expiration_ns),
+        "token": status.token,
+        "clientCertificateData": status.client_certificate_data,
+        "clientKeyData": status.client_key_data,
+    }
+    shown = dumps({name: value for name, value in fields.items() if value})
+    head = f'"kind":"{KIND}","apiVersion":{dumps(api_version)},"spec":{{"interactive":false}}'
+    return f'{{{head},"status":{shown}}}\n'.encode()
+
+
 def _encode_cluster(cluster: ClusterInfo) -> str:
     fields: dict[str, object] = {
         "server": cluster.server,
@@ -104,7 +118,7 @@ def _compact(config: str | None) -> str:
     return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", kept)
 
 
-def read_exec_credential(document: object, reader: Reader, text: str = "") -> ExecCredential:
+def read_exec_credential(document: object, reader: "Reader", text: str = "") -> ExecCredential:
     """Take an ExecCredential of any version out of *document*; what is wrong with it is left in *reader*.
 
     Kubernetes ignores unknown and repeated fields here, so of the problems only those of another
@@ -125,7 +139,7 @@ def read_exec_credential(document: object, reader: Reader, text: str = "") -> Ex
     return ExecCredential(cluster, interactive, fields.get("status"))
 
 
-def _read_spec(reader: Reader, value: object, path: "Path", text: str) -> "tuple[ClusterInfo | None, bool]":
+def _read_spec(reader: "Reader", value: object, path: "Path", text: str) -> "tuple[ClusterInfo | None, bool]":
     readers = {
         "cluster": lambda value, path: _read_cluster(reader, value, path, text),
         "interactive": reader.boolean,
@@ -134,7 +148,7 @@ def _read_spec(reader: Reader, value: object, path: "Path", text: str) -> "tuple
     return fields.get("cluster"), bool(fields.get("interactive"))
 
 
-def _read_cluster(reader: Reader, value: object, path: "Path", text: str) -> ClusterInfo | None:
+def _read_cluster(reader: "Reader", value: object, path: "Path", text: str) -> ClusterInfo | None:
     fields = reader.struct(
         value,
         path,
@@ -162,7 +176,7 @@ def _read_cluster(reader: Reader, value: object, path: "Path", text: str) -> Clu
     )
 
 
-def _read_status(reader: Reader, value: object, path: "Path") -> ExecCredentialStatus | None:
+def _read_status(reader: "Reader", value: object, path: "Path") -> ExecCredentialStatus | None:
     fields = reader.struct(
         value,
         path,
@@ -183,7 +197,7 @@ def _read_status(reader: Reader, value: object, path: "Path") -> ExecCredentialS
     )
 
 
-def _read_time(reader: Reader, value: object, path: "Path") -> int | None:
+def _read_time(reader: "Reader", value: object, path: "Path") -> int | None:
     if not isinstance(value, str):
         reader.text(value, path)
         return None

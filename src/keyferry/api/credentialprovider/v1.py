@@ -2,8 +2,7 @@
 
 from keyferry._json import dumps
 from keyferry._values import Value, field
-from keyferry.api.codec import Reader
-from keyferry.api.meta import parse_duration
+from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import DurationError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -11,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from keyferry._paths import Path
+    from keyferry.api.codec import Reader
 
 __all__ = [
     "API_VERSION",
@@ -18,6 +18,7 @@ __all__ = [
     "CredentialProviderRequest",
     "CredentialProviderResponse",
     "encode_request",
+    "encode_response",
     "read_response",
 ]
 
@@ -63,7 +64,22 @@ def encode_request(request: CredentialProviderRequest, api_version: str = API_VE
     return (text + "}\n").encode()
 
 
-def read_response(document: object, reader: Reader) -> CredentialProviderResponse:
+def encode_response(response: CredentialProviderResponse, api_version: str = API_VERSION) -> bytes:
+    """The bytes a plugin of *api_version* writes: one JSON document on one line; what is absent is left out."""
+    text = f'{{"kind":"CredentialProviderResponse","apiVersion":"{api_version}"'
+    text += f',"cacheKeyType":{dumps(response.cache_key_type)}'
+    if response.cache_duration_ns is not None:
+        text += f',"cacheDuration":"{format_duration(response.cache_duration_ns)}"'
+    if response.auth:
+        auth = {
+            key: {"username": entry.username, "password": entry.password}
+            for key, entry in sorted(response.auth.items())
+        }
+        text += f',"auth":{dumps(auth)}'
+    return (text + "}\n").encode()
+
+
+def read_response(document: object, reader: "Reader") -> CredentialProviderResponse:
     """Take a response of any version out of *document*; what is wrong with it is left in *reader*.
 
     All three versions have the same fields. ``cacheKeyType`` is not judged
@@ -117,6 +133,6 @@ def read_plain_response(  # noqa: PLR0911 - one for each thing that is not as us
         return None
 
 
-def _read_auth(reader: Reader, value: object, path: "Path") -> AuthConfig:
+def _read_auth(reader: "Reader", value: object, path: "Path") -> AuthConfig:
     fields = reader.struct(value, path, {"username": reader.text, "password": reader.text})
     return AuthConfig(fields.get("username") or "", fields.get("password") or "")

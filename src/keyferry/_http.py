@@ -1,0 +1,170 @@
+"""Read an HTTP/1.1 answer: strict, bounded, and a third of the start-up of the standard library's client.
+
+A plugin is a fresh interpreter for every call, and ``http.client`` brings the whole mail parser along. What
+comes from a server is hostile until shown otherwise: whatever two readers could take in two ways is refused.
+"""
+
+from keyferry._values import Value
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Head", "Incoming", "MalformedAnswerError", "encode_request_head"]
+
+_MOST_HEAD_BYTES = 1 << 16
+_MOST_HEADERS = 200
+_LONGEST_CHUNK_LINE = 1 << 12
+_CODE_DIGITS = 3
+_BODILESS = (204, 304)
+_DIGITS = frozenset("0123456789")
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+_NAME_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+class MalformedAnswerError(Exception):
+    """Bytes that are not an HTTP answer, or more than may be read; no byte of them is quoted."""
+
+
+class Head(Value):
+    """Status line and header fields, their names in lower case, in the order they came."""
+
+    status: int
+    reason: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def values(self, name: str) -> list[str]:
+        """All values of a field."""
+        return [value for found, value in self.headers if found == name]
+
+    def value(self, name: str) -> str:
+        """The first value of a field, or nothing."""
+        return next(iter(self.values(name)), "")
+
+
+def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]]") -> bytes:
+    """The bytes before a request's body; raises ValueError for what would not stay on its line."""
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    for line in lines:
+        if any(mark in line for mark in "\r\n\0"):
+            raise ValueError("a line break in a request line or header")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+class Incoming:
+    """One answer as it comes in; *receive* gives the next bytes, and none at the end of the connection."""
+
+    def __init__(self, receive: "Callable[[], bytes]") -> None:
+        self._receive = receive
+        self._buffer = b""
+
+    def read_head(self) -> Head:
+        """The head of the final answer; those of informational ones are passed over."""
+        while True:
+            head = _parse_head(self._take_head())
+            if head.status >= 200 or head.status == 101:  # noqa: PLR2004 - below 200 more is to come
+                return head
+
+    def read_body(self, head: Head, method: str = "GET") -> "Iterator[bytes]":
+        """The body, piece by piece as it arrives."""
+        if method == "HEAD" or head.status in _BODILESS:
+            return iter(())
+        codings = [
+            coding.strip().lower()
+            for value in head.values("transfer-encoding")
+            for coding in value.split(",")
+        ]
+        lengths = {length.strip() for value in head.values("content-length") for length in value.split(",")}
+        if codings:
+            if codings != ["chunked"] or lengths:
+                raise MalformedAnswerError(
+                    "the length of the answer is given in two ways, or in an unknown one"
+                )
+            return self._chunks()
+        if not lengths:
+            return self._rest()
+        if len(lengths) > 1:
+            raise MalformedAnswerError("the answer gives two lengths")
+        return self._exactly(_parse_number(lengths.pop(), _DIGITS, 10))
+
+    def _take_head(self) -> str:
+        at = -1
+        while (at := self._buffer.find(b"\r\n\r\n")) < 0:
+            if len(self._buffer) > _MOST_HEAD_BYTES:
+                raise MalformedAnswerError("the head of the answer has no end")
+            self._more(
+                "the connection ended before an answer" if not self._buffer else "the answer broke off"
+            )
+        head, self._buffer = self._buffer[:at], self._buffer[at + 4 :]
+        return head.decode("latin-1")
+
+    def _more(self, problem: str) -> None:
+        data = self._receive()
+        if not data:
+            raise MalformedAnswerError(problem)
+        self._buffer += data
+
+    def _rest(self) -> "Iterator[bytes]":
+        data = self._buffer or self._receive()
+        while data:
+            yield data
+            data = self._receive()
+
+    def _exactly(self, size: int) -> "Iterator[bytes]":
+        while size > 0:
+            if not self._buffer:
+                self._more("the answer broke off")
+            piece, self._buffer = self._buffer[:size], self._buffer[size:]
+            size -= len(piece)
+            yield piece
+
+    def _chunks(self) -> "Iterator[bytes]":
+        while size := _parse_number(self._line().partition(";")[0].rstrip(" \t"), _HEX_DIGITS, 16):
+            yield from self._exactly(size)
+            if self._line():
+                raise MalformedAnswerError("a chunk of the answer is longer than it says")
+        read = 0
+        while line := self._line():
+            read += len(line)
+            if read > _MOST_HEAD_BYTES:
+                raise MalformedAnswerError("the trailer of the answer has no end")
+
+    def _line(self) -> str:
+        at = -1
+        while (at := self._buffer.find(b"\r\n")) < 0:
+            if len(self._buffer) > _LONGEST_CHUNK_LINE:
+                raise MalformedAnswerError("a line of the answer has no end")
+            self._more("the answer broke off")
+        line, self._buffer = self._buffer[:at], self._buffer[at + 2 :]
+        return line.decode("latin-1")
+
+
+def _parse_head(text: str) -> Head:
+    first, *lines = text.split("\r\n")
+    version, _, rest = first.partition(" ")
+    code, _, reason = rest.partition(" ")
+    is_code = len(code) == _CODE_DIGITS and _DIGITS.issuperset(code) and code >= "100"
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not is_code:
+        raise MalformedAnswerError("the answer is not HTTP")
+    if len(lines) > _MOST_HEADERS:
+        raise MalformedAnswerError("the answer has too many headers")
+    return Head(int(code), reason, tuple(map(_parse_header, lines)))
+
+
+def _parse_header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    # A blank before the colon, a folded line, a bare line break: all have been used to smuggle.
+    if (
+        not colon
+        or not name
+        or not _NAME_CHARACTERS.issuperset(name)
+        or any(mark in value for mark in "\r\n\0")
+    ):
+        raise MalformedAnswerError("a header of the answer is malformed")
+    return name.lower(), value.strip(" \t")
+
+
+def _parse_number(text: str, digits: frozenset[str], radix: int) -> int:
+    if not text or len(text) > 16 or not digits.issuperset(text):  # noqa: PLR2004 - 64 bits
+        raise MalformedAnswerError("a length in the answer is not a number")
+    return int(text, radix)

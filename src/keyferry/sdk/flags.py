@@ -1,0 +1,171 @@
+"""Command line flags as Go's programs take them, for plugins that stand in for one; argparse would cost their start.
+
+``--name value``, ``--name=value``, ``-n value``, ``-n=value`` and, for switches, ``--name`` and ``--name=false``
+are understood, flags and words in any order; after ``--`` all are words.
+"""
+
+import sys
+
+from keyferry._values import Value
+from keyferry.errors import ProvideError
+from keyferry.sdk.stdio import program_name
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["LOG_FLAGS", "Flag", "Flags", "parse_flags", "read_flags"]
+
+USAGE = 2
+_TRUE, _FALSE = ("true", "1", "t", "T", "TRUE", "True"), ("false", "0", "f", "F", "FALSE", "False")
+
+
+class Flag(Value):
+    """One flag: its name without dashes, what help says of it, and how it is given.
+
+    A *switch* needs no value. One that is *ignored* is taken and has no effect, and does not show in help.
+    """
+
+    name: str
+    about: str = ""
+    default: str = ""
+    short: str = ""
+    is_switch: bool = False
+    is_repeated: bool = False
+    is_ignored: bool = False
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+
+
+_LOG_TEXTS = ("vmodule", "log-dir", "log-file", "log-file-max-size", "log-backtrace-at", "stderrthreshold")
+_LOG_SWITCHES = (
+    "logtostderr",
+    "alsologtostderr",
+    "one-output",
+    "skip-headers",
+    "skip-log-headers",
+    "add-dir-header",
+)
+# The flags of klog, which Kubernetes' own programs have and configs in the wild give.
+LOG_FLAGS = (
+    Flag("v", short="v", is_ignored=True),
+    *(Flag(name, is_ignored=True) for name in _LOG_TEXTS),
+    *(Flag(name, is_ignored=True, is_switch=True) for name in _LOG_SWITCHES),
+)
+
+
+class Flags(Value):
+    """What was given: the values by flag, the names of those that were given at all, and the words between."""
+
+    values: "Mapping[str, tuple[str, ...]]"
+    words: tuple[str, ...] = ()
+    given: frozenset[str] = frozenset()
+
+    def text(self, name: str) -> str:
+        """The last value of a flag, or its default."""
+        return self.values[name][-1] if self.values[name] else ""
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Every value of a repeated flag."""
+        return self.values[name]
+
+    def is_on(self, name: str) -> bool:
+        """Tell whether a switch is on."""
+        return self.text(name) in _TRUE
+
+
+def read_flags(
+    flags: "Sequence[Flag]", about: str, *, words: str = "", argv: "Sequence[str] | None" = None
+) -> Flags:
+    """The flags this program was started with; ``--help`` and ``--version`` are answered here, and end it.
+
+    *about* is what help begins with, *words* how the words between flags are shown in it. What is wrong with
+    them is said on standard error, and ends the program with status 2.
+    """
+    argv = sys.argv[1:] if argv is None else argv
+    program = program_name()
+    if any(word in ("--help", "-h", "-help") for word in _before_dashes(argv)):
+        sys.stdout.write(_help(flags, program, about, words))
+        sys.exit(0)
+    if "--version" in _before_dashes(argv):
+        from keyferry import __version__
+
+        sys.stdout.write(f"{program} (keyferry {__version__})\n")
+        sys.exit(0)
+    try:
+        return parse_flags(flags, argv)
+    except ProvideError as error:
+        sys.stderr.write(f"{program}: {error}\n")
+        sys.exit(USAGE)
+
+
+def parse_flags(flags: "Sequence[Flag]", argv: "Sequence[str]") -> Flags:
+    """Take *argv* apart; raises ProvideError for what is no flag, or lacks its value."""
+    known = _by_spelling(flags)
+    values: dict[str, list[str]] = {}
+    words: list[str] = []
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            words += rest
+            break
+        if not word.startswith("-") or word == "-":
+            words.append(word)
+            continue
+        flag, value = _take(known, word, rest)
+        values.setdefault(flag.name, []).append(value)
+    complete = {
+        flag.name: tuple(values.get(flag.name) or ([flag.default] if flag.default else [])) for flag in flags
+    }
+    return Flags(complete, tuple(words), frozenset(values))
+
+
+def _by_spelling(flags: "Sequence[Flag]") -> dict[str, Flag]:
+    known: dict[str, Flag] = {}
+    for flag in flags:
+        for name in (flag.name, *flag.aliases):
+            # One dash or two, as Go's own flag package has it; klog's names with dashes or underscores.
+            known.update({f"--{name}": flag, f"--{name.replace('-', '_')}": flag})
+            if len(name) > 1:
+                known.setdefault(f"-{name}", flag)
+        if flag.short:
+            known[f"-{flag.short}"] = flag
+    return known
+
+
+def _take(known: dict[str, Flag], word: str, rest: list[str]) -> tuple[Flag, str]:
+    name, equals, value = word.partition("=")
+    flag = known.get(name)
+    if flag is None:
+        raise ProvideError(f"unknown flag {name!r}", f"'{program_name()} --help' lists all")
+    if flag.is_switch:
+        value = value if equals else "true"
+        if value not in (*_TRUE, *_FALSE):
+            raise ProvideError(f"flag {name}: found {value!r}, expected true or false")
+    elif not equals:
+        if not rest:
+            raise ProvideError(f"flag {name} needs a value")
+        value = rest.pop(0)
+    if flag.choices and value not in flag.choices:
+        raise ProvideError(f"flag {name}: found {value!r}, expected one of {', '.join(flag.choices)}")
+    return flag, value
+
+
+def _before_dashes(argv: "Sequence[str]") -> "Sequence[str]":
+    return argv[: list(argv).index("--")] if "--" in argv else argv
+
+
+def _help(flags: "Sequence[Flag]", program: str, about: str, words: str) -> str:
+    shown = [flag for flag in flags if not flag.is_ignored]
+    names = [
+        (f"-{flag.short}, " if flag.short else "") + f"--{flag.name}" + ("" if flag.is_switch else " VALUE")
+        for flag in shown
+    ]
+    names += ["--version", "--help"]
+    texts = [flag.about + (f" (default {flag.default})" if flag.default else "") for flag in shown]
+    texts += ["the version, and no more", "this text"]
+    width = max(map(len, names))
+    lines = [f"  {name:<{width}}  {text}" for name, text in zip(names, texts, strict=True)]
+    usage = " ".join(part for part in ("usage:", program, "[FLAGS]", words) if part)
+    return "\n".join([usage, "", about.rstrip(), "", "flags:", *lines, ""])
