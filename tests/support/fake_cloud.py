@@ -1,0 +1,317 @@
+"""Stand-ins for a cloud's endpoints: real HTTP and TLS servers on loopback that note and check what they are sent."""
+
+import json
+import select
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Self
+from urllib.parse import parse_qsl, urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
+
+PATIENCE_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Received:
+    """One request as a server saw it."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    body: bytes
+    target: str
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The body as a form."""
+        return dict(parse_qsl(self.body.decode(), keep_blank_values=True, strict_parsing=bool(self.body)))
+
+    @property
+    def json(self) -> dict[str, object]:
+        """The body as a JSON object."""
+        loaded = json.loads(self.body)
+        assert isinstance(loaded, dict)
+        return loaded
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a server answers: a document as JSON, or bytes as they are; *after* so many seconds; or nothing at all.
+
+    *raw* is sent in place of everything, head included. *is_endless* never ends the body.
+    """
+
+    status: int = 200
+    document: object = None
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    after: float = 0.0
+    raw: bytes | None = None
+    is_closed: bool = False
+    is_endless: bool = False
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes of the body."""
+        return self.body if self.document is None else json.dumps(self.document).encode()
+
+
+Handler = Callable[[Received], Reply]
+
+
+class Authority:
+    """A certificate authority made on the spot; its bundle goes into SSL_CERT_FILE."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
+        certificate = self._build(self._name, self._key.public_key(), [], is_authority=True)
+        self.bundle = folder / "authority.pem"
+        self.bundle.write_bytes(certificate.public_bytes(Encoding.PEM))
+
+    def context(self, *names: str) -> ssl.SSLContext:
+        """The server's side of TLS, with a certificate for *names*."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+        certificate = self._build(
+            subject, key.public_key(), [_general(name) for name in names], is_authority=False
+        )
+        path = self._folder / f"server-{certificate.serial_number}.pem"
+        path.write_bytes(
+            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            + certificate.public_bytes(Encoding.PEM)
+        )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(path)
+        return context
+
+    def _build(
+        self,
+        subject: x509.Name,
+        key: ec.EllipticCurvePublicKey,
+        names: list[x509.GeneralName],
+        *,
+        is_authority: bool,
+    ) -> x509.Certificate:
+        now = datetime.now(UTC)
+        builder = (
+            x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
+            .not_valid_before(now - timedelta(days=1))
+            .not_valid_after(now + timedelta(days=30))
+            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
+            )
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+        )
+        if names:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        if is_authority:
+            usage = x509.KeyUsage(
+                digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
+                key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
+            )  # fmt: skip
+            builder = builder.add_extension(usage, critical=True)
+        return builder.sign(self._key, hashes.SHA256())
+
+
+def _general(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+class FakeServer:
+    """A server that answers by a function of the request, and keeps every request it got."""
+
+    def __init__(self, handler: Handler, context: ssl.SSLContext | None = None) -> None:
+        self.received: list[Received] = []
+        self.problems: list[str] = []
+        self._handler = handler
+        self._server = _Server(("127.0.0.1", 0), _handler_class(self))
+        self._context = context
+        if context is not None:
+            # The handshake happens in the request's own thread: one slow client does not hold up the others.
+            self._server.socket = context.wrap_socket(
+                self._server.socket, server_side=True, do_handshake_on_connect=False
+            )
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
+        )
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return self._server.server_port
+
+    @property
+    def url(self) -> str:
+        """Scheme, loopback address and port."""
+        return f"{'https' if self._context else 'http'}://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def answer(self, received: Received) -> Reply:
+        """Note a request and have it answered; a check that fails in the function becomes a status 599."""
+        self.received.append(received)
+        try:
+            return self._handler(received)
+        except AssertionError as error:
+            self.problems.append(f"{received.method} {received.target}: {error}")
+            return Reply(599, body=b"the test's server did not expect this request")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that ends a connection early is what some tests are about."""
+
+
+def _handler_class(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = PATIENCE_SECONDS
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base's
+            pass
+
+        def _serve(self) -> None:
+            length = int(self.headers.get("Content-Length") or 0)
+            body = self.rfile.read(length)
+            parts = urlsplit(self.path)
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            query = dict(parse_qsl(parts.query, keep_blank_values=True))
+            reply = fake.answer(Received(self.command, parts.path, query, headers, body, self.path))
+            if reply.after:
+                time.sleep(reply.after)
+            self.close_connection = True
+            if reply.raw is not None:
+                self.wfile.write(reply.raw)
+            elif not reply.is_closed:
+                self._send(reply)
+
+        def _send(self, reply: Reply) -> None:
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            if not reply.is_endless:
+                self.send_header("Content-Length", str(len(reply.payload)))
+            self.end_headers()
+            self.wfile.write(reply.payload)
+            until = time.monotonic() + PATIENCE_SECONDS
+            while reply.is_endless and time.monotonic() < until:
+                self.wfile.write(b"x" * 65536)
+
+        do_GET = do_POST = do_PUT = do_HEAD = do_DELETE = _serve  # noqa: N815 - names of the base
+
+    return Handler
+
+
+class ConnectProxy:
+    """An HTTP proxy that leads CONNECT, and plain requests, for the names it knows to ports on loopback."""
+
+    def __init__(self, ways: Mapping[str, int]) -> None:
+        self.asked: list[str] = []
+        self._ways = dict(ways)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """What goes into HTTPS_PROXY."""
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # A close alone would not wake up the thread that accepts.
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._socket.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+
+    def _serve(self, client: socket.socket) -> None:
+        with client:
+            try:
+                head = _read_head(client)
+                method, target, *_ = head.decode("latin-1").split(" ", 2)
+                place = target if method == "CONNECT" else target.removeprefix("http://").partition("/")[0]
+                self.asked.append(place)
+                port = self._ways.get(place, self._ways.get(place.partition(":")[0]))
+                if port is None:
+                    client.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+                    return
+                with socket.create_connection(("127.0.0.1", port), PATIENCE_SECONDS) as server:
+                    if method == "CONNECT":
+                        client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                    else:
+                        server.sendall(head.replace(f"http://{place}".encode(), b"", 1))
+                    _pump(client, server)
+            except OSError:
+                return
+
+
+def _read_head(client: socket.socket) -> bytes:
+    client.settimeout(PATIENCE_SECONDS)
+    head = b""
+    while b"\r\n\r\n" not in head:
+        data = client.recv(65536)
+        if not data:
+            raise OSError("the client is gone")
+        head += data
+    return head
+
+
+def _pump(one: socket.socket, other: socket.socket) -> None:
+    ends = {one: other, other: one}
+    while True:
+        readable, _, _ = select.select([*ends], [], [], PATIENCE_SECONDS)
+        if not readable:
+            return
+        for end in readable:
+            data = end.recv(65536)
+            if not data:
+                return
+            ends[end].sendall(data)
+
+
+@contextmanager
+def serving(handler: Handler, context: ssl.SSLContext | None = None) -> Iterator[FakeServer]:
+    """A server for the length of a block; what it did not expect fails the test at the end."""
+    with FakeServer(handler, context) as server:
+        yield server
+    assert not server.problems, "\n".join(server.problems)
