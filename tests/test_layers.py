@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import keyferry
+import keyferry_plugins
 
 SOURCE = Path(keyferry.__file__).parent
 # Rooms by layer, lowest first. Rooms of one layer do not know each other.
@@ -16,10 +17,13 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("invoke",),
     ("images", "clusters"),
     ("pulls",),
-    ("explain", "lint"),
+    ("explain", "lint", "kit"),
     ("bridge", "agent"),
     ("cli",),
 )
+# Beside the layers: what is exec'd for every call sees the wire types alone.
+SDK, SDK_SEES = "sdk", ("errors", "_", "api")
+PLUGINS = Path(keyferry_plugins.__file__).parent
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 # The package itself only hands on names, lazily; running it is the command line's business.
 DOORS = ("__init__", "__main__")
@@ -73,6 +77,8 @@ def breaches(source: Path) -> list[str]:
 
 def is_allowed(room: str, target: str) -> bool:
     """Tell whether one room may import from another: itself, or a lower layer."""
+    if room == SDK:
+        return target == SDK or target in SDK_SEES
     if room not in RANKS or target not in RANKS:
         return False
     if room == "errors":
@@ -92,7 +98,28 @@ def test_every_room_has_a_layer() -> None:
         for path in SOURCE.iterdir()
         if (path.suffix == ".py" or (path / "__init__.py").exists()) and path.stem not in DOORS
     }
-    assert rooms <= RANKS.keys()
+    assert rooms <= {*RANKS, SDK}
+
+
+def plugin_breaches(source: Path) -> list[str]:
+    """Every import of a plugin from the package that is not from its SDK, as ``importer -> imported``."""
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        module = path.relative_to(source).with_suffix("").parts
+        targets = imported(ast.parse(path.read_bytes()), module, is_package=False)
+        found += [f"{'.'.join(module)} -> {'.'.join(target)}" for target in targets if target[0] != SDK]
+    return found
+
+
+def test_plugins_see_the_sdk_alone() -> None:
+    """A reference plugin could be anybody's: it uses nothing of the package but what it offers to all."""
+    assert plugin_breaches(PLUGINS) == []
+
+
+def test_a_plugin_that_reaches_further_is_found(tmp_path: Path) -> None:
+    """An import from another room is seen in a plugin."""
+    (tmp_path / "p.py").write_text("from keyferry.sdk import serve\nfrom keyferry._json import loads\n")
+    assert plugin_breaches(tmp_path) == ["p -> _json"]
 
 
 @pytest.mark.parametrize(
@@ -112,6 +139,8 @@ def test_every_room_has_a_layer() -> None:
         ("_x.py", "from .api import meta", "_x -> api"),
         ("api/x.py", "from keyferry.unheard_of import y", "api.x -> unheard_of"),
         ("api/x.py", "from keyferry import load_providers", "api.x -> load_providers"),
+        ("sdk/x.py", "from keyferry.invoke.process import run", "sdk.x -> invoke.process"),
+        ("images/x.py", "from keyferry.sdk.http import fetch", "images.x -> sdk.http"),
     ],
 )
 def test_a_breach_is_found(tmp_path: Path, file: str, text: str, breach: str) -> None:
@@ -131,6 +160,7 @@ def test_a_breach_is_found(tmp_path: Path, file: str, text: str, breach: str) ->
         ("_x.py", "from .errors import KeyferryError\nfrom ._y import z"),
         ("api/deep/x.py", "from ..codec import Reader\nfrom . import v1"),
         ("__init__.py", "from .images.load import load_providers"),
+        ("sdk/x.py", "from keyferry._json import loads\nfrom keyferry.api import meta\nfrom .y import z"),
     ],
 )
 def test_what_is_allowed_is_no_breach(tmp_path: Path, file: str, text: str) -> None:

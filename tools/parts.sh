@@ -1,8 +1,38 @@
 #!/bin/sh
 # Install the real programs that some tests drive. Debian as root only; elsewhere those tests skip and say why.
 set -eu
-parts="zsh fish gcc libc6-dev"
+parts="zsh fish gcc libc6-dev docker-registry skopeo apache2-utils amazon-ecr-credential-helper"
 unpacked=.cache/parts
+log=$PWD/.cache/parts.log
+mkdir -p "$unpacked"
+
+# Environments of their own, anywhere: what AWS' tools bring along, and a real OIDC server.
+moto=$unpacked/moto
+oidc=$unpacked/oidc
+oidc_package=tests/support/oidc_server/package.json
+
+install_moto() {
+    [ -e "$moto/.ready" ] && return
+    echo "installing moto, boto3 and the AWS CLI into $moto"
+    "${PYTHON:-python3}" -m venv --clear "$moto"
+    "$moto/bin/python" -m pip install --quiet --disable-pip-version-check moto flask flask-cors boto3 awscli
+    touch "$moto/.ready"
+}
+
+install_oidc() {
+    [ ! -e "$oidc_package" ] && return
+    cmp -s "$oidc_package" "$oidc/package.json" && [ -e "$oidc/.ready" ] && return
+    command -v npm > /dev/null || { echo "tools/parts.sh: no npm here, the tests of the OIDC server may skip" >&2; return; }
+    echo "installing an OIDC server into $oidc"
+    mkdir -p "$oidc"
+    rm -f "$oidc/.ready"
+    cp "$oidc_package" "$oidc/package.json"
+    npm --prefix "$oidc" install --silent --no-audit --no-fund --no-package-lock
+    touch "$oidc/.ready"
+}
+
+{ install_moto && install_oidc; } > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }
+
 missing=""
 for part in $parts; do
     dpkg-query -W -f '${Status}' "$part" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $part"
@@ -16,8 +46,6 @@ if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
     exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive
-log=$PWD/.cache/parts.log
-mkdir -p .cache "$unpacked"
 
 install_missing() {
     [ -z "$missing" ] || apt-get install -y --no-install-recommends $missing
