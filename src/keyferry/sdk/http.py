@@ -78,13 +78,16 @@ ONCE = Retry(attempts=1)
 class Route(Value):
     """How to get to a server: through the environment's proxy or not, which authorities to trust, how long to wait.
 
-    *ca_file* is a bundle to trust in place of the system's; SSL_CERT_FILE and SSL_CERT_DIR are honoured without it.
-    *address* is dialled in place of the host's own. *attempt_seconds* bounds one attempt from name look-up to
+    *ca_file* is a bundle to trust in place of the system's, *ca_data* such a bundle as PEM text; SSL_CERT_FILE and
+    SSL_CERT_DIR are honoured without them. One that *is_insecure* trusts any certificate: only where the user says
+    so. *address* is dialled in place of the host's own. *attempt_seconds* bounds one attempt from name look-up to
     the last byte of the answer.
     """
 
     use_proxy: bool = True
     ca_file: str = ""
+    ca_data: str = ""
+    is_insecure: bool = False
     address: str = ""
     connect_seconds: float = 5.0
     attempt_seconds: float = 15.0
@@ -214,9 +217,14 @@ def _context(route: Route) -> "ssl.SSLContext":
     import ssl
 
     try:
-        return ssl.create_default_context(cafile=route.ca_file or None)
+        context = ssl.create_default_context(cafile=route.ca_file or None, cadata=route.ca_data or None)
     except FileNotFoundError:
         problem = "does not exist"
-    except OSError:
+    except (OSError, ValueError):
         problem = "cannot be read as a bundle of certificates"
-    raise HttpError(f"the CA bundle {route.ca_file!r}", problem)
+    else:
+        if route.is_insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+    raise HttpError(f"the CA bundle {route.ca_file!r}" if route.ca_file else "the CA bundle given", problem)

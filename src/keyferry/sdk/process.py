@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Finished", "run_program"]
 
 _MOST_BYTES = 1 << 20
+_CHUNK = 1 << 16
 
 
 class Finished(Value):
@@ -56,17 +57,67 @@ def run_program(
     except OSError as error:
         raise ProvideError(f"the program {name!r} cannot be started: {error.strerror}") from None
     try:
-        stdout, stderr = process.communicate(stdin, timeout=max(deadline.seconds_left, 0))
-    except subprocess.TimeoutExpired:
-        stdout = None
+        stdout, stderr, problem = _exchange(process, stdin, deadline)
     finally:
         _end(process)
-    # Raised out here on purpose: what was caught holds the program's output.
-    if stdout is None:
-        raise ProvideError(f"the program {name!r} did not end in time, and was killed")
-    if len(stdout) > _MOST_BYTES:
-        raise ProvideError(f"the program {name!r} wrote more than {_MOST_BYTES} bytes")
+    if problem:
+        raise ProvideError(f"the program {name!r} {problem}, and was killed")
     return Finished(process.returncode, stdout, stderr)
+
+
+def _exchange(
+    process: "subprocess.Popen[bytes]", stdin: bytes, deadline: "Deadline"
+) -> tuple[bytes, bytes, str]:
+    """What the program writes until it ends, and why it must be killed, if it must."""
+    from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
+    from subprocess import TimeoutExpired
+
+    assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - for the type checker
+    stdout, stderr = bytearray(), bytearray()
+    with DefaultSelector() as waiting:
+        os.set_blocking(process.stdin.fileno(), False)
+        waiting.register(process.stdin, EVENT_WRITE)
+        waiting.register(process.stdout, EVENT_READ, stdout)
+        waiting.register(process.stderr, EVENT_READ, stderr)
+        while waiting.get_map():
+            ready = waiting.select(max(deadline.seconds_left, 0))
+            if not ready:
+                return b"", b"", "did not end in time"
+            for key, _ in ready:
+                if key.data is not None:
+                    is_open = _drain(key.fd, key.data)
+                else:
+                    stdin = _feed(key.fd, stdin)
+                    is_open = bool(stdin)
+                if not is_open:
+                    waiting.unregister(key.fileobj)
+                    if key.data is None:
+                        process.stdin.close()
+            # Not collected to the end: a program that never stops would take all memory there is.
+            if max(len(stdout), len(stderr)) > _MOST_BYTES:
+                return b"", b"", f"wrote more than {_MOST_BYTES} bytes"
+    try:
+        process.wait(max(deadline.seconds_left, 0))
+    except TimeoutExpired:
+        return b"", b"", "did not end in time"
+    return bytes(stdout), bytes(stderr), ""
+
+
+def _feed(fd: int, data: bytes) -> bytes:
+    """Write what the pipe takes, and give the rest; none where the program does not read it."""
+    try:
+        return data[os.write(fd, data) :] if data else data
+    except BlockingIOError:
+        return data
+    except OSError:
+        return b""
+
+
+def _drain(fd: int, into: bytearray) -> bool:
+    """Take in what there is; False at the end."""
+    piece = os.read(fd, _CHUNK)
+    into += piece
+    return bool(piece)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

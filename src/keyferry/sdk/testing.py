@@ -12,6 +12,7 @@ from time import time
 
 from keyferry._json import loads
 from keyferry._values import Value, field
+from keyferry.api.clientauthentication import v1 as clientauthentication
 from keyferry.api.clientauthentication.v1 import (
     ClusterInfo,
     ExecCredentialStatus,
@@ -28,7 +29,6 @@ from keyferry.api.credentialprovider.v1 import (
     read_response,
 )
 from keyferry.errors import DocumentError, ProvideError
-from keyferry.sdk.cluster import GROUP as CLUSTER_GROUP
 from keyferry.sdk.cluster import VARIABLE, respond_cluster
 from keyferry.sdk.image import respond
 
@@ -100,7 +100,7 @@ class Outcome(Value):
         except DocumentError:
             pass
         if not isinstance(document, dict):
-            raise AssertionError("standard output is not one JSON object, and nothing else")
+            raise AssertionError("standard output is not one JSON object, and nothing else")  # noqa: TRY004 - a test fails
         if document.get("kind") != kind:
             raise AssertionError(f"the answer is of kind {document.get('kind')!r}, not {kind!r}")
         return document
@@ -130,7 +130,7 @@ def ask_cluster(
     api_version: str = "v1",
 ) -> Outcome:
     """Ask a cluster plugin's function, as a client would that may or may not ask its user."""
-    info = encode_exec_info(f"{CLUSTER_GROUP}/{api_version}", cluster, interactive=interactive)
+    info = encode_exec_info(f"{clientauthentication.GROUP}/{api_version}", cluster, interactive=interactive)
     try:
         return Outcome(0, respond_cluster(provide, info))
     except ProvideError as error:
@@ -159,7 +159,7 @@ def run_cluster(
     env: Mapping[str, str] | None = None,
 ) -> Outcome:
     """Start a cluster plugin as a client without a terminal does."""
-    info = encode_exec_info(f"{CLUSTER_GROUP}/{api_version}", cluster, interactive=False)
+    info = encode_exec_info(f"{clientauthentication.GROUP}/{api_version}", cluster, interactive=False)
     return _run(command, b"", {**(env or {}), VARIABLE: info})
 
 

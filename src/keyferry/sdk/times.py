@@ -1,5 +1,6 @@
 """Durations and times as Kubernetes writes them, as integers of nanoseconds."""
 
 from keyferry.api.meta import format_duration, format_time, parse_duration, parse_time
+from keyferry.errors import DurationError, TimeError
 
-__all__ = ["format_duration", "format_time", "parse_duration", "parse_time"]
+__all__ = ["DurationError", "TimeError", "format_duration", "format_time", "parse_duration", "parse_time"]

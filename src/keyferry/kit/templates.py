@@ -1,0 +1,286 @@
+"""The files of a new plugin project; ``{{name}}`` and ``{{module}}`` stand for the plugin's name and its module's."""
+
+__all__ = ["CLUSTER_FILES", "IMAGE_FILES"]
+
+_PYPROJECT = """\
+[build-system]
+requires = ["hatchling>=1.25"]
+build-backend = "hatchling.build"
+
+[project]
+name = "{{name}}"
+version = "0.1.0"
+description = "{{about}}"
+requires-python = ">=3.11"
+dependencies = ["keyferry>={{version}}"]
+
+[project.scripts]
+{{name}} = "{{module}}.plugin:main"
+
+[dependency-groups]
+dev = ["pytest>=8"]
+
+[tool.hatch.build.targets.wheel]
+packages = ["src/{{module}}"]
+
+[tool.pytest.ini_options]
+testpaths = ["tests"]
+pythonpath = ["src"]
+"""
+
+_INIT = '"""{{about}}."""\n'
+
+_MAIN = """\
+\"\"\"``python -m {{module}}`` is the plugin.\"\"\"
+
+from {{module}}.plugin import main
+
+main()
+"""
+
+_CONFTEST = """\
+\"\"\"How the tests start the plugin: as the program that a node runs, from the sources beside them.\"\"\"
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[1] / "src"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    \"\"\"The words that start the plugin.\"\"\"
+    paths = [str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    return [sys.executable, "-m", "{{module}}"]
+"""
+
+_IMAGE_PLUGIN = """\
+\"\"\"An image credential provider: what the kubelet runs to get a registry's user name and password.\"\"\"
+
+import os
+
+from keyferry.sdk import ProvideError, Request, Response, serve
+
+# The registry this plugin has logins for; config/provider.yaml sends it no other images.
+REGISTRY = "registry.example.com"
+USERNAME = "{{NAME}}_USERNAME"
+PASSWORD_FILE = "{{NAME}}_PASSWORD_FILE"
+
+
+def provide(request: Request) -> Response:
+    \"\"\"The login for the registry of the image that the kubelet wants to pull.\"\"\"
+    if request.registry != REGISTRY:
+        return Response()
+    path = os.environ.get(PASSWORD_FILE)
+    if not path:
+        raise ProvideError(f"{PASSWORD_FILE} is not set", "set it under env in the provider's config")
+    return Response.for_registry(
+        request, os.environ.get(USERNAME, "robot"), read_password(path), cache_seconds=600
+    )
+
+
+def read_password(path: str) -> str:
+    \"\"\"The first line of a file. Replace it by whatever your registry wants: a call, a socket, a vault.\"\"\"
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip()
+    except OSError as error:
+        raise ProvideError(f"the password file {path!r} cannot be read: {error.strerror}") from None
+
+
+def main() -> None:
+    \"\"\"Read the request, answer it, exit.\"\"\"
+    serve(provide)
+"""
+
+_IMAGE_TEST = """\
+\"\"\"The plugin, asked as the kubelet asks it.\"\"\"
+
+from pathlib import Path
+
+import pytest
+from keyferry.sdk.testing import ask, run
+
+from {{module}}.plugin import PASSWORD_FILE, REGISTRY, provide
+
+IMAGE = f"{REGISTRY}/team/app"
+
+
+@pytest.fixture(autouse=True)
+def password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    \"\"\"A password in a file of its own.\"\"\"
+    path = tmp_path / "password"
+    path.write_text("not-a-real-password\\n")
+    monkeypatch.setenv(PASSWORD_FILE, str(path))
+    return "not-a-real-password"
+
+
+def test_the_registry_gets_its_login(password: str) -> None:
+    \"\"\"An image of the registry gets a login that is good for all of it, for ten minutes.\"\"\"
+    outcome = ask(provide, IMAGE)
+    assert outcome.response.cache_key_type == "Registry"
+    assert outcome.cache_seconds == 600
+    assert outcome.auth[REGISTRY].password == password
+
+
+def test_another_registry_gets_nothing() -> None:
+    \"\"\"No login is offered for a registry it is not meant for.\"\"\"
+    assert ask(provide, "elsewhere.example/app").auth == {}
+
+
+def test_a_missing_password_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    \"\"\"Without a password there is a message and a status, and no answer.\"\"\"
+    monkeypatch.delenv(PASSWORD_FILE)
+    outcome = ask(provide, IMAGE)
+    assert outcome.status == 1
+    assert PASSWORD_FILE in outcome.stderr
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
+def test_the_program_answers_in_the_version_asked(command: list[str], version: str, password: str) -> None:
+    \"\"\"Started as the kubelet starts it, the program gives one document and exits with 0.\"\"\"
+    outcome = run(command, IMAGE, api_version=version)
+    assert outcome.document("CredentialProviderResponse")["apiVersion"].endswith(f"/{version}")
+    assert outcome.auth[REGISTRY].password == password
+    assert password not in outcome.stderr
+"""
+
+_IMAGE_CONFIG = """\
+# For the kubelet: --image-credential-provider-config=THIS --image-credential-provider-bin-dir=WHERE-{{name}}-IS
+apiVersion: kubelet.config.k8s.io/v1
+kind: CredentialProviderConfig
+providers:
+  - name: {{name}}
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+    matchImages:
+      - registry.example.com
+    defaultCacheDuration: 10m
+    env:
+      - name: {{NAME}}_PASSWORD_FILE
+        value: /etc/{{name}}/password
+"""
+
+_CLUSTER_PLUGIN = """\
+\"\"\"An exec plugin for kubeconfigs: what kubectl runs to get a token for a cluster.\"\"\"
+
+import os
+from time import time
+
+from keyferry.sdk import ExecRequest, ExecResponse, ProvideError, ask, serve_cluster
+
+TOKEN_FILE = "{{NAME}}_TOKEN_FILE"
+LIFETIME_SECONDS = 600
+
+
+def provide(request: ExecRequest) -> ExecResponse:
+    \"\"\"A token, from a file if one is named, else typed by the user.\"\"\"
+    path = os.environ.get(TOKEN_FILE)
+    token = read_token(path) if path else ask(request, "Token: ", is_secret=True)
+    return ExecResponse(token, expires_at=time() + LIFETIME_SECONDS)
+
+
+def read_token(path: str) -> str:
+    \"\"\"The first line of a file. Replace it by whatever your cluster wants: a call, a socket, a vault.\"\"\"
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().strip()
+    except OSError as error:
+        raise ProvideError(f"the token file {path!r} cannot be read: {error.strerror}") from None
+
+
+def main() -> None:
+    \"\"\"Read what the client tells, answer it, exit.\"\"\"
+    serve_cluster(provide)
+"""
+
+_CLUSTER_TEST = """\
+\"\"\"The plugin, asked as kubectl asks it.\"\"\"
+
+from pathlib import Path
+
+import pytest
+from keyferry.sdk.testing import ask_cluster, run_cluster
+
+from {{module}}.plugin import LIFETIME_SECONDS, TOKEN_FILE, provide
+
+
+@pytest.fixture(autouse=True)
+def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    \"\"\"A token in a file of its own.\"\"\"
+    path = tmp_path / "token"
+    path.write_text("not-a-real-token\\n")
+    monkeypatch.setenv(TOKEN_FILE, str(path))
+    return "not-a-real-token"
+
+
+def test_the_cluster_gets_its_token(token: str) -> None:
+    \"\"\"The answer has the token, and an end within its lifetime.\"\"\"
+    outcome = ask_cluster(provide)
+    assert outcome.credential.token == token
+    assert 0 < (outcome.lifetime_seconds or 0) <= LIFETIME_SECONDS
+
+
+def test_nobody_is_asked_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    \"\"\"Without a file, and without a terminal, there is a message and a status instead of a hang.\"\"\"
+    monkeypatch.delenv(TOKEN_FILE)
+    outcome = ask_cluster(provide, interactive=False)
+    assert outcome.status == 1
+    assert "interactiveMode" in outcome.stderr
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_the_program_answers_in_the_version_asked(command: list[str], version: str, token: str) -> None:
+    \"\"\"Started as kubectl starts it, the program gives one document and exits with 0.\"\"\"
+    outcome = run_cluster(command, api_version=version)
+    assert outcome.document("ExecCredential")["apiVersion"].endswith(f"/{version}")
+    assert outcome.credential.token == token
+    assert token not in outcome.stderr
+"""
+
+_CLUSTER_CONFIG = """\
+# A user for a kubeconfig; "kubectl config view" shows where yours is.
+apiVersion: v1
+kind: Config
+users:
+  - name: {{name}}
+    user:
+      exec:
+        apiVersion: client.authentication.k8s.io/v1
+        command: {{name}}
+        interactiveMode: IfAvailable
+        installHint: "{{name}} is not on PATH: pip install {{name}}"
+"""
+
+_README = """\
+# {{name}}
+
+{{about}}, written with `keyferry.sdk`.
+
+    pip install -e . pytest keyferry
+    pytest                                                  # the plugin's own tests
+    keyferry plugin test "$(command -v {{name}})" {{kit_options}}
+
+The work is one function, `provide` in `src/{{module}}/plugin.py`. {{config_words}}
+"""
+
+
+def _files(plugin: str, test: str, config_name: str, config: str) -> dict[str, str]:
+    return {
+        "README.md": _README,
+        "pyproject.toml": _PYPROJECT,
+        "src/{{module}}/__init__.py": _INIT,
+        "src/{{module}}/__main__.py": _MAIN,
+        "src/{{module}}/plugin.py": plugin,
+        "tests/conftest.py": _CONFTEST,
+        "tests/test_plugin.py": test,
+        config_name: config,
+        ".gitignore": "__pycache__/\n*.egg-info/\n.pytest_cache/\n.venv/\ndist/\n",
+    }
+
+
+IMAGE_FILES = _files(_IMAGE_PLUGIN, _IMAGE_TEST, "config/provider.yaml", _IMAGE_CONFIG)
+CLUSTER_FILES = _files(_CLUSTER_PLUGIN, _CLUSTER_TEST, "config/kubeconfig.yaml", _CLUSTER_CONFIG)
