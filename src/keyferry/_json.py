@@ -1,53 +1,102 @@
 """Read and write JSON as Go's encoding/json does, never quoting what was read.
 
-A document may be a plugin's answer and hold a secret, so errors carry no part of it, and they are raised
-outside ``except`` blocks: Python's own decoding errors keep the whole text.
+A plugin is a fresh interpreter for every call, and the ``json`` package, with the regular expressions it is
+built on, is half of its start. So the everyday document goes through that package's compiled core
+alone, and everything else (what is malformed, repeats a name, needs an escape) to ``_json_errors``.
 """
 
 import codecs
-import json
-import re
-
-from ._paths import Path
-from .errors import DocumentError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
+
+    from ._paths import Path
 
 MAX_DEPTH = 10_000
 # As many strict decoding errors as Kubernetes keeps; also bounds the memory hostile input can claim.
 MAX_DUPLICATES = 100
-
-# Compiled when first used: most runs need none of them, and compiling takes milliseconds.
-_UNFINISHED_VALUE = r"(?:(?<=[0-9])(?:\.|[eE][-+]?)|-|t|tr|tru|f|fa|fal|fals|n|nu|nul|[ \t\r\n]*)\Z"
-_UNFINISHED_ESCAPE = r"\\u[0-9a-fA-F]{0,3}\Z"
-_BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|([\[{])|([\]}])'
-# Every escape is matched, so that the second half of an escaped backslash starts none.
-_ESCAPE = r"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
-_NOT_WRITTEN_RAW = "[<>&\u2028\u2029\ud800-\udfff]"
 _HANDLER = "keyferry.each-byte"
+_BLANK = " \t\r\n"
+
+
+class _UnusualError(ValueError):
+    """The text is not for the quick reader."""
+
+
+def _refuse_constant(_name: str) -> object:
+    raise _UnusualError
+
+
+def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
+    built = dict(members)
+    if len(built) != len(members):
+        raise _UnusualError
+    return built
+
+
+class _Settings:
+    """What the compiled reader wants to know."""
+
+    strict = True
+    object_hook = None
+    object_pairs_hook: "Callable[[list[tuple[str, object]]], object] | None" = None
+    parse_float = float
+    parse_int = int
+    parse_constant = staticmethod(_refuse_constant)
+    memo: dict[str, str] = {}  # noqa: RUF012 - the reader's own
+
+
+class _UnrepeatedSettings(_Settings):
+    object_pairs_hook = staticmethod(_refuse_repeats)
+
+
+try:
+    from _json import encode_basestring, make_scanner
+except ImportError:
+    # Another implementation of Python: its json package does it all.
+    _QUICK = None
+else:
+    # The stubs have the reader take itself for its settings.
+    _make: "Callable[[_Settings], Callable[[str, int], tuple[object, int]]]" = make_scanner  # type: ignore[assignment]
+    _QUICK = (_make(_Settings()), _make(_UnrepeatedSettings()))
 
 
 def loads(data: bytes | str) -> object:
     """Parse exactly one JSON value; of members with the same name the last one wins."""
-    return _decode(_prepare(data), _PLAIN)
+    text = _prepare(data)
+    is_read, value = _read_quickly(text, 0)
+    if is_read:
+        return value
+    from ._json_errors import decode_plain
+
+    return decode_plain(text)
 
 
-def loads_with_duplicates(data: bytes | str) -> tuple[object, tuple[Path, ...]]:
+def loads_with_duplicates(data: bytes | str) -> "tuple[object, tuple[Path, ...]]":
     """Parse exactly one JSON value and list the paths of repeated members, in document order."""
     text = _prepare(data)
-    try:
-        return _decode(text, _UNREPEATED), ()
-    except _RepeatedNameError:
-        pass
-    return _decode(text, _PLAIN), tuple(_find_duplicates(text))
+    is_read, value = _read_quickly(text, 1)
+    if is_read:
+        return value, ()
+    from ._json_errors import decode_noting_duplicates
+
+    return decode_noting_duplicates(text)
 
 
 def dumps(value: object) -> str:
     """Write compact JSON with Go's escapes; the caller sorts keys, and floats are written Python's way."""
-    text = _ENCODER.encode(value)
-    return re.sub(_NOT_WRITTEN_RAW, _escape, text)
+    try:
+        text = _write(value)
+    except _UnusualError:
+        from ._json_errors import encode
+
+        return encode(value)
+    if text.isascii() and not any(mark in text for mark in "<>&"):
+        return text
+    from ._json_errors import escape
+
+    return escape(text)
 
 
 def decode_utf8(data: bytes) -> str:
@@ -65,144 +114,39 @@ def _replace_byte(error: UnicodeError) -> tuple[str, int]:
     return "\ufffd", error.start + 1
 
 
-def _escape(match: re.Match[str]) -> str:
-    character = match[0]
-    return "\ufffd" if "\ud800" <= character <= "\udfff" else f"\\u{ord(character):04x}"
-
-
 def _prepare(data: bytes | str) -> str:
     text = data if isinstance(data, str) else decode_utf8(data)
     if "\\ud" in text or "\\uD" in text:
-        text = re.sub(_ESCAPE, _repair_surrogate, text)
-    if text.count("[") + text.count("{") > MAX_DEPTH and _measure_depth(text)[0] > MAX_DEPTH:
-        raise _too_deep()
+        from ._json_errors import repair_surrogates
+
+        text = repair_surrogates(text)
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        from ._json_errors import check_depth
+
+        check_depth(text)
     return text
 
 
-def _repair_surrogate(match: re.Match[str]) -> str:
-    return "\\ufffd" if match[1] else match[0]
-
-
-def _measure_depth(text: str) -> tuple[int, int]:
-    """Give the deepest nesting and how many brackets are still open at the end."""
-    depth = deepest = 0
-    for match in re.finditer(_BRACKET, text):
-        depth += match.lastindex == 1
-        depth -= match.lastindex == 2  # noqa: PLR2004 - the group of closing brackets
-        deepest = max(deepest, depth)
-        if deepest > MAX_DEPTH:
-            break
-    return deepest, depth
-
-
-def _decode(text: str, decoder: json.JSONDecoder) -> object:
-    failure = None
+def _read_quickly(text: str, which: int) -> tuple[bool, object]:
+    """The one value in *text*, if it is as usual; whatever it is not is for the other reader to say."""
+    if _QUICK is None:
+        return False, None
     try:
-        return decoder.decode(text)
-    except json.JSONDecodeError as error:
-        failure = _describe(error.msg, text, error.pos, error.lineno, error.colno)
-    except RecursionError:
-        failure = _ends_early() if _measure_depth(text)[1] > 0 else _too_deep()
-    except ValueError:
-        # The interpreter refuses to convert integers of thousands of digits.
-        decoder = json.JSONDecoder(
-            parse_constant=_refuse_constant,
-            parse_int=_read_integer,
-            object_pairs_hook=decoder.object_pairs_hook,
-        )
-    if failure is not None:
-        raise failure
-    return _decode(text, decoder)
+        value, end = _QUICK[which](text, len(text) - len(text.lstrip(_BLANK)))
+    except (StopIteration, ValueError, RecursionError):
+        return False, None
+    return not text[end:].strip(_BLANK), value
 
 
-def _read_integer(digits: str) -> int | float:
-    try:
-        return int(digits)
-    except ValueError:
-        return float(digits)
-
-
-def _refuse_constant(_name: str) -> object:
-    raise _refusal("NaN and Infinity are no JSON values", "looking for beginning of value")
-
-
-def _describe(problem: str, text: str, offset: int, line: int, column: int) -> DocumentError:
-    unterminated = problem.startswith("Unterminated string")
-    cut_escape = problem.startswith("Invalid \\u") and re.search(_UNFINISHED_ESCAPE, text[offset - 2 :])
-    if unterminated or cut_escape or re.compile(_UNFINISHED_VALUE).match(text, offset):
-        return _ends_early(line, column)
-    reason = problem[0].lower() + problem[1:].removesuffix(" at")
-    return _refusal(reason, _GO_CONTEXTS.get(problem, "in the document"), line, column)
-
-
-_GO_CONTEXTS = {
-    "Expecting value": "looking for beginning of value",
-    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
-    "Expecting ':' delimiter": "after object key",
-    "Expecting ',' delimiter": "after object key:value pair",
-    "Extra data": "after top-level value",
-    "Invalid control character at": "in string literal",
-}
-
-
-def _refusal(reason: str, context: str, line: int | None = None, column: int | None = None) -> DocumentError:
-    return DocumentError(
-        f"not valid JSON: {reason}", line, column, f"invalid character {context}", "json-syntax"
-    )
-
-
-def _ends_early(line: int | None = None, column: int | None = None) -> DocumentError:
-    text = "unexpected end of JSON input"
-    return DocumentError("not valid JSON: the text ends too early", line, column, text, "json-syntax")
-
-
-def _too_deep() -> DocumentError:
-    message = "not readable as JSON: nested too deeply"
-    return DocumentError(message, kubernetes_text="exceeded max depth", error_class="json-syntax")
-
-
-class _RepeatedNameError(Exception):
-    """An object has two members of one name."""
-
-
-def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
-    built = dict(members)
-    if len(built) != len(members):
-        raise _RepeatedNameError
-    return built
-
-
-class _Members(list[tuple[str, object]]):
-    """The members of an object as written, so that repeated names stay visible."""
-
-
-def _find_duplicates(text: str) -> "Iterator[Path]":
-    hook = json.JSONDecoder(parse_int=str, object_pairs_hook=_Members)
-    stack: list[tuple[Path, Iterator[tuple[str | int, object, bool]]]] = [((), _steps(_decode(text, hook)))]
-    found = 0
-    while stack and found < MAX_DUPLICATES:
-        path, steps = stack[-1]
-        name, child, repeated = next(steps, (None, None, False))
-        if name is None:
-            stack.pop()
-            continue
-        if repeated:
-            found += 1
-            yield (*path, name)
-        if isinstance(child, list) and child:
-            stack.append(((*path, name), _steps(child)))
-
-
-def _steps(node: object) -> "Iterator[tuple[str | int, object, bool]]":
-    if isinstance(node, _Members):
-        seen: set[str] = set()
-        for name, child in node:
-            yield name, child, name in seen
-            seen.add(name)
-    elif isinstance(node, list):
-        yield from ((index, child, False) for index, child in enumerate(node))
-
-
-_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
-_UNREPEATED = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeats)
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def _write(value: object) -> str:
+    if type(value) is str and _QUICK is not None:
+        return str(encode_basestring(value))
+    if value is None or value is True or value is False:
+        return {None: "null", True: "true", False: "false"}[value]
+    if type(value) is int:
+        return str(value)
+    if type(value) is dict and all(type(name) is str for name in value):
+        return "{" + ",".join([f"{_write(name)}:{_write(member)}" for name, member in value.items()]) + "}"
+    if type(value) is list or type(value) is tuple:
+        return "[" + ",".join([_write(member) for member in value]) + "]"
+    raise _UnusualError

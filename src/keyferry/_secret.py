@@ -1,6 +1,7 @@
-"""Keep secrets out of what people read."""
+"""Keep secrets out of what people read.
 
-import re
+Regular expressions are loaded when there is something to hide: a plugin that does its job never needs them.
+"""
 
 MASK = "********"
 
@@ -33,6 +34,8 @@ _CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
 
 def redact(text: str, known: tuple[str, ...] = ()) -> str:
     """Mask what is *known* to be secret, and whatever looks like a secret."""
+    import re
+
     for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= _SHORTEST_KNOWN:
             text = text.replace(secret, MASK)
@@ -43,6 +46,8 @@ def redact(text: str, known: tuple[str, ...] = ()) -> str:
 
 def printable(text: str) -> str:
     """Replace characters that would move a cursor or reorder text on a terminal."""
+    import re
+
     return re.sub(_CONTROL, "\ufffd", text)
 
 

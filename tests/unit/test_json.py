@@ -4,15 +4,19 @@ import base64
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import keyferry
 from keyferry import _json
 from keyferry._paths import Path as DocumentPath
 from keyferry.errors import DocumentError
+
+SOURCE = str(Path(keyferry.__file__).parents[1])
 
 SECRET = "hunter2"
 VECTORS = Path(__file__).parents[1] / "conformance" / "vectors"
@@ -198,14 +202,52 @@ def test_recorded_requests_are_reproduced() -> None:
         assert _json.dumps(request) + "\n" == case["want"]["stdin"], case["name"]
 
 
-def test_the_module_imports_little() -> None:
-    probe = (
-        "import sys, json, codecs, re; old = set(sys.modules); import keyferry._json;"
-        " print(*set(sys.modules) - old)"
-    )
-    run = [sys.executable, "-c", probe]
-    loaded = subprocess.run(run, capture_output=True, text=True, check=True).stdout
-    assert set(loaded.split()) == {"keyferry", "keyferry._json", "keyferry._paths", "keyferry.errors"}
+def loaded_by(statements: str) -> set[str]:
+    """The modules that *statements* add to a fresh interpreter."""
+    probe = f"import sys, codecs; old = set(sys.modules)\n{statements}\nprint(*set(sys.modules) - old)"
+    run = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({SOURCE!r})\n{probe}"]
+    return set(subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_the_everyday_document_costs_no_more_than_the_module() -> None:
+    """Neither the json package nor regular expressions are loaded for a document that is as usual."""
+    statements = """\
+from keyferry._json import dumps, loads, loads_with_duplicates
+assert loads(' {"a": [1, 2.5, true, null, "x"]} ') == {"a": [1, 2.5, True, None, "x"]}
+assert loads_with_duplicates(b'{"a": {"b": 1}}') == ({"a": {"b": 1}}, ())
+assert dumps({"a": [1, True, None, "\\n"]}) == '{"a":[1,true,null,"\\\\n"]}'
+"""
+    assert loaded_by(statements) == {"keyferry", "keyferry._json", "_json"}
+
+
+def verdict(read: Callable[[str], object], text: str) -> object:
+    """What a reader makes of a text: its value, or its complaint."""
+    try:
+        return read(text)
+    except DocumentError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', "[", '{"a": NaN}', "1 2", "[1,]", "1" * 5000, "", "tru"]
+)
+def test_what_is_unusual_is_left_to_the_other_reader(text: str) -> None:
+    """The quick reader does not take it, and the verdict is the careful one's."""
+    from keyferry import _json_errors
+
+    assert not _json._read_quickly(text, 1)[0]
+    expected = verdict(_json_errors.decode_noting_duplicates, text)
+    assert verdict(_json.loads_with_duplicates, text) == expected
+
+
+@given(VALUES)
+def test_both_readers_and_both_writers_agree(value: object) -> None:
+    """The compiled core alone reads and writes what the whole package does."""
+    from keyferry import _json_errors
+
+    text = _json.dumps(value)
+    assert text == _json_errors.encode(value)
+    assert _json_errors.decode_plain(text) == _json.loads(text) == value
 
 
 @given(VALUES)

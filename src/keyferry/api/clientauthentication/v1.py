@@ -1,6 +1,5 @@
 """``client.authentication.k8s.io/v1``: what a cluster's exec plugin is told, and what it answers."""
 
-import re
 from binascii import b2a_base64
 
 from keyferry._json import dumps, loads
@@ -114,6 +113,8 @@ def _compact(config: str | None) -> str:
             kubernetes_text=f"encode ExecCredentials: {text}",
             error_class="other",
         )
+    import re
+
     kept = re.sub(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', lambda match: match[1] or "", config)
     return re.sub("[<>&\u2028\u2029]", lambda match: f"\\u{ord(match[0]):04x}", kept)
 
