@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .cluster import ExecRequest as ExecRequest
     from .cluster import ExecResponse as ExecResponse
     from .cluster import serve_cluster as serve_cluster
-    from .connection import Deadline as Deadline
+    from .deadline import Deadline as Deadline
     from .image import GLOBAL as GLOBAL
     from .image import IMAGE as IMAGE
     from .image import REGISTRY as REGISTRY
@@ -49,7 +49,7 @@ else:
         "REGISTRY": "sdk.image",
         "AuthConfig": "api.credentialprovider.v1",
         "ClusterInfo": "api.clientauthentication.v1",
-        "Deadline": "sdk.connection",
+        "Deadline": "sdk.deadline",
         "ExecRequest": "sdk.cluster",
         "ExecResponse": "sdk.cluster",
         "HttpError": "errors",

@@ -2,7 +2,6 @@
 
 import socket
 from _thread import allocate_lock, start_new_thread
-from time import monotonic
 
 from keyferry._http import Incoming, MalformedAnswerError, encode_request_head
 from keyferry.errors import HttpError
@@ -14,43 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from keyferry.sdk.deadline import Deadline
+
     Address = tuple[int, int, int, str, Any]
 
-__all__ = ["Connection", "Deadline", "connect"]
+__all__ = ["Connection", "connect", "describe"]
 
 _CHUNK = 1 << 16
 _OK = 200
 
 
-class Deadline:
-    """An instant by which all of something must be done; every wait asks it how long is left."""
-
-    __slots__ = ("_end",)
-
-    def __init__(self, seconds: float) -> None:
-        self._end = monotonic() + seconds
-
-    @property
-    def seconds_left(self) -> float:
-        """Seconds until the deadline, negative once it has passed."""
-        return self._end - monotonic()
-
-    def remaining(self) -> float:
-        """Seconds until the deadline; raises TimeoutError once there are none."""
-        seconds = self.seconds_left
-        if seconds <= 0:
-            raise TimeoutError
-        return seconds
-
-    def within(self, seconds: float) -> "Deadline":
-        """This deadline, or one in *seconds*, whichever comes first."""
-        return Deadline(min(seconds, self.seconds_left))
-
-
 class Connection:
     """A stream of bytes both ways, until a deadline."""
 
-    def __init__(self, sock: "socket.socket", deadline: Deadline) -> None:
+    def __init__(self, sock: "socket.socket", deadline: "Deadline") -> None:
         self._socket = sock
         self._deadline = deadline
 
@@ -74,7 +50,7 @@ def connect(  # noqa: PLR0913 - what can differ between two connections
     *,
     proxy: Origin | None,
     tls: "Callable[[], ssl.SSLContext]",
-    deadline: Deadline,
+    deadline: "Deadline",
     connect_seconds: float,
     address: str = "",
 ) -> Connection:
@@ -97,7 +73,7 @@ def connect(  # noqa: PLR0913 - what can differ between two connections
     return Connection(sock, deadline)
 
 
-def _dial(host: str, port: int, connecting: Deadline, deadline: Deadline) -> "socket.socket":
+def _dial(host: str, port: int, connecting: "Deadline", deadline: "Deadline") -> "socket.socket":
     problem: OSError | None = None
     addresses = _resolve(host, port, deadline)
     for family, kind, protocol, _, target in addresses:
@@ -115,7 +91,7 @@ def _dial(host: str, port: int, connecting: Deadline, deadline: Deadline) -> "so
     raise problem or OSError("its name has no address")
 
 
-def _resolve(host: str, port: int, deadline: Deadline) -> "Sequence[Address]":
+def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
     """The addresses of a name. The system's resolver knows no deadline, so a thread of its own waits for it."""
     found: list[Sequence[Address]] = []
     problems: list[OSError] = []
@@ -157,7 +133,7 @@ def _one_byte(connection: Connection) -> bytes:
 
 
 def _secure(
-    sock: "socket.socket", context: "ssl.SSLContext", name: str, deadline: Deadline
+    sock: "socket.socket", context: "ssl.SSLContext", name: str, deadline: "Deadline"
 ) -> "socket.socket":
     import ssl
 

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from keyferry.sdk.connection import Deadline
+    from keyferry.sdk.deadline import Deadline
 
 __all__ = ["Lock", "read_bounded", "read_private", "write_private"]
 

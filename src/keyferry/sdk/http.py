@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Mapping
 
-    from keyferry.sdk.connection import Connection, Deadline
+    from keyferry.sdk.connection import Connection
+    from keyferry.sdk.deadline import Deadline
 
 __all__ = ["ONCE", "Reply", "Retry", "Route", "fetch"]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
 
-    from keyferry.sdk.connection import Deadline
+    from keyferry.sdk.deadline import Deadline
 
 __all__ = ["Finished", "run_program"]
 
