@@ -15,6 +15,7 @@ __all__ = ["Head", "Incoming", "MalformedAnswerError", "encode_request_head"]
 _MOST_HEAD_BYTES = 1 << 16
 _MOST_HEADERS = 200
 _LONGEST_CHUNK_LINE = 1 << 12
+_START = b"HTTP/1."
 _CODE_DIGITS = 3
 _BODILESS = (204, 304)
 _DIGITS = frozenset("0123456789")
@@ -48,7 +49,7 @@ def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]
     for line in lines:
         if any(mark in line for mark in "\r\n\0"):
             raise ValueError("a line break in a request line or header")
-    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
 
 
 class Incoming:
@@ -92,8 +93,11 @@ class Incoming:
         while (at := self._buffer.find(b"\r\n\r\n")) < 0:
             if len(self._buffer) > _MOST_HEAD_BYTES:
                 raise MalformedAnswerError("the head of the answer has no end")
+            # At once: a server that speaks something else may wait for us to speak first.
+            if not _START.startswith(self._buffer[: len(_START)]):
+                raise MalformedAnswerError("the answer is not HTTP")
             self._more(
-                "the connection ended before an answer" if not self._buffer else "the answer broke off"
+                "it ended the connection without an answer" if not self._buffer else "the answer broke off"
             )
         head, self._buffer = self._buffer[:at], self._buffer[at + 4 :]
         return head.decode("latin-1")

@@ -133,7 +133,8 @@ def _read_quickly(text: str, which: int) -> tuple[bool, object]:
         return False, None
     try:
         value, end = _QUICK[which](text, len(text) - len(text.lstrip(_BLANK)))
-    except (StopIteration, ValueError, RecursionError):
+    except (StopIteration, ValueError, RecursionError, SystemError):
+        # A SystemError where the json package is not loaded: up to 3.11 the core takes its exception from there.
         return False, None
     return not text[end:].strip(_BLANK), value
 

@@ -220,6 +220,22 @@ assert dumps({"a": [1, True, None, "\\n"]}) == '{"a":[1,true,null,"\\\\n"]}'
     assert loaded_by(statements) == {"keyferry", "keyferry._json", "_json"}
 
 
+@pytest.mark.parametrize("text", ["{", '{"a" 1}', "nope", '{"a": "\\q"}', "[1, 2", '"x', ""])
+def test_what_is_malformed_is_said_in_a_fresh_interpreter(text: str) -> None:
+    """The compiled core has an error of its own only once the json package is loaded; ours comes regardless."""
+    statements = f"""
+from keyferry._json import loads
+from keyferry.errors import DocumentError
+try:
+    loads({text!r})
+except DocumentError:
+    pass
+else:
+    raise AssertionError
+"""
+    assert "json" in loaded_by(statements)
+
+
 def verdict(read: Callable[[str], object], text: str) -> object:
     """What a reader makes of a text: its value, or its complaint."""
     try:

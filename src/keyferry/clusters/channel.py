@@ -1,11 +1,8 @@
-"""A connection to a cluster's server for the standard library's HTTP client: proxy, TLS, and a deadline.
+"""A connection to a cluster's server: proxy, TLS, and a deadline.
 
-The HTTP client wants something to send to and a file to read from. A channel is
-both; what waits in it waits until its deadline and not, as with a bare
-socket, for each byte anew.
+What waits in a channel waits until its deadline and not, as with a bare socket, for each byte anew.
 """
 
-import io
 import os
 import socket
 import ssl
@@ -15,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote
 
+from keyferry._http import Incoming, encode_request_head
 from keyferry.clusters.url import Url, parse_url
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ class Refused(Exception):  # noqa: N818 - it is turned into an error that names 
 
 
 class Channel:
-    """A stream with a deadline, in the shape of a socket; ``close`` leaves it open for whoever reads still."""
+    """A stream with a deadline."""
 
     def __init__(self, stream: Stream, deadline: float) -> None:
         self._stream = stream
@@ -63,17 +61,11 @@ class Channel:
         self._stream.settimeout(self._wait())
         self._stream.sendall(data)
 
-    def recv_into(self, buffer: "WriteableBuffer") -> int:
+    def receive(self, most: int = _CHUNK) -> bytes:
         """Read what there is; nothing at the end."""
         self._stream.settimeout(self._wait())
-        return self._stream.recv_into(buffer)
-
-    def makefile(self, _mode: str) -> io.BufferedReader:
-        """What comes in, as a file."""
-        return io.BufferedReader(_Incoming(self))
-
-    def close(self) -> None:
-        """Called by the HTTP client, which counts on sockets to stay open while they are read."""
+        buffer = bytearray(most)
+        return bytes(buffer[: self._stream.recv_into(buffer)])
 
     def shut(self) -> None:
         """End the connection."""
@@ -81,17 +73,6 @@ class Channel:
 
     def _wait(self) -> float | None:
         return self._idle if self._deadline is None else _remaining(self._deadline)
-
-
-class _Incoming(io.RawIOBase):
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer", /) -> int:
-        return self._channel.recv_into(buffer)
 
 
 def open_channel(url: Url, proxy: Url | None, tls: Callable[[], ssl.SSLContext], deadline: float) -> Channel:
@@ -187,17 +168,14 @@ def _dial(host: str, port: int, deadline: float) -> socket.socket:
 
 def _tunnel(channel: Channel, url: Url, proxy: Url) -> None:
     """Ask the proxy for a way through to the server; from then on it sees only TLS."""
-    from http.client import HTTPResponse
-
     host, port = address(url)
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     headers = {"Host": target, **proxy_authorization(proxy)}
-    lines = [f"CONNECT {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
-    channel.sendall("\r\n".join(lines).encode())
-    response = HTTPResponse(channel, method="CONNECT")  # type: ignore[arg-type] # it wants makefile alone
-    response.begin()
-    if response.status != _OK:
-        raise Refused(f"the proxy said {response.status} {response.reason}")
+    channel.sendall(encode_request_head("CONNECT", target, list(headers.items())))
+    # Byte by byte: what follows the head belongs to TLS.
+    head = Incoming(lambda: channel.receive(1)).read_head()
+    if head.status != _OK:
+        raise Refused(f"the proxy said {head.status} {head.reason}")
 
 
 def _wrap(stream: Stream, context: ssl.SSLContext, name: str, deadline: float) -> Stream:

@@ -2,13 +2,13 @@
 
 import sys
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPException, HTTPResponse, IncompleteRead, RemoteDisconnected
 from ssl import SSLCertVerificationError, SSLError
 from time import monotonic
 from urllib.parse import quote, urljoin
 
 from keyferry import __version__
 from keyferry._gotext import go_strerror
+from keyferry._http import Head, Incoming, MalformedAnswerError, encode_request_head
 from keyferry._secret import printable
 from keyferry.clusters.channel import Channel, Refused, choose_proxy, open_channel, proxy_authorization
 from keyferry.clusters.session import ClusterSession, Grant
@@ -33,13 +33,13 @@ _SAFE = "/?&=%:;,@!$'()*+[]~"
 class Reply:
     """What a server answered: a status, and a body that comes as it is read."""
 
-    def __init__(self, server: str, response: HTTPResponse, channel: Channel) -> None:
-        self.status = response.status
-        self.reason = printable(response.reason or "")[:_LONGEST_REASON]
-        self.content_type = response.headers.get("Content-Type") or ""
-        self.location = response.headers.get("Location") or ""
+    def __init__(self, server: str, head: Head, body: Iterator[bytes], channel: Channel) -> None:
+        self.status = head.status
+        self.reason = printable(head.reason)[:_LONGEST_REASON]
+        self.content_type = head.value("content-type")
+        self.location = head.value("location")
         self._server = server
-        self._response = response
+        self._body = body
         self._channel = channel
 
     @property
@@ -69,18 +69,13 @@ class Reply:
 
     def close(self) -> None:
         """End the connection."""
-        self._response.close()
         self._channel.shut()
 
     def _read(self) -> bytes:
         try:
-            chunk = self._response.read1(_CHUNK)
-            if not chunk and self._response.length:
-                raise IncompleteRead(b"", self._response.length)
-        except (OSError, HTTPException, ValueError) as error:
+            return next(self._body, b"")
+        except (OSError, MalformedAnswerError) as error:
             failure = _failure(self._server, error)
-        else:
-            return chunk
         raise failure
 
 
@@ -162,9 +157,11 @@ def _send_once(  # noqa: PLR0913, PLR0917 - the parts of a request
         extra = {}
         if proxy is not None and url.scheme == "http":
             target, extra = f"http://{url.host}{target}", proxy_authorization(proxy)
-        response = _exchange(channel, url, target, method, body, (*grant.headers, *extra.items()))
-        return Reply(session.server, response, channel)
-    except (OSError, HTTPException, ValueError, Refused) as error:
+        channel.sendall(_encode(url, target, method, body, (*grant.headers, *extra.items())))
+        incoming = Incoming(channel.receive)
+        head = incoming.read_head()
+        return Reply(session.server, head, incoming.read_body(head, method), channel)
+    except (OSError, MalformedAnswerError, ValueError, Refused) as error:
         if channel is not None:
             channel.shut()
         failure = _failure(session.server, error)
@@ -172,22 +169,16 @@ def _send_once(  # noqa: PLR0913, PLR0917 - the parts of a request
     raise failure
 
 
-def _exchange(  # noqa: PLR0913, PLR0917 - the parts of a request
-    channel: Channel, url: Url, target: str, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
-) -> HTTPResponse:
-    connection = HTTPConnection("unused")
-    connection.sock = channel  # as much of a socket as it uses
-    connection.putrequest(method, target, skip_host=True)
-    connection.putheader("Host", url.host.encode())
-    connection.putheader("Accept", "application/json, */*")
-    connection.putheader("User-Agent", f"keyferry/{__version__} ({sys.platform})")
+def _encode(url: Url, target: str, method: str, body: bytes, headers: tuple[tuple[str, str], ...]) -> bytes:
+    lines = [
+        ("Host", url.host),
+        ("Accept", "application/json, */*"),
+        ("Accept-Encoding", "identity"),
+        ("User-Agent", f"keyferry/{__version__} ({sys.platform})"),
+    ]
     if body:
-        connection.putheader("Content-Type", "application/json")
-        connection.putheader("Content-Length", str(len(body)))
-    for name, value in headers:
-        connection.putheader(name, value.encode("utf-8", "surrogateescape"))
-    connection.endheaders(body or None)
-    return connection.getresponse()
+        lines += [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+    return encode_request_head(method, target, [*lines, *headers]) + body
 
 
 def _failure(server: str, error: Exception) -> ClusterAuthError:
@@ -207,8 +198,6 @@ def _words(error: Exception) -> str:
         return f"its certificate is not accepted: {error.verify_message}"
     if isinstance(error, SSLError):
         return f"TLS failed: {(error.reason or 'unknown').replace('_', ' ').lower()}"
-    if isinstance(error, RemoteDisconnected):
-        return "it ended the connection without an answer"
     if isinstance(error, OSError):
         return f"cannot be reached: {go_strerror(error)}"
-    return "the answer broke off" if isinstance(error, IncompleteRead) else "the answer is not HTTP"
+    return str(error) if isinstance(error, MalformedAnswerError) else "the request cannot be sent"

@@ -121,8 +121,18 @@ def test_loads_nothing_it_does_not_use(kube: Kube) -> None:
         [*command, "--kubeconfig", str(kube.path)], capture_output=True, text=True, check=True
     )
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert {"keyferry.clusters.plain", "http.client"} <= loaded
-    unwanted = {"asyncio", "cryptography", "httpx", "importlib.metadata", "logging", "requests", "rich"}
+    assert {"keyferry.clusters.plain", "keyferry._http"} <= loaded
+    unwanted = {
+        "asyncio",
+        "cryptography",
+        "email",
+        "http.client",
+        "httpx",
+        "importlib.metadata",
+        "logging",
+        "requests",
+        "rich",
+    }
     unwanted |= {
         "subprocess",
         "urllib.request",
