@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from bench.measure import SOURCES, Row, best, median, seconds_of, skipped, take_turns
+from bench.measure import CONSOLE_SCRIPT, SOURCES, Row, best, median, seconds_of, skipped, take_turns
 from bench.plugins import compile_program
 
 _TOKEN = "bench-token"
@@ -94,7 +94,7 @@ def _make_certificate(folder: str) -> tuple[str, str]:
 def _first_answers(kubeconfig: str) -> list[Row]:
     kubectl = shutil.which("kubectl") or ""
     commands = {
-        "keyferry kube raw": (sys.executable, "-m", "keyferry", "kube", "raw", "/version"),
+        "keyferry kube raw": (*CONSOLE_SCRIPT, "kube", "raw", "/version"),
         "keyferry with httpx": (sys.executable, "-c", _WITH_HTTPX),
         "official kubernetes client": (sys.executable, "-c", _OFFICIAL),
         "kubectl get --raw": (kubectl, "get", "--raw", "/version"),

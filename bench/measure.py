@@ -11,6 +11,9 @@ from typing import TypeVar
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "src")
 
+# What the script that pip installs does; "python3 -m keyferry" has runpy to load as well.
+CONSOLE_SCRIPT = (sys.executable, "-c", "import sys; from keyferry.cli.main import run; sys.exit(run())")
+
 _Name = TypeVar("_Name", str, int)
 
 _HEADER = ("what", "measured", "floor or bar", "ratio")

@@ -6,7 +6,16 @@ import subprocess
 import sys
 from functools import partial
 
-from bench.measure import SOURCES, Row, median, quickest_tenth, seconds_of, skipped, take_turns
+from bench.measure import (
+    CONSOLE_SCRIPT,
+    SOURCES,
+    Row,
+    median,
+    quickest_tenth,
+    seconds_of,
+    skipped,
+    take_turns,
+)
 from bench.plugins import REGISTRY, compile_program, write_config, write_script
 
 _IMPORT_ROUNDS = 80
@@ -82,7 +91,7 @@ def _get_rows(folder: str) -> list[Row]:
 
 def _get_command(config: str, bin_dir: str) -> tuple[str, ...]:
     options = ("--config", config, "--bin-dir", bin_dir)
-    return (sys.executable, "-m", "keyferry", "get", f"{REGISTRY}/team/app:v1", *options)
+    return (*CONSOLE_SCRIPT, "get", f"{REGISTRY}/team/app:v1", *options)
 
 
 def _environment() -> dict[str, str]:
