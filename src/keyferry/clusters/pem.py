@@ -7,13 +7,14 @@ Finding the PEM blocks needs nothing; what is in them is read by ``cryptography`
 import re
 from base64 import b64decode
 from collections.abc import Iterator
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from keyferry._values import Value
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from cryptography import x509
 
 __all__ = ["KeyPair", "find_blocks", "parse_key_pair"]
@@ -193,7 +194,7 @@ def _subject(certificate: "x509.Certificate") -> str:
     return ",".join("+".join(values) for values in parts.values() if values)
 
 
-def _nanoseconds(instant: datetime) -> int:
+def _nanoseconds(instant: "datetime") -> int:
     return int(instant.timestamp()) * 1_000_000_000
 
 

@@ -5,7 +5,6 @@ it prints it, so its verdict and its spelling matter; its error texts are never 
 """
 
 import re
-from ipaddress import AddressValueError, IPv6Address
 from urllib.parse import quote, unquote_to_bytes
 
 from keyferry._values import Value
@@ -125,6 +124,8 @@ def _is_literal(host: str) -> bool:
     address, mark, zone = literal.partition("%25")
     if host.rindex("[") or not closing or not _PORT.fullmatch(port) or (mark and not zone):
         return False
+    from ipaddress import AddressValueError, IPv6Address
+
     try:
         IPv6Address(address)
     except AddressValueError:

@@ -1,7 +1,6 @@
 """Which programs may run: the policy that kubectl reads from its kuberc, and programs pinned by digest."""
 
 import errno
-import hashlib
 import os
 import re
 import stat
@@ -133,6 +132,8 @@ def open_pinned(path: str, digests: Iterable[str]) -> int:
 def _check_digest(fd: int, path: str, digests: Iterable[str]) -> None:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         raise PolicyError(f"program {path!r} is not a regular file, so it has no digest")
+    import hashlib
+
     digest = hashlib.sha256()
     while chunk := os.read(fd, _CHUNK):
         digest.update(chunk)

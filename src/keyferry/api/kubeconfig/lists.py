@@ -3,7 +3,6 @@
 import json
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 
 from keyferry._json import dumps
 from keyferry._paths import Path
@@ -32,6 +31,8 @@ def _format_number(token: re.Match[str]) -> str:
     if text[0] == '"' or not re.search("[.eE]", text):
         return text
     # Go uses an exponent below 1e-6, where Python begins to at 1e-4, and pads it with no zero.
+    from decimal import Decimal
+
     tiny = abs(Decimal(text)) < Decimal("1e-6")
     return text.replace("e-0", "e-") if tiny or "e+" in text else f"{Decimal(text):f}"
 
