@@ -1,7 +1,7 @@
 #!/bin/sh
 # Install the real programs that some tests drive. Debian as root only; elsewhere those tests skip and say why.
 set -eu
-parts="zsh fish gcc libc6-dev docker-registry skopeo apache2-utils amazon-ecr-credential-helper"
+parts="zsh fish gcc libc6-dev docker-registry skopeo apache2-utils containerd amazon-ecr-credential-helper"
 unpacked=.cache/parts
 log=$PWD/.cache/parts.log
 mkdir -p "$unpacked"

@@ -9,6 +9,7 @@ plugin's standard error included, so it is never printed or logged by default.
 __all__ = [
     "ClusterAuthError",
     "ConfigError",
+    "ContainerRuntimeError",
     "DocumentError",
     "DurationError",
     "EnvironmentProblem",
@@ -131,6 +132,24 @@ class ClusterAuthError(KeyferryError):
 
     def __str__(self) -> str:
         return f"cluster {self.server!r}: {self.message}" if self.server else self.message
+
+
+class ContainerRuntimeError(KeyferryError):
+    """What a container runtime said when a call failed; *kind* is what it means by it.
+
+    One of ``refused`` (the registry did not take the credential), ``missing``, ``unreachable``, ``timeout``, ``other``.
+    """
+
+    def __init__(self, socket: str, code: str, message: str, kind: str = "other") -> None:
+        super().__init__(socket, code, message, kind)
+        self.socket = socket
+        self.code = code
+        self.message = message
+        self.kind = kind
+        self.kubernetes_text = f"rpc error: code = {''.join(map(str.title, code.split('_')))} desc = {message}"
+
+    def __str__(self) -> str:
+        return f"container runtime: {self.message or self.code}"
 
 
 class DocumentError(KeyferryError):
