@@ -32,7 +32,7 @@ def complete_in_bash(path: Path, *words: str) -> set[str]:
     [
         pytest.param(
             ("",),
-            {"get", "explain", "lint", "kube", "demo", "completion", "--help", "--version"},
+            {"get", "explain", "lint", "kube", "plugin", "demo", "completion", "--help", "--version"},
             id="commands",
         ),
         pytest.param(("ex",), {"explain"}, id="a command"),

@@ -41,6 +41,7 @@ COMMANDS = {
     "kube": Command(
         "keyferry.cli.kube", "an authenticated connection to any cluster that kubectl can reach, and why not"
     ),
+    "plugin": Command("keyferry.cli.plugin", "for authors: begin a plugin, put it to the test, record it"),
     "demo": Command("keyferry.cli.demo", "the whole story on this machine, nothing to install"),
     "completion": Command("keyferry.cli.completion", "the completion script for bash, zsh or fish"),
 }

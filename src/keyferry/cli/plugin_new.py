@@ -1,6 +1,7 @@
 """A new plugin project that passes its own tests at once."""
 
 import argparse
+import shlex
 import sys
 
 from keyferry.cli.commands import Exit
@@ -41,5 +42,5 @@ def run(args: argparse.Namespace) -> int:
     folder = args.to or args.name
     for path in write_project(args.name, args.kind, folder):
         print(path)
-    print(f"keyferry: next: cd {folder} && python3 -m pytest", file=sys.stderr)
+    print(f"keyferry: next: cd {shlex.quote(folder)} && python3 -m pytest", file=sys.stderr)
     return Exit.OK

@@ -1,6 +1,7 @@
 """Put a reference plugin where a kubelet or kubectl looks for it, as a small program that starts fast and isolated."""
 
 import os
+import shlex
 import sys
 
 from keyferry._values import Value
@@ -55,26 +56,34 @@ def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) ->
     """
     path = os.path.join(folder, name)
     if not os.path.isdir(folder):
-        raise EnvironmentProblem(f"{folder!r} is not a folder; make it first: mkdir -p {folder}")
+        raise EnvironmentProblem(f"{folder!r} is not a folder; make it first: mkdir -p {shlex.quote(folder)}")
     if os.path.lexists(path) and not replace:
         raise EnvironmentProblem(f"{path!r} is there already; --force replaces it")
+    text = os.fsencode(launcher_text(plugin))
     temporary = f"{path}.{os.getpid()}.new"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-        with os.fdopen(fd, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.write(launcher_text(plugin))
-            os.fchmod(fd, _MODE)
+        _write_program(temporary, text)
         os.replace(temporary, path)
     except OSError as error:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
         raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
     return path
 
 
-def launcher_text(plugin: Plugin) -> str:
+def _write_program(path: str, text: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+    with os.fdopen(fd, "wb") as file:
+        file.write(text)
+        # Whatever the umask is: the kubelet may be another user.
+        os.fchmod(fd, _MODE)
+
+
+def launcher_text(plugin: Plugin, executable: str = "") -> str:
     """The program: this interpreter, without the user's settings and without ``site``, and the paths it needs."""
     lines = [
-        f"{_first_lines()}import sys",
-        f"sys.path += {_paths()!r}",
+        f"{_first_lines(executable or sys.executable)}import sys",
+        f"sys.path += {_paths()!a}",
         f"from {plugin.module} import main",
         "main()",
         "",
@@ -82,21 +91,34 @@ def launcher_text(plugin: Plugin) -> str:
     return "\n".join(lines)
 
 
-def _first_lines() -> str:
-    line = f"#!{sys.executable} -IS\n"
-    if len(line) <= _LONGEST_FIRST_LINE and " " not in sys.executable:
-        return line
-    # A shell reads the second line, Python takes it for a text.
-    quoted = sys.executable.replace("'", "'\\''")
-    return f"#!/bin/sh\n'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n"
+def _first_lines(executable: str) -> str:
+    if not executable or any(mark in executable for mark in "\\\n\r"):
+        raise EnvironmentProblem(f"this Python's path, {executable!r}, cannot be written into a program")
+    # The path's bytes may be in any encoding; this one takes them all.
+    coding = "" if executable.isascii() else "# -*- coding: latin-1 -*-\n"
+    line = f"#!{executable} -IS\n"
+    if len(os.fsencode(line)) <= _LONGEST_FIRST_LINE and not any(mark in executable for mark in " \t"):
+        return line + coding
+    # A shell reads the line after that, Python takes it for a text.
+    quoted = executable.replace("'", "'\\''")
+    return f"#!/bin/sh\n{coding}'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n"
 
 
 def _paths() -> list[str]:
-    """Where keyferry is, and where the packages it may use are."""
+    """Where keyferry is, and where the one package is that some of its plugins use."""
     import sysconfig
+    from importlib.util import find_spec
 
     import keyferry
 
-    here = os.path.dirname(os.path.dirname(os.path.abspath(keyferry.__file__)))
     places = sysconfig.get_paths()
-    return list(dict.fromkeys([here, places["purelib"], places["platlib"]]))
+    paths = [_parent(_parent(keyferry.__file__)), places["purelib"], places["platlib"]]
+    # Not always beside the others: a system's packages have a folder of their own.
+    extra = find_spec("cryptography")
+    if extra is not None and extra.origin:
+        paths.append(_parent(_parent(extra.origin)))
+    return list(dict.fromkeys(paths))
+
+
+def _parent(path: str) -> str:
+    return os.path.dirname(os.path.abspath(path))

@@ -1,7 +1,9 @@
 """Write the project of a new plugin: one function, its tests, a config; it passes its own tests at once."""
 
+import keyword
 import os
 import re
+import sys
 
 from keyferry import __version__
 from keyferry.errors import EnvironmentProblem
@@ -12,6 +14,7 @@ __all__ = ["CLUSTER", "IMAGE", "check_name", "write_project"]
 IMAGE, CLUSTER = "image", "cluster"
 _FILES = {IMAGE: IMAGE_FILES, CLUSTER: CLUSTER_FILES}
 _NAME = r"[a-z](?:[a-z0-9]|-(?=[a-z0-9])){0,62}"
+_TAKEN = ("keyferry", "keyferry_plugins", "pytest", "conftest", "test_plugin", "tests")
 _WORDS = {
     IMAGE: {
         "about": "An image credential provider for the kubelet",
@@ -28,9 +31,12 @@ _WORDS = {
 
 def check_name(name: str) -> str:
     """Why *name* cannot be a plugin's, or nothing: it becomes a program, a Python module and a config's entry."""
-    if re.fullmatch(_NAME, name):
-        return ""
-    return "expected lower-case letters, digits and single dashes, a letter first, 63 characters at most"
+    if not re.fullmatch(_NAME, name):
+        return "expected lower-case letters, digits and single dashes, a letter first, 63 characters at most"
+    module = name.replace("-", "_")
+    if keyword.iskeyword(module) or module in sys.stdlib_module_names or module in _TAKEN:
+        return "Python, keyferry or the tests have a module of that name"
+    return ""
 
 
 def write_project(name: str, kind: str, folder: str) -> list[str]:

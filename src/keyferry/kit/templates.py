@@ -144,7 +144,8 @@ def test_a_missing_password_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_program_answers_in_the_version_asked(command: list[str], version: str, password: str) -> None:
     \"\"\"Started as the kubelet starts it, the program gives one document and exits with 0.\"\"\"
     outcome = run(command, IMAGE, api_version=version)
-    assert outcome.document("CredentialProviderResponse")["apiVersion"].endswith(f"/{version}")
+    document = outcome.document("CredentialProviderResponse")
+    assert document["apiVersion"] == f"credentialprovider.kubelet.k8s.io/{version}"
     assert outcome.auth[REGISTRY].password == password
     assert password not in outcome.stderr
 """
@@ -154,7 +155,7 @@ _IMAGE_CONFIG = """\
 apiVersion: kubelet.config.k8s.io/v1
 kind: CredentialProviderConfig
 providers:
-  - name: {{name}}
+  - name: "{{name}}"
     apiVersion: credentialprovider.kubelet.k8s.io/v1
     matchImages:
       - registry.example.com
@@ -236,7 +237,8 @@ def test_nobody_is_asked_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_the_program_answers_in_the_version_asked(command: list[str], version: str, token: str) -> None:
     \"\"\"Started as kubectl starts it, the program gives one document and exits with 0.\"\"\"
     outcome = run_cluster(command, api_version=version)
-    assert outcome.document("ExecCredential")["apiVersion"].endswith(f"/{version}")
+    document = outcome.document("ExecCredential")
+    assert document["apiVersion"] == f"client.authentication.k8s.io/{version}"
     assert outcome.credential.token == token
     assert token not in outcome.stderr
 """
@@ -246,11 +248,11 @@ _CLUSTER_CONFIG = """\
 apiVersion: v1
 kind: Config
 users:
-  - name: {{name}}
+  - name: "{{name}}"
     user:
       exec:
         apiVersion: client.authentication.k8s.io/v1
-        command: {{name}}
+        command: "{{name}}"
         interactiveMode: IfAvailable
         installHint: "{{name}} is not on PATH: pip install {{name}}"
 """

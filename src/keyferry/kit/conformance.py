@@ -1,0 +1,198 @@
+"""Examine a plugin: make every run that the checks need, several at a time, and judge what they have shown."""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from fnmatch import fnmatchcase
+
+from keyferry._clock import time_ns
+from keyferry._gotext import go_strerror
+from keyferry._values import replace
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.reference import normalise
+from keyferry.invoke.process import Ending, Limits
+from keyferry.kit.circumstances import CROWD, circumstances, crowd
+from keyferry.kit.codes import Check, checks_for
+from keyferry.kit.evidence import Evidence, Finding, Rule, Unchecked, limit_for
+from keyferry.kit.exec_infos import cluster_experiments, good_infos
+from keyferry.kit.experiments import Experiment, Surroundings, environment, repeat_command
+from keyferry.kit.hidden import Secrets, secrets_in
+from keyferry.kit.launch import Launch, Run, launch
+from keyferry.kit.report import Broken, Report, Result, Status
+from keyferry.kit.requests import CANARY, good_requests, image_experiments
+from keyferry.kit.rules import RULES
+from keyferry.kit.subject import CLUSTER, Subject, find_program
+
+__all__ = ["examine"]
+
+Progress = Callable[[int, int], None]
+_WORKERS = 4
+_MOST_SHOWN = 5
+_LIMITS = Limits()
+
+
+def examine(
+    subject: Subject,
+    *,
+    only: Collection[str] = (),
+    skip: Collection[str] = (),
+    progress: Progress | None = None,
+) -> Report:
+    """Make every check of a plugin, or *only* some, and report.
+
+    Raises EnvironmentProblem if it cannot be started here at all. The plugin runs some fifty times, with a HOME
+    and TMPDIR of its own unless its variables say otherwise.
+    """
+    subject = _ready(subject)
+    started = time.monotonic()
+    folder = tempfile.mkdtemp(prefix="keyferry-kit-")
+    try:
+        wanted = [check for check in checks_for(subject.kind) if _is_wanted(check, only, skip)]
+        lab = _Lab(subject, folder, progress)
+        evidence = lab.work([RULES[check.code] for check in wanted])
+        results = tuple(_result(check, evidence, only, skip) for check in checks_for(subject.kind))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    seconds = time.monotonic() - started
+    return Report(
+        evidence.secrets.hide(subject.path),
+        subject.kind,
+        subject.api_version,
+        results,
+        len(evidence.runs),
+        seconds,
+        tuple(_notes(evidence)),
+    )
+
+
+def _ready(subject: Subject) -> Subject:
+    """The same plugin under a path that holds in every directory, and images as the kubelet names them."""
+    if not hasattr(os, "posix_spawn"):
+        raise EnvironmentProblem("the conformance kit needs a POSIX system such as Linux or macOS")
+    if subject.kind != CLUSTER and not subject.images:
+        raise EnvironmentProblem(
+            "an image plugin is examined with an image that it should have credentials for"
+        )
+    images = tuple(dict.fromkeys(normalise(image) for image in subject.images))
+    return replace(subject, path=find_program(subject.path), images=images)
+
+
+def _is_wanted(check: Check, only: Collection[str], skip: Collection[str]) -> bool:
+    return (not only or check.code in only) and check.code not in skip
+
+
+class _Lab:
+    """The folder and the experiments of one examination."""
+
+    def __init__(self, subject: Subject, folder: str, progress: Progress | None) -> None:
+        self._subject = subject
+        self._progress = progress or (lambda _done, _total: None)
+        self._canary_file = os.path.join(folder, "made")
+        self._around = Surroundings(
+            os.path.join(folder, "home"), os.path.join(folder, "tmp"), dict(os.environ)
+        )
+        os.mkdir(self._around.home, 0o700)
+        os.mkdir(self._around.temporary, 0o700)
+
+    def work(self, rules: Iterable[Rule]) -> Evidence:
+        """Make the runs that some rules need; if the first does not end, no other is made."""
+        needs = {pattern for rule in rules for pattern in rule.needs}
+        first, *others = self._plan()
+        others = [one for one in others if any(fnmatchcase(one.name, need) for need in needs)]
+        runs = {first.name: self._run(first)}
+        if runs[first.name].outcome.ending is Ending.EXITED:
+            runs |= self._run_all(others)
+        listed = {one.name: one for one in (first, *others)}
+        known = frozenset((CANARY, *((self._subject.token,) if self._subject.token else ())))
+        texts = known.union(*(secrets_in(run.outcome.stdout) for run in runs.values()))
+        made = os.path.exists(self._canary_file)
+        return Evidence(self._subject, listed, runs, Secrets(texts), self._around, time_ns(), made)
+
+    def _plan(self) -> list[Experiment]:
+        if self._subject.kind == CLUSTER:
+            goods = list(good_infos(self._subject))
+            others = cluster_experiments(self._subject)
+        else:
+            goods = list(good_requests(self._subject))
+            others = image_experiments(self._subject, self._canary_file)
+        # The whole crowd stands together, so that it is run together.
+        return [*goods, *others, *circumstances(goods[0]), *crowd(goods[0])]
+
+    def _run_all(self, experiments: list[Experiment]) -> dict[str, Run]:
+        together = [one for one in experiments if one.name.startswith("at once ")]
+        apart = [one for one in experiments if one not in together]
+        runs: dict[str, Run] = {}
+        for batch, workers in ((apart, _WORKERS), (together, CROWD)):
+            with ThreadPoolExecutor(workers) as pool:
+                try:
+                    for one, run in zip(batch, pool.map(self._run, batch), strict=True):
+                        runs[one.name] = run
+                        self._progress(len(runs) + 1, len(experiments) + 1)
+                finally:
+                    # Whoever stops us waits for the runs under way, and not for all that were to come.
+                    pool.shutdown(cancel_futures=True)
+        return runs
+
+    def _run(self, experiment: Experiment) -> Run:
+        limits = Limits(limit_for(self._subject, experiment), _LIMITS.stdout_bytes)
+        what = Launch(
+            (*experiment.prefix, self._subject.path, *self._subject.args),
+            environment(self._subject, self._around, experiment),
+            experiment.stdin,
+            limits,
+            experiment.cwd,
+            experiment.has_reader,
+            experiment.is_input_watched,
+            experiment.is_sampled,
+        )
+        try:
+            run = launch(what)
+        except (OSError, ValueError) as error:
+            reason = go_strerror(error)
+        else:
+            if run.outcome.ending is not Ending.LOST:
+                return run
+            reason = f"it {run.outcome.ending}"
+        raise EnvironmentProblem(f"plugin {self._subject.path!r} cannot be run: {reason}")
+
+
+def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Collection[str]) -> Result:
+    if check.code in skip:
+        return Result(check, Status.SKIPPED, reason="left out with --skip")
+    if only and check.code not in only:
+        return Result(check, Status.SKIPPED, reason="not among those of --only")
+    try:
+        findings = list(RULES[check.code].judge(evidence))
+    except Unchecked as reason:
+        return Result(check, Status.SKIPPED, reason=str(reason))
+    if not findings:
+        return _passed(check, evidence)
+    broken = tuple(_broken(finding, evidence) for finding in findings[:_MOST_SHOWN])
+    return Result(check, Status.FAILED, broken)
+
+
+def _passed(check: Check, evidence: Evidence) -> Result:
+    """A pass, if there was anything to look at."""
+    if not any(evidence.names(*RULES[check.code].needs)):
+        return Result(check, Status.SKIPPED, reason="not run: the first request did not come to an end")
+    return Result(check, Status.PASSED)
+
+
+def _broken(finding: Finding, evidence: Evidence) -> Broken:
+    experiment = evidence.experiments[finding.experiment]
+    hide = evidence.secrets.hide
+    repeat = repeat_command(evidence.subject, experiment)
+    for secret in evidence.secrets.texts:
+        repeat = repeat.replace(secret, "********")
+    return Broken(finding.experiment, hide(finding.found), hide(finding.expected), repeat)
+
+
+def _notes(evidence: Evidence) -> Iterator[str]:
+    if "HOME" not in dict(evidence.subject.env):
+        yield "HOME and TMPDIR were empty folders of its own; --env HOME=$HOME gives it yours"
+    network = evidence.experiments.get("no network")
+    if network is not None and not network.prefix:
+        yield "no network: only proxies that are not there; an empty network needs unshare and the right to use it"

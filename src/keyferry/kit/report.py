@@ -1,0 +1,110 @@
+"""What an examination has found, as values: one result for each check."""
+
+from enum import StrEnum
+
+from keyferry import __version__
+from keyferry._values import Value
+from keyferry.kit.codes import Check, Severity
+
+__all__ = ["Broken", "Report", "Result", "Status", "to_document"]
+
+API_VERSION = "keyferry.dev/v1alpha1"
+
+
+class Status(StrEnum):
+    """What came of a check."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Broken(Value):
+    """One time that a promise was broken: in words without secrets, and how to see it again."""
+
+    experiment: str
+    found: str
+    expected: str
+    repeat: str
+
+
+class Result(Value):
+    """What came of one check; *reason* says why it was skipped."""
+
+    check: Check
+    status: Status
+    broken: tuple[Broken, ...] = ()
+    reason: str = ""
+
+
+class Report(Value):
+    """All results; *notes* say under which circumstances they were got."""
+
+    plugin: str
+    kind: str
+    api_version: str
+    results: tuple[Result, ...]
+    runs: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+    def failures(self, severity: Severity) -> tuple[Result, ...]:
+        """The checks of one severity that failed."""
+        return tuple(
+            result
+            for result in self.results
+            if result.status is Status.FAILED and result.check.severity == severity
+        )
+
+    @property
+    def failed_codes(self) -> tuple[str, ...]:
+        """The codes of all checks that failed, whatever their severity."""
+        return tuple(result.check.code for result in self.results if result.status is Status.FAILED)
+
+    @property
+    def is_clean(self) -> bool:
+        """Tell whether no check of severity error failed."""
+        return not self.failures("error")
+
+
+def to_document(report: Report) -> dict[str, object]:
+    """A report as JSON has it."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PluginReport",
+        "keyferry": __version__,
+        "plugin": report.plugin,
+        "protocol": report.kind,
+        "pluginApiVersion": report.api_version,
+        "runs": report.runs,
+        "seconds": round(report.seconds, 3),
+        "notes": list(report.notes),
+        "summary": {
+            **{f"{severity}s": len(report.failures(severity)) for severity in ("error", "warning", "info")},
+            **{str(status): _count(report, status) for status in (Status.PASSED, Status.SKIPPED)},
+        },
+        "results": [_result(result) for result in report.results],
+    }
+
+
+def _count(report: Report, status: Status) -> int:
+    return sum(result.status is status for result in report.results)
+
+
+def _result(result: Result) -> dict[str, object]:
+    document: dict[str, object] = {
+        "code": result.check.code,
+        "title": result.check.title,
+        "severity": result.check.severity,
+        "status": str(result.status),
+    }
+    if result.status is Status.SKIPPED:
+        document["reason"] = result.reason
+    if result.broken:
+        document["why"] = result.check.why
+        document["fix"] = result.check.fix
+        document["broken"] = [
+            {"experiment": one.experiment, "found": one.found, "expected": one.expected, "repeat": one.repeat}
+            for one in result.broken
+        ]
+    return document

@@ -1,0 +1,251 @@
+"""``keyferry plugin test`` from the shell: formats, exit codes, and never a secret."""
+
+import base64
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from support.commands import run_keyferry
+from support.kit_broken import IMAGE_PLUGINS, process_plugin
+from support.kit_plugins import (
+    IMAGE_NAME,
+    PASSWORD,
+    TOKEN,
+    Broken,
+    cluster,
+    credential,
+    response,
+    say,
+    write_plugin,
+)
+from support.plugins import provider_entry, write_config
+
+QUICK = ("--timeout", "20")
+
+
+def test_a_clean_plugin_is_exit_code_0(tmp_path: Path) -> None:
+    """Every check stands in the table, and the summary on standard error."""
+    path = write_plugin(tmp_path)
+    done = run_keyferry("plugin", "test", str(path), "--image", f"{IMAGE_NAME}:v1", *QUICK)
+    assert done.returncode == 0, done.stdout
+    assert "✓ KP101  answers a request for its image with exit status 0" in done.stdout
+    assert "nothing to complain of" in done.stderr
+
+
+def test_an_error_is_exit_code_1_with_all_there_is_to_know(tmp_path: Path) -> None:
+    """Found, expected, why, what to change, and the command that repeats it."""
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP128"])
+    done = run_keyferry("plugin", "test", str(path), "--image", IMAGE_NAME, *QUICK)
+    assert done.returncode == 1
+    start = done.stdout.index("✗ KP128")
+    block = done.stdout[start : done.stdout.index("\n\n", start)].splitlines()
+    assert [line.split()[0] for line in block if not line.startswith(" " * 14)] == [
+        "✗",
+        "asked",
+        "found",
+        "expected",
+        "repeat",
+        "why",
+        "change",
+    ]
+    assert '"image":""' in block[4]
+    assert "1 error;" in done.stderr
+
+
+def test_warnings_fail_only_when_strict(tmp_path: Path) -> None:
+    """And infos never do."""
+    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP108"]))
+    words = ("plugin", "test", path, "--image", IMAGE_NAME, "--only", "KP108,KP110", *QUICK)
+    assert run_keyferry(*words).returncode == 0
+    assert run_keyferry(*words, "--strict").returncode == 1
+    hidden = run_keyferry(*words, "--severity", "error")
+    assert "! KP108" not in hidden.stdout
+    (tmp_path / "i").mkdir()
+    info = str(write_plugin(tmp_path / "i", IMAGE_PLUGINS["KP110"]))
+    assert run_keyferry("plugin", "test", info, "--image", IMAGE_NAME, "--strict", *QUICK).returncode == 0
+
+
+def test_json_and_junit_hold_the_same_results(tmp_path: Path) -> None:
+    """The file beside the table, and the format on standard output."""
+    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP106"]))
+    junit = tmp_path / "report.xml"
+    words = ("plugin", "test", path, "--image", IMAGE_NAME, *QUICK)
+    done = run_keyferry(*words, "-o", "json", "--junit", str(junit))
+    assert done.returncode == 1
+    document = json.loads(done.stdout)
+    assert document["kind"] == "PluginReport"
+    failed = [result["code"] for result in document["results"] if result["status"] == "failed"]
+    assert failed == ["KP106"]
+    suite = ET.parse(junit).getroot()[0]  # noqa: S314 - our own file
+    failures = [case.get("name", "") for case in suite if case.find("failure") is not None]
+    assert [name.split()[0] for name in failures] == ["KP106"]
+    assert len(suite) == len(document["results"])
+    shown = run_keyferry(*words, "-o", "junit", "--only", "KP106")
+    assert ET.fromstring(shown.stdout)[0].get("failures") == "1"  # noqa: S314 - our own output
+
+
+LEAKY = Broken(
+    {
+        "failing": f'echo "failed: {PASSWORD} $request" >&2; echo {PASSWORD}; exit 1',
+        "before": (
+            f'echo {PASSWORD} >"${{TMPDIR:-/dev/null}}/{PASSWORD}" 2>/dev/null; '
+            f"echo '{base64.b64encode(f'user:{PASSWORD}'.encode()).decode()}' >&2; "
+            f"first && sh -c 'sleep 0.4; :' {PASSWORD} --{PASSWORD}"
+        ),
+        "main": say(
+            response(
+                PASSWORD,
+                auth={
+                    f"user:{PASSWORD}@registry.example": (f"a:{PASSWORD}", f"{PASSWORD}\n"),
+                    f"{PASSWORD}/*": (PASSWORD, PASSWORD),
+                },
+            )
+        ),
+        "other": f"echo {PASSWORD}; kill -SEGV $$",
+    }
+)
+
+
+@pytest.mark.parametrize("output", ["table", "json", "junit"])
+def test_a_plugin_that_leaks_everywhere_leaks_nothing_through_the_report(output: str, tmp_path: Path) -> None:
+    """Whatever a plugin does with its secret, no format shows it."""
+    path = str(write_plugin(tmp_path, LEAKY))
+    done = run_keyferry("plugin", "test", path, "--image", IMAGE_NAME, "-o", output, *QUICK)
+    assert done.returncode == 1
+    for code in ("KP106", "KP120", "KP301", "KP302", "KP303"):
+        assert code in done.stdout
+    assert PASSWORD not in done.stdout + done.stderr
+    assert base64.b64encode(PASSWORD.encode()).decode()[:16] not in done.stdout + done.stderr
+
+
+def test_secrets_of_the_command_line_are_not_shown(tmp_path: Path) -> None:
+    """Variables, arguments and the service account's token are masked in the commands that repeat a check."""
+    path = str(write_plugin(tmp_path, IMAGE_PLUGINS["KP128"]))
+    token = tmp_path / "token"
+    token.write_text("s3cret-service-account-token\n")
+    words = ["plugin", "test", path, "--image", IMAGE_NAME, "--env", "KEY=s3cret-variable", *QUICK]
+    words += ["--service-account-token-file", str(token), "--annotation", "a.example/b=c"]
+    done = run_keyferry(*words, "--", "--password", "s3cret-argument")
+    assert done.returncode == 1
+    assert "KEY=********" in done.stdout
+    assert "s3cret" not in done.stdout + done.stderr
+
+
+def test_arguments_and_variables_reach_the_plugin(tmp_path: Path) -> None:
+    """From --arg, --env and after --."""
+    check = f'[ "$*/$REGION" = "--one two/eu" ] || fail "got $*/$REGION"; {say(response())}'
+    path = str(write_plugin(tmp_path, Broken({"main": check})))
+    words = ("plugin", "test", path, "--image", IMAGE_NAME, "--arg=--one", "--env", "REGION=eu", *QUICK)
+    done = run_keyferry(*words, "--only", "KP101", "--", "two")
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_provider_config_says_how_the_plugin_is_run(tmp_path: Path) -> None:
+    """Arguments, variables, version and images are taken from it."""
+    check = f'[ "$*/$REGION" = "--one/eu" ] || fail "got $*/$REGION"; {say(response())}'
+    path = write_plugin(tmp_path, Broken({"main": check, "other": check}))
+    fields = {
+        "args": ["--one"],
+        "env": [{"name": "REGION", "value": "eu"}],
+        "matchImages": ["*.example", "registry.example"],
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1beta1",
+    }
+    config = write_config(tmp_path / "config.json", [provider_entry(path.name, **fields)])
+    words = ("plugin", "test", str(path), "--config", str(config), *QUICK)
+    done = run_keyferry(*words)
+    assert done.returncode == 0, done.stdout
+    assert "credentialprovider.kubelet.k8s.io/v1beta1" in done.stdout.splitlines()[0]
+    assert "registry.example/keyferry-kit/image" in done.stderr
+    wrong = run_keyferry(*words, "--provider", "other")
+    assert wrong.returncode == 2
+    assert "has no provider 'other'" in wrong.stderr
+
+
+def kubeconfig(folder: Path, plugin: Path) -> Path:
+    """A kubeconfig with that plugin."""
+    exec_section = {
+        "apiVersion": "client.authentication.k8s.io/v1beta1",
+        "command": str(plugin),
+        "args": ["--one"],
+        "env": [{"name": "REGION", "value": "eu"}],
+        "interactiveMode": "Never",
+        "provideClusterInfo": True,
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://cluster.example:6443"}}],
+        "users": [{"name": "u", "user": {"exec": exec_section}}],
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return path
+
+
+def test_a_kubeconfig_says_how_a_cluster_plugin_is_run(tmp_path: Path) -> None:
+    """Program, arguments, variables, version and cluster are taken from it."""
+    check = f'case $*/$REGION/$info in "--one/eu/"*) ;; *) fail "got $*/$REGION" ;; esac; {say(credential())}'
+    told = 'case $info in *cluster.example*|*keyferry.invalid*) ;; *) fail "no cluster" ;; esac'
+    plugin = write_plugin(tmp_path, cluster({"main": check, "other": check, "before": told}))
+    done = run_keyferry("plugin", "test", "--kubeconfig", str(kubeconfig(tmp_path, plugin)), *QUICK)
+    assert done.returncode == 0, done.stdout
+    assert "cluster plugin, client.authentication.k8s.io/v1beta1" in done.stdout.splitlines()[0]
+    assert TOKEN not in done.stdout + done.stderr
+
+
+def test_a_hanging_plugin_is_ended_at_its_time_limit(tmp_path: Path) -> None:
+    """And that is said."""
+    path = str(write_plugin(tmp_path, process_plugin("KP320", "image")))
+    done = run_keyferry("plugin", "test", path, "--image", IMAGE_NAME, "--timeout", "0.5")
+    assert done.returncode == 1
+    assert "✗ KP320" in done.stdout
+    assert "it did not end within 0.5 s" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        ((), 2, "which plugin?"),
+        (("{plugin}",), 2, "which image"),
+        (("{plugin}", "--image", "UPPER/Case"), 2, "lower case"),
+        (("{plugin}", "--image", "a/b", "--only", "KP999"), 2, "'KP999' is not a code"),
+        (("{plugin}", "--image", "a/b", "--api-version", "v7"), 2, "none of v1, v1beta1, v1alpha1"),
+        (("{plugin}", "--image", "a/b", "--env", "secret-without-name"), 2, "expected NAME=VALUE"),
+        (("{plugin}", "--image", "a/b", "--context", "x"), 2, "--context is for --kind cluster"),
+        (("{plugin}", "--kind", "cluster", "--config", "x"), 2, "--config is for --kind image"),
+        (("{plugin}", "--image", "a/b", "--timeout", "0"), 2, "is not a number of seconds"),
+        (("./missing", "--image", "a/b"), 3, "does not exist"),
+        (("{folder}", "--image", "a/b"), 3, "is a directory"),
+        (("{text}", "--image", "a/b"), 3, "is not executable"),
+        (("{format}", "--image", "a/b"), 3, "cannot be run: exec format error"),
+        (("{plugin}", "--image", "a/b", "--service-account-token-file", "/nonexistent"), 3, "cannot be read"),
+    ],
+)
+def test_wrong_usage_and_missing_plugins_are_told_apart(
+    words: tuple[str, ...], code: int, text: str, tmp_path: Path
+) -> None:
+    """Exit code 2 is the user's, 3 the machine's; each says what to do."""
+    plain = tmp_path / "text"
+    plain.write_text("#!/bin/sh\n")
+    shapeless = tmp_path / "format"
+    shapeless.write_bytes(b"\0\1\2\3")
+    shapeless.chmod(0o755)
+    places = {"plugin": write_plugin(tmp_path), "folder": tmp_path, "text": plain, "format": shapeless}
+    done = run_keyferry("plugin", "test", *(word.format(**places) for word in words), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert text in done.stderr
+    assert "secret-without-name" not in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_codes_can_be_looked_up() -> None:
+    """One, or all."""
+    one = run_keyferry("plugin", "test", "--list", "kp117")
+    assert one.returncode == 0
+    assert one.stdout.startswith("KP117  error: gives a Registry answer")
+    assert len(run_keyferry("plugin", "test", "--list").stdout.split("KP")) > 60

@@ -1,0 +1,180 @@
+"""The conformance kit finds in every purpose-broken plugin just the promise that it breaks."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from keyferry.errors import EnvironmentProblem
+from keyferry.kit.codes import CHECKS
+from keyferry.kit.conformance import examine
+from keyferry.kit.report import Report, Status
+from keyferry.kit.subject import CLUSTER, IMAGE, Subject
+from support.kit_broken import CLUSTER_PLUGINS, IMAGE_PLUGINS, PROCESS_GAPS, matching_pair, process_plugin
+from support.kit_plugins import (
+    IMAGE_NAME,
+    Broken,
+    always,
+    answering,
+    jwt,
+    response,
+    subject_of,
+    write_plugin,
+    write_python_plugin,
+)
+
+BROKEN = {
+    **IMAGE_PLUGINS,
+    **CLUSTER_PLUGINS,
+    **{
+        code: process_plugin(code, CLUSTER if code in ("KP305", "KP324", "KP332") else IMAGE)
+        for code in PROCESS_GAPS
+    },
+}
+# These would need a minute, or half the memory of a small machine: their rules are tested on made-up runs.
+ELSEWHERE = {"KP321", "KP322"}
+
+
+def shown(report: Report) -> str:
+    """Everything that failed, for the message of a test."""
+    return "\n".join(
+        f"{result.check.code} {broken.experiment}: {broken.found}"
+        for result in report.results
+        for broken in result.broken
+    )
+
+
+# A plugin whose answer is wrong behaves well as a process: fewer runs tell as much, in a third of the time.
+ANSWERS = {code for code in CHECKS if "KP102" <= code < "KP140" or "KP202" <= code < "KP216"}
+
+
+@pytest.mark.parametrize("code", BROKEN)
+def test_a_broken_promise_is_found_by_its_code_alone(code: str, tmp_path: Path) -> None:
+    """A plugin that breaks one promise fails that check, and no other."""
+    broken = BROKEN[code]
+    only = ANSWERS | {"KP332"} if code in ANSWERS else ()
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken), only=only)
+    assert set(report.failed_codes) == {code, *broken.also}, shown(report)
+
+
+def test_every_check_has_a_plugin_that_fails_it() -> None:
+    """No check is without a test that sees it fail."""
+    assert CHECKS.keys() == BROKEN.keys() | ELSEWHERE
+
+
+@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
+def test_a_good_plugin_in_plain_shell_passes(kind: str, tmp_path: Path) -> None:
+    """A shell script can keep every promise."""
+    good = Broken(kind=kind)
+    report = examine(subject_of(write_plugin(tmp_path, good), good))
+    assert report.failed_codes == (), shown(report)
+    assert report.is_clean
+
+
+def test_a_good_plugin_in_python_passes(tmp_path: Path) -> None:
+    """So can a few lines of Python."""
+    report = examine(subject_of(write_python_plugin(tmp_path)))
+    assert report.failed_codes == (), shown(report)
+
+
+def test_a_good_plugin_with_a_certificate_passes(tmp_path: Path) -> None:
+    """A cluster plugin may answer with a certificate and key."""
+    good = answering({**matching_pair(), "expirationTimestamp": "2034-01-01T00:00:00Z"})
+    report = examine(subject_of(write_plugin(tmp_path, good), good))
+    assert report.failed_codes == (), shown(report)
+
+
+def test_a_token_made_anew_each_time_is_no_difference(tmp_path: Path) -> None:
+    """Passwords that differ from run to run are not taken for a dependence on the image."""
+    answer = (
+        '{"kind":"CredentialProviderResponse","apiVersion":"%s","cacheKeyType":"Registry","cacheDuration":"1m",'
+        '"auth":{"registry.example":{"username":"user","password":"fresh-each-time-%s"}}}\\n'
+    )
+    broken = Broken(dict.fromkeys(("main", "other"), f"printf '{answer}' \"$version\" $$"))
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == (), shown(report)
+
+
+def test_a_cache_shorter_than_its_token_is_fine(tmp_path: Path) -> None:
+    """A token that ends after the cache does breaks no promise."""
+    good = always(response(auth={"registry.example": ("user", jwt(3600))}))
+    report = examine(subject_of(write_plugin(tmp_path, good), good), only={"KP111"})
+    assert report.failed_codes == (), shown(report)
+
+
+def test_a_process_that_leaves_the_session_is_found(tmp_path: Path) -> None:
+    """A daemon of its own session is found by the mark that it carries, and ended."""
+    pid_file = tmp_path / "pid"
+    start = f"first && setsid sh -c 'echo $$ >{pid_file}; exec sleep 300' </dev/null >/dev/null 2>&1 &"
+    broken = Broken({"before": start})
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == ("KP324",), shown(report)
+    pid = int(pid_file.read_text())
+    assert not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
+
+
+def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
+    """Children that start children are all killed when their time is up."""
+    marker = tmp_path / "alive"
+    spawn = f"spawn() {{ while :; do echo x >>{marker}; sleep 0.05; done & }}"
+    fork = f"{spawn}; for i in 1 2 3 4 5 6; do spawn; done; wait"
+    broken = Broken({"main": fork}, {"timeout_seconds": 1.0})
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == ("KP320",), shown(report)
+    size = marker.stat().st_size
+    time.sleep(0.3)
+    assert marker.stat().st_size == size
+
+
+def test_when_the_first_run_hangs_no_other_is_made(tmp_path: Path) -> None:
+    """Nobody waits fifty times a minute for a plugin that hangs."""
+    broken = process_plugin("KP320", IMAGE)
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    assert report.runs == 1
+    skipped = [result for result in report.results if result.status is Status.SKIPPED]
+    assert len(skipped) > 40
+    assert all(result.reason for result in skipped)
+
+
+def test_checks_can_be_chosen_and_left_out(tmp_path: Path) -> None:
+    """What is left out on purpose is shown as such, and what is chosen needs fewer runs."""
+    path = write_plugin(tmp_path, IMAGE_PLUGINS["KP128"])
+    subject = subject_of(path)
+    only = examine(subject, only={"KP128"})
+    assert only.failed_codes == ("KP128",)
+    assert only.runs == 2
+    without = examine(subject, skip={"KP128"})
+    assert without.is_clean
+    (left_out,) = [result for result in without.results if result.check.code == "KP128"]
+    assert left_out.status is Status.SKIPPED
+    assert left_out.reason == "left out with --skip"
+
+
+def test_the_service_account_token_is_sent_and_never_shown(tmp_path: Path) -> None:
+    """A real token goes to the plugin; the report of one that prints it has only its mask."""
+    token = "a-real-token-that-nobody-may-see"
+    seen = tmp_path / "seen"
+    broken = Broken(
+        {"early": f"case $request in *{token}*) : >{seen} ;; esac", "late": 'echo "$request" >&2'},
+        {"token": token},
+    )
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    assert seen.exists()
+    assert "KP301" in report.failed_codes
+    assert token not in repr(report)
+
+
+def test_a_plugin_may_be_named_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found again from another working directory, and a tag of its image does not matter."""
+    write_plugin(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    report = examine(Subject("./plugin", images=(f"{IMAGE_NAME}:v1",)), only={"KP101", "KP328"})
+    assert report.failed_codes == (), shown(report)
+
+
+@pytest.mark.parametrize("subject", [Subject("/bin/true"), Subject("./missing", images=("a/b",))])
+def test_what_cannot_be_examined_raises(subject: Subject) -> None:
+    """An image plugin needs an image, and every plugin a program."""
+    with pytest.raises(EnvironmentProblem):
+        examine(subject)

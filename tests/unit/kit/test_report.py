@@ -1,0 +1,82 @@
+"""Reports as documents: the fields that programs rely on."""
+
+from xml.etree import ElementTree as ET
+
+from keyferry.kit.codes import CHECKS
+from keyferry.kit.junit import to_junit
+from keyferry.kit.report import Broken, Report, Result, Status, to_document
+
+BROKEN = Broken("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
+
+
+def report() -> Report:
+    """One result of every kind."""
+    return Report(
+        "/plugin",
+        "image",
+        "credentialprovider.kubelet.k8s.io/v1",
+        (
+            Result(CHECKS["KP101"], Status.FAILED, (BROKEN,)),
+            Result(CHECKS["KP108"], Status.FAILED, (BROKEN,)),
+            Result(CHECKS["KP110"], Status.FAILED, (BROKEN,)),
+            Result(CHECKS["KP106"], Status.PASSED),
+            Result(CHECKS["KP302"], Status.SKIPPED, reason="no /proc"),
+        ),
+        49,
+        1.25,
+        ("a note",),
+    )
+
+
+def test_the_fields_of_the_document_are_stable() -> None:
+    """Scripts read these names."""
+    document = to_document(report())
+    assert list(document) == [
+        "apiVersion",
+        "kind",
+        "keyferry",
+        "plugin",
+        "protocol",
+        "pluginApiVersion",
+        "runs",
+        "seconds",
+        "notes",
+        "summary",
+        "results",
+    ]
+    assert (document["apiVersion"], document["kind"]) == ("keyferry.dev/v1alpha1", "PluginReport")
+    assert document["summary"] == {"errors": 1, "warnings": 1, "infos": 1, "passed": 1, "skipped": 1}
+    results = document["results"]
+    assert isinstance(results, list)
+    assert [sorted(result) for result in results] == [
+        ["broken", "code", "fix", "severity", "status", "title", "why"],
+        ["broken", "code", "fix", "severity", "status", "title", "why"],
+        ["broken", "code", "fix", "severity", "status", "title", "why"],
+        ["code", "severity", "status", "title"],
+        ["code", "reason", "severity", "status", "title"],
+    ]
+    assert sorted(results[0]["broken"][0]) == ["expected", "experiment", "found", "repeat"]
+
+
+def test_junit_is_valid_xml_with_failures_and_skips() -> None:
+    """Only errors fail, unless warnings are to; what XML cannot hold is replaced."""
+    suite = ET.fromstring(to_junit(report()))[0]  # noqa: S314 - we have just written it
+    assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
+        "tests": "5",
+        "failures": "1",
+        "errors": "0",
+        "skipped": "1",
+    }
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert "printf '' | plugin" in (failure.text or "")
+    assert "<&>" in failure.get("message", "")
+    assert len(suite.findall("testcase/system-out")) == 2
+    strict = ET.fromstring(to_junit(report(), strict=True))[0]  # noqa: S314 - as above
+    assert strict.get("failures") == "2"
+
+
+def test_failures_are_counted_by_severity() -> None:
+    """Only errors make a plugin unclean."""
+    assert report().failed_codes == ("KP101", "KP108", "KP110")
+    assert not report().is_clean
