@@ -34,22 +34,23 @@ def room_of(module: tuple[str, ...]) -> str:
     return "_" if module[0].startswith("_") else module[0]
 
 
-def imported(tree: ast.Module, module: tuple[str, ...], *, is_package: bool) -> Iterator[tuple[str, ...]]:
+def imported(
+    tree: ast.Module, module: tuple[str, ...], *, is_package: bool, package: str = "keyferry"
+) -> Iterator[tuple[str, ...]]:
     """The modules of the package that a module imports, wherever in it the statement stands."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             names = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            names = [*absolute(node, module, is_package=is_package)]
+            names = [*absolute(node, (package, *module), is_package=is_package)]
         else:
             continue
         yield from (name[1:] for name in names if name[0] == "keyferry" and len(name) > 1)
 
 
-def absolute(node: ast.ImportFrom, module: tuple[str, ...], *, is_package: bool) -> Iterator[tuple[str, ...]]:
+def absolute(node: ast.ImportFrom, here: tuple[str, ...], *, is_package: bool) -> Iterator[tuple[str, ...]]:
     start: tuple[str, ...] = ()
     if node.level:
-        here = ("keyferry", *module)
         start = here[: len(here) - node.level + is_package]
     base = (*start, *(node.module.split(".") if node.module else ()))
     # "from keyferry import x" names a room, or a name of the package's own door.
@@ -106,7 +107,7 @@ def plugin_breaches(source: Path) -> list[str]:
     found = []
     for path in sorted(source.rglob("*.py")):
         module = path.relative_to(source).with_suffix("").parts
-        targets = imported(ast.parse(path.read_bytes()), module, is_package=False)
+        targets = imported(ast.parse(path.read_bytes()), module, is_package=False, package="keyferry_plugins")
         found += [f"{'.'.join(module)} -> {'.'.join(target)}" for target in targets if target[0] != SDK]
     return found
 

@@ -8,7 +8,7 @@ MASK = "********"
 # What a plugin may print when it fails: a JSON web token, the rest of an
 # Authorization header, user info in a URL, "password=..." and its relatives
 # (quoted, as in JSON and in JSON inside a log line, or not), flags such as
-# "--password ..." as "set -x" shows them, access key ids, long runs of base64.
+# "--password ..." as "set -x" shows them, access key ids of AWS, tokens and keys of Google, long runs of base64.
 # A plugin chooses the text, so every repetition that can start at any place is bounded.
 # Compiled by re when first used, which most runs of most commands never do.
 _SHAPES = (
@@ -26,6 +26,8 @@ _SHAPES = (
         rf"\1{MASK}",
     ),
     (r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}\b", MASK),
+    (r"\bya29\.[\w.-]{8,}", MASK),
+    (r"\b(?:1//[\w-]{8,}|GOCSPX-[\w-]{8,}|AIza[\w-]{20,})", MASK),
     (r"(?<![\w/.:-])[A-Za-z0-9+/_=-]{40,}", MASK),
 )
 _SHORTEST_KNOWN = 4

@@ -56,10 +56,13 @@ class Value:
     _fewest: "ClassVar[int]" = 0
 
     def __init_subclass__(cls) -> None:
-        names = tuple(name for name in _annotations(cls) if name not in cls._names)
+        declared = tuple(_annotations(cls))
         cls._defaults, cls._factories = dict(cls._defaults), dict(cls._factories)
-        cls._shown += tuple(name for name in names if _take_in(cls, name))
-        cls._names += names
+        hidden = {name for name in declared if not _take_in(cls, name)}
+        # A field declared anew keeps its place, and has what the new declaration says.
+        cls._names += tuple(name for name in declared if name not in cls._names)
+        kept = {*cls._shown, *declared} - hidden
+        cls._shown = tuple(name for name in cls._names if name in kept)
         # With so many by position, plain defaults are all that can be missing.
         cls._fewest = max(
             (at for at, name in enumerate(cls._names, 1) if name not in cls._defaults), default=0
@@ -96,6 +99,8 @@ class Value:
 def _take_in(cls: type[Value], name: str) -> bool:
     """Note what stands behind a field's name in its class; tell whether the field is shown."""
     given = cls.__dict__.get(name, _MISSING)
+    cls._defaults.pop(name, None)
+    cls._factories.pop(name, None)
     if isinstance(given, _Field):
         delattr(cls, name)
         if given.factory is not None:

@@ -24,6 +24,10 @@ MASKED = {
     "flag": ("login --password hunter2 reg.io", f"login --password {MASK} reg.io"),
     "short-flag": ("curl -u me:hunter2 https://reg.io", f"curl -u {MASK} https://reg.io"),
     "access-key": ("key AKIAIOSFODNN7EXAMPLE here", f"key {MASK} here"),
+    "google-token": ("got ya29.a0AfH6SMB_x-y.z0123 twice", f"got {MASK} twice"),
+    "google-refresh": ("with 1//0gAbCdEfGh-ij ok", f"with {MASK} ok"),
+    "google-client": ("GOCSPX-AbCdEf-12345 no", f"{MASK} no"),
+    "google-key": ("AIzaSyA0123456789abcdefgh no", f"{MASK} no"),
     "long": (f"blob {'Ab1+' * 10} end", f"blob {MASK} end"),
 }
 PLAIN = [

@@ -85,3 +85,22 @@ def test_a_copy_may_differ_in_some_fields() -> None:
 def test_a_wrong_call_says_what_is_wrong(make: Callable[[], Pair], message: str) -> None:
     with pytest.raises(TypeError, match=message):
         make()
+
+
+def test_a_subclass_may_declare_a_field_anew() -> None:
+    """It keeps its place; default and visibility are those of the new declaration."""
+
+    class Base(Value):
+        name: str = "base"
+        secret: str = field(default="", repr=False)
+        number: int = 1
+
+    class Derived(Base):
+        name: str = "derived"
+        number: int = field(default=7, repr=False)
+        more: str = ""
+
+    assert Derived().name == "derived"
+    assert Derived("x", "y", 3, "z") == Derived(name="x", secret="y", number=3, more="z")
+    assert repr(Derived(secret="s")).endswith("Derived(name='derived', more='')")
+    assert Base().number == 1

@@ -110,7 +110,9 @@ def why_never(key: str) -> str:
 
 
 def _too_wide(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
-    for key in response.auth or {}:
+    for key, auth in (response.auth or {}).items():
+        if not auth.username and not auth.password:
+            continue  # an anonymous attempt: there is nothing to keep to anyone
         host = key.split("://")[-1].partition("/")[0].partition(":")[0]
         labels = host.split(".")
         literal = [label for label in labels if "*" not in label]
