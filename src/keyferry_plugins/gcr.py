@@ -1,0 +1,128 @@
+"""Image credential provider for Google's registries: Container Registry and Artifact Registry."""
+
+import os
+from time import time
+
+from keyferry.sdk import serve
+from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from keyferry.sdk import Request, Response
+    from keyferry.sdk.flags import Flags
+    from keyferry_plugins.google.calls import Calls, Token
+    from keyferry_plugins.google.pull import PullSettings
+
+__all__ = ["FLAGS", "main", "provide"]
+
+ABOUT = """\
+Gives the kubelet a login for images in Google's registries: from the node's service account, the pod's own
+(workload identity), application default credentials, or a docker config in the instance's metadata."""
+FLOWS = ("gcr", "dockercfg", "dockercfg-url")
+FLAGS = (
+    Flag("authFlow", "where logins come from: " + ", ".join(FLOWS), "gcr", short="a", choices=FLOWS),
+    Flag(
+        "identity-provider", "URL of the cluster's identity provider, for pulls as the pod's service account"
+    ),
+    Flag("project-id", "the project of the cluster's workload identity pool"),
+    Flag("compat", "do all as auth-provider-gcp does, quirks included", is_switch=True),
+    *LOG_FLAGS,
+)
+# Google's registries know both names; the first is what auth-provider-gcp gives for a node's or pod's token.
+_NODE_USER, _DEFAULT_USER = "_token", "oauth2accesstoken"
+
+
+def main() -> None:
+    """Serve one request of the kubelet."""
+    flags = read_flags(FLAGS, ABOUT, words="[get-credentials]")
+    serve(lambda request: provide(request, flags), is_lenient=flags.is_on("compat"))
+
+
+def provide(
+    request: "Request",
+    flags: "Flags",
+    *,
+    environ: "Mapping[str, str] | None" = None,
+    now: "Callable[[], float]" = time,
+) -> "Response":
+    """A login for the image's registry."""
+    from keyferry.sdk import Deadline
+    from keyferry_plugins.google.calls import RUN_SECONDS, Calls
+    from keyferry_plugins.google.pull import read_settings
+
+    environ = os.environ if environ is None else environ
+    settings = read_settings(flags, environ)
+    deadline = Deadline(RUN_SECONDS)
+    if settings.identity_provider and settings.flow != "gcr":
+        from keyferry.sdk import tell
+
+        tell(f"--identity-provider has no effect with --authFlow {settings.flow}")
+    if flags.is_on("compat"):
+        from keyferry_plugins.google.upstream import provide_as_upstream
+
+        return provide_as_upstream(request, settings, deadline)
+    calls = Calls(deadline, environ, now)
+    return _by_token(request, settings, calls) if settings.flow == "gcr" else _by_config(settings, calls)
+
+
+def _by_token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Response":
+    from keyferry.sdk import GLOBAL, REGISTRY, AuthConfig, Response
+    from keyferry_plugins.google.pull import kept_seconds
+    from keyferry_plugins.google.registries import GOOGLE_PATTERNS, check_google_registry
+
+    registry = check_google_registry(request.image)
+    token = _token(request, settings, calls)
+    user = _NODE_USER if token.origin in ("metadata", "workload_identity") else _DEFAULT_USER
+    key_type = settings.key_type or REGISTRY
+    # An answer for all images has to say which ones; any other is only used for this registry.
+    keys = (registry, *GOOGLE_PATTERNS) if key_type == GLOBAL else (registry,)
+    login = AuthConfig(user, token.value)
+    return Response(
+        dict.fromkeys(keys, login), key_type, kept_seconds(settings, token.expires_at, calls.now())
+    )
+
+
+def _token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Token":
+    from keyferry_plugins.google.pull import ANNOTATION
+
+    if settings.identity_provider and request.service_account_annotations.get(ANNOTATION) == "true":
+        return _account_token(request, settings, calls)
+    from keyferry_plugins.google.adc import explicit_file, none_found, token_from_file, well_known_file
+    from keyferry_plugins.google.calls import CLOUD_PLATFORM
+    from keyferry_plugins.google.metadata import fetch_metadata_token, is_on_gce
+
+    path = explicit_file(calls)
+    if not path and is_on_gce(calls):
+        return fetch_metadata_token(calls)
+    # A node that is not Google's; what a person's gcloud left behind counts for less than the node's own account.
+    path = path or well_known_file(calls)
+    if not path:
+        raise none_found()
+    return token_from_file(calls, path, (CLOUD_PLATFORM,))
+
+
+def _account_token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Token":
+    """The pod's own token; there is no way back to the node's, which may read what the pod may not."""
+    from keyferry.sdk import ProvideError
+    from keyferry_plugins.google.exchange import exchange_account_token
+
+    if not request.service_account_token:
+        raise ProvideError(
+            "the service account is annotated for its own pulls, and the request has no token of it",
+            "in the kubelet's config, set tokenAttributes with serviceAccountTokenAudience"
+            f" {settings.project}.svc.id.goog",
+        )
+    return exchange_account_token(
+        calls, settings.project, settings.identity_provider, request.service_account_token
+    )
+
+
+def _by_config(settings: "PullSettings", calls: "Calls") -> "Response":
+    from keyferry.sdk import REGISTRY, Response
+    from keyferry_plugins.google.instance_config import fetch_dockercfg
+
+    # Passwords have no end that is known here: how long to keep them is the config's to say.
+    auth = fetch_dockercfg(calls, is_by_url=settings.flow == "dockercfg-url")
+    return Response(auth, settings.key_type or REGISTRY, settings.seconds)

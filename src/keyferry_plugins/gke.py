@@ -1,0 +1,153 @@
+"""Exec plugin of kubeconfigs for Google's clusters: tokens from gcloud, application default credentials, or Edge."""
+
+import os
+from time import time
+
+from keyferry.sdk import serve_cluster
+from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Never
+
+    from keyferry.sdk import ExecResponse
+    from keyferry.sdk.flags import Flags
+    from keyferry_plugins.google.calls import Calls, Token
+    from keyferry_plugins.google.gcloud import GcloudCall
+
+__all__ = ["FLAGS", "main", "provide"]
+
+ABOUT = """\
+Gives kubectl and other clients a token for clusters of Google Kubernetes Engine: gcloud's own, that of the
+application default credentials, or one for a cluster of Distributed Cloud Edge."""
+FLAGS = (
+    Flag(
+        "use_application_default_credentials", "not gcloud's account, but those credentials", is_switch=True
+    ),
+    Flag(
+        "use_edge_cloud", "a token for an Edge cluster; needs project, location and cluster", is_switch=True
+    ),
+    Flag("project", "the project, passed on to gcloud"),
+    Flag("account", "the account, passed on to gcloud"),
+    Flag("configuration", "the named configuration, passed on to gcloud"),
+    Flag("location", "the location of an Edge cluster"),
+    Flag("cluster", "the name of an Edge cluster"),
+    Flag("impersonate_service_account", "the service account to get a token of"),
+    Flag("compat", "do all as gke-gcloud-auth-plugin does, quirks included", is_switch=True),
+    *LOG_FLAGS,
+)
+_SCOPES = (
+    "https://www.googleapis.com/auth/cloud-platform",
+    # So that the cluster knows a service account by its address, not by its number.
+    "https://www.googleapis.com/auth/userinfo.email",
+)
+_TOKEN_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
+# What gke-gcloud-auth-plugin waits between tries, whatever failed.
+_COMPAT_WAITS = (0.01, 0.05, 0.25)
+
+
+def main() -> None:
+    """Answer one client."""
+    flags = read_flags(FLAGS, ABOUT)
+    if flags.is_on("compat"):
+        _serve_as_upstream(flags)
+    serve_cluster(lambda _: provide(flags))
+
+
+def provide(
+    flags: "Flags", *, environ: "Mapping[str, str] | None" = None, now: "Callable[[], float]" = time
+) -> "ExecResponse":
+    """A token by what the flags say: Edge, then application default credentials, then gcloud."""
+    from keyferry.sdk import Deadline, ExecResponse
+    from keyferry.sdk.http import ONCE, Retry
+    from keyferry_plugins.google.calls import RUN_SECONDS, Calls
+
+    is_compat = flags.is_on("compat")
+    calls = Calls(
+        Deadline(RUN_SECONDS),
+        os.environ if environ is None else environ,
+        now,
+        ONCE if is_compat else Retry(),
+        is_compat,
+    )
+    token = _token(flags, calls)
+    return ExecResponse(token.value, token.expires_at)
+
+
+def _token(flags: "Flags", calls: "Calls") -> "Token":
+    impersonate = flags.text("impersonate_service_account")
+    if flags.is_on("use_edge_cloud"):
+        from keyferry_plugins.google.gcloud import edge_cloud
+
+        cluster, project, location = (flags.text(name) for name in ("cluster", "project", "location"))
+        call = edge_cloud(cluster=cluster, project=project, location=location, impersonate=impersonate)
+        return _cached_token(call, calls)
+    if flags.is_on("use_application_default_credentials"):
+        return _default_token(calls, impersonate)
+    if calls.setting(_TOKEN_VARIABLE):
+        from keyferry_plugins.google.calls import Token
+
+        return Token(calls.setting(_TOKEN_VARIABLE), None, "environment")
+    from keyferry_plugins.google.gcloud import config_helper
+
+    project, account, configuration = (flags.text(name) for name in ("project", "account", "configuration"))
+    return _cached_token(
+        config_helper(project=project, account=account, impersonate=impersonate, configuration=configuration),
+        calls,
+    )
+
+
+def _cached_token(call: "GcloudCall", calls: "Calls") -> "Token":
+    from keyferry_plugins.google.cache import cache_key, cache_path, read_cache, write_cache
+
+    path, key = cache_path(calls), cache_key(call, calls)
+    found = None if key is None else read_cache(path, key, calls.now())
+    if found is not None:
+        return found
+    from keyferry_plugins.google.gcloud import gcloud_token
+
+    token = gcloud_token(call, calls)
+    if key is not None:
+        write_cache(path, key, token)
+    return token
+
+
+def _default_token(calls: "Calls", impersonate: str) -> "Token":
+    from keyferry_plugins.google.adc import default_token
+
+    if calls.is_compat:
+        return _try_as_upstream(calls)
+    token = default_token(calls, _SCOPES)
+    if not impersonate:
+        return token
+    from keyferry_plugins.google.impersonation import impersonate as impersonated
+    from keyferry_plugins.google.impersonation import impersonation_url
+
+    url = impersonation_url(impersonate)
+    return impersonated(calls, url, token, _SCOPES, where="--impersonate_service_account")
+
+
+def _try_as_upstream(calls: "Calls") -> "Token":
+    """Up to four tries, a little apart, of everything that can fail."""
+    from time import sleep
+
+    from keyferry.sdk import ProvideError
+    from keyferry_plugins.google.adc import default_token
+
+    for seconds in _COMPAT_WAITS:
+        try:
+            return default_token(calls, _SCOPES)
+        except ProvideError:
+            sleep(seconds * (0.9 + os.urandom(1)[0] / 1280))
+    return default_token(calls, _SCOPES)
+
+
+def _serve_as_upstream(flags: "Flags") -> "Never":
+    """Answer in v1beta1 and on many lines, whatever KUBERNETES_EXEC_INFO says."""
+    from keyferry.sdk.cluster import respond_cluster
+    from keyferry.sdk.json import loads
+    from keyferry.sdk.stdio import deliver
+    from keyferry_plugins.google.cache import format_indented
+
+    deliver(lambda: format_indented(loads(respond_cluster(lambda _: provide(flags), ""))).encode())

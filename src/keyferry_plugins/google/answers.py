@@ -1,0 +1,87 @@
+"""Read the answers of token endpoints: a token and its lifetime, or what the server says is wrong."""
+
+from keyferry.sdk import HttpError, ProvideError
+from keyferry.sdk.text import shown
+from keyferry_plugins.google.calls import Token
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.sdk.http import Reply
+    from keyferry_plugins.google.calls import Calls
+
+__all__ = ["access_token", "expiry", "lifetime", "refusal", "told"]
+
+# No token of Google's lives longer; a server that says so is not believed.
+LONGEST_SECONDS = 12 * 3600.0
+_MOST_DIGITS = 12
+# Access, refresh and client secrets of Google's own making, whose shape the general masking does not know.
+_SHAPES = r"\bya29\.[\w.~+/=-]+|\b[14]//[\w.~+/=-]{6,}|\bGOCSPX-[\w-]+|\bAIza[\w-]{10,}"
+_MASK = "********"
+
+
+def told(text: object, known: tuple[str, ...] = (), most: int = 300) -> str:
+    """What a server or program said, fit for a message."""
+    from re import sub
+
+    clean = str(text)
+    # The caller's own secrets first: a shape may cover only a part of one.
+    for secret in sorted(filter(None, known), key=len, reverse=True):
+        clean = clean.replace(secret, _MASK)
+    return shown(sub(_SHAPES, _MASK, clean), most, known)
+
+
+def refusal(reply: "Reply", what: str, hint: str, known: tuple[str, ...] = ()) -> ProvideError:
+    """The error for an answer that is no success: status, and the fields in which Google explains itself."""
+    reason = _reason(reply, known)
+    return ProvideError(
+        f"{what}: {reply.url} answered status {reply.status}{reason and f' ({reason})'}", hint
+    )
+
+
+def _reason(reply: "Reply", known: tuple[str, ...]) -> str:
+    try:
+        document = reply.json()
+    except HttpError:
+        return ""
+    error = document.get("error")
+    if isinstance(error, dict):
+        parts = [error.get("status"), error.get("message")]
+    else:
+        parts = [error, document.get("error_subtype"), document.get("error_description")]
+    return ": ".join(told(part, known) for part in parts if isinstance(part, str) and part)
+
+
+def access_token(reply: "Reply", calls: "Calls", what: str, origin: str) -> Token:
+    """The token in an OAuth answer of success; raises ProvideError, which quotes none of it."""
+    document = reply.json()
+    value = check_token(document.get("access_token"), what, f"{reply.url}: access_token")
+    seconds = lifetime(document.get("expires_in"))
+    return Token(value, None if seconds is None else calls.now() + seconds, origin)
+
+
+def check_token(value: object, what: str, where: str) -> str:
+    """A token that an HTTP header can carry; raises ProvideError otherwise."""
+    if not isinstance(value, str) or not value:
+        raise ProvideError(f"{what}: {where} is missing, expected a token")
+    if any(not " " < char < "\x7f" for char in value):
+        raise ProvideError(f"{what}: {where} has characters that no HTTP header can carry")
+    return value
+
+
+def lifetime(value: object) -> float | None:
+    """Seconds that ``expires_in`` tells, a number or digits; None for what cannot be believed, or is not positive."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        return None
+    return float(min(value, LONGEST_SECONDS))
+
+
+def expiry(value: object) -> float | None:
+    """The Unix second that an RFC 3339 time tells, or None."""
+    from keyferry.sdk.times import TimeError, parse_time
+
+    try:
+        return parse_time(value) / 1e9 if isinstance(value, str) else None
+    except TimeError:
+        return None

@@ -1,0 +1,100 @@
+"""The cluster plugin's token cache: the same file, in the same form, that gke-gcloud-auth-plugin keeps."""
+
+import os
+
+from keyferry.sdk.files import read_private, write_private
+from keyferry.sdk.json import DocumentError, dumps, loads
+from keyferry.sdk.times import format_time
+from keyferry.sdk.values import Value
+from keyferry_plugins.google.answers import expiry
+from keyferry_plugins.google.calls import Token
+from keyferry_plugins.google.kubeconfig import current_context, default_kubeconfig
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry_plugins.google.calls import Calls
+    from keyferry_plugins.google.gcloud import GcloudCall
+
+__all__ = ["CacheKey", "cache_key", "cache_path", "format_indented", "read_cache", "write_cache"]
+
+_FILE = "gke_gcloud_auth_plugin_cache"
+_NANOSECONDS = 1_000_000_000
+# A token that ends before the request with it arrives is none.
+_MARGIN_SECONDS = 10
+
+
+class CacheKey(Value):
+    """What a cached token is good for; another context, other words for gcloud or another config need another."""
+
+    context: str
+    extra_args: str
+    gcloud_config: "Mapping[str, str] | None" = None
+
+
+def cache_path(calls: "Calls") -> str:
+    """Beside the default kubeconfig."""
+    return os.path.join(os.path.dirname(default_kubeconfig(calls.environ)), _FILE)
+
+
+def cache_key(call: "GcloudCall", calls: "Calls") -> CacheKey | None:
+    """The key of a token asked for now; None if the kubeconfig cannot be read, and nothing is to be cached."""
+    context = current_context(calls.environ)
+    if context is None:
+        return None
+    config = None
+    if not call.is_edge:
+        from keyferry_plugins.google.gcloud_config import describe_config
+
+        config = describe_config(calls)
+    return CacheKey(context, call.extra_text, config)
+
+
+def read_cache(path: str, key: CacheKey, now: float) -> Token | None:
+    """The token in the cache file, if it is one for *key* and has a while to go."""
+    data = read_private(path)
+    if data is None:
+        return None
+    document: object = None
+    try:
+        document = loads(data)
+    except DocumentError:
+        pass
+    if not isinstance(document, dict) or not _is_for(document, key):
+        return None
+    token, ends = document.get("access_token"), expiry(document.get("token_expiry"))
+    if not isinstance(token, str) or not token or ends is None or ends - _MARGIN_SECONDS <= now:
+        return None
+    return Token(token, ends, "gcloud")
+
+
+def _is_for(document: "Mapping[str, object]", key: CacheKey) -> bool:
+    if document.get("current_context") != key.context or document.get("extra_args") != key.extra_args:
+        return False
+    return key.gcloud_config is None or document.get("gcloud_config") == dict(key.gcloud_config)
+
+
+def write_cache(path: str, key: CacheKey, token: Token) -> bool:
+    """Keep a token; False where that cannot be done, which only costs time."""
+    if token.expires_at is None:
+        return False
+    document: dict[str, object] = {
+        "current_context": key.context,
+        "access_token": token.value,
+        # Whole seconds, rounded down: never past the token's end.
+        "token_expiry": format_time(int(token.expires_at) * _NANOSECONDS),
+        "extra_args": key.extra_args,
+    }
+    if key.gcloud_config is not None:
+        document["gcloud_config"] = dict(key.gcloud_config)
+    return write_private(path, format_indented(document).encode())
+
+
+def format_indented(value: object, depth: int = 0) -> str:
+    """JSON with a member on each line, indented by four blanks, as Go's MarshalIndent lays it out."""
+    if not isinstance(value, dict) or not value:
+        return dumps(value)
+    blanks = "    " * (depth + 1)
+    lines = [f"{blanks}{dumps(name)}: {format_indented(each, depth + 1)}" for name, each in value.items()]
+    return "{\n" + ",\n".join(lines) + f"\n{blanks[4:]}}}"

@@ -1,0 +1,98 @@
+"""Calls to Google's endpoints within one run: by when, how often, and to which servers at all."""
+
+import os
+from time import time
+
+from keyferry.sdk import Deadline, HttpError, ProvideError
+from keyferry.sdk.forms import encode_form
+from keyferry.sdk.http import Retry, Route, fetch
+from keyferry.sdk.json import dumps
+from keyferry.sdk.proxy import split_url
+from keyferry.sdk.values import Value, field
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from keyferry.sdk.http import Reply
+
+__all__ = [
+    "CLOUD_PLATFORM",
+    "RUN_SECONDS",
+    "Calls",
+    "Token",
+    "check_endpoint",
+    "is_loopback",
+    "post_form",
+    "post_json",
+]
+
+CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+# Inside the 60 s that a kubelet grants, with room for the start of a process on a busy node.
+RUN_SECONDS = 50.0
+
+
+class Token(Value):
+    """An access token, the Unix second it ends at if that is known, and which kind of credential gave it."""
+
+    value: str = field(repr=False)
+    expires_at: float | None = None
+    origin: str = ""
+
+
+class Calls(Value):
+    """What every call of one run shares: the deadline, the environment, the clock and how to retry."""
+
+    deadline: Deadline
+    environ: "Mapping[str, str]" = field(default_factory=lambda: os.environ, repr=False)
+    now: "Callable[[], float]" = time
+    retry: Retry = Retry()
+    is_compat: bool = False
+
+    def setting(self, name: str) -> str:
+        """A variable of the environment, or nothing."""
+        return self.environ.get(name, "")
+
+
+def post_form(
+    calls: Calls, url: str, fields: "Mapping[str, str]", headers: "Mapping[str, str] | None" = None
+) -> "Reply":
+    """Post a form and read the answer."""
+    kind = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
+    return _post(calls, url, encode_form(fields), kind | dict(headers or {}))
+
+
+def post_json(
+    calls: Calls, url: str, document: "Mapping[str, object]", headers: "Mapping[str, str] | None" = None
+) -> "Reply":
+    """Post a JSON document and read the answer."""
+    kind = {"Content-Type": "application/json", "Accept": "application/json"}
+    return _post(calls, url, dumps(dict(document)).encode(), kind | dict(headers or {}))
+
+
+def _post(calls: Calls, url: str, body: bytes, headers: "Mapping[str, str]") -> "Reply":
+    route = Route(attempt_seconds=30 if calls.is_compat else 15)
+    return fetch(
+        "POST", url, deadline=calls.deadline, headers=headers, body=body, retry=calls.retry, route=route
+    )
+
+
+def check_endpoint(url: str, where: str) -> str:
+    """The URL, if a secret may be sent there: by TLS, or to this machine; raises ProvideError."""
+    try:
+        origin = split_url(url)
+        is_safe = origin.scheme == "https" or is_loopback(origin.host)
+    except HttpError:
+        is_safe = False
+    if not is_safe:
+        # Not quoted: it may hold a password.
+        raise ProvideError(
+            f"{where} is not an https:// URL", "a credential is only sent over TLS; correct the file"
+        )
+    return url
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a URL's host is this machine by its very spelling: a name that only begins so is not."""
+    is_network = host.startswith("127.") and host.replace(".", "").isdigit()
+    return is_network or host in ("localhost", "::1")

@@ -1,0 +1,76 @@
+"""A Google credential file: a JSON object, whose members are taken out with messages that say what is missing."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.values import Value, field
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["CredentialFile", "load_credential_file"]
+
+_MOST_BYTES = 1 << 20
+
+
+class CredentialFile(Value):
+    """The members of an object in a credential file, and what messages call it."""
+
+    where: str
+    members: "Mapping[str, object]" = field(repr=False)
+
+    def text(self, name: str, default: str = "") -> str:
+        """A member that is a string, or the default where it is absent or empty."""
+        value = self.members.get(name)
+        if value is not None and not isinstance(value, str):
+            raise ProvideError(f"{self.where}: {name} is not a string")
+        return value or default
+
+    def need(self, name: str) -> str:
+        """A member that has to be there."""
+        value = self.text(name)
+        if not value:
+            raise ProvideError(f"{self.where}: {name} is missing", "have the file made again")
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """A member that is a list of strings; none where it is absent."""
+        value = self.members.get(name)
+        if value is None:
+            return ()
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise ProvideError(f"{self.where}: {name} is not a list of strings")
+        return tuple(value)
+
+    def number(self, name: str, default: int) -> int:
+        """A member that is a whole number, or the default."""
+        value = self.members.get(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise ProvideError(f"{self.where}: {name} is not a whole number")
+        return value
+
+    def part(self, name: str) -> "CredentialFile | None":
+        """A member that is an object itself, if it is there."""
+        value = self.members.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, dict):
+            raise ProvideError(f"{self.where}: {name} is not an object")
+        return CredentialFile(f"{self.where}: {name}", value)
+
+
+def load_credential_file(path: str) -> CredentialFile:
+    """Read the file at *path*; raises ProvideError, which quotes none of it."""
+    data = read_bounded(path, "the credential file", _MOST_BYTES)
+    document: object = None
+    try:
+        document = loads(data)
+    except DocumentError:
+        pass
+    # Raised out here on purpose: what was caught may hold the file, and with it a key.
+    if not isinstance(document, dict):
+        raise ProvideError(f"the credential file {path!r} is not a JSON object")
+    return CredentialFile(f"the credential file {path!r}", document)

@@ -1,0 +1,59 @@
+"""Docker's old config format, as kept in an instance's metadata: registries and their logins."""
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+
+from keyferry.sdk import AuthConfig, ProvideError
+from keyferry.sdk.json import DocumentError, loads
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["read_dockercfg"]
+
+
+def read_dockercfg(data: bytes, where: str) -> dict[str, AuthConfig]:
+    """The logins in a ``.dockercfg``, under its own keys; raises ProvideError, which quotes none of it."""
+    document: object = None
+    try:
+        document = loads(data)
+    except DocumentError:
+        pass
+    # Raised out here on purpose: what was caught may hold the document, and with it passwords.
+    if not isinstance(document, dict):
+        raise ProvideError(f"{where} is not a JSON object of registries")
+    return {key: _login(key, entry, where) for key, entry in document.items()}
+
+
+def _login(key: str, entry: object, where: str) -> AuthConfig:
+    if not isinstance(entry, dict):
+        raise ProvideError(f"{where}: the entry of {key[:200]!r} is not an object")
+    packed = _text(entry, "auth", key, where)
+    if packed:
+        return _unpack(packed, key, where)
+    return AuthConfig(_text(entry, "username", key, where), _text(entry, "password", key, where))
+
+
+def _text(entry: "Mapping[str, object]", name: str, key: str, where: str) -> str:
+    value = entry.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ProvideError(f"{where}: {name} of {key[:200]!r} is not a string")
+    return value or ""
+
+
+def _unpack(packed: str, key: str, where: str) -> AuthConfig:
+    """User name and password from base64 of both, with or without padding."""
+    text = packed.strip()
+    padding = "" if text.endswith("=") else "=" * (-len(text) % 4)
+    pair = ""
+    try:
+        pair = a2b_base64((text + padding).encode("ascii"), strict_mode=True).decode()
+    except (Base64Error, ValueError):
+        pass
+    username, colon, password = pair.partition(":")
+    if not colon:
+        raise ProvideError(
+            f"{where}: auth of {key[:200]!r} is not base64 of a user name, a colon and a password"
+        )
+    return AuthConfig(username, password)

@@ -1,0 +1,114 @@
+"""Tokens from the gcloud command: which words it is run with, and how its answers are read."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.process import run_program
+from keyferry.sdk.values import Value
+from keyferry_plugins.google.answers import check_token, expiry, told
+from keyferry_plugins.google.calls import Token
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry_plugins.google.calls import Calls
+
+__all__ = ["GcloudCall", "config_helper", "edge_cloud", "gcloud_token"]
+
+_LOGIN = "run: gcloud auth login"
+
+
+class GcloudCall(Value):
+    """One way to ask gcloud for a token: its command, and the words that make a token another one."""
+
+    command: tuple[str, ...]
+    extra: tuple[str, ...] = ()
+    is_edge: bool = False
+
+    @property
+    def extra_text(self) -> str:
+        """The extra words as the cache file has them."""
+        return " ".join(self.extra)
+
+
+def config_helper(*, project: str, account: str, impersonate: str, configuration: str) -> GcloudCall:
+    """Ask for the token of gcloud's account."""
+    given = {
+        "project": project,
+        "account": account,
+        "impersonate-service-account": impersonate,
+        "configuration": configuration,
+    }
+    extra = tuple(f"--{name}={value}" for name, value in given.items() if value)
+    return GcloudCall(("config", "config-helper", "--format=json"), extra)
+
+
+def edge_cloud(*, cluster: str, project: str, location: str, impersonate: str) -> GcloudCall:
+    """Ask for a token for a cluster of Distributed Cloud Edge."""
+    if not (cluster and project and location):
+        raise ProvideError("--use_edge_cloud needs --project, --location and --cluster")
+    if cluster.startswith("-"):
+        raise ProvideError("--cluster begins with a dash, which gcloud would take for a flag of its own")
+    extra = [cluster, f"--project={project}", f"--location={location}", "--format=json"]
+    if impersonate:
+        extra.append(f"--impersonate-service-account={impersonate}")
+    return GcloudCall(
+        ("edge-cloud", "container", "clusters", "print-access-token"), tuple(extra), is_edge=True
+    )
+
+
+def gcloud_token(call: GcloudCall, calls: "Calls") -> Token:
+    """Run gcloud and read the token it prints; raises ProvideError, which quotes nothing of its output."""
+    document = _run(call, calls)
+    shown = f"gcloud {' '.join(call.command)}"
+    if call.is_edge:
+        found, ends = document.get("accessToken"), document.get("expireTime")
+    else:
+        credential = document.get("credential")
+        members = credential if isinstance(credential, dict) else {}
+        found, ends = members.get("access_token"), members.get("token_expiry")
+    if not isinstance(found, str) or not found:
+        raise ProvideError(f"{shown} printed no access token", _LOGIN)
+    token = check_token(found, shown, "the access token")
+    expires_at = expiry(ends)
+    if expires_at is None:
+        raise ProvideError(
+            f"{shown} printed no time at which the token ends", "run: gcloud components update"
+        )
+    return Token(token if call.is_edge else _with_authorization(token, document), expires_at, "gcloud")
+
+
+def _run(call: GcloudCall, calls: "Calls") -> "Mapping[str, object]":
+    shown = f"gcloud {' '.join(call.command)}"
+    try:
+        finished = run_program(
+            ("gcloud", *call.command, *call.extra), deadline=calls.deadline, environ=calls.environ
+        )
+    except ProvideError as error:
+        hint = "install the Google Cloud CLI, or use --use_application_default_credentials"
+        raise ProvideError(error.message, hint if "not installed" in error.message else _LOGIN) from None
+    if finished.status != 0:
+        said = told(finished.stderr.decode("utf-8", "replace"), most=600)
+        raise ProvideError(f"{shown} ended with status {finished.status}: {said or 'no message'}", _LOGIN)
+    document: object = None
+    try:
+        document = loads(finished.stdout)
+    except DocumentError:
+        pass
+    # Raised out here on purpose: what was caught may hold the token.
+    if not isinstance(document, dict):
+        raise ProvideError(f"{shown} printed something that is not a JSON object", _LOGIN)
+    return document
+
+
+def _with_authorization(token: str, document: "Mapping[str, object]") -> str:
+    """The token, joined with a second one if gcloud's property auth/authorization_token_file names its file."""
+    node: object = document
+    for name in ("configuration", "properties", "auth", "authorization_token_file"):
+        node = node.get(name) if isinstance(node, dict) else None
+    if not isinstance(node, str) or not node:
+        return token
+    from keyferry.sdk.files import read_bounded
+
+    second = read_bounded(node, "gcloud's auth/authorization_token_file").decode("utf-8", "replace").strip()
+    return f"iam-{token}^{second}"

@@ -1,0 +1,114 @@
+"""The two things the cluster plugin has to know of kubeconfigs: where the first is, and the current context.
+
+A whole YAML reader would cost every kubectl command its start. The current context is one line of the outermost
+mapping, and whatever is not plainly that counts as unreadable, which costs a cached token and no more.
+"""
+
+import os
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded
+from keyferry.sdk.json import DocumentError, loads
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["current_context", "default_kubeconfig"]
+
+_KEY = "current-context"
+_KEY_SPELLINGS = (_KEY, f'"{_KEY}"', f"'{_KEY}'")
+# What begins a value that is more than plain text: anchors, aliases, tags, blocks, collections, and the like.
+_INDICATORS = frozenset("&*!|>{[]}%@`,?#")
+
+
+def default_kubeconfig(environ: "Mapping[str, str]") -> str:
+    """The kubeconfig that kubectl would write to: the first that exists, or the last that is named."""
+    named = _named(environ)
+    return next((path for path in named if os.path.exists(path)), named[-1])
+
+
+def _named(environ: "Mapping[str, str]") -> list[str]:
+    paths = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    home = environ.get("HOME") or os.path.expanduser("~")
+    return paths or [os.path.join(home, ".kube", "config")]
+
+
+def current_context(environ: "Mapping[str, str]") -> str | None:
+    """The current context of all kubeconfigs together, maybe empty; None if one of them cannot be read."""
+    found = ""
+    for path in _named(environ):
+        context = _read(path) if os.path.exists(path) else ""
+        if context is None:
+            return None
+        found = found or context
+    return found
+
+
+def _read(path: str) -> str | None:
+    try:
+        text = read_bounded(path, "the kubeconfig").decode().removeprefix("\ufeff")
+    except (ProvideError, UnicodeDecodeError):
+        return None
+    return _from_json(text) if text.lstrip().startswith("{") else _from_yaml(text)
+
+
+def _from_json(text: str) -> str | None:
+    try:
+        document = loads(text)
+    except DocumentError:
+        return None
+    value = document.get(_KEY, "") if isinstance(document, dict) else None
+    return "" if value is None and isinstance(document, dict) else value if isinstance(value, str) else None
+
+
+def _from_yaml(text: str) -> str | None:
+    # Not splitlines(): it breaks lines where YAML and its writers do not.
+    lines = _first_document(text.replace("\r\n", "\n").split("\n"))
+    found = [at for at, line in enumerate(lines) if _is_key(line)]
+    if len(found) > 1 or any(line.lstrip(" ").startswith("\t") or "\r" in line for line in lines):
+        return None
+    if not found:
+        return ""
+    following = next(iter(lines[found[0] + 1 :]), "")
+    # A line further in goes on with the value.
+    return None if following.startswith(" ") else _scalar(lines[found[0]].partition(":")[2].strip(" "))
+
+
+def _first_document(lines: list[str]) -> list[str]:
+    """The lines of the first document, which is all that kubectl reads, without those that say nothing."""
+    kept: list[str] = []
+    for line in lines:
+        if line.startswith(("---", "...")):
+            if kept:
+                break
+        elif line.strip(" ") and not line.lstrip(" ").startswith("#"):
+            kept.append(line)
+    return kept
+
+
+def _is_key(line: str) -> bool:
+    key, colon, rest = line.partition(":")
+    return bool(colon) and key.rstrip(" ") in _KEY_SPELLINGS and rest[:1] in ("", " ")
+
+
+def _scalar(text: str) -> str | None:
+    """A YAML scalar on one line: plain, or in quotes without anything after them but a comment."""
+    if text[:1] in ("'", '"'):
+        return _quoted(text)
+    plain = "" if text.startswith("#") else text.partition(" #")[0].rstrip(" ")
+    if plain[:1] in _INDICATORS or ": " in plain or plain.endswith(":"):
+        return None
+    return "" if plain in ("~", "null", "Null", "NULL") else plain
+
+
+def _quoted(text: str) -> str | None:
+    mark = text[0]
+    body = text.partition(" #")[0].rstrip(" ") if not text.endswith(mark) else text
+    inner = body[1:-1]
+    if len(body) < len("''") or not body.endswith(mark):
+        return None
+    if mark == "'":
+        plain = inner.replace("''", "")
+        return None if "'" in plain else inner.replace("''", "'")
+    return None if '"' in inner or "\\" in inner else inner

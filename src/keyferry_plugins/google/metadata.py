@@ -1,0 +1,103 @@
+"""The metadata server of Google's virtual machines: whether there is one, what it knows, its tokens."""
+
+from keyferry.sdk import HttpError, ProvideError
+from keyferry.sdk.forms import encode_query
+from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry_plugins.google.answers import access_token, refusal
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.sdk.http import Reply
+    from keyferry_plugins.google.calls import Calls, Token
+
+__all__ = ["ask_metadata", "fetch_metadata_token", "is_on_gce"]
+
+HEADERS = {"Metadata-Flavor": "Google"}
+ACCOUNT = "instance/service-accounts/default"
+_NAME, _ADDRESS = "metadata.google.internal", "169.254.169.254"
+# Never through a proxy: whoever runs it would get the node's token.
+_ROUTE = Route(use_proxy=False, connect_seconds=3, attempt_seconds=10)
+_PROBE = Route(use_proxy=False, connect_seconds=1, attempt_seconds=2, most_bytes=65536)
+_PRODUCT = "/sys/class/dmi/id/product_name"
+_PRODUCTS = ("Google", "Google Compute Engine")
+_NOT_FOUND, _FORBIDDEN = 404, 403
+_NO_ACCOUNT = (
+    "attach a service account to the node, and grant it roles/artifactregistry.reader to pull images"
+    " or roles/container.developer to use clusters"
+)
+_NO_ACCESS = (
+    "let the pod's or node's service account have a token: roles/iam.workloadIdentityUser on the account"
+)
+_NO_SERVER = "on a machine that is not Google's, set GOOGLE_APPLICATION_CREDENTIALS to a credential file"
+
+
+def ask_metadata(calls: "Calls", path: str, query: str = "") -> "Reply":
+    """The server's answer about *path*, below ``computeMetadata/v1``, whatever its status."""
+    url = f"http://{_host(calls)}/computeMetadata/v1/{path}{query and f'?{query}'}"
+    problem: HttpError | None = None
+    try:
+        return fetch("GET", url, deadline=calls.deadline, headers=HEADERS, retry=calls.retry, route=_ROUTE)
+    except HttpError as error:
+        problem = error
+    raise ProvideError(f"the metadata server {problem.message}", problem.hint or _NO_SERVER)
+
+
+def fetch_metadata_token(calls: "Calls", scopes: tuple[str, ...] = ()) -> "Token":
+    """A token of the service account that the machine runs as."""
+    what = "no token of the machine's service account"
+    query = encode_query({"scopes": ",".join(scopes)}) if scopes else ""
+    reply = ask_metadata(calls, f"{ACCOUNT}/token", query)
+    if not reply.is_success:
+        raise refusal(reply, what, _advice(reply.status))
+    token = access_token(reply, calls, what, "metadata")
+    if token.expires_at is None:
+        raise ProvideError(f"{what}: {reply.url}: expires_in is missing or not a positive number of seconds")
+    return token
+
+
+def _advice(status: int) -> str:
+    if status == _NOT_FOUND:
+        return _NO_ACCOUNT
+    return _NO_ACCESS if status == _FORBIDDEN else "try again; the metadata server is part of the node"
+
+
+def _host(calls: "Calls") -> str:
+    host = calls.setting("GCE_METADATA_HOST") or _NAME
+    if any(char in "/?#@" or char <= " " for char in host):
+        raise ProvideError("GCE_METADATA_HOST is not a host, with or without a port", "leave out 'http://'")
+    return host
+
+
+def is_on_gce(calls: "Calls") -> bool:
+    """Tell whether a metadata server is there: said by the environment, by the hardware, or by its own answer.
+
+    NO_GCE_CHECK=true says that there is none, and saves the time to find out; only GCE_METADATA_IP is probed where
+    it is set.
+    """
+    if calls.setting("GCE_METADATA_HOST"):
+        return True
+    if calls.setting("NO_GCE_CHECK").lower() == "true":
+        return False
+    given = calls.setting("GCE_METADATA_IP")
+    if given:
+        return _answers_as_google(calls, given)
+    return _product() in _PRODUCTS or any(_answers_as_google(calls, place) for place in (_ADDRESS, _NAME))
+
+
+def _product() -> str:
+    try:
+        with open(_PRODUCT, encoding="ascii", errors="replace") as file:
+            return file.read(100).strip()
+    except OSError:
+        return ""
+
+
+def _answers_as_google(calls: "Calls", place: str) -> bool:
+    try:
+        reply = fetch(
+            "GET", f"http://{place}/", deadline=calls.deadline, headers=HEADERS, retry=ONCE, route=_PROBE
+        )
+    except HttpError:
+        return False
+    # A captive portal answers, too; only the metadata server names itself.
+    return "Google" in reply.values("metadata-flavor")

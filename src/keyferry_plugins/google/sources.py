@@ -1,0 +1,100 @@
+"""Where the subject token of an external account comes from: a file, a URL, a program, or a signed AWS request."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.json import DocumentError, loads
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.sdk.http import Reply
+    from keyferry_plugins.google.calls import Calls
+    from keyferry_plugins.google.credential_file import CredentialFile
+
+__all__ = ["fetch_source", "subject_token"]
+
+_MOST_BYTES = 1 << 20
+
+
+def subject_token(credentials: "CredentialFile", calls: "Calls") -> str:
+    """The token of the other identity provider, by what ``credential_source`` says."""
+    source = credentials.part("credential_source")
+    if source is None:
+        raise ProvideError(f"{credentials.where}: credential_source is missing", "have the file made again")
+    if source.text("environment_id"):
+        from keyferry_plugins.google.aws_source import aws_subject_token
+
+        return aws_subject_token(source, calls, credentials.need("audience"))
+    if source.text("file"):
+        return _from_file(source)
+    if source.text("url"):
+        return _from_url(source, calls)
+    program = source.part("executable")
+    if program is not None:
+        from keyferry_plugins.google.executable import executable_subject_token
+
+        return executable_subject_token(program, credentials, calls)
+    raise ProvideError(
+        f"{source.where} has none of file, url, executable and environment_id",
+        "other sources, such as certificates, are not supported",
+    )
+
+
+def _from_file(source: "CredentialFile") -> str:
+    from keyferry.sdk.files import read_bounded
+
+    return _take(source, read_bounded(source.text("file"), "the subject token's file", _MOST_BYTES))
+
+
+def _from_url(source: "CredentialFile", calls: "Calls") -> str:
+    url, headers = source.text("url"), source.part("headers")
+    names = headers.members if headers is not None else {}
+    given = {name: headers.text(name) for name in names} if headers is not None else {}
+    reply = fetch_source(calls, "GET", url, given)
+    if not reply.is_success:
+        raise ProvideError(
+            f"no subject token: {reply.url} answered status {reply.status}",
+            "see credential_source.url and its headers in the credential file",
+        )
+    return _take(source, reply.body)
+
+
+def fetch_source(calls: "Calls", method: str, url: str, headers: dict[str, str]) -> "Reply":
+    """Ask a server that gives subject tokens or what they are made of; one without TLS never through a proxy."""
+    from keyferry.sdk.http import Route, fetch
+
+    # Plain http is another cloud's metadata server, which no proxy is to see the tokens of.
+    route = Route(
+        use_proxy=url.startswith("https://"), connect_seconds=3, attempt_seconds=10, most_bytes=_MOST_BYTES
+    )
+    return fetch(method, url, deadline=calls.deadline, headers=headers, retry=calls.retry, route=route)
+
+
+def _take(source: "CredentialFile", data: bytes) -> str:
+    """The token in *data*: all of it, or a member of a JSON object, as ``format`` says."""
+    layout = source.part("format")
+    kind = layout.text("type", "text") if layout is not None else "text"
+    if kind not in ("text", "json"):
+        raise ProvideError(f"{source.where}: format.type is {kind[:40]!r}, expected text or json")
+    value: object = None
+    if layout is not None and kind == "json":
+        value = _member(layout, data)
+    else:
+        try:
+            value = data.decode().strip()
+        except UnicodeDecodeError:
+            pass
+    if not isinstance(value, str) or not value:
+        raise ProvideError(f"{source.where}: what it leads to holds no subject token")
+    return value
+
+
+def _member(layout: "CredentialFile", data: bytes) -> object:
+    name = layout.need("subject_token_field_name")
+    document: object = None
+    try:
+        document = loads(data)
+    except DocumentError:
+        pass
+    # Raised out here on purpose: what was caught may hold the token.
+    if not isinstance(document, dict):
+        raise ProvideError(f"{layout.where}: type is json, but what was read is not a JSON object")
+    return document.get(name)

@@ -1,0 +1,107 @@
+"""The image plugin as auth-provider-gcp has it, quirks included: one try, empty answers for failures, fixed keys."""
+
+from keyferry.sdk import IMAGE, AuthConfig, HttpError, ProvideError, Response, tell
+from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry.sdk.json import DocumentError, dumps, loads
+from keyferry_plugins.google.dockercfg import read_dockercfg
+from keyferry_plugins.google.exchange import STS_URL, pull_request
+from keyferry_plugins.google.pull import ANNOTATION
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk import Deadline, Request
+    from keyferry.sdk.http import Reply
+    from keyferry_plugins.google.pull import PullSettings
+
+__all__ = ["provide_as_upstream"]
+
+_BASE = "http://metadata.google.internal./computeMetadata/v1/instance"
+_AGENT = {"User-Agent": "GKE auth-provider-gcp image pull"}
+_METADATA = {"Metadata-Flavor": "Google", **_AGENT}
+_KEYS = ("container.cloud.google.com", "gcr.io", "*.gcr.io", "*.pkg.dev")
+_METADATA_SECONDS, _STS_SECONDS = 10.0, 30.0
+_OK = 200
+
+
+class _QuietError(Exception):
+    """A failure that upstream keeps to itself."""
+
+
+def provide_as_upstream(request: "Request", settings: "PullSettings", deadline: "Deadline") -> Response:
+    """What auth-provider-gcp would answer; a failure to get at credentials is an answer without any."""
+    auth: Mapping[str, AuthConfig] = {}
+    try:
+        auth = _logins(request, settings, deadline)
+    except ProvideError as error:
+        tell(f"no credentials: {error}")
+    except _QuietError:
+        pass
+    return Response(auth, settings.key_type or IMAGE, settings.seconds or 0.0)
+
+
+def _logins(request: "Request", settings: "PullSettings", deadline: "Deadline") -> "Mapping[str, AuthConfig]":
+    if settings.flow == "dockercfg":
+        return read_dockercfg(_attribute("google-dockercfg", deadline), "google-dockercfg")
+    if settings.flow == "dockercfg-url":
+        url = _attribute("google-dockercfg-url", deadline).decode("utf-8", "replace")
+        if not url.startswith("http"):
+            raise ProvideError("google-dockercfg-url does not begin with http")
+        return read_dockercfg(_quietly(url, {}, deadline), "what google-dockercfg-url leads to")
+    login = AuthConfig("_token", _token(request, settings, deadline))
+    registry, slash, _ = request.image.partition("/")
+    return dict.fromkeys((*([registry] if slash else []), *_KEYS), login)
+
+
+def _token(request: "Request", settings: "PullSettings", deadline: "Deadline") -> str:
+    is_annotated = request.service_account_annotations.get(ANNOTATION) == "true"
+    if not settings.identity_provider or not is_annotated:
+        found = _access_token(_get(f"{_BASE}/service-accounts/default/token", _METADATA, deadline))
+        # Its answer is not used; without one there are no credentials.
+        _get(f"{_BASE}/service-accounts/default/email", _METADATA, deadline)
+        return found
+    if not request.service_account_token:
+        raise ProvideError("the service account is annotated for its own pulls, and the request has no token")
+    body = pull_request(settings.project, settings.identity_provider, request.service_account_token)
+    headers = {"Content-Type": "application/json", **_AGENT}
+    route = Route(connect_seconds=_STS_SECONDS, attempt_seconds=_STS_SECONDS)
+    data = dumps(body).encode()
+    return _access_token(
+        _ok(fetch("POST", STS_URL, deadline=deadline, headers=headers, body=data, retry=ONCE, route=route))
+    )
+
+
+def _attribute(name: str, deadline: "Deadline") -> bytes:
+    return _quietly(f"{_BASE}/attributes/{name}", _METADATA, deadline)
+
+
+def _quietly(url: str, headers: "Mapping[str, str]", deadline: "Deadline") -> bytes:
+    try:
+        return _get(url, headers, deadline).body
+    except ProvideError:
+        raise _QuietError from None
+
+
+def _get(url: str, headers: "Mapping[str, str]", deadline: "Deadline") -> "Reply":
+    route = Route(connect_seconds=_METADATA_SECONDS, attempt_seconds=_METADATA_SECONDS)
+    return _ok(fetch("GET", url, deadline=deadline, headers=headers, retry=ONCE, route=route))
+
+
+def _ok(reply: "Reply") -> "Reply":
+    if reply.status != _OK:
+        raise HttpError(reply.url, f"answered status {reply.status}")
+    return reply
+
+
+def _access_token(reply: "Reply") -> str:
+    document: object = None
+    try:
+        document = loads(reply.body)
+    except DocumentError:
+        pass
+    # Raised out here on purpose: what was caught may hold the token.
+    token = document.get("access_token") if isinstance(document, dict) else None
+    if not isinstance(token, str):
+        raise ProvideError(f"{reply.url}: the answer has no access_token")
+    return token

@@ -1,0 +1,169 @@
+"""Google's endpoints on loopback: the metadata server, and the APIs behind a proxy that knows their names."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from keyferry_plugins.jose import encode_segment, verify_jwt
+from support.certificates import key_pem, make_key
+from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
+
+OAUTH, STS, IAM = "oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"
+CONFIG_HOST = "config.example.com"
+NAMES = (OAUTH, STS, IAM, CONFIG_HOST)
+ACCOUNT = "/computeMetadata/v1/instance/service-accounts/default"
+ATTRIBUTES = "/computeMetadata/v1/instance/attributes"
+CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+EMAIL_SCOPE = "https://www.googleapis.com/auth/userinfo.email"
+# Each looks like the real thing, and is searched for in all that is printed.
+NODE_TOKEN = "ya29.c.node-token-4f1d"
+FEDERATED_TOKEN = "ya29.d.federated-token-91ab"
+ACCESS_TOKEN = "ya29.a0-access-token-77c2"
+IMPERSONATED_TOKEN = "ya29.c.impersonated-token-e3f0"
+POD_TOKEN = "pod-token-with-mark-5be1"
+
+Answer = Reply | Callable[[Received], Reply]
+
+
+@dataclass
+class World:
+    """The servers, what each path of theirs answers, and the environment that leads to them."""
+
+    folder: Path
+    bundle: Path
+    answers: dict[str, list[Answer]] = field(default_factory=dict)
+    metadata: FakeServer = field(init=False)
+    api: FakeServer = field(init=False)
+    proxy: ConnectProxy = field(init=False)
+
+    def on(self, place: str, *answers: Answer) -> None:
+        """Answer requests for *place*, as ``METHOD path`` or ``METHOD host/path``, in turn; the last for good."""
+        self.answers[place] = list(answers)
+
+    def serve_metadata(self, received: Received) -> Reply:
+        """The metadata server; a request without its header is refused, as by the real one."""
+        if received.headers.get("metadata-flavor") != "Google":
+            return Reply(403, body=b"Missing Metadata-Flavor:Google header.")
+        return self._next(f"{received.method} {received.path}", received)
+
+    def serve_api(self, received: Received) -> Reply:
+        """All of Google's API hosts."""
+        return self._next(f"{received.method} {received.headers['host']}{received.path}", received)
+
+    def _next(self, place: str, received: Received) -> Reply:
+        queue = self.answers.get(place)
+        assert queue, f"nothing is expected at {place}"
+        answer = queue.pop(0) if len(queue) > 1 else queue[0]
+        return answer if isinstance(answer, Reply) else answer(received)
+
+    def asked(self, server: FakeServer) -> list[str]:
+        """The requests a server got, as ``METHOD path``."""
+        return [f"{each.method} {each.path}" for each in server.received]
+
+    def env(self, **more: str) -> dict[str, str]:
+        """An environment off Google's machines, with the way to the API hosts."""
+        return {
+            "HOME": str(self.folder),
+            "NO_GCE_CHECK": "true",
+            "HTTPS_PROXY": self.proxy.url,
+            "SSL_CERT_FILE": str(self.bundle),
+            **more,
+        }
+
+    def node_env(self, **more: str) -> dict[str, str]:
+        """An environment on one of Google's machines."""
+        return self.env(GCE_METADATA_HOST=f"127.0.0.1:{self.metadata.port}", **more)
+
+    def write(self, name: str, document: object) -> str:
+        """A file with a JSON document; gives its path."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(document))
+        return str(path)
+
+
+@contextmanager
+def google_world(folder: Path) -> Iterator[World]:
+    """Servers for the length of a test; what they did not expect fails it at the end."""
+    authority = Authority(folder)
+    world = World(folder, authority.bundle)
+    with (
+        serving(world.serve_metadata) as metadata,
+        serving(world.serve_api, authority.context(*NAMES)) as api,
+    ):
+        ways = {f"{name}:443": api.port for name in NAMES}
+        ways |= {"metadata.google.internal.": metadata.port}
+        with ConnectProxy(ways) as proxy:
+            world.metadata, world.api, world.proxy = metadata, api, proxy
+            yield world
+
+
+def token_reply(token: str = NODE_TOKEN, expires_in: object = 3599) -> Reply:
+    """A token as OAuth endpoints and the metadata server give it."""
+    return Reply(document={"access_token": token, "expires_in": expires_in, "token_type": "Bearer"})
+
+
+def impersonated_reply(token: str = IMPERSONATED_TOKEN, expires: object = "2035-01-02T03:04:05Z") -> Reply:
+    """A token as the IAM credentials API gives it."""
+    return Reply(document={"accessToken": token, "expireTime": expires})
+
+
+def error_reply(status: int, code: str, description: str) -> Reply:
+    """An OAuth error."""
+    return Reply(status, {"error": code, "error_description": description})
+
+
+def api_error_reply(status: int, name: str, message: str) -> Reply:
+    """An error of one of Google's APIs."""
+    return Reply(status, {"error": {"code": status, "status": name, "message": message}})
+
+
+@cache
+def rsa_key() -> rsa.RSAPrivateKey:
+    """A key for service accounts, made once: it takes a while."""
+    key = make_key("rsa")
+    assert isinstance(key, rsa.RSAPrivateKey)
+    return key
+
+
+def service_account(**more: object) -> dict[str, object]:
+    """The file of a service account with that key."""
+    return {
+        "type": "service_account",
+        "client_email": "puller@demo.iam.gserviceaccount.com",
+        "private_key_id": "key-1",
+        "private_key": key_pem(rsa_key()),
+    } | more
+
+
+def verified_claims(assertion: str) -> dict[str, object]:
+    """The claims of an assertion, if the key of the service account signed it."""
+    numbers = rsa_key().public_key().public_numbers()
+    public = {name: encode_segment(value.to_bytes(256, "big")) for name, value in (("n", numbers.n),)}
+    exponent = encode_segment(numbers.e.to_bytes(3, "big"))
+    return verify_jwt(assertion, [{"kty": "RSA", "kid": "key-1", "e": exponent, **public}], ["RS256"])
+
+
+def user(**more: object) -> dict[str, object]:
+    """The file that a person's login leaves."""
+    return {
+        "type": "authorized_user",
+        "client_id": "client-1.apps.googleusercontent.com",
+        "client_secret": "GOCSPX-client-secret-mark",
+        "refresh_token": "1//refresh-token-mark",
+    } | more
+
+
+def external_account(source: Mapping[str, object], **more: object) -> dict[str, object]:
+    """The file of an external account whose subject token comes from *source*."""
+    return {
+        "type": "external_account",
+        "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/x",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "credential_source": dict(source),
+    } | more
