@@ -1,0 +1,103 @@
+"""Tokens of Entra for AKS and other clusters that trust it: an exec plugin of kubeconfigs."""
+
+import os
+import sys
+
+from keyferry.sdk.flags import LOG_FLAGS, Flag
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Never
+
+    from keyferry.sdk import ExecRequest, ExecResponse
+    from keyferry.sdk.flags import Flags
+
+__all__ = ["main", "provide"]
+
+ABOUT = """\
+A token of Entra for an AKS cluster, for kubectl and other clients. COMMAND is get-token, which is meant if none is
+given, convert-kubeconfig, or remove-cache-dir."""
+_GET, _CONVERT = "get-token", "convert-kubeconfig"
+_REMOVE = ("remove-cache-dir", "remove-tokens")
+_REMOVE_FLAGS = (
+    Flag("cache-dir", "folder that tokens are kept in", aliases=("token-cache-dir",)),
+    Flag("compat", "the folder that kubelogin uses, if none is given", is_switch=True),
+    *LOG_FLAGS,
+)
+
+
+def main() -> None:
+    """Be the plugin, or one of its other commands."""
+    from keyferry.sdk import serve_cluster
+    from keyferry.sdk.flags import read_flags
+    from keyferry_plugins.azure.options import FLAGS
+
+    command, argv = _split(sys.argv[1:])
+    if command in _REMOVE:
+        _finish(lambda: _remove(read_flags(_REMOVE_FLAGS, "Remove the tokens that are kept.", argv=argv)))
+    if command == _CONVERT:
+        from keyferry_plugins.azure.convert import ABOUT as ABOUT_CONVERT
+        from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
+        from keyferry_plugins.azure.convert import convert_kubeconfig
+
+        given = read_flags(CONVERT_FLAGS, ABOUT_CONVERT, argv=argv)
+        _finish(lambda: convert_kubeconfig(given, os.environ))
+    # An unknown command is left among the words, and refused with them.
+    flags = read_flags(FLAGS, ABOUT, words="[COMMAND]", argv=argv)
+    serve_cluster(lambda request: provide(request, flags))
+
+
+def provide(
+    request: "ExecRequest", flags: "Flags", environ: "Mapping[str, str] | None" = None
+) -> "ExecResponse":
+    """A token for the cluster's server application, by the login that flags and environment name."""
+    from keyferry.sdk import Deadline, ExecResponse
+    from keyferry_plugins.azure.entra import EntraError
+    from keyferry_plugins.azure.modes import log_in
+    from keyferry_plugins.azure.options import read_options
+
+    environ = os.environ if environ is None else environ
+    options = read_options(flags, environ)
+    try:
+        token = log_in(options, request, environ, Deadline(options.timeout_seconds))
+    except EntraError as error:
+        refused = error
+    else:
+        return ExecResponse(token.access_token, token.expires_at)
+    notes = [f"--{flag} is overridden by {variable}" for flag, variable in options.overridden]
+    notes += ["--disable-environment-override ignores such variables"] if notes else []
+    raise EntraError(refused.message, "; ".join(filter(None, [refused.hint, *notes])))
+
+
+def _split(argv: "Sequence[str]") -> "tuple[str, Sequence[str]]":
+    """The command, which stands first, and what follows it."""
+    known = (_GET, _CONVERT, *_REMOVE)
+    return (argv[0], argv[1:]) if argv and argv[0] in known else (_GET, argv)
+
+
+def _remove(flags: "Flags") -> str:
+    from keyferry.sdk import ProvideError
+    from keyferry_plugins.azure.token_cache import choose_folder, remove_entries
+
+    folder = choose_folder(flags.text("cache-dir"), os.environ, compat=flags.is_on("compat"))
+    if not folder:
+        raise ProvideError(
+            "no folder is given, and without --cache-dir no tokens are kept", "give --cache-dir"
+        )
+    removed, left = remove_entries(folder)
+    return f"removed {removed} files from {folder}" + (f"; {left} others stay" if left else "")
+
+
+def _finish(run: "Callable[[], str]") -> "Never":
+    """End a command that is for people: what it did on standard output, why it could not on standard error."""
+    from keyferry.sdk import ProvideError
+    from keyferry.sdk.stdio import program_name, report
+
+    try:
+        done = run()
+    except ProvideError as error:
+        report(program_name(), error)
+        sys.exit(1)
+    sys.stdout.write(f"{done}\n")
+    sys.exit(0)

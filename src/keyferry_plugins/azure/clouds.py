@@ -1,0 +1,139 @@
+"""Azure's clouds: where each issues tokens, and what its registries' names end with."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.values import Value, replace
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk import Deadline
+
+__all__ = [
+    "KNOWN_NAMES",
+    "PUBLIC",
+    "REGISTRY_RESOURCE",
+    "REGISTRY_SCOPE",
+    "Cloud",
+    "ask_resource_manager",
+    "find_cloud",
+    "read_authority",
+]
+
+# The audience of tokens for registries, the same in every cloud.
+REGISTRY_RESOURCE = "https://containerregistry.azure.net"
+REGISTRY_SCOPE = f"{REGISTRY_RESOURCE}/.default"
+_VARIABLE = "AZURE_ENVIRONMENT_FILEPATH"
+_STACK = "azurestackcloud"
+
+
+class Cloud(Value):
+    """One cloud: *authority* ends in a slash, *registry_suffix* has no dot before it unless a file says so."""
+
+    authority: str
+    registry_suffix: str
+
+
+PUBLIC = Cloud("https://login.microsoftonline.com/", "azurecr.io")
+_GOVERNMENT = Cloud("https://login.microsoftonline.us/", "azurecr.us")
+_CHINA = Cloud("https://login.chinacloudapi.cn/", "azurecr.cn")
+_CLOUDS = {
+    "": PUBLIC,
+    "azurecloud": PUBLIC,
+    "azurepublic": PUBLIC,
+    "azurepubliccloud": PUBLIC,
+    "azureusgovernment": _GOVERNMENT,
+    "azureusgovernmentcloud": _GOVERNMENT,
+    "azurechinacloud": _CHINA,
+}
+KNOWN_NAMES = "AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud, AzureStackCloud"
+
+
+def find_cloud(name: str, environ: "Mapping[str, str]") -> Cloud | None:
+    """The cloud of that name, in any case; None if there is none."""
+    key = name.strip().lower()
+    return load_stack_cloud(environ) if key == _STACK else _CLOUDS.get(key)
+
+
+def load_stack_cloud(environ: "Mapping[str, str]") -> Cloud:
+    """The private cloud that the file in AZURE_ENVIRONMENT_FILEPATH describes, over the public one's values."""
+    from keyferry.sdk.files import read_bounded
+
+    path = environ.get(_VARIABLE, "")
+    if not path:
+        raise ProvideError(
+            f"cloud AzureStackCloud: {_VARIABLE} is not set",
+            "set it to the JSON file with the cloud's activeDirectoryEndpoint and containerRegistryDNSSuffix",
+        )
+    document = _read_object(read_bounded(path, "the cloud's file"), f"the cloud's file {path!r}")
+    fields = {key.lower(): value for key, value in document.items() if isinstance(value, str) and value}
+    authority = fields.get("activedirectoryendpoint", PUBLIC.authority)
+    suffix = fields.get("containerregistrydnssuffix", PUBLIC.registry_suffix)
+    return Cloud(read_authority(authority, f"activeDirectoryEndpoint in {path!r}"), suffix)
+
+
+def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: "Deadline") -> Cloud:
+    """The cloud as its resource manager describes it: the entry of that *name*, or any if there is none."""
+    from keyferry.sdk.http import fetch
+    from keyferry_plugins.azure.tokens import check_https
+
+    url = f"{check_https(endpoint, 'resourceManagerEndpoint').rstrip('/')}/metadata/endpoints"
+    reply = fetch("GET", f"{url}?api-version=2019-05-01", deadline=deadline)
+    if not reply.is_success:
+        raise ProvideError(
+            f"{reply.url}: answered status {reply.status}, expected the endpoints of the cloud",
+            "check resourceManagerEndpoint in the cloud config",
+        )
+    entry = _choose_entry(_read_any(reply.body, reply.url), name, reply.url)
+    login = _inner(entry, "authentication", "loginEndpoint")
+    suffix = _inner(entry, "suffixes", "acrLoginServer")
+    return replace(
+        cloud,
+        authority=read_authority(login, f"loginEndpoint from {reply.url}") if login else cloud.authority,
+        registry_suffix=suffix or cloud.registry_suffix,
+    )
+
+
+def read_authority(text: str, what: str) -> str:
+    """An authority as a base of URLs: https, with a slash at its end."""
+    from keyferry_plugins.azure.tokens import check_https
+
+    if any(mark in text for mark in "?#@\\") or any(char <= " " for char in text):
+        raise ProvideError(f"{what} is not a plain https:// URL")
+    return f"{check_https(text, what).rstrip('/')}/"
+
+
+def _choose_entry(document: object, name: str, url: str) -> dict[str, object]:
+    found = document if isinstance(document, list) else [document]
+    entries = [entry for entry in found if isinstance(entry, dict)]
+    wanted = name.strip().lower()
+    for entry in entries:
+        if not wanted or str(entry.get("name", "")).lower() == wanted:
+            return entry
+    names = ", ".join(repr(str(entry.get("name"))[:40]) for entry in entries[:8]) or "none"
+    raise ProvideError(
+        f"{url}: there is no cloud {name!r}, only {names}", "set 'cloud' in the config to one of them"
+    )
+
+
+def _inner(entry: dict[str, object], outer: str, name: str) -> str:
+    inner = entry.get(outer)
+    value = inner.get(name) if isinstance(inner, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _read_object(data: bytes, what: str) -> dict[str, object]:
+    document = _read_any(data.removeprefix(b"\xef\xbb\xbf"), what)
+    if not isinstance(document, dict):
+        raise ProvideError(f"{what} is not a JSON object")
+    return document
+
+
+def _read_any(data: bytes, what: str) -> object:
+    from keyferry.sdk.json import DocumentError, loads
+
+    try:
+        return loads(data)
+    except DocumentError as error:
+        problem = str(error)
+    raise ProvideError(f"{what}: {problem}")

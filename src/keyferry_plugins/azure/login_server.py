@@ -1,0 +1,52 @@
+"""Which registry of Azure an image belongs to, if it does."""
+
+__all__ = ["find_login_server", "find_login_server_compat", "host_of"]
+
+_ZONES = ("azurecr.io", "azurecr.cn", "azurecr.de", "azurecr.us")
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_LONGEST_LABEL = 63
+_MOST_PORT = 65535
+
+
+def host_of(server: str) -> str:
+    """The host of a login server, without its port."""
+    return server.partition(":")[0]
+
+
+def find_login_server(image: str, suffix: str) -> str:
+    """The image's registry, with its port if it has one, or nothing if it is none of Azure's.
+
+    What stands before the first slash is judged, and all of it: its name ends in one of the four zones after
+    one plain label, or in the cloud's own *suffix* after any labels.
+    """
+    registry = image.partition("/")[0]
+    host, mark, port = registry.partition(":")
+    if mark and not (port.isascii() and port.isdigit() and 0 < int(port) <= _MOST_PORT):
+        return ""
+    labels = host.split(".")
+    if not all(map(_is_label, labels)):
+        return ""
+    zone = ".".join(labels[1:]).lower()
+    if zone in _ZONES and _LETTERS.issuperset(labels[0]):
+        return registry
+    own = suffix.strip(".").lower()
+    return registry if own and host.lower().endswith(f".{own}") else ""
+
+
+def find_login_server_compat(image: str, suffix: str) -> str:
+    """The image's registry as upstream finds it: *suffix* may stand anywhere in the image."""
+    registry = image.partition("/")[0]
+    name, _, zone = registry.partition(".")
+    if zone in _ZONES and name and _LETTERS.issuperset(name):
+        return registry
+    at = image.find(suffix) if suffix else -1
+    return image[: at + len(suffix)] if at >= 0 else ""
+
+
+def _is_label(label: str) -> bool:
+    return (
+        0 < len(label) <= _LONGEST_LABEL
+        and _LETTERS.issuperset(label.replace("-", ""))
+        and label[0] != "-"
+        and label[-1] != "-"
+    )

@@ -1,0 +1,196 @@
+"""Tokens for the identity of the machine or service that the plugin runs on."""
+
+import os
+
+from keyferry.sdk import HttpError, ProvideError
+from keyferry.sdk.values import Value
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from keyferry.sdk import Deadline
+    from keyferry.sdk.http import Reply, Retry
+    from keyferry_plugins.azure.tokens import Token
+
+__all__ = ["Identity", "choose_source", "request_identity_token"]
+
+_IMDS = "http://169.254.169.254"
+_IMDS_PATH = "/metadata/identity/oauth2/token"
+HIMDS = "/opt/azcmagent/bin/himds"
+_ARC = f"http://127.0.0.1:40342{_IMDS_PATH}"
+_BAD_REQUEST, _NOT_FOUND, _GONE, _THROTTLED, _SERVER_ERROR = 400, 404, 410, 429, 500
+
+
+class Identity(Value):
+    """A user-assigned identity, by one of its names; the system-assigned one has none of them."""
+
+    client_id: str = ""
+    resource_id: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> "Identity":
+        """An identity by its resource ID, if *text* is one, or else by its client ID."""
+        if "/subscriptions/" in text.lower():
+            return cls(resource_id=text)
+        return cls(client_id=text)
+
+    def fields(self, client: str, resource: str) -> dict[str, str]:
+        """The identity as parameters of a request, by the names that the source has for them."""
+        if self.client_id:
+            return {client: self.client_id}
+        return {resource: self.resource_id} if self.resource_id else {}
+
+    def __str__(self) -> str:
+        name = self.client_id or self.resource_id
+        return f"the user-assigned identity {name!r}" if name else "the system-assigned identity"
+
+
+class Question(Value):
+    """What to ask a source: the token's *resource*, for which *identity*, with what is set in the environment."""
+
+    resource: str
+    identity: Identity
+    environ: "Mapping[str, str]"
+    deadline: "Deadline"
+    retry: "Retry | None" = None
+
+    def fetch(self, url: str, headers: "Mapping[str, str]", fields: "Mapping[str, str]") -> "Reply":
+        """Ask a source on this machine or beside it: never through a proxy."""
+        from keyferry.sdk.forms import encode_query
+        from keyferry.sdk.http import Retry, Route, fetch
+
+        mark = "&" if "?" in url else "?"
+        route = Route(use_proxy=False, connect_seconds=3.0)
+        return fetch(
+            "GET",
+            f"{url}{mark}{encode_query(fields)}",
+            deadline=self.deadline,
+            headers=headers,
+            retry=self.retry or Retry(attempts=5, is_transient=_is_transient),
+            route=route,
+        )
+
+
+def request_identity_token(question: Question) -> "Token":
+    """A token for a managed identity, from the source that the environment names, or else the machine's own."""
+    from keyferry_plugins.azure.tokens import read_token
+
+    reply = choose_source(question)(question)
+    if not reply.is_success:
+        raise _refused(reply, question)
+    return read_token(reply)
+
+
+def choose_source(question: Question, himds: str = HIMDS) -> "Callable[[Question], Reply]":
+    """The source that answers on this machine, by the rules of Azure's own libraries."""
+    environ = question.environ
+    if environ.get("IDENTITY_ENDPOINT"):
+        if environ.get("IDENTITY_HEADER"):
+            return _service_fabric if environ.get("IDENTITY_SERVER_THUMBPRINT") else _app_service
+        if environ.get("IMDS_ENDPOINT"):
+            return _arc
+    elif environ.get("MSI_ENDPOINT"):
+        return _machine_learning if environ.get("MSI_SECRET") else _cloud_shell
+    return _arc if os.path.exists(himds) else _imds
+
+
+def _app_service(question: Question) -> "Reply":
+    environ = question.environ
+    fields = {"api-version": "2019-08-01", "resource": question.resource}
+    fields |= question.identity.fields("client_id", "mi_res_id")
+    return question.fetch(
+        environ["IDENTITY_ENDPOINT"], {"X-IDENTITY-HEADER": environ["IDENTITY_HEADER"]}, fields
+    )
+
+
+def _machine_learning(question: Question) -> "Reply":
+    environ = question.environ
+    fields = {"api-version": "2017-09-01", "resource": question.resource}
+    _refuse_resource_id(question.identity, "Azure ML")
+    client_id = question.identity.client_id or environ.get("DEFAULT_IDENTITY_CLIENT_ID", "")
+    fields |= {"clientid": client_id} if client_id else {}
+    return question.fetch(environ["MSI_ENDPOINT"], {"secret": environ["MSI_SECRET"]}, fields)
+
+
+def _cloud_shell(question: Question) -> "Reply":
+    from keyferry.sdk.forms import encode_form
+    from keyferry.sdk.http import Route, fetch
+
+    _refuse_user_assigned(question.identity, "Cloud Shell")
+    headers = {"Metadata": "true", "Content-Type": "application/x-www-form-urlencoded"}
+    body = encode_form({"resource": question.resource})
+    url = question.environ["MSI_ENDPOINT"]
+    return fetch(
+        "POST", url, deadline=question.deadline, headers=headers, body=body, route=Route(use_proxy=False)
+    )
+
+
+def _service_fabric(question: Question) -> "Reply":
+    from keyferry_plugins.azure.service_fabric import ask_service_fabric
+
+    _refuse_user_assigned(question.identity, "Service Fabric")
+    fields = {"api-version": "2019-07-01-preview", "resource": question.resource}
+    return ask_service_fabric(question.environ, fields, question.deadline)
+
+
+def _arc(question: Question) -> "Reply":
+    from keyferry_plugins.azure.arc import ask_arc
+
+    _refuse_user_assigned(question.identity, "Azure Arc")
+    url = question.environ.get("IDENTITY_ENDPOINT") or _ARC
+    fields = {"api-version": "2020-06-01", "resource": question.resource}
+    return ask_arc(lambda headers: question.fetch(url, headers, fields))
+
+
+def _imds(question: Question) -> "Reply":
+    base = question.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "")
+    fields = {"api-version": "2018-02-01", "resource": question.resource}
+    fields |= question.identity.fields("client_id", "msi_res_id")
+    try:
+        return question.fetch(f"{(base or _IMDS).rstrip('/')}{_IMDS_PATH}", {"Metadata": "true"}, fields)
+    except HttpError as error:
+        url, problem, is_timeout = error.url, error.problem, error.is_timeout
+    raise HttpError(
+        url,
+        problem,
+        "is this a machine in Azure, and may this process reach its metadata service (169.254.169.254, no proxy)?",
+        is_timeout,
+    )
+
+
+def _is_transient(reply: "Reply") -> bool:
+    # The metadata service answers 404 and 410 while it is being updated.
+    return reply.status in (408, _NOT_FOUND, _GONE, _THROTTLED) or reply.status >= _SERVER_ERROR
+
+
+def _refuse_user_assigned(identity: Identity, place: str) -> None:
+    if identity.client_id or identity.resource_id:
+        raise ProvideError(
+            f"{place} has no user-assigned identities, and {identity} was asked for",
+            "leave the identity's ID out to use the system-assigned one",
+        )
+
+
+def _refuse_resource_id(identity: Identity, place: str) -> None:
+    if identity.resource_id:
+        raise ProvideError(f"{place} knows identities by their client ID alone", "give the client ID")
+
+
+def _refused(reply: "Reply", question: Question) -> ProvideError:
+    from keyferry_plugins.azure.entra import refusal
+
+    said = refusal(reply, _secrets(question.environ))
+    hint = "may this process ask for the machine's identity? a network policy or a proxy of metadata can forbid it"
+    if reply.status == _BAD_REQUEST:
+        hint = (
+            f"{question.identity} is not on this machine, it seems; give it to the machine:"
+            " az vm identity assign, or az vmss identity assign, with --identities for a user-assigned one"
+        )
+    elif _is_transient(reply):
+        hint = "the service may be busy; try again"
+    return ProvideError(f"no token for {question.identity}: {said.message}", hint)
+
+
+def _secrets(environ: "Mapping[str, str]") -> tuple[str, ...]:
+    return tuple(environ[name] for name in ("IDENTITY_HEADER", "MSI_SECRET") if name in environ)

@@ -1,0 +1,244 @@
+"""What the cluster plugin is told: flags, and the environment variables that override them."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk.values import Value, field, replace
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from keyferry.sdk.flags import Flags
+
+__all__ = ["FLAGS", "LOGINS", "Options", "read_options"]
+
+LOGINS = (
+    "devicecode",
+    "interactive",
+    "spn",
+    "ropc",
+    "msi",
+    "azurecli",
+    "azd",
+    "workloadidentity",
+    "azurepipelines",
+)
+_NANOSECONDS = 1e9
+_OLD_NAME = ("token-cache-dir",)
+FLAGS = (
+    Flag("login", f"how to log in: {', '.join(LOGINS)}", default="devicecode", short="l"),
+    Flag("server-id", "application ID of the cluster's server; AKS: 6dae42f8-4368-4678-94ff-3960e28e3630"),
+    Flag("client-id", "application ID of the client"),
+    Flag("tenant-id", "tenant ID or domain", short="t"),
+    Flag("environment", "the cloud", default="AzurePublicCloud", short="e"),
+    Flag("authority-host", "https URL of the authority, in place of the cloud's"),
+    Flag("client-secret", "spn: client secret; better in AZURE_CLIENT_SECRET, where ps does not show it"),
+    Flag("client-certificate", "spn: file with certificate and key, .pfx or PEM"),
+    Flag("client-certificate-password", "spn: password of that file; better in the environment"),
+    Flag("username", "ropc: user name"),
+    Flag("password", "ropc: password; better in AZURE_PASSWORD, where ps does not show it"),
+    Flag("identity-resource-id", "msi: resource ID of a user-assigned identity"),
+    Flag("federated-token-file", "workloadidentity: file with the token to exchange"),
+    Flag("azure-pipelines-service-connection-id", "azurepipelines: ID of the service connection"),
+    Flag("subscription", "azurecli: subscription", short="s"),
+    Flag("cache-dir", "devicecode, ropc: folder to keep tokens in; without it none are kept", aliases=_OLD_NAME),
+    Flag("legacy", "devicecode, spn: the first version of the token endpoint", is_switch=True),
+    Flag("use-azurerm-env-vars", "read the variables of Terraform, ARM_*", is_switch=True),
+    Flag("pop-enabled", "spn, ropc: a token bound to a key made for it", is_switch=True),
+    Flag("pop-claims", "u=HOST[,...]: what the bound token is for"),
+    Flag("timeout", "the longest it may take, a person's time at device login aside", default="60s"),
+    Flag("disable-environment-override", "let no environment variable override a flag", is_switch=True),
+    Flag("compat", "behave as kubelogin does, quirks included", is_switch=True),
+    Flag("disable-instance-discovery", is_switch=True, is_ignored=True),
+    Flag("redirect-url", is_ignored=True),
+    Flag("login-hint", is_ignored=True),
+    *LOG_FLAGS,
+)  # fmt: skip
+
+
+class Options(Value):
+    """How to log in, to what, as whom. *overridden* names the flags that a variable replaced, and the variables."""
+
+    login: str
+    server_id: str
+    client_id: str = ""
+    tenant_id: str = ""
+    environment: str = ""
+    authority_host: str = ""
+    client_secret: str = field(default="", repr=False)
+    certificate: str = ""
+    certificate_password: str = field(default="", repr=False)
+    username: str = ""
+    password: str = field(default="", repr=False)
+    identity_resource_id: str = ""
+    token_file: str = ""
+    connection_id: str = ""
+    subscription: str = ""
+    cache_dir: str = ""
+    is_legacy: bool = False
+    pop_host: str = ""
+    timeout_seconds: float = 60.0
+    overridden: tuple[tuple[str, str], ...] = ()
+    compat: bool = False
+
+    @property
+    def resource(self) -> str:
+        """The server as the audience of a token."""
+        return self.server_id.rstrip("/").removesuffix("/.default")
+
+    @property
+    def scope(self) -> str:
+        """The server as a scope."""
+        return f"{self.resource}/.default"
+
+
+_TEXTS = {
+    "login": "login",
+    "server_id": "server-id",
+    "client_id": "client-id",
+    "tenant_id": "tenant-id",
+    "environment": "environment",
+    "authority_host": "authority-host",
+    "client_secret": "client-secret",
+    "certificate": "client-certificate",
+    "certificate_password": "client-certificate-password",
+    "username": "username",
+    "password": "password",
+    "identity_resource_id": "identity-resource-id",
+    "token_file": "federated-token-file",
+    "connection_id": "azure-pipelines-service-connection-id",
+    "subscription": "subscription",
+    "cache_dir": "cache-dir",
+}
+# Later ones win.
+_VARIABLES = {
+    "client_id": ("AAD_SERVICE_PRINCIPAL_CLIENT_ID", "AZURE_CLIENT_ID"),
+    "client_secret": ("AAD_SERVICE_PRINCIPAL_CLIENT_SECRET", "AZURE_CLIENT_SECRET"),
+    "certificate": ("AAD_SERVICE_PRINCIPAL_CLIENT_CERTIFICATE", "AZURE_CLIENT_CERTIFICATE_PATH"),
+    "certificate_password": (
+        "AAD_SERVICE_PRINCIPAL_CLIENT_CERTIFICATE_PASSWORD",
+        "AZURE_CLIENT_CERTIFICATE_PASSWORD",
+    ),
+    "tenant_id": ("AZURE_TENANT_ID",),
+}
+_TERRAFORM = {
+    "client_id": ("ARM_CLIENT_ID",),
+    "client_secret": ("ARM_CLIENT_SECRET",),
+    "certificate": ("ARM_CLIENT_CERTIFICATE_PATH",),
+    "certificate_password": ("ARM_CLIENT_CERTIFICATE_PASSWORD",),
+    "tenant_id": ("ARM_TENANT_ID",),
+}
+_USER = {
+    "username": ("AAD_USER_PRINCIPAL_NAME", "AZURE_USERNAME"),
+    "password": ("AAD_USER_PRINCIPAL_PASSWORD", "AZURE_PASSWORD"),
+}
+_WORKLOAD = {
+    "client_id": ("AZURE_CLIENT_ID",),
+    "token_file": ("AZURE_FEDERATED_TOKEN_FILE",),
+    "authority_host": ("AZURE_AUTHORITY_HOST",),
+}
+_PIPELINES = {
+    "client_id": "AZURESUBSCRIPTION_CLIENT_ID",
+    "tenant_id": "AZURESUBSCRIPTION_TENANT_ID",
+    "connection_id": "AZURESUBSCRIPTION_SERVICE_CONNECTION_ID",
+}
+FLAG_OF = _TEXTS
+
+
+def read_options(flags: "Flags", environ: "Mapping[str, str]") -> Options:
+    """What flags and environment say together; raises ProvideError for what cannot be meant."""
+    if flags.words:
+        raise ProvideError(f"found {flags.words[0][:80]!r}, which is no flag", "'--help' lists all")
+    texts: dict[str, Any] = {name: flags.text(flag) for name, flag in _TEXTS.items()}
+    options = Options(
+        **texts,
+        is_legacy=flags.is_on("legacy"),
+        pop_host=_read_claims(flags),
+        timeout_seconds=_seconds(flags.text("timeout")),
+        compat=flags.is_on("compat"),
+    )
+    if not flags.is_on("disable-environment-override"):
+        options = _override(options, flags, environ)
+    return _check(options)
+
+
+def _override(options: Options, flags: "Flags", environ: "Mapping[str, str]") -> Options:
+    options = _apply(options, {"login": ("AAD_LOGIN_METHOD",)}, flags, environ)
+    options = _apply(
+        options, _TERRAFORM if flags.is_on("use-azurerm-env-vars") else _VARIABLES, flags, environ
+    )
+    options = _apply(options, _USER, flags, environ)
+    if options.login == "workloadidentity":
+        options = _apply(options, _WORKLOAD, flags, environ)
+    if options.login == "azurepipelines":
+        gaps = {name: environ.get(variable, "") for name, variable in _PIPELINES.items()}
+        options = replace(
+            options, **{name: value for name, value in gaps.items() if not getattr(options, name)}
+        )
+    return _override_timeout(options, environ)
+
+
+def _apply(
+    options: Options, table: "Mapping[str, tuple[str, ...]]", flags: "Flags", environ: "Mapping[str, str]"
+) -> Options:
+    for name, variables in table.items():
+        for variable in variables:
+            value = environ.get(variable)
+            # A variable that is set and empty says something to upstream alone.
+            if value is None or (not value and not options.compat):
+                continue
+            is_news = _TEXTS[name] in flags.given and value != flags.text(_TEXTS[name])
+            noted = ((_TEXTS[name], variable),) if is_news else ()
+            options = replace(options, **{name: value}, overridden=options.overridden + noted)
+    return options
+
+
+def _override_timeout(options: Options, environ: "Mapping[str, str]") -> Options:
+    try:
+        return replace(options, timeout_seconds=_seconds(environ.get("AZURE_CLI_TIMEOUT", "")))
+    except ProvideError:
+        return options
+
+
+def _seconds(text: str) -> float:
+    from keyferry.sdk.times import DurationError, parse_duration
+
+    try:
+        seconds = parse_duration(text) / _NANOSECONDS
+    except DurationError as error:
+        problem = str(error)
+    else:
+        if seconds > 0:
+            return seconds
+        problem = f"{text!r} is not more than 0"
+    raise ProvideError(f"flag --timeout: {problem}")
+
+
+def _read_claims(flags: "Flags") -> str:
+    """The host that a bound token is for: the claim ``u``, the only one that is used."""
+    text = flags.text("pop-claims")
+    if flags.is_on("pop-enabled") != ("pop-claims" in flags.given):
+        raise ProvideError("flags --pop-enabled and --pop-claims are given together or not at all")
+    if not flags.is_on("pop-enabled"):
+        return ""
+    pairs = [entry.partition("=") for entry in text.split(",")]
+    if not all(name.strip() and mark and value.strip() for name, mark, value in pairs):
+        raise ProvideError("flag --pop-claims: expected name=value[,name=value...]")
+    claims = {name.strip(): value.strip() for name, _, value in pairs}
+    if not claims.get("u"):
+        raise ProvideError("flag --pop-claims: there is no u=HOST, which is compulsory")
+    return claims["u"]
+
+
+def _check(options: Options) -> Options:
+    if options.login not in LOGINS:
+        raise ProvideError(f"login {options.login[:40]!r} is none of {', '.join(LOGINS)}")
+    if not options.resource:
+        raise ProvideError(
+            "flag --server-id is needed", "for AKS it is 6dae42f8-4368-4678-94ff-3960e28e3630, in every cloud"
+        )
+    host = options.authority_host
+    if host and (not host.lower().startswith("https://") or (options.compat and not host.endswith("/"))):
+        raise ProvideError(f"flag --authority-host: {host[:80]!r} is not an https:// URL that ends in '/'")
+    return options

@@ -1,0 +1,137 @@
+"""Tokens of a user kept from one run to the next, in a folder that the user names."""
+
+import os
+from time import time
+
+from keyferry.sdk import ProvideError
+from keyferry_plugins.azure.tokens import Token
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from keyferry.sdk import Deadline
+
+__all__ = ["choose_folder", "entry_path", "remove_entries", "use_cache"]
+
+_PREFIX = "keyferry-aks-"
+# Enough for the request that the token is asked for.
+_MARGIN_SECONDS = 60.0
+
+
+def choose_folder(given: str, environ: "Mapping[str, str]", *, compat: bool) -> str:
+    """The folder for tokens: the one given; upstream's own with *compat*; otherwise none."""
+    if given:
+        return os.path.expanduser(given)
+    if not compat:
+        return ""
+    return environ.get("KUBECACHEDIR") or os.path.expanduser("~/.kube/cache/kubelogin")
+
+
+def entry_path(folder: str, *parts: str) -> str:
+    """The file of an entry, which is known by all that makes its token what it is."""
+    from hashlib import sha256
+
+    from keyferry.sdk.json import dumps
+
+    return os.path.join(folder, f"{_PREFIX}{sha256(dumps(list(parts)).encode()).hexdigest()[:32]}.json")
+
+
+def use_cache(
+    path: str, deadline: "Deadline", log_in: "Callable[[], Token]", refresh: "Callable[[str], Token]"
+) -> Token:
+    """The token that is kept, if it is still good; or else a new one, by its refresh token or a new login."""
+    from keyferry.sdk.files import Lock
+
+    # One at a time: two logins at once would ask the user twice.
+    with Lock(path, deadline):
+        kept = _load(path)
+        if kept is not None and (kept.expires_at or 0) > time() + _MARGIN_SECONDS:
+            return kept
+        token = _refreshed(kept, refresh) or log_in()
+        _save(path, token)
+    return token
+
+
+def remove_entries(folder: str) -> tuple[int, int]:
+    """Remove what this plugin and upstream keep in the folder; give how many went and how many files are left.
+
+    Other files stay, and so does a folder that has some: a mistyped path must not cost more than a login.
+    """
+    removed = left = 0
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return 0, 0
+    except OSError as error:
+        raise ProvideError(
+            f"the cache folder {folder!r} cannot be read: {str(error.strerror).lower()}"
+        ) from None
+    for name in names:
+        is_ours = name.startswith(_PREFIX) or name == "auth.json"
+        removed += is_ours and _remove(os.path.join(folder, name))
+        left += not is_ours
+    if not left:
+        try:
+            os.rmdir(folder)
+        except OSError:
+            pass
+    return removed, left
+
+
+def _remove(path: str) -> bool:
+    try:
+        os.unlink(path)
+    except OSError as error:
+        raise ProvideError(f"{path!r} cannot be removed: {str(error.strerror).lower()}") from None
+    return True
+
+
+def _refreshed(kept: Token | None, refresh: "Callable[[str], Token]") -> Token | None:
+    from keyferry.sdk.values import replace
+    from keyferry_plugins.azure.entra import EntraError
+
+    if kept is None or not kept.refresh_token:
+        return None
+    try:
+        token = refresh(kept.refresh_token)
+    except EntraError as error:
+        # Only a refusal of this very token leads to a new login; a server in trouble does not.
+        if error.error not in ("invalid_grant", "interaction_required"):
+            raise
+        return None
+    return token if token.refresh_token else replace(token, refresh_token=kept.refresh_token)
+
+
+def _load(path: str) -> Token | None:
+    from keyferry.sdk.files import read_private
+    from keyferry.sdk.json import DocumentError, loads
+    from keyferry_plugins.azure.tokens import read_instant, text_of
+
+    data = read_private(path)
+    document: object = None
+    try:
+        document = loads(data or b"")
+    except DocumentError:
+        pass
+    if not isinstance(document, dict) or not text_of(document, "access_token"):
+        return None
+    return Token(
+        text_of(document, "access_token"),
+        read_instant(document.get("expires_at")),
+        text_of(document, "refresh_token"),
+    )
+
+
+def _save(path: str, token: Token) -> None:
+    from keyferry.sdk import tell
+    from keyferry.sdk.files import write_private
+    from keyferry.sdk.json import dumps
+
+    document = {
+        "access_token": token.access_token,
+        "expires_at": int(token.expires_at or 0),
+        "refresh_token": token.refresh_token,
+    }
+    if not write_private(path, dumps(document).encode()):
+        tell(f"the token cannot be kept in {os.path.dirname(path)!r}; the next run logs in again")

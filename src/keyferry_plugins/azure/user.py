@@ -1,0 +1,91 @@
+"""Log in as a person, by device code or password, and keep the login if the person wants that."""
+
+import os
+
+from keyferry.sdk.values import replace
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk import Deadline, ExecRequest
+    from keyferry_plugins.azure.entra import Application
+    from keyferry_plugins.azure.options import Options
+    from keyferry_plugins.azure.tokens import Token
+
+__all__ = ["log_in_as_user"]
+
+
+def log_in_as_user(
+    options: "Options",
+    application: "Application",
+    request: "ExecRequest",
+    deadline: "Deadline",
+    *,
+    is_patient: bool,
+) -> "Token":
+    """A token for a person: kept from before, refreshed, or by a new login."""
+    from keyferry_plugins.azure.token_cache import choose_folder, entry_path, use_cache
+
+    def log_in() -> "Token":
+        from keyferry_plugins.azure.device_code import log_in_by_device_code
+
+        if options.login == "ropc":
+            return _by_password(options, application, request, deadline)
+        return log_in_by_device_code(options, application, deadline, is_patient=is_patient)
+
+    if options.pop_host:
+        return _bound(options, application, request, deadline)
+    folder = choose_folder(options.cache_dir, os.environ, compat=options.compat)
+    if not folder:
+        return log_in()
+    parts = (application.authority, application.tenant, application.client_id, options.resource)
+    path = entry_path(folder, *parts, options.login, options.username, str(options.is_legacy))
+    return use_cache(path, deadline, log_in, lambda kept: _refresh(options, application, kept, deadline))
+
+
+def _bound(
+    options: "Options", application: "Application", request: "ExecRequest", deadline: "Deadline"
+) -> "Token":
+    # Never kept: the key it is bound to ends with this run.
+    from keyferry_plugins.azure.pop import make_proof
+
+    proof = make_proof()
+    token = _by_password(options, application, request, deadline, proof.fields)
+    return replace(token, access_token=proof.wrap(token.access_token, options.pop_host))
+
+
+def _by_password(
+    options: "Options",
+    application: "Application",
+    request: "ExecRequest",
+    deadline: "Deadline",
+    proof: "Mapping[str, str] | None" = None,
+) -> "Token":
+    from keyferry.sdk import ask
+    from keyferry_plugins.azure.device_code import USER_SCOPES
+    from keyferry_plugins.azure.entra import request_token
+
+    question = f"Password of {options.username}: "
+    password = options.password or ask(request, question, is_secret=True)
+    fields = {
+        "grant_type": "password",
+        "username": options.username,
+        "password": password,
+        "scope": f"{options.scope} {USER_SCOPES}",
+        **(proof or {}),
+    }
+    return request_token(application, fields, deadline=deadline, secrets=(password,))
+
+
+def _refresh(options: "Options", application: "Application", kept: str, deadline: "Deadline") -> "Token":
+    from keyferry_plugins.azure.device_code import USER_SCOPES
+    from keyferry_plugins.azure.entra import post_form, read_reply
+    from keyferry_plugins.azure.service_principal import LEGACY_PATH
+
+    fields = {"grant_type": "refresh_token", "client_id": application.client_id, "refresh_token": kept}
+    if options.is_legacy:
+        url, fields["resource"] = application.url(LEGACY_PATH), options.resource
+    else:
+        url, fields["scope"] = application.token_url, f"{options.scope} {USER_SCOPES}"
+    return read_reply(post_form(url, fields, application, deadline=deadline), (kept,))

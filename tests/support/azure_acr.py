@@ -1,0 +1,46 @@
+"""Ask the registry plugin of Azure for credentials, as a kubelet would."""
+
+from support import azure_cloud as cloud
+from support.azure_cloud import CLIENT, REGISTRY, TENANT, Azure
+from support.reference import Answer, ask_image
+
+IMAGE = f"{REGISTRY}/team/app"
+ANNOTATIONS = {
+    "kubernetes.azure.com/acr-client-id": CLIENT,
+    "kubernetes.azure.com/acr-tenant-id": TENANT,
+}
+MANAGED: dict[str, object] = {"useManagedIdentityExtension": True, "tenantId": TENANT}
+PRINCIPAL: dict[str, object] = {
+    "aadClientId": CLIENT,
+    "aadClientSecret": cloud.CLIENT_SECRET,
+    "tenantId": TENANT,
+}
+STATIC = (CLIENT, cloud.CLIENT_SECRET)
+
+
+def ask(  # noqa: PLR0913 - the parts of a request and of a run
+    azure: Azure,
+    config: dict[str, object],
+    *args: str,
+    image: str = IMAGE,
+    token: str = "",
+    annotations: dict[str, str] | None = None,
+    env: dict[str, str] | None = None,
+) -> Answer:
+    """Run the plugin on one request, with *config* as the node's."""
+    argv = [azure.config(**config), *args]
+    told = azure.environ | (env or {})
+    answer = ask_image("acr", image, args=argv, env=told, token=token, annotations=annotations)
+    if answer.status:
+        assert answer.stdout == ""
+        assert answer.stderr.startswith("keyferry-acr: ")
+        cloud.never_shown(answer.stderr)
+    return answer
+
+
+def serve_managed(azure: Azure, **identity: str) -> str:
+    """Serve the machine's identity and the registry; gives the registry's token."""
+    token = cloud.registry_token()
+    azure.on_imds(cloud.imds_answers(**identity))
+    azure.on(REGISTRY, cloud.registry_answers(token))
+    return token

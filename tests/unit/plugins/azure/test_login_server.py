@@ -1,0 +1,65 @@
+"""Which registry an image belongs to, ours and upstream's way."""
+
+import pytest
+
+from keyferry_plugins.azure.login_server import find_login_server, find_login_server_compat
+
+STACK = ".azurecr.my.cloud"
+TABLE = [
+    ("invalidImage", ""),
+    ("docker.io/library/busybox:latest", ""),
+    ("foo.azurecr.io/bar/image:version", "foo.azurecr.io"),
+    ("foo.azurecr.cn/bar/image:version", "foo.azurecr.cn"),
+    ("foo.azurecr.de/bar/image:version", "foo.azurecr.de"),
+    ("foo.azurecr.us/bar/image:version", "foo.azurecr.us"),
+    ("foo.azurecr.my.cloud/bar/image:version", "foo.azurecr.my.cloud"),
+    ("foo.azurecr.us/foo.azurecr.io/bar/image", "foo.azurecr.us"),
+    ("foo.azurecr.io.example/bar/image", ""),
+    ("docker/foo.azurecr.io/bar/image", ""),
+    ("foo.azurecr.io", "foo.azurecr.io"),
+    ("foo.azurecr.io.azurecr.cn", ""),
+    ("foo-azurecr-io.azurecr.cn", ""),
+]
+
+
+@pytest.mark.parametrize(("image", "server"), TABLE)
+def test_both_ways_agree_where_the_suffix_is_another(image: str, server: str) -> None:
+    """The recorded cases of upstream, in a private cloud."""
+    assert find_login_server(image, STACK) == server
+    assert find_login_server_compat(image, STACK) == server
+
+
+@pytest.mark.parametrize(
+    ("image", "ours", "theirs"),
+    [
+        ("my-reg.azurecr.io/x", "my-reg.azurecr.io", "my-reg.azurecr.io"),
+        ("reg.eastus.geo.azurecr.io/x", "reg.eastus.geo.azurecr.io", "reg.eastus.geo.azurecr.io"),
+        ("reg.azurecr.io:443/x", "reg.azurecr.io:443", "reg.azurecr.io"),
+        ("reg.azurecr.io.example/x", "", "reg.azurecr.io"),
+        ("docker/reg.azurecr.io/x", "", "docker/reg.azurecr.io"),
+        ("notazurecr.io/x", "", "notazurecr.io"),
+        ("my-reg.azurecr.cn/x", "", ""),
+        ("azurecr.io/x", "", "azurecr.io"),
+        (".azurecr.io/x", "", ".azurecr.io"),
+        ("-a.azurecr.io/x", "", "-a.azurecr.io"),
+        ("a..azurecr.io/x", "", "a..azurecr.io"),
+        ("reg.azurecr.io:0/x", "", "reg.azurecr.io"),
+        ("reg.azurecr.io:x/x", "", "reg.azurecr.io"),
+        ("u@reg.azurecr.io/x", "", "u@reg.azurecr.io"),
+        ("r\u00e9g.azurecr.io/x", "", "r\u00e9g.azurecr.io"),
+        ("REG.AZURECR.IO/x", "REG.AZURECR.IO", ""),
+        ("evil.example#.azurecr.io/x", "", "evil.example#.azurecr.io"),
+    ],
+)
+def test_in_the_public_cloud_the_host_has_to_be_a_host(image: str, ours: str, theirs: str) -> None:
+    """Ours judges what stands before the first slash, all of it; upstream looks for the suffix anywhere."""
+    assert find_login_server(image, "azurecr.io") == ours
+    assert find_login_server_compat(image, "azurecr.io") == theirs
+
+
+def test_without_a_suffix_only_the_known_zones_count() -> None:
+    """An empty suffix does not match everything."""
+    for find in (find_login_server, find_login_server_compat):
+        assert find("evil.example/x", "") == ""
+        assert find("foo.azurecr.io/x", "") == "foo.azurecr.io"
+    assert find_login_server("evil.example/x", ".") == ""
