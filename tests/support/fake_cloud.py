@@ -87,6 +87,12 @@ class Authority:
 
     def context(self, *names: str) -> ssl.SSLContext:
         """The server's side of TLS, with a certificate for *names*."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.certificate(*names))
+        return context
+
+    def certificate(self, *names: str) -> Path:
+        """A file with a key and a certificate for *names*, for a server that is a program of its own."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
         certificate = self._build(
@@ -97,9 +103,7 @@ class Authority:
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             + certificate.public_bytes(Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        return context
+        return path
 
     def _build(
         self,

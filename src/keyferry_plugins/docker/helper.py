@@ -1,0 +1,119 @@
+"""Docker's credential helpers: programs that are given a server's URL and answer with a login."""
+
+import os
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.process import run_program
+from keyferry.sdk.text import shown
+from keyferry_plugins.docker.config import Login
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.sdk import Deadline
+
+__all__ = ["HUB_URL", "ask_helper", "check_server_url", "host_of", "program_of"]
+
+HUB_URL = "https://index.docker.io/v1/"
+PREFIX = "docker-credential-"
+_NOT_FOUND = "credentials not found in native keychain"
+# The user name that means: the secret is no password, but a token to be exchanged for others.
+_IDENTITY_TOKEN = "<token>"  # noqa: S105 - a user name
+_HUB_HOSTS = ("docker.io", "index.docker.io", "registry-1.docker.io")
+
+
+def program_of(helper: str) -> str:
+    """The program that a helper's name stands for: ``docker-credential-NAME`` from PATH, or an absolute path."""
+    if os.path.isabs(helper) and not helper.endswith("/"):
+        return helper
+    name = helper.removeprefix(PREFIX)
+    if (
+        not name
+        or name[0] in ".-"
+        or not all(char.isascii() and (char.isalnum() or char in "._-") for char in name)
+    ):
+        raise ProvideError(
+            f"helper {helper[:80]!r} is neither a name of letters, digits, '.', '_' and '-' nor an absolute path",
+            f"for a program {PREFIX}NAME on PATH give its NAME",
+        )
+    return PREFIX + name
+
+
+def check_server_url(url: str) -> str:
+    """*url*, if a helper may be asked for it: one line, a host in it, and no user info; raises ProvideError."""
+    # A helper reads one line: what follows a line break would be taken for something else, or logged as its own.
+    if not url or any(not " " < char < "\x7f" for char in url):
+        raise ProvideError("the server's URL is empty, or has blanks, control or non-ASCII characters")
+    if "@" in url.rpartition("://")[2].partition("/")[0]:
+        raise ProvideError("the server's URL has user info, which no helper is to see", "give it without")
+    if not host_of(url).partition(":")[0]:
+        raise ProvideError(f"the server's URL {url[:200]!r} has no host")
+    return url
+
+
+def host_of(url: str) -> str:
+    """Host and port of a server's URL, with or without a scheme; all names of Docker Hub count as one."""
+    host = url.rpartition("://")[2].partition("/")[0].lower()
+    return _HUB_HOSTS[0] if host in _HUB_HOSTS else host
+
+
+def ask_helper(helper: str, server_url: str, deadline: "Deadline") -> Login | None:
+    """The login a helper has for a server, or None if it has none; raises ProvideError for anything else."""
+    program = program_of(helper)
+    name = os.path.basename(program)
+    done = run_program([program, "get"], stdin=check_server_url(server_url).encode(), deadline=deadline)
+    if done.status != 0:
+        # By its own protocol it says why on standard output.
+        said = done.stdout.decode("utf-8", "replace").strip()
+        if said == _NOT_FOUND:
+            return None
+        raise _failure(name, done.status, said, done.complaint)
+    return _read_answer(name, server_url, done.stdout)
+
+
+def _failure(name: str, status: int, said: str, complaint: str) -> ProvideError:
+    # What looks like a login is one, whatever the status: it is not shown.
+    reason = "its output is not shown, as it may hold a secret" if "{" in said else shown(said, 200)
+    return ProvideError(
+        f"{name} get failed with status {status}: {' | '.join(filter(None, (reason, complaint))) or 'it says nothing'}",
+        f"try it: echo SERVER | {name} get",
+    )
+
+
+def _read_answer(name: str, server_url: str, stdout: bytes) -> Login | None:
+    fields = _read_fields(name, stdout)
+    server, username, secret = (_text(name, fields, field) for field in ("ServerURL", "Username", "Secret"))
+    if server and host_of(server) != host_of(server_url):
+        raise ProvideError(
+            f"{name} was asked for {host_of(server_url)!r} and answered for {shown(host_of(server), 100)!r}",
+            "its login is not used: it would be sent to a registry it is not for",
+        )
+    if not username and not secret:
+        return None
+    if username == _IDENTITY_TOKEN:
+        raise ProvideError(
+            f"{name} has an identity token for {host_of(server_url)!r}, which the kubelet's protocol cannot carry",
+            "log in with a user name and a password, or an access token as the password",
+        )
+    if not username or not secret:
+        raise ProvideError(f"{name} answered with {'no user name' if secret else 'no secret'}")
+    return Login(username, secret)
+
+
+def _read_fields(name: str, stdout: bytes) -> dict[str, object]:
+    document: object = None
+    try:
+        document = loads(stdout.decode())
+    except (DocumentError, UnicodeDecodeError):
+        pass
+    # Raised out here on purpose: what was caught holds the answer.
+    if not isinstance(document, dict):
+        raise ProvideError(f"{name} get ended with status 0 and wrote something that is not a JSON object")
+    return document
+
+
+def _text(name: str, fields: dict[str, object], wanted: str) -> str:
+    value = next((value for key, value in fields.items() if key.lower() == wanted.lower()), None)
+    if value is not None and not isinstance(value, str):
+        raise ProvideError(f"{name} answered with a {wanted} that is not a string")
+    return value or ""

@@ -1,0 +1,64 @@
+"""Which logins of several docker configs to answer with, under keys that the kubelet understands."""
+
+from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
+from keyferry_plugins.docker.keys import DOCKER_HUB, HUB_KEY, Place, covers, is_hub, normalise, read_place
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from keyferry_plugins.docker.config import Login
+
+    Kept = list[tuple[Place, Login]]
+
+__all__ = ["choose_logins", "write_auth"]
+
+# One key written in several ways is one key to the kubelet, and an answer can hold each way once.
+_SPELLINGS = ("{}", "https://{}", "http://{}")
+
+
+def choose_logins(entries: "Iterable[tuple[str, Login]]", image: str, cache_key_type: str) -> "Kept":
+    """The logins that an answer of *cache_key_type* for *image* must hold, in the order given.
+
+    One that is kept for the image alone holds what covers the image; one for the registry holds all that is for
+    its host, whatever the path; one for everything holds everything.
+    """
+    places = [(place, login) for key, login in entries if (place := normalise(key)) is not None]
+    if cache_key_type == GLOBAL:
+        return places
+    asked = read_place(image)
+    if asked is None:
+        return []
+    if cache_key_type == IMAGE:
+        return [kept for kept in places if covers(kept[0], asked)] or _hub_logins(places, image)
+    same_host = [
+        (place, login) for place, login in places if covers(Place(place.host, place.port, ""), asked)
+    ]
+    return same_host or _hub_logins(places, image)
+
+
+def _hub_logins(places: "Kept", image: str) -> "Kept":
+    """The logins under Docker Hub's own key, which count only where no other does."""
+    if not is_hub(image):
+        return []
+    host = image.partition("/")[0] if "/" in image else DOCKER_HUB
+    hub = read_place(host) or Place(DOCKER_HUB, "", "")
+    return [(hub, login) for place, login in places if str(place) == HUB_KEY]
+
+
+def write_auth(kept: "Kept", notes: list[str]) -> dict[str, AuthConfig]:
+    """The logins as an answer has them; several under one key get as many spellings of it."""
+    logins: dict[str, list[AuthConfig]] = {}
+    for place, login in kept:
+        entry = AuthConfig(login.username, login.password)
+        under = logins.setdefault(str(place), [])
+        if entry not in under:
+            under.append(entry)
+    auth: dict[str, AuthConfig] = {}
+    for key, entries in logins.items():
+        auth.update(zip((spelling.format(key) for spelling in _SPELLINGS), entries, strict=False))
+        if len(entries) > len(_SPELLINGS):
+            notes.append(
+                f"{key!r} has {len(entries)} logins; only the first {len(_SPELLINGS)} fit in an answer"
+            )
+    return auth

@@ -1,0 +1,63 @@
+"""An image credential provider that asks one of docker's credential helpers."""
+
+from keyferry.sdk import Deadline, ProvideError, Response, serve
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry_plugins.docker.durations import read_cache_duration
+from keyferry_plugins.docker.helper import HUB_URL, ask_helper, check_server_url, host_of, program_of
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from keyferry.sdk import Request
+
+__all__ = ["main", "provide"]
+
+ABOUT = """\
+Be an image credential provider that asks a docker credential helper: the program docker-credential-NAME is
+given the registry's URL, and what it answers is the login for every image of that registry."""
+
+FLAGS = (
+    Flag("helper", "the helper: NAME for docker-credential-NAME on PATH, or an absolute path (required)"),
+    Flag(
+        "server-url",
+        "REGISTRY=URL: ask for URL when the registry is REGISTRY (may be given again)",
+        is_repeated=True,
+    ),
+    Flag("cache-duration", "how long the kubelet keeps a login, as 10m or 1h; without it the config decides"),
+    *LOG_FLAGS,
+)
+_SECONDS = 50.0
+
+
+def provide(request: "Request", flags: Flags) -> Response:
+    """The login that the helper has for the registry of the image, or an answer without any."""
+    helper = flags.text("helper")
+    if not helper:
+        raise ProvideError("no helper is named", "add --helper NAME to the args of the provider's config")
+    program_of(helper)
+    seconds = read_cache_duration(flags.text("cache-duration"))
+    login = ask_helper(helper, _server_url(request.registry, flags.texts("server-url")), Deadline(_SECONDS))
+    if login is None:
+        # Not kept: who logs in next wants to pull at once.
+        return Response(cache_seconds=0)
+    return Response.for_registry(request, login.username, login.password, cache_seconds=seconds)
+
+
+def _server_url(registry: str, given: "Sequence[str]") -> str:
+    """What to ask for: the URL given for the registry, docker's own for Docker Hub, else the registry itself."""
+    urls = {}
+    for text in given:
+        name, equals, url = text.partition("=")
+        if not name or not equals:
+            raise ProvideError(f"--server-url: found {text[:200]!r}, expected REGISTRY=URL")
+        urls[name] = check_server_url(url)
+    if registry in urls:
+        return urls[registry]
+    return HUB_URL if host_of(registry) == "docker.io" else check_server_url(registry)
+
+
+def main() -> None:
+    """Run the plugin."""
+    flags = read_flags(FLAGS, ABOUT)
+    serve(lambda request: provide(request, flags))

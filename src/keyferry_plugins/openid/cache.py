@@ -1,0 +1,69 @@
+"""Tokens kept between two runs, in a file of the user's own, where the user asks for that."""
+
+import os
+
+from keyferry.sdk.files import read_private, write_private
+from keyferry.sdk.json import DocumentError, dumps, loads
+from keyferry.sdk.values import Value, field
+from keyferry_plugins.openid.fields import number_of, text_of
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry_plugins.openid.options import Options
+
+__all__ = ["Kept", "cache_path", "load", "save"]
+
+
+class Kept(Value):
+    """A token, when it ends, and a refresh token; what is not there is empty."""
+
+    token: str = field(default="", repr=False)
+    expires_at: float = 0.0
+    refresh_token: str = field(default="", repr=False)
+
+
+def cache_path(options: "Options") -> str:
+    """The file for these options: all that makes a difference to the token is in its name, hashed."""
+    from hashlib import sha256
+
+    parts: list[object] = [
+        options.issuer,
+        options.client_id,
+        options.client_secret,
+        sorted(options.scopes),
+        options.use_access_token,
+        sorted([list(pair) for pair in options.headers.items()]),
+        sorted([list(pair) for pair in options.extra.items()]),
+        options.redirect_url,
+        options.grant,
+        options.username,
+        options.password,
+        options.ca_data,
+        options.is_insecure,
+        options.is_compat,
+    ]
+    return os.path.join(options.cache_folder, sha256(dumps(parts).encode()).hexdigest())
+
+
+def load(path: str) -> Kept:
+    """What is kept in a file; nothing if it is absent, not the user's alone, or not ours."""
+    data = read_private(path)
+    document: object = None
+    try:
+        document = loads(data) if data else None
+    except DocumentError:
+        pass
+    if not isinstance(document, dict):
+        return Kept()
+    expires_at = number_of(document, "expires_at") or 0.0
+    return Kept(text_of(document, "id_token"), expires_at, text_of(document, "refresh_token"))
+
+
+def save(path: str, kept: Kept) -> bool:
+    """Keep tokens in a file that only the user can read; False where that cannot be done."""
+    document = {
+        "id_token": kept.token,
+        "refresh_token": kept.refresh_token,
+        "expires_at": int(kept.expires_at),
+    }
+    return write_private(path, dumps(document).encode())

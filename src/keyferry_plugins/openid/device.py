@@ -1,0 +1,131 @@
+"""Log in with a code that the user enters in a browser of any machine (RFC 8628)."""
+
+from time import sleep
+
+from keyferry.sdk import Deadline, HttpError, ProvideError, tell
+from keyferry.sdk.http import Retry
+from keyferry.sdk.text import shown
+from keyferry.sdk.values import Value, field
+from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, read_refusal, scope_of, send
+from keyferry_plugins.openid.discovery import check_url
+from keyferry_plugins.openid.fields import number_of, text_of
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from keyferry_plugins.openid.discovery import Issuer
+    from keyferry_plugins.openid.options import Options
+
+__all__ = ["Device", "log_in_by_device"]
+
+_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
+_REQUEST_SECONDS = 30.0
+_DEFAULT_INTERVAL = 5.0
+_SLOWER_BY = 5.0
+_SHORTEST_INTERVAL, _LONGEST_INTERVAL = 1.0, 60.0
+# Nobody wants a terminal to wait longer, whatever the issuer allows.
+_LONGEST_LOGIN = 1800.0
+_TOO_MANY, _SERVER_ERRORS = 429, 500
+_WAITING = ("authorization_pending", "slow_down")
+
+
+class Device(Value):
+    """What the issuer gave for the user to enter, and how often it may be asked whether that has happened."""
+
+    code: str = field(repr=False)
+    user_code: str
+    url: str
+    complete_url: str
+    seconds: float
+    interval: float
+
+
+def log_in_by_device(
+    issuer: "Issuer", options: "Options", pause: "Callable[[float], None]" = sleep
+) -> Tokens:
+    """Show the user a URL and a code, and wait until they are entered; raises ProvideError if that fails."""
+    device = _start(issuer, options)
+    tell(_invitation(device))
+    return _poll(issuer, options, device, pause)
+
+
+def _start(issuer: "Issuer", options: "Options") -> Device:
+    if not issuer.device_endpoint:
+        raise ProvideError(
+            f"the issuer {issuer.url!r} offers no device code login",
+            "choose another --grant-type: client-credentials, password or authcode-keyboard",
+        )
+    fields = {"scope": scope_of(options), **options.extra}
+    deadline = Deadline(_REQUEST_SECONDS)
+    reply = send(issuer, options, fields, deadline, url=issuer.device_endpoint, retry=Retry())
+    if not reply.is_success:
+        raise explain(read_refusal(reply, options), "a device code login")
+    return _read_device(reply.json(), issuer.device_endpoint, is_local=issuer.is_local)
+
+
+def _read_device(document: dict[str, object], url: str, *, is_local: bool) -> Device:
+    texts = {
+        name: text_of(document, name) for name in ("device_code", "user_code", "verification_uri_complete")
+    }
+    # Some issuers still have the name of an early draft.
+    place = text_of(document, "verification_uri") or text_of(document, "verification_url")
+    if not texts["device_code"] or not texts["user_code"] or not place:
+        raise ProvideError(f"{url}: its answer lacks device_code, user_code or verification_uri")
+    complete = texts["verification_uri_complete"]
+    for shown_url in filter(None, (place, complete)):
+        # The user is told to go there and log in.
+        check_url(shown_url, f"verification_uri of {url}", is_loopback_fine=is_local)
+    lifetime = number_of(document, "expires_in") or _LONGEST_LOGIN
+    interval = number_of(document, "interval") or _DEFAULT_INTERVAL
+    return Device(
+        texts["device_code"],
+        texts["user_code"],
+        place,
+        complete,
+        min(lifetime, _LONGEST_LOGIN),
+        min(max(interval, _SHORTEST_INTERVAL), _LONGEST_INTERVAL),
+    )
+
+
+def _invitation(device: Device) -> str:
+    """What the user is told; the codes are the issuer's, so they are made fit for a terminal."""
+    code, url, complete = (_fit(text) for text in (device.user_code, device.url, device.complete_url))
+    direct = f"\n(or directly {complete})" if complete else ""
+    return f"To log in, open\n\n    {url}\n\nin any browser and enter the code\n\n    {code}\n{direct}"
+
+
+def _fit(text: str) -> str:
+    return "".join(char for char in text[:2000] if " " < char < "\x7f" or char == " ")
+
+
+def _poll(issuer: "Issuer", options: "Options", device: Device, pause: "Callable[[float], None]") -> Tokens:
+    seconds = min(device.seconds, options.login_seconds or device.seconds)
+    deadline = Deadline(seconds)
+    interval = device.interval
+    fields = {"grant_type": _GRANT, "device_code": device.code}
+    while interval < deadline.seconds_left:
+        pause(interval)
+        try:
+            outcome = ask_tokens(issuer, options, fields, deadline.within(_REQUEST_SECONDS))
+        except HttpError as error:
+            if not error.is_timeout:
+                raise
+            outcome = Refusal(issuer.token_endpoint, _SERVER_ERRORS)
+        if isinstance(outcome, Tokens):
+            return outcome
+        if not _is_waiting(outcome):
+            raise explain(outcome, "the device code")
+        # A server that is slow to answer wants fewer questions as well.
+        slower = outcome.code != "authorization_pending"
+        interval = min(interval + _SLOWER_BY, _LONGEST_INTERVAL) if slower else interval
+    raise ProvideError(
+        f"the code was not entered within {shown(int(seconds))} seconds",
+        "run it again, and enter the new code in time",
+    )
+
+
+def _is_waiting(refusal: Refusal) -> bool:
+    if refusal.code:
+        return refusal.code in _WAITING
+    return refusal.status == _TOO_MANY or refusal.status >= _SERVER_ERRORS

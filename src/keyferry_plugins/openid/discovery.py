@@ -1,0 +1,124 @@
+"""The issuer and what it says of itself: endpoints, algorithms, ways for a client to show who it is."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.http import Route, fetch
+from keyferry.sdk.proxy import split_url
+from keyferry.sdk.text import shown
+from keyferry.sdk.values import Value
+from keyferry_plugins.openid.fields import texts_of
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.sdk import Deadline
+    from keyferry.sdk.http import Reply
+    from keyferry_plugins.openid.options import Options
+
+__all__ = ["Issuer", "check_url", "discover", "read_keys", "route_of"]
+
+_WELL_KNOWN = "/.well-known/openid-configuration"
+_MOST_BYTES = 1 << 20
+_LOOPBACK = ("localhost", "::1")
+
+
+class Issuer(Value):
+    """An issuer by its own document; what it does not offer is empty."""
+
+    url: str
+    token_endpoint: str
+    keys_url: str = ""
+    device_endpoint: str = ""
+    authorization_endpoint: str = ""
+    algorithms: tuple[str, ...] = ()
+    client_auth: tuple[str, ...] = ()
+    pkce: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Tell whether it is reached by plain http, which only one on this machine may be."""
+        return not self.url.lower().startswith("https://")
+
+
+def route_of(options: "Options") -> Route:
+    """The way to the issuer that the user's flags describe."""
+    return Route(ca_data=options.ca_data, is_insecure=options.is_insecure, most_bytes=_MOST_BYTES)
+
+
+def discover(options: "Options", deadline: "Deadline") -> Issuer:
+    """Fetch and check the issuer's document; raises ProvideError where it is not that of the issuer asked for."""
+    check_issuer(options.issuer)
+    url = options.issuer.removesuffix("/") + _WELL_KNOWN
+    reply = _get(url, options, deadline)
+    document = reply.json()
+    found = document.get("issuer")
+    # Exactly: an issuer that only looks alike is another one, and its tokens are not for us.
+    if found != options.issuer:
+        raise ProvideError(
+            f"{url}: its issuer is {shown(found, 200)!r}, expected exactly {options.issuer!r}",
+            "set --oidc-issuer-url to the issuer's own spelling, trailing slash included",
+        )
+    return Issuer(
+        options.issuer,
+        _endpoint(document, "token_endpoint", options.issuer, is_required=True),
+        _endpoint(document, "jwks_uri", options.issuer),
+        _endpoint(document, "device_authorization_endpoint", options.issuer),
+        _endpoint(document, "authorization_endpoint", options.issuer),
+        texts_of(document, "id_token_signing_alg_values_supported"),
+        texts_of(document, "token_endpoint_auth_methods_supported"),
+        texts_of(document, "code_challenge_methods_supported"),
+    )
+
+
+def check_issuer(url: str) -> None:
+    """Refuse an issuer whose URL is not safe to send a secret to, or that no issuer can have."""
+    try:
+        origin = split_url(url)
+    except ProvideError as error:
+        raise ProvideError(f"--oidc-issuer-url: {error.message}") from None
+    if origin.user_info or "?" in url or "#" in url:
+        raise ProvideError("--oidc-issuer-url has user info, a query or a fragment, which no issuer has")
+    check_url(url, "--oidc-issuer-url")
+
+
+def check_url(url: str, what: str, *, is_loopback_fine: bool = True) -> str:
+    """*url*, if it is https, or http to this machine itself; raises ProvideError."""
+    origin = split_url(url)
+    if origin.scheme == "https" or (is_loopback_fine and _is_loopback(origin.host)):
+        return url
+    raise ProvideError(f"{what} is {shown(str(origin), 200)!r}, expected an https URL")
+
+
+def read_keys(issuer: Issuer, options: "Options", deadline: "Deadline") -> list[dict[str, object]]:
+    """The issuer's public keys."""
+    if not issuer.keys_url:
+        raise ProvideError(f"the issuer {issuer.url!r} names no jwks_uri, so its tokens cannot be verified")
+    found = _get(issuer.keys_url, options, deadline).json().get("keys")
+    if not isinstance(found, list):
+        raise ProvideError(f"{issuer.keys_url}: there is no list of keys in its answer")
+    return [key for key in found if isinstance(key, dict)]
+
+
+def _get(url: str, options: "Options", deadline: "Deadline") -> "Reply":
+    headers = {"Accept": "application/json", **options.headers}
+    reply = fetch("GET", url, headers=headers, deadline=deadline, route=route_of(options))
+    if not reply.is_success:
+        is_redirect = 300 <= reply.status < 400  # noqa: PLR2004
+        hint = "it redirects, which is not followed: give the final URL" if is_redirect else "check the URL"
+        raise ProvideError(f"{reply.url}: answered status {reply.status}, expected 200", hint)
+    return reply
+
+
+def _endpoint(document: dict[str, object], name: str, issuer: str, *, is_required: bool = False) -> str:
+    value = document.get(name)
+    if not value and not is_required:
+        return ""
+    if not isinstance(value, str) or not value:
+        raise ProvideError(f"the issuer {issuer!r} names no {name} in its discovery document")
+    # Plain http to this machine only where the issuer itself is such a one: no issuer out there sends us here.
+    is_local = issuer.lower().startswith("http://")
+    return check_url(value, f"{name} of the issuer {issuer!r}", is_loopback_fine=is_local)
+
+
+def _is_loopback(host: str) -> bool:
+    octets = host.split(".")
+    is_address = len(octets) == 4 and all(octet.isascii() and octet.isdigit() for octet in octets)  # noqa: PLR2004
+    return host.lower() in _LOOPBACK or (is_address and octets[0] == "127")

@@ -1,0 +1,224 @@
+"""What the user asks of keyferry-oidc: its flags, and what is made of them."""
+
+import os
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk.values import Value, field
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from keyferry.sdk.flags import Flags
+
+__all__ = ["FLAGS", "Options", "read_options"]
+
+GRANTS = ("auto", "authcode", "authcode-keyboard", "password", "device-code", "client-credentials")
+_TEXT_FLAGS = (
+    "listen-address",
+    "browser-command",
+    "local-server-cert",
+    "local-server-key",
+    "open-url-after-authentication",
+    "oidc-redirect-url-hostname",
+)
+_SWITCHES = (
+    "skip-open-browser",
+    "tls-renegotiation-once",
+    "tls-renegotiation-freely",
+    "oidc-use-pkce",
+)
+FLAGS = (
+    Flag("oidc-issuer-url", "the issuer's URL, https (required)"),
+    Flag("oidc-client-id", "the client's ID (required)"),
+    Flag("oidc-client-secret", "the client's secret; it shows in the list of processes, a file does not"),
+    Flag("oidc-client-secret-file", "a file with the client's secret"),
+    Flag("oidc-extra-scope", "a scope to ask for beside openid (may be given again)", is_repeated=True),
+    Flag("oidc-use-access-token", "answer with the access token, not the ID token", is_switch=True),
+    Flag("oidc-request-header", "NAME=VALUE: a header for the issuer (may be given again)", is_repeated=True),
+    Flag(
+        "oidc-auth-request-extra-params",
+        "NAME=VALUE: a parameter of the request for authorization (may be given again)",
+        is_repeated=True,
+    ),
+    Flag("oidc-redirect-url", "for authcode-keyboard: where the issuer sends the code"),
+    Flag(
+        "oidc-pkce-method",
+        "for authcode-keyboard: auto, no or S256",
+        default="auto",
+        choices=("auto", "no", "S256"),
+    ),
+    Flag(
+        "grant-type",
+        "how to get a token: auto, device-code, client-credentials, password or authcode-keyboard",
+        default="auto",
+        choices=GRANTS,
+    ),
+    Flag("username", "for password: the user's name; asked for if it is not given"),
+    Flag("password", "for password: it shows in the list of processes, a file does not"),
+    Flag("password-file", "a file with the password; asked for if none is given"),
+    Flag("authentication-timeout-sec", "how long to wait for the user to log in"),
+    Flag("force-refresh", "get a new token, whatever is kept", is_switch=True),
+    Flag("token-cache-dir", "keep tokens in files there"),
+    Flag("token-cache-storage", "where tokens are kept: disk, or none", choices=("disk", "keyring", "none")),
+    Flag("certificate-authority", "a bundle of authorities to trust (may be given again)", is_repeated=True),
+    Flag("certificate-authority-data", "such a bundle, in base64 (may be given again)", is_repeated=True),
+    Flag("insecure-skip-tls-verify", "trust any server", is_switch=True),
+    Flag("compat", "do exactly as int128/kubelogin does, where that differs", is_switch=True),
+    *(Flag(name, is_ignored=True) for name in _TEXT_FLAGS),
+    *(Flag(name, is_ignored=True, is_switch=True) for name in _SWITCHES),
+    *LOG_FLAGS,
+)
+
+
+class Options(Value):
+    """What the user asks for, checked."""
+
+    issuer: str
+    client_id: str
+    client_secret: str = field(default="", repr=False)
+    scopes: tuple[str, ...] = ()
+    use_access_token: bool = False
+    headers: "Mapping[str, str]" = field(default_factory=dict, repr=False)
+    extra: "Mapping[str, str]" = field(default_factory=dict, repr=False)
+    redirect_url: str = ""
+    pkce: str = "auto"
+    grant: str = "auto"
+    username: str = ""
+    password: str = field(default="", repr=False)
+    login_seconds: float | None = None
+    force_refresh: bool = False
+    cache_folder: str = ""
+    ca_data: str = field(default="", repr=False)
+    is_insecure: bool = False
+    is_compat: bool = False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not show in any message."""
+        return tuple(filter(None, (self.client_secret, self.password, *self.headers.values())))
+
+
+def read_options(flags: "Flags") -> Options:
+    """Check the flags; raises ProvideError, which says which is wrong and what was expected."""
+    for name in ("oidc-issuer-url", "oidc-client-id"):
+        if not flags.text(name):
+            raise ProvideError(f"--{name} is missing", "add it to the args of the kubeconfig's exec entry")
+    is_compat = flags.is_on("compat")
+    return Options(
+        issuer=flags.text("oidc-issuer-url"),
+        client_id=flags.text("oidc-client-id"),
+        client_secret=_secret(flags, "oidc-client-secret"),
+        scopes=tuple(scope for text in flags.texts("oidc-extra-scope") for scope in _split(text) if scope),
+        use_access_token=flags.is_on("oidc-use-access-token"),
+        headers=_headers(_pairs(flags, "oidc-request-header")),
+        extra=_pairs(flags, "oidc-auth-request-extra-params"),
+        redirect_url=flags.text("oidc-redirect-url"),
+        pkce=flags.text("oidc-pkce-method"),
+        grant=flags.text("grant-type"),
+        username=flags.text("username"),
+        password=_secret(flags, "password"),
+        # There it is the time for a browser on this machine, and for nothing else.
+        login_seconds=None if is_compat else _seconds(flags.text("authentication-timeout-sec")),
+        force_refresh=flags.is_on("force-refresh"),
+        cache_folder=_cache_folder(flags, is_compat=is_compat),
+        ca_data=_authorities(flags),
+        is_insecure=flags.is_on("insecure-skip-tls-verify"),
+        is_compat=is_compat,
+    )
+
+
+def _secret(flags: "Flags", name: str) -> str:
+    path = _expand(flags.text(f"{name}-file"))
+    if not path:
+        return flags.text(name)
+    if flags.text(name):
+        raise ProvideError(f"--{name} and --{name}-file are both given, expected one")
+    from keyferry.sdk.files import read_bounded
+
+    try:
+        return read_bounded(path, f"--{name}-file").decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        pass
+    raise ProvideError(f"--{name}-file {path!r} is not UTF-8 text")
+
+
+def _split(text: str) -> "Sequence[str]":
+    """The parts of a flag that takes several at once, apart by commas, quoted if one is in them."""
+    if '"' not in text:
+        return text.split(",")
+    import csv
+
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error:
+        pass
+    raise ProvideError("a flag's list of values has a quote that does not end")
+
+
+def _pairs(flags: "Flags", name: str) -> dict[str, str]:
+    pairs = {}
+    for part in (part for text in flags.texts(name) for part in _split(text)):
+        key, equals, value = part.partition("=")
+        if not key or not equals:
+            # Not quoted: it may be a value whose name was forgotten, and that a secret.
+            raise ProvideError(f"--{name}: found a part without '=', expected NAME=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def _headers(pairs: dict[str, str]) -> dict[str, str]:
+    for name, value in pairs.items():
+        is_token = all(char.isascii() and (char.isalnum() or char in "-_.!#$%&'*+^`|~") for char in name)
+        if not is_token or any(char < " " or char == "\x7f" for char in value):
+            raise ProvideError(
+                f"--oidc-request-header: {name[:40]!r} has characters that no header can carry"
+            )
+    return pairs
+
+
+def _seconds(text: str) -> float | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):  # noqa: PLR2004
+        raise ProvideError(f"--authentication-timeout-sec: found {text[:20]!r}, expected a number of seconds")
+    return float(text)
+
+
+def _cache_folder(flags: "Flags", *, is_compat: bool) -> str:
+    """Where tokens are kept, or nothing: without --compat only a user who asks for it has them written."""
+    folder, storage = _expand(flags.text("token-cache-dir")), flags.text("token-cache-storage")
+    if storage == "keyring":
+        raise ProvideError(
+            "--token-cache-storage keyring is not supported", "use disk: the file is readable by you alone"
+        )
+    if not storage:
+        storage = "disk" if folder or is_compat else "none"
+    if storage == "none":
+        return ""
+    home = os.environ.get("KUBECACHEDIR") or _expand("~/.kube/cache")
+    return folder or os.path.join(home, "oidc-login" if is_compat else "keyferry-oidc")
+
+
+def _authorities(flags: "Flags") -> str:
+    from keyferry.sdk.files import read_bounded
+
+    paths = [_expand(path) for path in flags.texts("certificate-authority") if path]
+    bundles = [read_bounded(path, "--certificate-authority") for path in paths]
+    if encoded := [text for text in flags.texts("certificate-authority-data") if text]:
+        from binascii import Error, a2b_base64
+
+        try:
+            bundles += [a2b_base64(text.encode("ascii"), strict_mode=True) for text in encoded]
+        except (Error, UnicodeEncodeError):
+            raise ProvideError("--certificate-authority-data is not base64 of PEM text") from None
+    text = b"\n".join(bundles).decode("utf-8", "replace")
+    if bundles and "-----BEGIN CERTIFICATE-----" not in text:
+        raise ProvideError("the certificate authority given holds no certificate in PEM")
+    # Only what stands between the marks is for the TLS library, which takes ASCII alone.
+    return text.encode("ascii", "ignore").decode()
+
+
+def _expand(path: str) -> str:
+    return os.path.expanduser(path) if path.startswith("~") else path

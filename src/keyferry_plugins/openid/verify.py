@@ -1,0 +1,110 @@
+"""Whether a token is the one asked for: by its issuer, its audience, its times and its signature."""
+
+from time import time
+
+from keyferry.sdk import Deadline, ProvideError
+from keyferry.sdk.text import shown
+from keyferry_plugins.jose import read_claims, read_header, verify_jwt
+from keyferry_plugins.openid.discovery import read_keys
+from keyferry_plugins.openid.fields import number_of
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry_plugins.openid.discovery import Issuer
+    from keyferry_plugins.openid.options import Options
+
+__all__ = ["check_claims", "expiry_of", "verify"]
+
+_SECONDS = 30.0
+_EXPIRY_LEEWAY = 10.0
+_START_LEEWAY = 300.0
+_GOOGLE = "https://accounts.google.com"
+
+
+def verify(
+    token: str, issuer: "Issuer", options: "Options", *, nonce: str = "", is_access_token: bool = False
+) -> float:
+    """The instant a token ends, in Unix seconds, once everything about it is right; raises ProvideError."""
+    algorithms = issuer.algorithms or ("RS256",)
+    claims: Mapping[str, object]
+    if _has_cryptography():
+        claims = verify_jwt(token, read_keys(issuer, options, Deadline(_SECONDS)), algorithms)
+    else:
+        claims = _trust_transport(token, issuer, options, algorithms)
+    audience = "" if is_access_token else options.client_id
+    return check_claims(claims, issuer.url, audience, nonce=nonce, now=time())
+
+
+def check_claims(
+    claims: "Mapping[str, object]", issuer: str, audience: str, *, nonce: str = "", now: float
+) -> float:
+    """The instant of expiry in claims that are from *issuer*, for *audience* unless that is empty, and in time."""
+    found = claims.get("iss")
+    if found != issuer and not (issuer == _GOOGLE and found == _GOOGLE.removeprefix("https://")):
+        raise ProvideError(f"the token is from the issuer {shown(found, 200)!r}, expected {issuer!r}")
+    if audience:
+        _check_audience(claims, audience)
+    if nonce and claims.get("nonce") != nonce:
+        raise ProvideError("the token is not of this login: its nonce is another", "start again")
+    expires_at, starts_at = expiry_of(claims), number_of(claims, "nbf")
+    if expires_at is None:
+        raise ProvideError("the token has no exp, so it cannot be told how long it holds")
+    if expires_at + _EXPIRY_LEEWAY <= now:
+        raise ProvideError(
+            f"the token expired {int(now - expires_at)} seconds ago, as it was issued",
+            "compare this machine's clock with the issuer's",
+        )
+    if starts_at is not None and starts_at - _START_LEEWAY > now:
+        raise ProvideError(
+            f"the token holds only in {int(starts_at - now)} seconds",
+            "compare this machine's clock with the issuer's",
+        )
+    return expires_at
+
+
+def expiry_of(claims: "Mapping[str, object]") -> float | None:
+    """When a token ends, in Unix seconds, if it says so."""
+    return number_of(claims, "exp")
+
+
+def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
+    found = claims.get("aud")
+    audiences = found if isinstance(found, list) else [found]
+    if audience not in audiences:
+        listed = ", ".join(shown(one, 100) for one in audiences[:5])
+        raise ProvideError(
+            f"the token is for {listed!r}, expected the client {audience!r}",
+            "check --oidc-client-id",
+        )
+    # With several audiences, it is this one that says whom it was issued to.
+    party = claims.get("azp")
+    if len(audiences) > 1 and party not in (None, audience):
+        raise ProvideError(f"the token was issued to {shown(party, 100)!r}, expected {audience!r}")
+
+
+def _has_cryptography() -> bool:
+    try:
+        import cryptography as cryptography  # noqa: PLC0414 - only to see whether it is there
+    except ImportError:
+        return False
+    return True
+
+
+def _trust_transport(
+    token: str, issuer: "Issuer", options: "Options", algorithms: tuple[str, ...]
+) -> "Mapping[str, object]":
+    """The claims of a token that verified TLS brought straight from the issuer, which OpenID Connect lets count."""
+    if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
+        raise ProvideError(
+            "the token's signature cannot be verified without the package 'cryptography', and it did not come"
+            " over verified TLS either",
+            "pip install 'keyferry[crypto]'",
+        )
+    algorithm = read_header(token).get("alg")
+    if algorithm not in algorithms or str(algorithm)[:2] not in ("RS", "PS", "ES", "Ed"):
+        raise ProvideError(
+            f"the token is signed by {shown(algorithm, 20)!r}, expected one of {', '.join(algorithms)}"
+        )
+    return read_claims(token)

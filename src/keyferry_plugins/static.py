@@ -1,0 +1,138 @@
+"""An image credential provider that answers from docker config files and mounted secrets."""
+
+from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Response, serve, tell
+from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry.sdk.text import shown
+from keyferry_plugins.docker.config import DockerConfig, Login
+from keyferry_plugins.docker.durations import read_cache_duration
+from keyferry_plugins.docker.keyring import choose_logins, write_auth
+from keyferry_plugins.docker.mounts import read_config_file, read_secrets
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from keyferry.sdk import Request
+
+__all__ = ["main", "provide"]
+
+ABOUT = """\
+Be an image credential provider that answers from files: docker configs, and folders of Kubernetes secrets.
+An answer holds the logins whose key covers the image, and no others."""
+
+FLAGS = (
+    Flag(
+        "docker-config",
+        "a docker config file; one that ends in .dockercfg has the old form",
+        is_repeated=True,
+    ),
+    Flag("secrets-dir", "a folder of mounted secrets, or one mounted secret", is_repeated=True),
+    Flag("helpers", "also ask the credential helpers that the config files name", is_switch=True),
+    Flag(
+        "cache-duration", "how long the kubelet keeps an answer, as 10m or 1h; without it the config decides"
+    ),
+    Flag(
+        "cache-key-type",
+        "for which images an answer holds; a wider one has the logins of them all",
+        default=IMAGE,
+        choices=(IMAGE, REGISTRY, GLOBAL),
+    ),
+    *LOG_FLAGS,
+)
+_SECONDS = 50.0
+
+
+def provide(request: "Request", flags: Flags) -> Response:
+    """The logins for the image that the files, and the helpers they name, have."""
+    seconds, kind = read_cache_duration(flags.text("cache-duration")), flags.text("cache-key-type")
+    if flags.is_on("helpers") and kind == GLOBAL:
+        raise ProvideError(
+            "--helpers cannot go with --cache-key-type Global: a helper is asked for one registry",
+            "use --cache-key-type Registry",
+        )
+    notes: list[str] = []
+    configs, problems = _read_all(flags, notes)
+    entries = [entry for config in configs for entry in config.logins.items()]
+    entries += _ask_helpers(configs, request, problems, notes, is_wanted=flags.is_on("helpers"))
+    kept = choose_logins(entries, request.image, kind)
+    usable = [(place, login) for place, login in kept if login.password or not login.has_identity_token]
+    auth = write_auth(usable, notes)
+    for note in notes + [str(problem) for problem in problems if auth]:
+        tell(f"keyferry-static: {shown(note, 500)}")
+    if not auth:
+        _explain_nothing(problems, has_identity_token=len(usable) < len(kept))
+    return Response(auth, kind, seconds if auth else 0)
+
+
+def _read_all(flags: Flags, notes: list[str]) -> tuple[list[DockerConfig], list[ProvideError]]:
+    """Everything that can be read, and what is wrong with the rest: one broken file does not spoil the others."""
+    if not flags.texts("docker-config") and not flags.texts("secrets-dir"):
+        raise ProvideError("no file is named", "add --docker-config FILE or --secrets-dir DIR to the args")
+    configs: list[DockerConfig] = []
+    problems: list[ProvideError] = []
+    for found in _sources(flags, notes):
+        if isinstance(found, DockerConfig):
+            configs.append(found)
+        else:
+            problems.append(found)
+    return configs, problems
+
+
+def _sources(flags: Flags, notes: list[str]) -> "Iterator[DockerConfig | ProvideError]":
+    for path in flags.texts("docker-config"):
+        try:
+            yield read_config_file(path, notes)
+        except ProvideError as error:
+            yield error
+    for folder in flags.texts("secrets-dir"):
+        try:
+            yield from read_secrets(folder, notes)
+        except ProvideError as error:
+            yield error
+
+
+def _ask_helpers(
+    configs: list[DockerConfig],
+    request: "Request",
+    problems: list[ProvideError],
+    notes: list[str],
+    *,
+    is_wanted: bool,
+) -> list[tuple[str, Login]]:
+    from keyferry_plugins.docker.helper import HUB_URL, ask_helper, host_of
+
+    registry = request.registry
+    deadline = Deadline(_SECONDS)
+    logins = []
+    for config in configs:
+        by_host = {host_of(name): helper for name, helper in config.helpers.items()}
+        helper = by_host.get(host_of(registry)) or config.store
+        if helper and not is_wanted:
+            notes.append(f"the helper {helper[:80]!r} for {registry!r} is not asked: add --helpers to ask it")
+        elif helper:
+            try:
+                url = HUB_URL if host_of(registry) == "docker.io" else registry
+                login = ask_helper(helper, url, deadline)
+            except ProvideError as error:
+                problems.append(error)
+            else:
+                logins += [(registry, login)] if login else []
+    return logins
+
+
+def _explain_nothing(problems: list[ProvideError], *, has_identity_token: bool) -> None:
+    """Fail where there could have been a login; that there is none is no failure."""
+    if problems:
+        more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+        raise ProvideError(problems[0].message + more, problems[0].hint)
+    if has_identity_token:
+        raise ProvideError(
+            "the only login for the image is an identity token, which the kubelet's protocol cannot carry",
+            "log in with a user name and a password, or an access token as the password",
+        )
+
+
+def main() -> None:
+    """Run the plugin."""
+    flags = read_flags(FLAGS, ABOUT)
+    serve(lambda request: provide(request, flags))

@@ -1,0 +1,126 @@
+"""A real OpenID Connect server, and the part of its user, who submits the forms that the server's pages have."""
+
+import os
+import ssl
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from http.client import HTTPMessage
+from http.cookiejar import CookieJar
+from pathlib import Path
+from typing import IO
+from urllib.parse import urlencode, urljoin
+from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
+
+import pytest
+
+from support.fake_cloud import Authority
+from support.parts import need
+
+MODULES = Path(__file__).parents[2] / ".cache" / "parts" / "oidc" / "node_modules"
+PROGRAM = Path(__file__).with_name("oidc_server") / "server.mjs"
+MOST_PAGES = 10
+
+
+@dataclass(frozen=True)
+class OidcServer:
+    """A server that runs: its issuer URL, and the authority that vouches for it."""
+
+    issuer: str
+    authority: Authority
+
+    def visit(self, url: str, user: str) -> str:
+        """Be the user: open a page, log in and approve until no form is left; gives the URL one ends at.
+
+        A redirect to another server is not followed: its URL is the end.
+        """
+        context = ssl.create_default_context(cafile=str(self.authority.bundle))
+        abroad = _StopAbroad(self.issuer)
+        opener = build_opener(HTTPCookieProcessor(CookieJar()), HTTPSHandler(context=context), abroad)
+        body: bytes | None = None
+        for _ in range(MOST_PAGES):
+            with opener.open(url, body) as page:
+                form, url = _Form(), page.url
+                form.feed(page.read().decode())
+            if abroad.reached or form.action is None:
+                return abroad.reached or url
+            url = urljoin(url, form.action)
+            body = urlencode(form.filled_in(user)).encode()
+        raise AssertionError("the pages do not end")
+
+
+class _StopAbroad(HTTPRedirectHandler):
+    """Follows redirects on one server, and notes the first that leads away from it."""
+
+    def __init__(self, home: str) -> None:
+        self._home = home
+        self.reached = ""
+
+    def redirect_request(  # noqa: PLR0913, PLR0917 - the base's
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        """Go on, but only on the same server."""
+        if newurl.startswith(f"{self._home}/"):
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+        self.reached = newurl
+        return Request(f"{self._home}/.well-known/openid-configuration")  # noqa: S310 - ours
+
+
+class _Form(HTMLParser):
+    """The first form of a page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.action: str | None = None
+        self._fields: dict[str, str] = {}
+        self._is_done = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take in a form's address and fields."""
+        given = dict(attrs)
+        if tag == "form" and self.action is None:
+            self.action = given.get("action") or ""
+        elif (
+            tag in ("input", "button") and self.action is not None and not self._is_done and given.get("name")
+        ):
+            self._fields[str(given["name"])] = given.get("value") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        """See the end of the form."""
+        self._is_done = self._is_done or tag == "form"
+
+    def filled_in(self, user: str) -> dict[str, str]:
+        """The fields as the user submits them: logged in by any password, and never aborting."""
+        login = {"login": user, "password": "any"} if "login" in self._fields else {}
+        return {name: value for name, value in {**self._fields, **login}.items() if name != "abort"}
+
+
+@contextmanager
+def running(authority: Authority) -> Iterator[OidcServer]:
+    """The server for the length of a block; skips, or fails in CI, where its parts are not installed."""
+    node = need("node")
+    if not (MODULES / "oidc-provider").is_dir():
+        reason = "npm's oidc-provider is not installed: run make parts"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    words = [node, str(PROGRAM), str(MODULES), str(authority.certificate("127.0.0.1"))]
+    quiet = {"PATH": os.environ["PATH"], "NODE_NO_WARNINGS": "1"}
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=quiet, text=True
+    ) as server:
+        try:
+            yield OidcServer(_issuer(server), authority)
+        finally:
+            server.kill()
+
+
+def _issuer(server: "subprocess.Popen[str]") -> str:
+    """The URL that the server tells once it listens; what it says before that is of no interest."""
+    assert server.stdout is not None
+    for line in server.stdout:
+        if line.startswith("issuer "):
+            return line.split()[1]
+    raise AssertionError(f"the OpenID Connect server ended with status {server.wait()}")

@@ -1,0 +1,111 @@
+"""A registry's token server: user name and password in, a signed token for what was asked out."""
+
+import base64
+import hashlib
+import json
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from cryptography.x509.oid import NameOID
+
+from support.fake_cloud import Received, Reply, serving
+from support.registry import TokenAuth
+
+SERVICE, ISSUER = "test-registry", "test-issuer"
+LIFETIME_SECONDS = 300
+
+
+class TokenServer:
+    """Gives tokens to its users by GET with Basic, and by POST of OAuth's form; anyone else gets none.
+
+    *asked* has, for each request, how it came, the user's name and the scopes.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.users: dict[str, str] = {}
+        self.asked: list[tuple[str, str, tuple[str, ...]]] = []
+        self.certificate = folder / "tokens.pem"
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self.certificate.write_bytes(_certify(self._key).public_bytes(Encoding.PEM))
+
+    def answer(self, request: Received) -> Reply:
+        """Answer one request for a token."""
+        user, password, scopes = _read(request)
+        self.asked.append((request.method, user, scopes))
+        if not user or self.users.get(user) != password:
+            return Reply(401, {"errors": [{"code": "UNAUTHORIZED", "message": "bad credentials"}]})
+        token = self.token(user, scopes)
+        return Reply(document={"token": token, "access_token": token, "expires_in": LIFETIME_SECONDS})
+
+    def token(self, user: str, scopes: tuple[str, ...]) -> str:
+        """A token that lets *user* do what the scopes say."""
+        now = int(time.time())
+        claims = {
+            "iss": ISSUER,
+            "sub": user,
+            "aud": SERVICE,
+            "iat": now,
+            "nbf": now - 5,
+            "exp": now + LIFETIME_SECONDS,
+            "jti": uuid.uuid4().hex,
+            "access": [_access(scope) for scope in scopes],
+        }
+        head = {"alg": "ES256", "typ": "JWT", "kid": _key_id(self._key.public_key())}
+        signed = ".".join(_segment(json.dumps(part).encode()) for part in (head, claims))
+        halves = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+        return f"{signed}.{_segment(b''.join(half.to_bytes(32, 'big') for half in halves))}"
+
+
+def _read(request: Received) -> tuple[str, str, tuple[str, ...]]:
+    """User name, password and scopes of a request."""
+    if request.method == "POST":
+        form = parse_qs(request.body.decode())
+        user, password = form.get("username", [""])[0], form.get("password", [""])[0]
+        return user, password, tuple(" ".join(form.get("scope", [])).split())
+    assert request.method == "GET"
+    scopes = tuple(" ".join(parse_qs(request.target.partition("?")[2]).get("scope", [])).split())
+    kind, _, pair = request.headers.get("authorization", "").partition(" ")
+    user, _, password = base64.b64decode(pair).decode().partition(":") if kind == "Basic" else ("", "", "")
+    return user, password, scopes
+
+
+def _access(scope: str) -> Mapping[str, object]:
+    kind, _, rest = scope.partition(":")
+    name, _, actions = rest.rpartition(":")
+    return {"type": kind, "name": name, "actions": actions.split(",")}
+
+
+def _segment(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def _key_id(key: ec.EllipticCurvePublicKey) -> str:
+    """A key's name as the registry makes it: twelve groups of four letters, of its hash."""
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    letters = base64.b32encode(hashlib.sha256(der).digest()[:30]).decode()
+    return ":".join(letters[at : at + 4] for at in range(0, 48, 4))
+
+
+def _certify(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tokens")])
+    now = datetime.now(UTC)
+    span = now - timedelta(days=1), now + timedelta(days=30)
+    return x509.CertificateBuilder(name, name, key.public_key(), 1, *span).sign(key, hashes.SHA256())
+
+
+@contextmanager
+def token_server(folder: Path) -> Iterator[tuple[TokenServer, TokenAuth]]:
+    """A token server for the length of a block, and what a registry must be told to trust it."""
+    tokens = TokenServer(folder)
+    with serving(tokens.answer) as server:
+        yield tokens, TokenAuth(f"{server.url}/token", SERVICE, ISSUER, tokens.certificate)

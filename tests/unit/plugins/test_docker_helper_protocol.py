@@ -1,0 +1,231 @@
+"""Docker's helper protocol against helpers that are wrong, hostile or absent; each is a real program."""
+
+import json
+import shlex
+import time
+from pathlib import Path
+
+import pytest
+
+from keyferry.sdk import Deadline, ProvideError
+from keyferry_plugins.docker.config import Login
+from keyferry_plugins.docker.helper import ask_helper, check_server_url, host_of, program_of
+
+SECRET = "s3cret-that-shows"
+PATIENCE_SECONDS = 30.0
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process is there, and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture
+def helper(tmp_path: Path) -> "Helper":
+    return Helper(tmp_path)
+
+
+class Helper:
+    """A helper made of a shell script."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "docker-credential-test"
+        self.seen = folder / "seen"
+
+    def write(self, script: str) -> None:
+        """Make it run *script*."""
+        self.path.write_text(f"#!/bin/sh\n{script}\n")
+        self.path.chmod(0o755)
+
+    def answers(self, document: object, status: int = 0) -> None:
+        """Make it note what it is given, and write *document*."""
+        text = document if isinstance(document, str) else json.dumps(document)
+        self.write(
+            f'{{ printf \'%s\\n\' "$#" "$@"; cat; }} > {shlex.quote(str(self.seen))}\n'
+            f"printf '%s' {shlex.quote(text)}; exit {status}"
+        )
+
+    def ask(self, url: str = "reg.io", seconds: float = PATIENCE_SECONDS) -> Login | None:
+        """Ask it for a server's login."""
+        return ask_helper(str(self.path), url, Deadline(seconds))
+
+
+def test_the_url_goes_to_standard_input_and_nothing_else(helper: Helper) -> None:
+    """One argument, ``get``; the URL alone on standard input, as docker writes it."""
+    helper.answers({"ServerURL": "reg.io", "Username": "u", "Secret": "p"})
+    assert helper.ask() == Login("u", "p")
+    assert helper.seen.read_text() == "1\nget\nreg.io"
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({"Username": "u", "Secret": "p"}, Login("u", "p")),
+        ({"username": "u", "secret": "p", "serverurl": "https://REG.io/v2/"}, Login("u", "p")),
+        ({"Username": "", "Secret": ""}, None),
+        ({}, None),
+    ],
+    ids=str,
+)
+def test_an_answer_is_read_as_docker_reads_it(
+    helper: Helper, document: object, expected: Login | None
+) -> None:
+    """Field names in any case; a helper with nothing to say has no login."""
+    helper.answers(document)
+    assert helper.ask() == expected
+
+
+def test_not_found_is_no_failure_and_only_in_these_words(helper: Helper) -> None:
+    """The text of the protocol, with a status other than 0, means that there is no login; nothing else does."""
+    helper.answers("credentials not found in native keychain\n", 1)
+    assert helper.ask() is None
+    helper.answers("credentials not found in native keychain\n", 0)
+    with pytest.raises(ProvideError, match="status 0 and wrote something that is not a JSON object"):
+        helper.ask()
+    helper.answers("no keychain: credentials not found in native keychain of this kind", 1)
+    with pytest.raises(ProvideError, match="failed with status 1: no keychain"):
+        helper.ask()
+
+
+def test_a_login_that_comes_with_a_failure_is_not_used(helper: Helper) -> None:
+    """What looks like success is none if the status says otherwise, and it is not shown."""
+    helper.answers({"Username": "u", "Secret": SECRET}, 1)
+    with pytest.raises(ProvideError, match="failed with status 1") as caught:
+        helper.ask()
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SECRET,
+        f'{{"Username": "u", "Secret": "{SECRET}"',
+        f'{{"Username": "u", "Secret": "{SECRET}"}} {{}}',
+        f'["{SECRET}"]',
+        f'{{"Username": "u", "Secret": ["{SECRET}"]}}',
+        f'{{"Username": 1, "Secret": "{SECRET}"}}',
+        f'{{"Username": "", "Secret": "{SECRET}"}}',
+        '{"Username": "u", "Secret": ""}',
+        "",
+    ],
+)
+def test_what_is_no_answer_is_refused_and_not_quoted(helper: Helper, text: str) -> None:
+    """Garbage, halves, two documents and wrong types are errors without a byte of it."""
+    helper.answers(text)
+    with pytest.raises(ProvideError) as caught:
+        helper.ask()
+    assert SECRET not in repr(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_bytes_that_are_no_text_are_refused_rather_than_changed(helper: Helper) -> None:
+    """A password is never handed on with replacement characters in it."""
+    helper.write("""printf '{"Username":"u","Secret":"p\\377"}'""")
+    with pytest.raises(ProvideError, match="not a JSON object"):
+        helper.ask()
+
+
+def test_an_identity_token_is_refused_with_the_reason(helper: Helper) -> None:
+    """The kubelet's protocol has no place for one."""
+    helper.answers({"Username": "<token>", "Secret": SECRET})
+    with pytest.raises(ProvideError, match=r"identity token for 'reg[.]io'") as caught:
+        helper.ask()
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "server", ["evil.io", "https://evil.io/v1/", "reg.io:5000", "reg.io.evil.io", "evil/reg.io"]
+)
+def test_a_login_for_another_host_is_refused(helper: Helper, server: str) -> None:
+    """A helper that answers for a registry other than the one asked for has its login thrown away."""
+    helper.answers({"ServerURL": server, "Username": "u", "Secret": SECRET})
+    with pytest.raises(ProvideError, match=r"was asked for 'reg[.]io' and answered for"):
+        helper.ask()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "reg.io\r",
+        "reg.io\nusername=evil",
+        "reg.io\x00",
+        "reg.io x",
+        "rég.io",
+        "https:///path",
+        "/path",
+        ":5000",
+        "https://me:pw@reg.io",
+        "me@reg.io",
+    ],
+)
+def test_urls_that_could_mislead_a_helper_are_not_sent(helper: Helper, url: str) -> None:
+    """Line breaks, user info and empty hosts are refused before any program is started."""
+    helper.answers({"Username": "u", "Secret": "p"})
+    with pytest.raises(ProvideError) as caught:
+        helper.ask(url)
+    assert not helper.seen.exists()
+    assert "pw" not in str(caught.value)
+
+
+def test_all_names_of_docker_hub_are_one() -> None:
+    """What docker keeps under its old URL serves the registry under each of its names."""
+    assert {host_of(url) for url in ("docker.io", "https://index.docker.io/v1/", "registry-1.docker.io")} == {
+        "docker.io"
+    }
+    assert check_server_url("https://index.docker.io/v1/")
+
+
+@pytest.mark.parametrize(("name", "program"), [("pass", "docker-credential-pass"), ("/opt/x", "/opt/x")])
+def test_a_name_stands_for_a_program_on_the_path(name: str, program: str) -> None:
+    """By docker's prefix, or where it lies."""
+    assert program_of(name) == program
+
+
+@pytest.mark.parametrize(
+    "name", ["", "../evil", "a/b", "./x", "-x", ".x", "x y", "x;y", "/", "/opt/", "x\n", "é"]
+)
+def test_a_name_cannot_lead_elsewhere(name: str) -> None:
+    """No path in a name, no blank, no shell's characters."""
+    with pytest.raises(ProvideError, match="neither a name"):
+        program_of(name)
+
+
+def test_a_helper_that_never_ends_is_killed(helper: Helper) -> None:
+    """With all it started."""
+    helper.write("sleep 1000 & echo $! > " + shlex.quote(str(helper.seen)) + "; sleep 1000")
+    with pytest.raises(ProvideError, match="did not end in time"):
+        helper.ask(seconds=2)
+    pid, until = int(helper.seen.read_text()), time.monotonic() + PATIENCE_SECONDS
+    # A signal takes its moment.
+    while is_running(pid) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert not is_running(pid)
+
+
+@pytest.mark.parametrize("stream", ["", ">&2"])
+def test_a_helper_that_never_stops_writing_is_killed(helper: Helper, stream: str) -> None:
+    """Its output is not collected until the memory is full."""
+    helper.write(f"exec yes {SECRET} {stream}")
+    with pytest.raises(ProvideError, match="wrote more than 1048576 bytes") as caught:
+        helper.ask()
+    assert SECRET not in str(caught.value)
+
+
+def test_a_helper_that_is_absent_or_no_program_is_named(tmp_path: Path) -> None:
+    """What to install is in the message."""
+    with pytest.raises(ProvideError, match="'docker-credential-nowhere-to-be-found' is not installed"):
+        ask_helper("nowhere-to-be-found", "reg.io", Deadline(PATIENCE_SECONDS))
+    with pytest.raises(ProvideError, match="cannot be started"):
+        ask_helper(str(tmp_path), "reg.io", Deadline(PATIENCE_SECONDS))
+
+
+def test_secrets_in_a_failures_text_are_masked(helper: Helper) -> None:
+    """What a helper complains of, on either stream, is shown without what looks like a secret."""
+    helper.write(f"echo 'login failed: password={SECRET}'; echo 'Authorization: Bearer {SECRET}' >&2; exit 3")
+    with pytest.raises(ProvideError, match="login failed") as caught:
+        helper.ask()
+    assert SECRET not in str(caught.value)
