@@ -11,8 +11,8 @@ from keyferry.cli.terminal import style
 
 DESCRIPTION = """\
 The whole story on this machine, nothing to install: writes a provider config with three small plugins
-into a folder of its own, then lints it, asks it for credentials and explains the answers, running
-the same commands you would type."""
+into a folder of its own, then lints it, asks it for credentials, explains the answers and puts a plugin
+to the test, running the same commands you would type."""
 
 EXAMPLES = """\
 examples:
@@ -70,26 +70,20 @@ users:
 """
 
 _PILOT = """\
-import json, os, sys
-info = json.loads(os.environ["KUBERNETES_EXEC_INFO"])
-json.dump({
-    "kind": "ExecCredential",
-    "apiVersion": info["apiVersion"],
-    "status": {"token": "a-token-nobody-sees", "expirationTimestamp": "2099-01-01T00:00:00Z"},
-}, sys.stdout)
+from time import time
+from keyferry.sdk import ExecResponse, serve_cluster
+serve_cluster(lambda request: ExecResponse("a-token-nobody-sees", expires_at=time() + 3600))
 """
 
 _HARBOUR = """\
-import json, sys
-request = json.load(sys.stdin)
-registry = request["image"].split("/")[0]
-json.dump({
-    "kind": "CredentialProviderResponse",
-    "apiVersion": request["apiVersion"],
-    "cacheKeyType": "Registry",
-    "cacheDuration": "1h",
-    "auth": {registry: {"username": "ferry", "password": "correct horse battery staple"}},
-}, sys.stdout)
+from keyferry.sdk import ProvideError, Response, serve
+
+def provide(request):
+    if not request.registry.partition(":")[0].endswith("harbour.example"):
+        raise ProvideError(f"{request.registry} is not one of our registries")
+    return Response.for_registry(request, "ferry", "correct horse battery staple", cache_seconds=3600)
+
+serve(provide)
 """
 
 _PIER = """\
@@ -151,6 +145,17 @@ _STORY = (
         "A plugin that fails. The kubelet would log this and pull anonymously; the secret it printed is masked here.",
         f"explain pier.example/app {_WHERE}",
         Exit.PLUGIN,
+    ),
+    (
+        "The plugin that works is ten lines on keyferry's SDK. Is it right? Five of some sixty checks say so.",
+        "plugin test bin/harbour --image eu.harbour.example/team/app --image eu.harbour.example/other"
+        " --only KP101 --only KP105 --only KP112 --only KP129 --only KP301",
+        Exit.OK,
+    ),
+    (
+        "One exchange with it, for a bug report; no secret is in it.",
+        "plugin trace bin/harbour eu.harbour.example/team/app -o text",
+        Exit.OK,
     ),
     (
         "Clusters: what would kubectl's plugin be told? Names of variables, never their values.",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from keyferry._secret import printable
 from keyferry.cli.terminal import style
 from keyferry.kit.codes import Check
-from keyferry.kit.report import Broken, Report, Result, Status
+from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
 
 _MARKS = {"passed": "✓", "error": "✗", "warning": "!", "info": "i", "skipped": "-"}
 _PLAIN = {**_MARKS, "passed": "+", "error": "x"}
@@ -20,7 +20,9 @@ def report_lines(report: Report) -> Iterator[str]:
     yield f"{report.plugin}: {report.kind} plugin, {report.api_version}"
     yield ""
     for result in report.results:
-        yield from _result(result)
+        # Whoever asks for two checks does not want to read of the other sixty.
+        if result.reason != NOT_ASKED_FOR:
+            yield from _result(result)
     if report.notes:
         yield ""
         yield from (f"note: {printable(note)}" for note in report.notes)

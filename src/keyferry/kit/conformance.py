@@ -21,7 +21,7 @@ from keyferry.kit.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.hidden import Secrets, secrets_in
 from keyferry.kit.launch import Launch, Run, launch
-from keyferry.kit.report import Broken, Report, Result, Status
+from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
 from keyferry.kit.requests import CANARY, good_requests, image_experiments
 from keyferry.kit.rules import RULES
 from keyferry.kit.subject import CLUSTER, Subject, find_program
@@ -163,7 +163,7 @@ def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Colle
     if check.code in skip:
         return Result(check, Status.SKIPPED, reason="left out with --skip")
     if only and check.code not in only:
-        return Result(check, Status.SKIPPED, reason="not among those of --only")
+        return Result(check, Status.SKIPPED, reason=NOT_ASKED_FOR)
     try:
         findings = list(RULES[check.code].judge(evidence))
     except Unchecked as reason:

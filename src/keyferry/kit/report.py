@@ -10,6 +10,9 @@ __all__ = ["Broken", "Report", "Result", "Status", "to_document"]
 
 API_VERSION = "keyferry.dev/v1alpha1"
 
+# Why most checks are left out when some were asked for by their codes.
+NOT_ASKED_FOR = "not among those of --only"
+
 
 class Status(StrEnum):
     """What came of a check."""
