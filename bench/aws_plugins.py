@@ -1,0 +1,201 @@
+"""The AWS plugins as processes: their whole job beside AWS' own tools, and what they cost before they do anything."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from time import perf_counter
+
+from bench.measure import ROOT, SOURCES, Row, median, seconds_of, skipped, take_turns
+
+_ROUNDS = 15
+_STARTS = 40
+_START_BAR = 3.0
+_HOST = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
+_REQUEST = json.dumps(
+    {
+        "kind": "CredentialProviderRequest",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "image": f"{_HOST}/app",
+    }
+).encode()
+_BARE = (sys.executable, "-I", "-S", "-c", "pass")
+_LAUNCH = "import sys; sys.path.insert(0, {!r}); from keyferry_plugins.{} import main; main()"
+_MINIMAL = (
+    f"import sys; sys.path.insert(0, {SOURCES!r}); from keyferry.sdk import Response, serve;"
+    "serve(lambda request: Response.for_registry(request, 'user', 'word'))"
+)
+_PARTS = os.path.join(ROOT, ".cache", "parts", "moto", "bin")
+_BOTOCORE_ECR = "import botocore.session as s; s.Session().create_client('ecr').get_authorization_token()"
+_BOTOCORE_EKS = """
+import base64, botocore.session
+from botocore.auth import SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+keys = botocore.session.Session().get_credentials().get_frozen_credentials()
+request = AWSRequest("GET", "https://sts.us-east-1.amazonaws.com/?Action=GetCallerIdentity&Version=2011-06-15",
+                     headers={"x-k8s-aws-id": "c"})
+SigV4QueryAuth(keys, "sts", "us-east-1", expires=60).add_auth(request)
+print("k8s-aws-v1." + base64.urlsafe_b64encode(request.url.encode()).decode().rstrip("="))
+"""
+_KEYS = {
+    "AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE",
+    "AWS_SECRET_ACCESS_KEY": "made-up",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "AWS_ECR_DISABLE_CACHE": "1",
+}
+
+
+def run(folder: str) -> list[Row]:
+    """Rows for starts, for keyferry-ecr and for keyferry-eks."""
+    with _endpoint(folder) as port:
+        local = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
+        proxied = {
+            "HTTPS_PROXY": f"http://127.0.0.1:{port}",
+            "AWS_CA_BUNDLE": os.path.join(folder, "aws.pem"),
+        }
+        return [
+            *_start_rows(folder),
+            *_rows("keyferry-ecr, whole job, http", _ecr_contestants(folder, local)),
+            *_rows("keyferry-ecr, whole job, TLS through a proxy", _proxy_contestants(folder, proxied)),
+            *_rows("keyferry-eks, whole job", _eks_contestants(folder)),
+        ]
+
+
+def plugin(name: str) -> tuple[str, ...]:
+    """The words that start a plugin from the sources."""
+    return (sys.executable, "-I", "-S", "-c", _LAUNCH.format(SOURCES, name))
+
+
+@contextmanager
+def _endpoint(folder: str) -> Iterator[int]:
+    command = [sys.executable, os.path.join(os.path.dirname(__file__), "aws_endpoint.py"), folder]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield int(server.stdout.readline())
+        finally:
+            server.terminate()
+
+
+Contestants = dict[str, Callable[[], Sequence[float]]]
+
+
+def _ecr_contestants(folder: str, more: Mapping[str, str]) -> Contestants:
+    return {
+        "": _timed(plugin("ecr"), folder, more, _REQUEST),
+        "botocore": _timed(_part("python", "-c", _BOTOCORE_ECR), folder, more),
+        "aws ecr get-authorization-token": _timed(
+            _part("aws", "ecr", "get-authorization-token"), folder, more
+        ),
+    }
+
+
+def _proxy_contestants(folder: str, more: Mapping[str, str]) -> Contestants:
+    helper = shutil.which("docker-credential-ecr-login")
+    return {
+        **_ecr_contestants(folder, more),
+        "docker-credential-ecr-login": _timed((helper or "", "get"), folder, more, _HOST.encode()),
+    }
+
+
+def _eks_contestants(folder: str) -> Contestants:
+    words = ("eks", "get-token", "--cluster-name", "c")
+    return {
+        "": _timed((*plugin("eks"), *words), folder, {}),
+        "botocore": _timed(_part("python", "-c", _BOTOCORE_EKS), folder, {}),
+        "aws eks get-token": _timed(_part("aws", *words), folder, {}),
+    }
+
+
+def _rows(what: str, contestants: Contestants) -> list[Row]:
+    """One row for each peer, ours by theirs."""
+    works = {name: _works(contestant) for name, contestant in contestants.items()}
+    if not works[""]:
+        return [skipped(what, "does not work here")]
+    results = take_turns({name: contestants[name] for name in contestants if works[name]}, _ROUNDS)
+    note = f"medians of {_ROUNDS} runs each"
+    return [
+        Row(what, median(results[""]), "ms", median(results[name]), name, note=note)
+        if works[name]
+        else skipped(f"{what}, against {name}", "not installed")
+        for name in contestants
+        if name
+    ]
+
+
+def _works(contestant: Callable[[], Sequence[float]]) -> bool:
+    try:
+        contestant()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def _part(name: str, *args: str) -> tuple[str, ...]:
+    return (os.path.join(_PARTS, name), *args)
+
+
+def _timed(
+    command: Sequence[str], folder: str, more: Mapping[str, str], stdin: bytes = b""
+) -> Callable[[], Sequence[float]]:
+    env = {"PATH": os.environ["PATH"], "HOME": folder, **_KEYS, **more}
+    # Output goes nowhere: a pipe that is read would add this process's own work.
+    quiet = partial(
+        subprocess.run,
+        command,
+        input=stdin,
+        env=env,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+    )
+    return lambda: [seconds_of(quiet) * 1e3]
+
+
+def _start_rows(folder: str) -> list[Row]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        results = take_turns(
+            {
+                "bare": _timed(_BARE, folder, {}),
+                "minimal": _timed((sys.executable, "-I", "-S", "-c", _MINIMAL), folder, {}, _REQUEST),
+                "http": partial(_until_first_byte, listener, folder, f"http://127.0.0.1:{port}"),
+                "https": partial(_until_first_byte, listener, folder, f"https://127.0.0.1:{port}"),
+            },
+            _STARTS,
+        )
+    bare, note = median(results["bare"]), f"medians of {_STARTS} starts each"
+    texts = {
+        "minimal": "a plugin of the SDK that answers at once",
+        "http": "keyferry-ecr until its first byte to AWS, http",
+        "https": "keyferry-ecr until its first byte to AWS, https",
+    }
+    return [
+        Row(text, median(results[name]), "ms", bare, "python3 -I -S -c pass", _START_BAR, note)
+        for name, text in texts.items()
+    ]
+
+
+def _until_first_byte(listener: socket.socket, folder: str, url: str) -> list[float]:
+    """Milliseconds from the start of keyferry-ecr to the first byte it sends; then it is ended."""
+    env = {"HOME": folder, **_KEYS, "AWS_ENDPOINT_URL": url}
+    before = perf_counter()
+    with subprocess.Popen(
+        plugin("ecr"), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(_REQUEST)
+        process.stdin.close()
+        client, _ = listener.accept()
+        with client:
+            client.recv(1)
+            passed = perf_counter() - before
+            process.kill()
+    return [passed * 1e3]

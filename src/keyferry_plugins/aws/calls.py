@@ -1,0 +1,155 @@
+"""Calls of AWS' services: signed, tried again where that may help, and refusals said in words that help."""
+
+from keyferry.sdk import HttpError, ProvideError
+from keyferry.sdk.http import Retry, fetch
+from keyferry.sdk.values import Value, field
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk.http import Reply
+
+    from .credentials import Credentials
+    from .endpoints import Endpoint
+    from .environment import Environment
+    from .failures import Refusal
+
+__all__ = ["Call", "json_call", "query_call", "send"]
+
+_LONGEST_WAIT_SECONDS = 20.0
+# AWS takes signatures that are up to five minutes off.
+_TOLERATED_SECONDS = 240
+
+
+class Call(Value):
+    """One call: *right* is the IAM action it needs, *retried* are codes to try again beyond the usual ones."""
+
+    action: str
+    endpoint: "Endpoint"
+    headers: "Mapping[str, str]" = field(repr=False)
+    body: bytes = field(repr=False)
+    right: str = ""
+    retried: frozenset[str] = frozenset()
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def name(self) -> str:
+        """What it is called in messages."""
+        return f"{self.endpoint.service} {self.action} at {self.endpoint.url}"
+
+
+def json_call(endpoint: "Endpoint", target: str, right: str) -> Call:
+    """A call without arguments in AWS' JSON protocol; *target* is the service's inner name and the action."""
+    headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": target}
+    return Call(target.rpartition(".")[2], endpoint, headers, b"{}", right)
+
+
+def query_call(
+    endpoint: "Endpoint",
+    fields: "Mapping[str, str]",
+    right: str,
+    *,
+    retried: frozenset[str] = frozenset(),
+    secrets: tuple[str, ...] = (),
+) -> Call:
+    """A call in AWS' query protocol, a form; *secrets* are those of its fields that no message may show."""
+    from keyferry.sdk.forms import encode_form
+
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    return Call(fields["Action"], endpoint, headers, encode_form(fields), right, retried, secrets)
+
+
+def send(environment: "Environment", call: Call, credentials: "Credentials | None") -> "Reply":
+    """Make a call, signed if there are *credentials*, and give its successful answer; raises ProvideError."""
+    now = environment.now()
+    reply = _fetch(environment, call, credentials, now)
+    if reply.is_success:
+        return reply
+    from .failures import read_refusal
+
+    refusal = read_refusal(reply)
+    skew = _skew(reply, now)
+    if credentials is not None and refusal.is_of_clock and abs(skew) > _TOLERATED_SECONDS:
+        # The server's time is good enough to sign with; that this machine's is not is still worth saying.
+        reply = _fetch(environment, call, credentials, now + skew)
+        if reply.is_success:
+            return reply
+        refusal = read_refusal(reply)
+    raise _failure(call, credentials, reply, refusal, skew)
+
+
+def _fetch(environment: "Environment", call: Call, credentials: "Credentials | None", now: float) -> "Reply":
+    headers = call.headers if credentials is None else _sign(call, credentials, now)
+    retry = Retry(
+        attempts=environment.attempts(),
+        most_seconds=_LONGEST_WAIT_SECONDS,
+        is_transient=lambda reply: not reply.is_success and _is_transient(reply, call),
+    )
+    try:
+        return fetch(
+            "POST",
+            call.endpoint.url,
+            deadline=environment.deadline,
+            headers=headers,
+            body=call.body,
+            retry=retry,
+            route=environment.route(),
+        )
+    except HttpError as error:
+        hint = error.hint or (
+            "check that this machine reaches it: name service, route or VPC endpoint, HTTPS_PROXY and NO_PROXY"
+        )
+        message = f"{call.endpoint.service} {call.action}: {error.message}"
+    raise ProvideError(message, hint)
+
+
+def _is_transient(reply: "Reply", call: Call) -> bool:
+    from .failures import is_transient
+
+    return is_transient(reply, call.retried)
+
+
+def _sign(call: Call, credentials: "Credentials", now: float) -> dict[str, str]:
+    from keyferry.sdk.proxy import split_url
+
+    from .sigv4 import sign_headers
+
+    origin = split_url(call.endpoint.url)
+    return sign_headers(
+        credentials,
+        method="POST",
+        host=origin.authority,
+        path=origin.target.partition("?")[0],
+        headers=call.headers,
+        body=call.body,
+        region=call.endpoint.region,
+        service=call.endpoint.service,
+        now=now,
+    )
+
+
+def _skew(reply: "Reply", now: float) -> float:
+    """How many seconds the server's clock is ahead of ours; 0 where it does not say."""
+    date = next(iter(reply.values("date")), "")
+    from calendar import timegm
+    from time import strptime
+
+    try:
+        return timegm(strptime(date, "%a, %d %b %Y %H:%M:%S GMT")) - now
+    except ValueError:
+        return 0.0
+
+
+def _failure(
+    call: Call, credentials: "Credentials | None", reply: "Reply", refusal: "Refusal", skew: float
+) -> ProvideError:
+    from keyferry.sdk.text import shown
+
+    known = (*call.secrets, *(credentials.secrets if credentials is not None else ()))
+    said = ": ".join(filter(None, (refusal.code, shown(refusal.message, known=known))))
+    message = f"{call.name}: status {reply.status}" + (f", {said}" if said else ", without a reason")
+    hint = refusal.advice(call.right, credentials.source if credentials is not None else "")
+    if refusal.is_of_clock and abs(skew) > _TOLERATED_SECONDS:
+        hint = f"this machine's clock is off by {abs(skew):.0f} seconds: set it"
+    return ProvideError(message, hint)

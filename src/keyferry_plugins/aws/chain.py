@@ -1,0 +1,92 @@
+"""Which credentials to use: the first that is configured, in the order of AWS' Go SDK or of botocore.
+
+What is chosen and then fails is an error: to go on to the next would be to act as somebody else.
+"""
+
+from keyferry.sdk import ProvideError
+
+from .credentials import Credentials
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from .environment import Environment
+
+__all__ = ["BOTOCORE", "GO", "find_credentials", "near_credentials", "variable_credentials"]
+
+GO, BOTOCORE = "go", "botocore"
+_TOKEN_FILE = "AWS_WEB_IDENTITY_TOKEN_FILE"  # noqa: S105 - the name of a variable
+
+
+def find_credentials(environment: "Environment", *, region: str, order: str = GO) -> Credentials:
+    """The credentials of this run; *region* is where roles are assumed. Raises ProvideError."""
+    found = _from_variables(environment, order)
+    if found is None and order == GO:
+        found = _from_token_file(environment, region)
+    if found is None:
+        found = _from_profile(environment, region, order)
+    return near_credentials(environment) if found is None else found
+
+
+def near_credentials(environment: "Environment") -> Credentials:
+    """Those of the container or instance that this runs on; raises ProvideError."""
+    from .containers import container_credentials, container_url
+
+    if container_url(environment):
+        return container_credentials(environment)
+    from .instance import instance_credentials
+
+    return instance_credentials(environment)
+
+
+def variable_credentials(environment: "Environment") -> Credentials | None:
+    """The keys in variables, if both are there."""
+    key = environment.variable("AWS_ACCESS_KEY_ID") or environment.variable("AWS_ACCESS_KEY")
+    secret = environment.variable("AWS_SECRET_ACCESS_KEY") or environment.variable("AWS_SECRET_KEY")
+    token = environment.variable("AWS_SESSION_TOKEN")
+    if not key or not secret:
+        return None
+    if any(not "!" <= char <= "~" for char in key + token):
+        raise ProvideError(
+            "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN has a blank, a line break or another character that no header"
+            " can carry",
+            "set it anew, without what a copy brought along",
+        )
+    return Credentials(key, secret, token, source="environment variables")
+
+
+def _from_variables(environment: "Environment", order: str) -> Credentials | None:
+    if environment.is_profile_explicit:
+        return None
+    found = variable_credentials(environment)
+    is_partial = found is None and environment.variable("AWS_ACCESS_KEY_ID")
+    if order == BOTOCORE and is_partial:
+        raise ProvideError("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not", "set both, or none")
+    return found
+
+
+def _from_token_file(environment: "Environment", region: str) -> Credentials | None:
+    """The role of a pod's service account: IAM roles for service accounts set these variables."""
+    path = environment.variable(_TOKEN_FILE)
+    if not path or environment.is_profile_explicit:
+        return None
+    role = environment.variable("AWS_ROLE_ARN")
+    if not role:
+        raise ProvideError(f"{_TOKEN_FILE} is set, and AWS_ROLE_ARN is not", "set both, or none")
+    from .sts import assume_role_with_web_identity, read_token_file
+
+    return assume_role_with_web_identity(
+        environment,
+        role,
+        read_token_file(path),
+        region=region,
+        session_name=environment.variable("AWS_ROLE_SESSION_NAME"),
+    )
+
+
+def _from_profile(environment: "Environment", region: str, order: str) -> Credentials | None:
+    from .profile_chain import ProfileChain
+
+    def web_identity() -> Credentials | None:
+        return _from_token_file(environment, region) if order == BOTOCORE else None
+
+    return ProfileChain(environment, region, order, web_identity).resolve()

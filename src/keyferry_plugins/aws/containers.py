@@ -1,0 +1,105 @@
+"""Credentials from the endpoint that a container is given: ECS, EKS Pod Identity, and whatever speaks like them."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.http import Retry, Route, fetch
+from keyferry.sdk.proxy import split_url
+
+from .credentials import Credentials, read_credentials
+from .failures import is_transient, read_refusal
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry.sdk.proxy import Origin
+
+    from .environment import Environment
+
+__all__ = ["container_credentials", "container_url"]
+
+SOURCE = "the container credentials endpoint"
+_RELATIVE, _FULL = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+_BASE = "http://169.254.170.2"
+_HOSTS = ("169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost")
+_ATTEMPT_SECONDS = 5.0
+
+
+def container_url(environment: "Environment") -> str:
+    """The URL that the environment names, or nothing."""
+    relative = environment.variable(_RELATIVE)
+    if relative:
+        return f"{_BASE}/{relative.removeprefix('/')}"
+    return environment.variable(_FULL)
+
+
+def container_credentials(environment: "Environment") -> Credentials:
+    """Ask the endpoint; plain http goes to link-local addresses of AWS and to loopback only.
+
+    Raises ProvideError.
+    """
+    url = container_url(environment)
+    if not url:
+        raise ProvideError(
+            f"neither {_RELATIVE} nor {_FULL} is set, and the profile wants container credentials"
+        )
+    origin = split_url(url)
+    if origin.scheme == "http" and not _is_near(origin):
+        raise ProvideError(
+            f"{_FULL}: {origin.host!r} is reached over plain http, and is neither loopback nor an address of AWS",
+            "use https, or an address",
+        )
+    token = _token(environment)
+    reply = fetch(
+        "GET",
+        url,
+        deadline=environment.deadline,
+        headers={"Accept": "application/json", **({"Authorization": token} if token else {})},
+        retry=Retry(attempts=environment.attempts(), is_transient=is_transient),
+        route=_route(environment, origin),
+    )
+    if not reply.is_success:
+        from keyferry.sdk.text import shown
+
+        refusal = read_refusal(reply)
+        said = shown(
+            ": ".join(filter(None, (refusal.code, refusal.message))), known=(token,) if token else ()
+        )
+        raise ProvideError(
+            f"{SOURCE} {reply.url}: status {reply.status}" + (f", {said}" if said else ""),
+            "check the pod identity association or task role, and the authorization token",
+        )
+    return read_credentials(reply.json(), f"{SOURCE} {reply.url}")
+
+
+def _route(environment: "Environment", origin: "Origin") -> Route:
+    if origin.scheme == "http":
+        return Route(use_proxy=False, attempt_seconds=_ATTEMPT_SECONDS)
+    return environment.route()
+
+
+def _is_near(origin: "Origin") -> bool:
+    if origin.host in _HOSTS:
+        return True
+    from ipaddress import ip_address
+
+    try:
+        address = ip_address(origin.host)
+    except ValueError:
+        return False
+    return address.is_loopback or address in map(ip_address, _HOSTS[:-1])
+
+
+def _token(environment: "Environment") -> str:
+    """The authorization that the endpoint wants; the file wins over the variable, since it is renewed."""
+    path = environment.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
+    if path:
+        from keyferry.sdk.files import read_bounded
+
+        token = read_bounded(path, "the container authorization token file").decode("latin-1")
+        where = f"the container authorization token file {path!r}"
+    else:
+        token, where = (
+            environment.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN"),
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN",
+        )
+    if any(not " " <= char <= "~" for char in token):
+        raise ProvideError(f"{where} has a line break, or another character that no header can carry")
+    return token

@@ -1,0 +1,63 @@
+"""AWS credentials, and reading them from what the many places that give them answer."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.values import Value, field
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Credentials", "read_credentials", "read_time", "text_of"]
+
+NAMES = ("AccessKeyId", "SecretAccessKey", "Token")
+_NANOSECONDS = 1_000_000_000
+
+
+class Credentials(Value):
+    """Keys to sign with; *source* says in words where they are from, *expires_at* is in Unix seconds, if known."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str = field(default="", repr=False)
+    expires_at: float | None = None
+    source: str = ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be seen in any message."""
+        return tuple(filter(None, (self.secret_access_key, self.session_token)))
+
+
+def read_credentials(
+    document: "Mapping[str, object]", source: str, names: tuple[str, str, str] = NAMES
+) -> Credentials:
+    """Credentials out of a JSON object; *names* are those of key, secret and session token in it.
+
+    Raises ProvideError, which quotes nothing.
+    """
+    key, secret, token = (text_of(document, name) for name in names)
+    for name, value in zip(names, (key, secret), strict=False):
+        if not value:
+            raise ProvideError(f"the answer of {source} has no {name}")
+    return Credentials(key, secret, token, read_time(document.get("Expiration"), source), source)
+
+
+def text_of(document: "Mapping[str, object]", name: str) -> str:
+    """A member that is a text fit for a header, or nothing."""
+    value = document.get(name)
+    if not isinstance(value, str) or any(not "!" <= char <= "~" for char in value):
+        return ""
+    return value
+
+
+def read_time(value: object, source: str) -> float | None:
+    """Unix seconds of an RFC 3339 time; None for none; raises ProvideError for what is no time."""
+    if value is None or value == "":
+        return None
+    from keyferry.sdk.times import parse_time
+
+    try:
+        return parse_time(value if isinstance(value, str) else "") / _NANOSECONDS
+    except Exception:  # noqa: BLE001 - what it says would quote the value
+        problem = f"the answer of {source} has an Expiration that is no RFC 3339 time"
+    raise ProvideError(problem)

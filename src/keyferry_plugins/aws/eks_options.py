@@ -1,0 +1,181 @@
+"""What keyferry-eks is told: flags of both tools it stands in for, their variables, and the authenticator's file."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.flags import LOG_FLAGS, Flag
+from keyferry.sdk.values import Value
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk.flags import Flags
+
+__all__ = ["FLAGS", "Options", "read_options"]
+
+CLI, AUTHENTICATOR = "get-token", "token"
+_WORDS = {("eks", "get-token"): CLI, ("get-token",): CLI, ("token",): AUTHENTICATOR, (): AUTHENTICATOR}
+_LONGEST_CLUSTER = 512
+_NOT_PLAIN = frozenset("|>&*![{")
+
+FLAGS = (
+    Flag("cluster-name", "the cluster's name"),
+    Flag("cluster-id", "the cluster's id, in place of its name", short="i"),
+    Flag("role-arn", "a role to assume before signing", short="r", aliases=("role",)),
+    Flag("external-id", "the external id for assuming it", short="e"),
+    Flag("session-name", "the session name for assuming it", short="s"),
+    Flag("forward-session-name", "assume it with the session name of the present role", is_switch=True),
+    Flag("region", "the region of the STS endpoint"),
+    Flag("profile", "the profile of the AWS config file; wins over keys in variables"),
+    Flag("ca-bundle", "a file of certificate authorities to trust for calls of AWS"),
+    Flag("token-only", "print the bare token", is_switch=True),
+    Flag("cache", "keep credentials that expire in a file, until they do", is_switch=True),
+    Flag("config", "a YAML or JSON file of aws-iam-authenticator with the same settings", short="c"),
+    Flag("output", "the format; the only one is", "json", choices=("json", "yaml")),
+    Flag("timeout", "how long all calls of AWS together may take", "50s"),
+    Flag(
+        "compat",
+        "do as the tool does whose sub-command is given, where this one knows better",
+        is_switch=True,
+    ),
+    Flag("log-format", short="l", is_ignored=True),
+    Flag("feature-gates", is_ignored=True),
+    Flag("color", is_ignored=True),
+    Flag("cli-read-timeout", is_ignored=True),
+    Flag("cli-connect-timeout", is_ignored=True),
+    *(
+        Flag(name, is_ignored=True, is_switch=True)
+        for name in ("debug", "no-paginate", "no-cli-pager", "no-cli-auto-prompt", "cli-auto-prompt")
+    ),
+    *LOG_FLAGS,
+)
+# Settings of the authenticator's file, by their names in lower case, and the flag of each.
+_FILE_KEYS = {
+    "clusterid": "cluster-id",
+    "role": "role-arn",
+    "externalid": "external-id",
+    "sessionname": "session-name",
+    "forwardsessionname": "forward-session-name",
+    "region": "region",
+    "tokenonly": "token-only",
+    "cache": "cache",
+}
+
+
+class Options(Value):
+    """What to do; *tool* is the one whose ways are followed where the two differ."""
+
+    cluster: str
+    tool: str = AUTHENTICATOR
+    role_arn: str = ""
+    external_id: str = ""
+    session_name: str = ""
+    forwards_session_name: bool = False
+    region: str = ""
+    profile: str = ""
+    ca_bundle: str = ""
+    is_token_only: bool = False
+    is_cached: bool = False
+    is_compat: bool = False
+    timeout: str = "50s"
+
+
+def read_options(flags: "Flags", variables: "Mapping[str, str]") -> Options:
+    """Put flags, variables and the config file together, in this order; raises ProvideError."""
+    tool = _WORDS.get(flags.words, "")
+    if not tool:
+        raise ProvideError(
+            f"found the words {' '.join(flags.words)[:80]!r}, expected 'eks get-token', 'get-token', 'token' or none"
+        )
+    settings = _settings(flags, variables, tool)
+    if flags.text("cluster-name") and flags.text("cluster-id"):
+        raise ProvideError("--cluster-name and --cluster-id are both given", "give one of them")
+    if settings["session-name"] and settings["forward-session-name"] == "true":
+        raise ProvideError("--session-name and --forward-session-name are both given", "give one of them")
+    return Options(
+        cluster=_check_cluster(flags.text("cluster-name") or settings["cluster-id"]),
+        tool=tool,
+        role_arn=settings["role-arn"],
+        external_id=settings["external-id"],
+        session_name=settings["session-name"],
+        forwards_session_name=settings["forward-session-name"] == "true",
+        region=settings["region"],
+        profile=flags.text("profile"),
+        ca_bundle=flags.text("ca-bundle"),
+        is_token_only=settings["token-only"] == "true",
+        is_cached=settings["cache"] == "true",
+        is_compat=flags.is_on("compat"),
+        timeout=flags.text("timeout"),
+    )
+
+
+def _settings(flags: "Flags", variables: "Mapping[str, str]", tool: str) -> dict[str, str]:
+    filed = _read_file(flags.text("config")) if flags.text("config") else {}
+    # Only the authenticator reads these two; what the command line is to do must not hang on them.
+    named = {"cluster-id": "KUBERNETES_AWS_AUTHENTICATOR_CLUSTER_ID", "role-arn": "DEFAULT_ROLE"}
+    told = (
+        {name: variables.get(variable, "") for name, variable in named.items()}
+        if tool == AUTHENTICATOR
+        else {}
+    )
+    switches = ("forward-session-name", "token-only", "cache")
+    settings = {}
+    for key, name in _FILE_KEYS.items():
+        given = ("true" if flags.is_on(name) else "false") if name in switches else flags.text(name)
+        settings[name] = given if name in flags.given else told.get(name) or filed.get(key, "")
+    return settings
+
+
+def _check_cluster(cluster: str) -> str:
+    if not cluster:
+        raise ProvideError(
+            "no cluster is named",
+            "give --cluster-name, or --cluster-id for what is no cluster of EKS in a region",
+        )
+    if len(cluster) > _LONGEST_CLUSTER or any(not "!" <= char <= "~" for char in cluster):
+        raise ProvideError(
+            f"the cluster {cluster[:80]!r} has blanks or other characters that no header can carry"
+        )
+    return cluster
+
+
+def _read_file(path: str) -> dict[str, str]:
+    """The settings at the top level of a file; what is nested in it is for the authenticator's server."""
+    from keyferry.sdk.files import read_bounded
+
+    text = read_bounded(path, "the config file").decode("utf-8", "replace")
+    found = _read_json(text, path) if text.lstrip().startswith("{") else _read_lines(text)
+    return {name.lower(): value for name, value in found if name.lower() in _FILE_KEYS}
+
+
+def _read_json(text: str, path: str) -> list[tuple[str, str]]:
+    from keyferry.sdk.json import loads
+
+    document: object = None
+    try:
+        document = loads(text)
+    except Exception:  # noqa: BLE001, S110 - said below
+        pass
+    if not isinstance(document, dict):
+        raise ProvideError(f"the config file {path!r} is not a JSON object")
+    return [
+        (name, str(value).lower() if isinstance(value, bool) else str(value))
+        for name, value in document.items()
+    ]
+
+
+def _read_lines(text: str) -> list[tuple[str, str]]:
+    found = []
+    for line in text.splitlines():
+        name, colon, rest = line.partition(":")
+        value = rest.strip()
+        if not colon or line[0] in " \t#-":
+            continue
+        if value[:1] not in _NOT_PLAIN:
+            found.append((name.strip(), _unquote(value)))
+    return found
+
+
+def _unquote(value: str) -> str:
+    if value[:1] in {'"', "'"}:
+        return value[1:].partition(value[0])[0]
+    return value.partition(" #")[0].strip()

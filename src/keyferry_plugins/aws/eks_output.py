@@ -1,0 +1,100 @@
+"""The output of keyferry-eks where it is not the SDK's: the bare token, and the ways of the tools it stands in for."""
+
+import os
+
+from keyferry.sdk import tell
+from keyferry.sdk.cluster import V1BETA1, VARIABLE, ExecRequest, read_exec_request, respond_cluster
+from keyferry.sdk.stdio import FAILED, guard_stdout, leave, program_name, report, write_all
+from keyferry.sdk.times import format_time
+
+from .eks_options import CLI
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Never
+
+    from keyferry.sdk import ExecResponse
+
+    from .eks_options import Options
+
+__all__ = ["choose_version", "serve_bytes", "write_as_upstream"]
+
+_GROUP = "client.authentication.k8s.io"
+_NANOSECONDS = 1_000_000_000
+_INTERRUPTED = 130
+
+
+def serve_bytes(make: "Callable[[], bytes]") -> "Never":
+    """Write what *make* gives to standard output, and exit; its exceptions become messages and status 1."""
+    kept = guard_stdout()
+    program = program_name()
+    try:
+        answer = make()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the client gets a message and a status
+        report(program, error)
+        leave(FAILED)
+    except KeyboardInterrupt:
+        leave(_INTERRUPTED)
+    leave(0 if write_all(kept, answer) else FAILED)
+
+
+def write_as_upstream(
+    options: "Options", make: "Callable[[ExecRequest], ExecResponse]", variables: "Mapping[str, str]"
+) -> bytes:
+    """The token alone, or an ExecCredential in the version that the tool would choose."""
+    exec_info = variables.get(VARIABLE, "")
+    if not options.is_compat:
+        if not options.is_token_only:
+            return respond_cluster(make, exec_info)
+        return f"{make(read_exec_request(exec_info)).token}\n".encode()
+    version, message = choose_version(exec_info, options.tool)
+    if message:
+        tell(f"{program_name()}: {message}")
+    response = make(ExecRequest(version, _may_ask()))
+    if options.is_token_only:
+        return f"{response.token}\n".encode()
+    return _encode(response, version)
+
+
+def choose_version(exec_info: str, tool: str) -> tuple[str, str]:
+    """The apiVersion that *tool* answers in, and what it says about it; it is never an error to them."""
+    from keyferry.sdk.json import loads
+
+    document: object = None
+    try:
+        document = loads(exec_info)
+    except Exception:  # noqa: BLE001, S110 - the tools go on
+        pass
+    if not isinstance(document, dict):
+        message = f"{VARIABLE} is not JSON: answering in {V1BETA1}" if exec_info and tool == CLI else ""
+        return V1BETA1, message
+    found = document.get("apiVersion")
+    version = found if isinstance(found, str) else ""
+    if tool != CLI:
+        return version, ""
+    if version in {f"{_GROUP}/v1", V1BETA1}:
+        return version, ""
+    if version == f"{_GROUP}/v1alpha1":
+        return version, f"{version} is deprecated: set apiVersion in the kubeconfig's exec entry to {V1BETA1}"
+    return V1BETA1, f"{VARIABLE} has an apiVersion that is not known: answering in {V1BETA1}"
+
+
+def _may_ask() -> bool:
+    try:
+        return os.isatty(0)
+    except OSError:
+        return False
+
+
+def _encode(response: "ExecResponse", version: str) -> bytes:
+    from keyferry.sdk.json import dumps
+
+    expiry = format_time(int(response.expires_at or 0) * _NANOSECONDS)
+    document = {
+        "kind": "ExecCredential",
+        "apiVersion": version,
+        "spec": {},
+        "status": {"expirationTimestamp": expiry, "token": response.token},
+    }
+    return f"{dumps(document)}\n".encode()

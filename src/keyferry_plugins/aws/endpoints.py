@@ -1,0 +1,114 @@
+"""Where a service of AWS is reached: its endpoint by region and wishes, or the one that is configured."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.values import Value
+
+from .partitions import partition_of
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from .environment import Environment
+
+__all__ = ["ECR", "ECR_PUBLIC", "STS", "Endpoint", "find_endpoint", "standard_host"]
+
+ECR, ECR_PUBLIC, STS = "ecr", "ecr-public", "sts"
+PUBLIC_REGION = "us-east-1"
+GLOBAL_REGION = "aws-global"
+# The endpoint variables and the sections of profiles name services with underscores.
+_GOVERNMENT = "aws-us-gov"
+# Until 2022 these had one endpoint together; botocore still knows the switch that brings it back.
+LEGACY_STS_REGIONS = frozenset(
+    [
+        "ap-northeast-1",
+        "ap-south-1",
+        "ap-southeast-1",
+        "ap-southeast-2",
+        "aws-global",
+        "ca-central-1",
+        "eu-central-1",
+        "eu-north-1",
+        "eu-west-1",
+        "eu-west-2",
+        "eu-west-3",
+        "sa-east-1",
+        "us-east-1",
+        "us-east-2",
+        "us-west-1",
+        "us-west-2",
+    ]
+)
+
+
+class Endpoint(Value):
+    """Where to send a request, and what to sign it for."""
+
+    url: str
+    service: str
+    region: str
+
+
+def find_endpoint(
+    environment: "Environment",
+    service: str,
+    region: str,
+    *,
+    is_fips: bool = False,
+    is_dual_stack: bool = False,
+) -> Endpoint:
+    """The endpoint of *service*: the configured one, else the standard one, FIPS or dual-stack if wished here or there.
+
+    Raises ProvideError where there is no region, or no such endpoint.
+    """
+    if not region:
+        raise ProvideError(
+            f"{service}: no region is known to call it in",
+            "set AWS_REGION, or region in the profile of the AWS config file",
+        )
+    configured = configured_endpoint(environment, service)
+    if configured:
+        return Endpoint(configured, service, region)
+    is_fips = is_fips or environment.is_on("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")
+    is_dual_stack = is_dual_stack or environment.is_on("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")
+    host = standard_host(service, region, is_fips=is_fips, is_dual_stack=is_dual_stack)
+    return Endpoint(f"https://{host}/", service, PUBLIC_REGION if region == GLOBAL_REGION else region)
+
+
+def configured_endpoint(environment: "Environment", service: str) -> str:
+    """The URL that variables or the profile set for *service*, or nothing."""
+    if environment.is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls"):
+        return ""
+    name = service.replace("-", "_")
+    return (
+        environment.variable(f"AWS_ENDPOINT_URL_{name.upper()}")
+        or environment.variable("AWS_ENDPOINT_URL")
+        or environment.service_setting(name, "endpoint_url")
+        or environment.profile_text("endpoint_url")
+    )
+
+
+def standard_host(service: str, region: str, *, is_fips: bool = False, is_dual_stack: bool = False) -> str:
+    """The host of *service* in *region*; raises ProvideError where the partition has no dual-stack endpoints."""
+    if service == ECR_PUBLIC:
+        return _public_host(is_fips=is_fips, is_dual_stack=is_dual_stack)
+    if service == STS and region == GLOBAL_REGION:
+        return "sts.amazonaws.com"
+    partition = partition_of(region)
+    fips = "-fips" if is_fips else ""
+    if is_dual_stack:
+        if not partition.dual_stack_suffix:
+            raise ProvideError(
+                f"{service}: there is no dual-stack endpoint in the partition {partition.name} of {region!r}",
+                "unset AWS_USE_DUALSTACK_ENDPOINT, and use_dualstack_endpoint in the profile",
+            )
+        return f"{service}{fips}.{region}.{partition.dual_stack_suffix}"
+    if service == STS and partition.name == _GOVERNMENT:
+        fips = ""
+    return f"{'api.' if service == ECR else ''}{service}{fips}.{region}.{partition.suffix}"
+
+
+def _public_host(*, is_fips: bool, is_dual_stack: bool) -> str:
+    name = "ecr-public-fips" if is_fips else "ecr-public"
+    suffix = "api.aws" if is_dual_stack else "amazonaws.com"
+    # Dual-stack without FIPS is the one form without "api."; AWS' endpoint data has it so.
+    prefix = "" if is_dual_stack and not is_fips else "api."
+    return f"{prefix}{name}.{PUBLIC_REGION}.{suffix}"

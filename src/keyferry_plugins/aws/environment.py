@@ -1,0 +1,164 @@
+"""The AWS settings of a run: variables first, then the profile in use; and what every call needs of them."""
+
+import os
+from time import time
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.http import Route
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from keyferry.sdk import Deadline
+
+    from .profiles import Profiles, Section
+
+__all__ = ["Environment", "read_seconds"]
+
+_DEFAULT = "default"
+_ATTEMPTS = 3
+_NANOSECONDS = 1_000_000_000
+_MOST_ATTEMPTS = 1000
+
+
+class Environment:
+    """Where settings come from, and what the clock and the user say.
+
+    *profile* and *region* are what a flag names, and win over variables. *ask_code* gets the code of a user's MFA
+    device; without it profiles that need one are refused.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a run depends on
+        self,
+        variables: "Mapping[str, str]",
+        deadline: "Deadline",
+        *,
+        profile: str = "",
+        region: str = "",
+        ca_file: str = "",
+        now: "Callable[[], float]" = time,
+        ask_code: "Callable[[str], str] | None" = None,
+    ) -> None:
+        self.variables = variables
+        self._profile = profile
+        self._region = region
+        self._ca_file = ca_file
+        self._profiles: Profiles | None = None
+        self._is_configured: bool | None = None
+        self.deadline = deadline
+        self.now = now
+        self.ask_code = ask_code
+
+    def variable(self, name: str) -> str:
+        """A variable's value, or nothing."""
+        return self.variables.get(name, "")
+
+    @property
+    def home(self) -> str:
+        """The user's home, also where a service manager sets no HOME."""
+        return self.variable("HOME") or os.path.expanduser("~")
+
+    @property
+    def is_profile_explicit(self) -> bool:
+        """Tell whether a flag names the profile: then it wins over keys in variables."""
+        return bool(self._profile)
+
+    @property
+    def profile_name(self) -> str:
+        """The profile in use."""
+        return (
+            self._profile or self.variable("AWS_PROFILE") or self.variable("AWS_DEFAULT_PROFILE") or _DEFAULT
+        )
+
+    @property
+    def profiles(self) -> "Profiles":
+        """Both files, read when first needed; raises ProvideError if they lack the profile that is asked for."""
+        if self._profiles is None:
+            from .profiles import load_profiles
+
+            config, credentials = self.files
+            found = load_profiles(config, credentials)
+            name = self.profile_name
+            if name != _DEFAULT and name not in found.profiles:
+                raise ProvideError(
+                    f"the AWS profile {name!r} is in neither {config!r} nor {credentials!r}",
+                    "check AWS_PROFILE, AWS_CONFIG_FILE and HOME",
+                )
+            self._profiles = found
+        return self._profiles
+
+    @property
+    def files(self) -> tuple[str, str]:
+        """The paths of the config and the credentials file."""
+        folder = os.path.join(self.home, ".aws")
+        return (
+            self.variable("AWS_CONFIG_FILE") or os.path.join(folder, "config"),
+            self.variable("AWS_SHARED_CREDENTIALS_FILE") or os.path.join(folder, "credentials"),
+        )
+
+    def profile_section(self, name: str) -> "Section":
+        """All keys of a profile; empty if there is none of that name."""
+        # Most nodes have no such files: then their reader need not even be loaded.
+        if name == self.profile_name == _DEFAULT and not self._has_files():
+            return {}
+        return self.profiles.profiles.get(name, {})
+
+    def _has_files(self) -> bool:
+        if self._is_configured is None:
+            self._is_configured = any(map(os.path.exists, self.files))
+        return self._is_configured
+
+    def profile_text(self, key: str) -> str:
+        """A key of the profile in use, or nothing."""
+        value = self.profile_section(self.profile_name).get(key, "")
+        return value if isinstance(value, str) else ""
+
+    def service_setting(self, service: str, key: str) -> str:
+        """A key of *service* in the services section that the profile in use names, or nothing."""
+        name = self.profile_text("services")
+        section = self.profiles.services.get(name, {}).get(service) if name else None
+        return section.get(key, "") if isinstance(section, dict) else ""
+
+    def setting(self, variable: str, key: str) -> str:
+        """A variable's value, else that of the profile's key."""
+        return self.variable(variable) or self.profile_text(key)
+
+    def is_on(self, variable: str, key: str) -> bool:
+        """Tell whether a switch is ``true``, in any letter case."""
+        return self.setting(variable, key).lower() == "true"
+
+    def find_region(self, *, reads_aws_region: bool = True) -> str:
+        """The region: of the flag, AWS_REGION, AWS_DEFAULT_REGION, the profile; or nothing."""
+        return (
+            self._region
+            or (self.variable("AWS_REGION") if reads_aws_region else "")
+            or self.variable("AWS_DEFAULT_REGION")
+            or self.profile_text("region")
+        )
+
+    def route(self) -> Route:
+        """The way to AWS: through the environment's proxy, trusting the bundle that is configured."""
+        return Route(ca_file=self._ca_file or self.setting("AWS_CA_BUNDLE", "ca_bundle"))
+
+    def attempts(self) -> int:
+        """How often a call is tried; 0 means as often as there is time for."""
+        text = self.setting("AWS_MAX_ATTEMPTS", "max_attempts")
+        if not text:
+            return _ATTEMPTS
+        if not (text.isascii() and text.isdigit() and len(text) < 6):  # noqa: PLR2004 - digits
+            raise ProvideError(f"AWS_MAX_ATTEMPTS or max_attempts: found {text[:40]!r}, expected a number")
+        return min(int(text) or _MOST_ATTEMPTS, _MOST_ATTEMPTS)
+
+
+def read_seconds(text: str) -> float:
+    """The seconds of a duration such as ``50s``; raises ProvideError for none, or one that is not above 0."""
+    from keyferry.sdk.times import parse_duration
+
+    try:
+        nanoseconds = parse_duration(text)
+    except Exception:  # noqa: BLE001 - said below
+        nanoseconds = 0
+    if nanoseconds <= 0:
+        raise ProvideError(f"flag --timeout: found {text[:40]!r}, expected a duration such as 50s")
+    return nanoseconds / _NANOSECONDS

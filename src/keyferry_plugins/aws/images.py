@@ -1,0 +1,109 @@
+"""The registry that an image names: its host as Go reads a URL, and what the host of a private ECR says."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.values import Value
+
+__all__ = ["PUBLIC_HOSTS", "EcrHost", "ImageHost", "parse_ecr_host", "parse_image"]
+
+PUBLIC_HOSTS = ("public.ecr.aws", "ecr-public.aws.com")
+_ACCOUNT_DIGITS = 12
+_SERVICES = ("dkr.ecr", "dkr-ecr")
+_DUAL_STACK_SUFFIXES = ("on.aws", "on.amazonwebservices.com.cn")
+_SUFFIXES = (
+    "amazonaws.com",
+    "amazonaws.com.cn",
+    "amazonaws.eu",
+    *_DUAL_STACK_SUFFIXES,
+    "c2s.ic.gov",
+    "sc2s.sgov.gov",
+    "cloud.adc-e.uk",
+    "csp.hci.ic.gov",
+)
+_LETTERS_DIGITS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
+_REGION = _LETTERS_DIGITS.union("-_")
+# What Go takes in the host of a URL, and in what stands before "@".
+_HOST = _LETTERS_DIGITS.union("-_.~!$&'()*+,;=:[]<>\"")
+_USER_INFO = _LETTERS_DIGITS.union("-._:~!$&'()*+,;=%@")
+
+
+class ImageHost(Value):
+    """The host of an image, in the letter case it is written in, and its port, if there is one."""
+
+    name: str
+    port: str = ""
+
+    @property
+    def key(self) -> str:
+        """What a credential for it is matched by."""
+        return f"{self.name}:{self.port}" if self.port else self.name
+
+
+class EcrHost(Value):
+    """What the host of a private registry says: where it is, and which kind of endpoint it is."""
+
+    account: str
+    region: str
+    is_fips: bool = False
+    is_dual_stack: bool = False
+
+
+def parse_image(image: str) -> ImageHost:
+    """The host of *image*, which may be a URL; raises ProvideError where Go's parser would refuse it."""
+    if any(char <= " " or char == "\x7f" for char in image):
+        raise ProvideError(f"image {image[:200]!r}: has a blank or a control character")
+    scheme, mark, rest = image.partition("://")
+    if not mark:
+        scheme, rest = "https", image
+    if not _is_scheme(scheme):
+        raise ProvideError(f"image {image[:200]!r}: {scheme[:40]!r} is not a scheme")
+    authority = rest.partition("#")[0].partition("?")[0].partition("/")[0]
+    user_info, _, place = authority.rpartition("@")
+    if not _USER_INFO.issuperset(user_info):
+        # Not quoted: it may be a password.
+        raise ProvideError("image: what stands before '@' is not fit for a URL")
+    return _parse_place(place)
+
+
+def _is_scheme(scheme: str) -> bool:
+    return (
+        bool(scheme)
+        and scheme[0].isalpha()
+        and scheme.isascii()
+        and not set(scheme) - _LETTERS_DIGITS - set("+-.")
+    )
+
+
+def _parse_place(place: str) -> ImageHost:
+    if place.startswith("["):
+        name, bracket, after = place[1:].rpartition("]")
+        colon, port = after[:1], after[1:]
+        is_split = bool(bracket) and colon in {"", ":"}
+    else:
+        name, colon, port = place.rpartition(":") if ":" in place else (place, "", "")
+        is_split = True
+    if not is_split or (port and not (port.isascii() and port.isdigit())):
+        raise ProvideError(f"image: the port of {place[:200]!r} is not a number")
+    if any(char < "\x80" and char not in _HOST for char in name):
+        raise ProvideError(f"image: {name[:200]!r} is not a host name")
+    if not name:
+        raise ProvideError("image: there is no host in it")
+    return ImageHost(name, port)
+
+
+def parse_ecr_host(host: str) -> EcrHost | None:
+    """Take the host of a private ECR apart; None for any other."""
+    account, _, rest = host.partition(".")
+    if len(account) != _ACCOUNT_DIGITS or not (account.isascii() and account.isdigit()):
+        return None
+    service = next((service for service in _SERVICES if rest.startswith(service)), "")
+    rest = rest.removeprefix(service)
+    is_fips = rest.startswith("-fips.")
+    region, _, suffix = rest.removeprefix("-fips").removeprefix(".").partition(".")
+    is_apart = rest.startswith((".", "-fips."))
+    if not service or not is_apart or suffix not in _SUFFIXES or not _is_region(region):
+        return None
+    return EcrHost(account, region, is_fips, suffix in _DUAL_STACK_SUFFIXES)
+
+
+def _is_region(region: str) -> bool:
+    return bool(region) and region[0] in _LETTERS_DIGITS and _REGION.issuperset(region)

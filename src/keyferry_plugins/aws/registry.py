@@ -1,0 +1,73 @@
+"""The login of ECR: the token that its API gives, taken apart."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.values import Value, field
+
+from .calls import json_call, send
+from .endpoints import ECR_PUBLIC
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from .credentials import Credentials
+    from .endpoints import Endpoint
+    from .environment import Environment
+
+__all__ = ["Login", "get_login"]
+
+_TARGET = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
+_PUBLIC_TARGET = "SpencerFrontendService.GetAuthorizationToken"
+_LAST_SECOND = 253_402_300_799
+
+
+class Login(Value):
+    """User name and password for a registry; *expires_at* in Unix seconds, if AWS says."""
+
+    username: str
+    password: str = field(repr=False)
+    expires_at: float | None = None
+
+
+def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Credentials") -> Login:
+    """Ask for an authorization token; raises ProvideError, which quotes nothing of it."""
+    is_public = endpoint.service == ECR_PUBLIC
+    rights = "ecr-public:GetAuthorizationToken and sts:GetServiceBearerToken"
+    call = json_call(
+        endpoint,
+        _PUBLIC_TARGET if is_public else _TARGET,
+        rights if is_public else "ecr:GetAuthorizationToken",
+    )
+    found = send(environment, call, credentials).json().get("authorizationData")
+    if isinstance(found, list):
+        found = found[0] if found else None
+    if not isinstance(found, dict):
+        raise ProvideError(f"{call.name}: the answer has no authorizationData")
+    username, password = _split(found.get("authorizationToken"), call.name)
+    return Login(username, password, _expiry(found.get("expiresAt"), call.name))
+
+
+def _split(token: object, where: str) -> tuple[str, str]:
+    from binascii import Error, a2b_base64
+
+    if not isinstance(token, str) or not token:
+        raise ProvideError(f"{where}: the answer has no authorizationToken")
+    decoded = b""
+    try:
+        decoded = a2b_base64(token.encode("ascii", "replace"), strict_mode=True)
+    except Error:
+        pass
+    # Raised out here on purpose: what was caught may hold the token.
+    if not decoded:
+        raise ProvideError(f"{where}: authorizationToken is not base64")
+    username, colon, password = decoded.decode("utf-8", "replace").partition(":")
+    if not colon:
+        raise ProvideError(f"{where}: authorizationToken is not 'user:password'")
+    return username, password
+
+
+def _expiry(value: object, where: str) -> float | None:
+    if value is None:
+        return None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= _LAST_SECOND:  # type: ignore[operator] # a number, says the line before
+        raise ProvideError(f"{where}: expiresAt is not a time in seconds")
+    return float(value)  # type: ignore[arg-type] # as above

@@ -1,0 +1,79 @@
+"""Credentials of IAM Identity Center: those of a role, for the token that ``aws sso login`` left."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.forms import encode_query
+from keyferry.sdk.values import replace
+
+from .credentials import Credentials, read_credentials
+from .sso_tokens import SOURCE, Login, ask_portal, refused, service_url, usable_token
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .environment import Environment
+
+__all__ = ["has_sso", "sso_credentials"]
+
+_KEYS = ("sso_session", "sso_start_url", "sso_account_id", "sso_role_name")
+_NAMES = ("accessKeyId", "secretAccessKey", "sessionToken")
+_MILLISECONDS = 1000
+
+
+def has_sso(section: "Mapping[str, object]") -> bool:
+    """Tell whether a profile logs in by IAM Identity Center."""
+    return any(key in section for key in _KEYS)
+
+
+def sso_credentials(environment: "Environment", profile: str) -> Credentials:
+    """The credentials of the profile's account and role; raises ProvideError, which says how to log in."""
+    login = _read_login(environment, profile)
+    token = usable_token(environment, login)
+    query = encode_query({"role_name": login.role_name, "account_id": login.account_id})
+    url = f"{service_url(environment, 'sso', 'portal.sso', login.region)}/federation/credentials?{query}"
+    reply = ask_portal(environment, "GET", url, {"x-amz-sso_bearer_token": token.access_token})
+    if not reply.is_success:
+        raise refused(reply, login, (token.access_token,))
+    found = reply.json().get("roleCredentials")
+    document = dict(found) if isinstance(found, dict) else {}
+    source = f"{SOURCE} (role {login.role_name} in {login.account_id})"
+    credentials = read_credentials(document, source, _NAMES)
+    expiry = document.get("expiration")
+    if isinstance(expiry, bool) or not isinstance(expiry, int | float):
+        return credentials
+    return replace(credentials, expires_at=expiry / _MILLISECONDS)
+
+
+def _read_login(environment: "Environment", profile: str) -> Login:
+    section = environment.profile_section(profile)
+    session = _text(section, "sso_session")
+    shared: Mapping[str, object] = section
+    if session:
+        if session not in environment.profiles.sso_sessions:
+            raise ProvideError(
+                f"the AWS profile {profile!r} names the sso-session {session!r}, which is nowhere"
+            )
+        shared = environment.profiles.sso_sessions[session]
+    login = Login(
+        profile,
+        _text(shared, "sso_start_url"),
+        _text(shared, "sso_region"),
+        _text(section, "sso_account_id"),
+        _text(section, "sso_role_name"),
+        session or _text(shared, "sso_start_url"),
+        bool(session),
+    )
+    for key, value in (
+        ("sso_start_url", login.start_url),
+        ("sso_region", login.region),
+        ("sso_account_id", login.account_id),
+        ("sso_role_name", login.role_name),
+    ):
+        if not value:
+            raise ProvideError(f"the AWS profile {profile!r} has no {key}, which its login needs")
+    return login
+
+
+def _text(section: "Mapping[str, object]", key: str) -> str:
+    value = section.get(key, "")
+    return value if isinstance(value, str) else ""

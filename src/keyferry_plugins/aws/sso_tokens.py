@@ -1,0 +1,181 @@
+"""The token that ``aws sso login`` leaves in a file: read, renewed where it can be, and written back."""
+
+import os
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.http import Retry, fetch
+from keyferry.sdk.values import Value, field
+
+from .credentials import read_time, text_of
+from .endpoints import configured_endpoint
+from .failures import is_transient, read_refusal
+from .partitions import partition_of
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk.http import Reply
+
+    from .environment import Environment
+
+__all__ = ["Login", "Token", "ask_portal", "refused", "service_url", "usable_token"]
+
+SOURCE = "IAM Identity Center"
+# A token that ends so soon is renewed, if it can be; if that fails it is used.
+_MARGIN_SECONDS = 300
+_LOCK_SECONDS = 5.0
+_NANOSECONDS = 1_000_000_000
+
+
+class Login(Value):
+    """What a profile says of its login; *cache_name* is what the token's file is called after."""
+
+    profile: str
+    start_url: str
+    region: str
+    account_id: str
+    role_name: str
+    cache_name: str
+    is_renewable: bool
+
+    @property
+    def advice(self) -> str:
+        """How the user gets a new token."""
+        return f"run 'aws sso login --profile {self.profile}'"
+
+
+class Token(Value):
+    """The cached token, and the document it is from."""
+
+    access_token: str = field(repr=False)
+    expires_at: float
+    document: "Mapping[str, object]" = field(repr=False)
+
+
+def usable_token(environment: "Environment", login: Login) -> Token:
+    """The token of a login, renewed if its end is near; raises ProvideError, which says how to log in."""
+    path = _cache_path(environment, login)
+    token = _read_token(path, login)
+    now = environment.now()
+    if token.expires_at - now > _MARGIN_SECONDS:
+        return token
+    try:
+        return _renewed_token(environment, login, path)
+    except ProvideError:
+        if token.expires_at > now:
+            return token
+        raise
+
+
+def _renewed_token(environment: "Environment", login: Login, path: str) -> Token:
+    from keyferry.sdk.files import Lock
+
+    with Lock(path, environment.deadline.within(_LOCK_SECONDS)):
+        # Another process may have been first, and a renewal token is good for one renewal.
+        token = _read_token(path, login)
+        now = environment.now()
+        if token.expires_at - now > _MARGIN_SECONDS:
+            return token
+        parts = {key: text_of(token.document, key) for key in ("clientId", "clientSecret", "refreshToken")}
+        registered = _time(token.document.get("registrationExpiresAt"), path)
+        if (
+            not login.is_renewable
+            or not all(parts.values())
+            or (registered is not None and registered <= now)
+        ):
+            raise ProvideError(f"the login of the AWS profile {login.profile!r} has expired", login.advice)
+        return _renew(environment, login, path, token, parts)
+
+
+def _renew(environment: "Environment", login: Login, path: str, token: Token, parts: dict[str, str]) -> Token:
+    from keyferry.sdk.files import write_private
+    from keyferry.sdk.json import dumps
+    from keyferry.sdk.times import format_time
+
+    body = dumps({**parts, "grantType": "refresh_token"}).encode()
+    url = f"{service_url(environment, 'sso-oidc', 'oidc', login.region)}/token"
+    reply = ask_portal(environment, "POST", url, {"Content-Type": "application/json"}, body)
+    if not reply.is_success:
+        raise refused(reply, login, tuple(parts.values()))
+    answer = reply.json()
+    seconds = answer.get("expiresIn")
+    access = text_of(answer, "accessToken")
+    if not access or isinstance(seconds, bool) or not isinstance(seconds, int) or seconds <= 0:
+        raise ProvideError(f"{reply.url}: the answer has no accessToken, or no expiresIn", login.advice)
+    expires_at = int(environment.now()) + seconds
+    document = {
+        **token.document,
+        "accessToken": access,
+        "expiresAt": format_time(expires_at * _NANOSECONDS),
+        "refreshToken": text_of(answer, "refreshToken") or parts["refreshToken"],
+    }
+    write_private(path, dumps(document).encode())
+    return Token(access, expires_at, document)
+
+
+def _read_token(path: str, login: Login) -> Token:
+    from keyferry.sdk.files import read_bounded
+    from keyferry.sdk.json import loads
+
+    document: object = None
+    if not os.path.exists(path):
+        raise ProvideError(f"nobody has logged in to the AWS profile {login.profile!r}", login.advice)
+    data = read_bounded(path, "the SSO token file")
+    try:
+        document = loads(data)
+    except Exception:  # noqa: BLE001, S110 - it must not be chained: it holds the document
+        pass
+    found = document if isinstance(document, dict) else {}
+    expires_at = _time(found.get("expiresAt"), path)
+    if not text_of(found, "accessToken") or expires_at is None:
+        raise ProvideError(f"the SSO token file {path!r} has no accessToken, or no expiresAt", login.advice)
+    return Token(text_of(found, "accessToken"), expires_at, found)
+
+
+def _time(value: object, path: str) -> float | None:
+    # Old versions of the command line wrote "UTC" for "Z".
+    clean = f"{value[:-3]}Z" if isinstance(value, str) and value.endswith("UTC") else value
+    return read_time(clean, f"the SSO token file {path!r}")
+
+
+def _cache_path(environment: "Environment", login: Login) -> str:
+    from hashlib import sha1
+
+    name = sha1(login.cache_name.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+    return os.path.join(environment.home, ".aws", "sso", "cache", f"{name}.json")
+
+
+def service_url(environment: "Environment", service: str, prefix: str, region: str) -> str:
+    """Where a service of the login is reached, without a slash at its end."""
+    configured = configured_endpoint(environment, service)
+    return configured.rstrip("/") or f"https://{prefix}.{region}.{partition_of(region).suffix}"
+
+
+def ask_portal(
+    environment: "Environment", method: str, url: str, headers: dict[str, str], body: bytes = b""
+) -> "Reply":
+    """Make an unsigned call."""
+    return fetch(
+        method,
+        url,
+        deadline=environment.deadline,
+        headers=headers,
+        body=body,
+        retry=Retry(attempts=environment.attempts(), is_transient=is_transient),
+        route=environment.route(),
+    )
+
+
+def refused(reply: "Reply", login: Login, secrets: tuple[str, ...]) -> ProvideError:
+    """What to raise for an answer that is no success."""
+    from keyferry.sdk.text import shown
+
+    refusal = read_refusal(reply)
+    said = ": ".join(filter(None, (refusal.code, shown(refusal.message, known=secrets))))
+    hint = login.advice
+    if refusal.code == "ForbiddenException":
+        hint = f"assign the role {login.role_name!r} of account {login.account_id} to the user"
+    return ProvideError(
+        f"{SOURCE} at {reply.url}: status {reply.status}" + (f", {said}" if said else ""), hint
+    )

@@ -1,0 +1,120 @@
+"""The Security Token Service: temporary credentials of a role, for other credentials or for an identity token."""
+
+from keyferry.sdk import ProvideError
+
+from .calls import query_call, send
+from .credentials import Credentials, read_time
+from .endpoints import STS, find_endpoint
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from .environment import Environment
+
+__all__ = ["assume_role", "assume_role_with_web_identity", "caller_user_id", "read_token_file"]
+
+_VERSION = "2011-06-15"
+_NANOSECONDS = 1_000_000_000
+# The issuer's keys may take a moment to reach STS, so AWS' SDKs try that again.
+_RETRIED = frozenset(("InvalidIdentityToken",))
+
+
+def assume_role(  # noqa: PLR0913 - what the call takes
+    environment: "Environment",
+    credentials: Credentials,
+    role_arn: str,
+    *,
+    region: str,
+    session_name: str = "",
+    external_id: str = "",
+    duration_seconds: str = "",
+    mfa_serial: str = "",
+) -> Credentials:
+    """Credentials of a role for those of another identity; asks the user for a code if there is an *mfa_serial*."""
+    fields = {
+        "Action": "AssumeRole",
+        "Version": _VERSION,
+        "RoleArn": role_arn,
+        "RoleSessionName": session_name or default_session_name(environment, "keyferry-"),
+        "ExternalId": external_id,
+        "DurationSeconds": duration_seconds,
+        "SerialNumber": mfa_serial,
+        "TokenCode": _ask_code(environment, mfa_serial) if mfa_serial else "",
+    }
+    call = query_call(
+        find_endpoint(environment, STS, region),
+        {name: value for name, value in fields.items() if value},
+        f"sts:AssumeRole on {role_arn}",
+        secrets=tuple(filter(None, (external_id, fields["TokenCode"]))),
+    )
+    reply = send(environment, call, credentials)
+    return _read(reply.body, call.name, f"the role {role_arn}")
+
+
+def assume_role_with_web_identity(
+    environment: "Environment", role_arn: str, token: str, *, region: str, session_name: str = ""
+) -> Credentials:
+    """Credentials of a role for the token of an OIDC issuer, such as a service account's."""
+    fields = {
+        "Action": "AssumeRoleWithWebIdentity",
+        "Version": _VERSION,
+        "RoleArn": role_arn,
+        "RoleSessionName": session_name or default_session_name(environment),
+        "WebIdentityToken": token,
+    }
+    call = query_call(
+        find_endpoint(environment, STS, region),
+        fields,
+        f"sts:AssumeRoleWithWebIdentity on {role_arn}",
+        retried=_RETRIED,
+        secrets=(token,),
+    )
+    reply = send(environment, call, None)
+    return _read(reply.body, call.name, f"the role {role_arn}")
+
+
+def caller_user_id(environment: "Environment", credentials: Credentials, *, region: str) -> str:
+    """The unique id of whom *credentials* belong to; for a role it is ``id:session name``."""
+    from .xml import element, text_in
+
+    fields = {"Action": "GetCallerIdentity", "Version": _VERSION}
+    call = query_call(find_endpoint(environment, STS, region), fields, "")
+    reply = send(environment, call, credentials)
+    return text_in(element(reply.body, "GetCallerIdentityResult", call.name), "UserId")
+
+
+def read_token_file(path: str) -> str:
+    """The identity token in a file; raises ProvideError, which quotes none of it."""
+    from keyferry.sdk.files import read_bounded
+
+    token = read_bounded(path, "the web identity token file").decode("utf-8", "replace").strip()
+    if not token or any(not "!" <= char <= "~" for char in token):
+        raise ProvideError(f"the web identity token file {path!r} does not hold a token")
+    return token
+
+
+def default_session_name(environment: "Environment", prefix: str = "") -> str:
+    """A session name nobody else has: the time in nanoseconds."""
+    return f"{prefix}{int(environment.now() * _NANOSECONDS)}"
+
+
+def _ask_code(environment: "Environment", serial: str) -> str:
+    if environment.ask_code is None:
+        raise ProvideError(
+            f"the profile wants a code of the MFA device {serial!r}, and nobody can be asked here",
+            "use a profile without mfa_serial",
+        )
+    return environment.ask_code(serial)
+
+
+def _read(body: bytes, where: str, source: str) -> Credentials:
+    from .xml import element, text_in
+
+    inside = element(body, "Credentials", where)
+    key, secret, token, expiry = (
+        text_in(inside, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+    )
+    if not (key and secret and token):
+        raise ProvideError(f"{where}: the answer has no credentials in it")
+    if any(not "!" <= char <= "~" for char in key + secret + token):
+        raise ProvideError(f"{where}: the answer's credentials have characters that no header can carry")
+    return Credentials(key, secret, token, read_time(expiry, where), source)

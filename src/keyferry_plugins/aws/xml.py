@@ -1,0 +1,59 @@
+"""Take texts out of the small XML answers of STS; a parser would cost a plugin's start, and can be made to explode."""
+
+from keyferry.sdk import ProvideError
+
+__all__ = ["element", "text_in"]
+
+_ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
+_LAST_CHARACTER = 0x10FFFF
+_SURROGATES = range(0xD800, 0xE000)
+
+
+def element(document: bytes, name: str, where: str) -> str:
+    """What is inside the first element *name*, or nothing; raises ProvideError for more than elements and text.
+
+    No answer of AWS declares entities, has CDATA sections or comments: what does is not from AWS.
+    """
+    text = document.decode("utf-8", "replace")
+    if "<!" in text:
+        raise ProvideError(f"{where} answered XML with a declaration in it, which is not taken")
+    return _inside(text, name)
+
+
+def text_in(inside: str, name: str) -> str:
+    """The text of the first element *name* in what ``element`` gave, or nothing."""
+    found = _inside(inside, name)
+    return "" if "<" in found else _unescape(found).strip()
+
+
+def _inside(text: str, name: str) -> str:
+    at = text.find(f"<{name}")
+    while at >= 0:
+        after = text[at + len(name) + 1 : at + len(name) + 2]
+        start, end = text.find(">", at), text.find(f"</{name}>", at)
+        # "<Error" is also how "<ErrorResponse" begins.
+        if after in {">", " ", "\t", "\r", "\n"} and 0 <= start < end:
+            return text[start + 1 : end]
+        at = text.find(f"<{name}", at + 1)
+    return ""
+
+
+def _unescape(text: str) -> str:
+    first, *rest = text.split("&")
+    pieces = [first]
+    for part in rest:
+        entity, semicolon, after = part.partition(";")
+        character = _character(entity) if semicolon else ""
+        pieces.append(character + after if character else f"&{part}")
+    return "".join(pieces)
+
+
+def _character(entity: str) -> str:
+    if not entity.startswith("#"):
+        return _ENTITIES.get(entity, "")
+    digits, radix = (entity[2:], 16) if entity[1:2] in {"x", "X"} else (entity[1:], 10)
+    try:
+        code = int(digits, radix)
+    except ValueError:
+        return ""
+    return chr(code) if 0 < code <= _LAST_CHARACTER and code not in _SURROGATES else ""

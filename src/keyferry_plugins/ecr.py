@@ -1,0 +1,132 @@
+"""keyferry-ecr: the login of Amazon's container registries, private and public, for the kubelet."""
+
+import os
+
+from keyferry.sdk import AuthConfig, Deadline, ProvideError, Response, serve
+from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
+
+from .aws.endpoints import ECR, ECR_PUBLIC, PUBLIC_REGION, find_endpoint
+from .aws.environment import Environment, read_seconds
+from .aws.images import PUBLIC_HOSTS, EcrHost, parse_ecr_host, parse_image
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk import Request
+    from keyferry.sdk.flags import Flags
+
+    from .aws.credentials import Credentials
+    from .aws.endpoints import Endpoint
+    from .aws.images import ImageHost
+    from .aws.registry import Login
+
+__all__ = ["main", "provide"]
+
+ROLE_ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
+ROLE_VARIABLE = "AWS_ECR_ROLE_ARN"
+SESSION_NAME = "ecr-credential-provider"
+# No token of ECR lives longer than twice this; an answer that says so is not believed for longer.
+_LONGEST_CACHE_SECONDS = 6 * 3600
+
+ABOUT = """\
+Answer a kubelet's request for the credentials of an image in Amazon ECR: the request comes on standard input,
+the response goes to standard output. AWS credentials are found as AWS' Go SDK finds them: variables, web
+identity, profile, container, instance; or, with a service account's token, by its role."""
+
+FLAGS = (
+    Flag("compat", "do as ecr-credential-provider does, where this program knows better", is_switch=True),
+    Flag("timeout", "how long all of it may take", "50s"),
+    *LOG_FLAGS,
+)
+
+
+def main() -> None:
+    """Be the plugin."""
+    flags = read_flags(FLAGS, ABOUT)
+    serve(lambda request: provide(request, flags, os.environ))
+
+
+def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") -> Response:
+    """The login for the registry of the image that is asked for; raises ProvideError."""
+    is_compat = flags.is_on("compat")
+    host = parse_image(request.image)
+    registry = parse_ecr_host(host.name)
+    is_public = host.name in PUBLIC_HOSTS
+    if registry is None and not is_public and not is_compat:
+        raise _not_ecr(host)
+    region = registry.region if registry is not None else ""
+    environment = Environment(variables, Deadline(read_seconds(flags.text("timeout"))), region=region)
+    from .aws.registry import get_login
+
+    sts_region = environment.find_region() or (PUBLIC_REGION if is_public and not is_compat else "")
+    credentials = _credentials(environment, request, sts_region, is_compat=is_compat)
+    endpoint = _endpoint(environment, registry, is_public=is_public, is_compat=is_compat)
+    login = get_login(environment, endpoint, credentials)
+    key = host.name if is_compat else host.key
+    lifetime = cache_seconds(login, environment.now(), is_compat=is_compat)
+    return Response({key: AuthConfig(login.username, login.password)}, cache_seconds=lifetime)
+
+
+def cache_seconds(login: "Login", now: float, *, is_compat: bool = False) -> float | None:
+    """Half of what is left of a login's life, in whole seconds; 0, which is never to cache, for a dead one.
+
+    Upstream says nothing of a dead one, and the kubelet then keeps it for the config's default, often 12 hours.
+    """
+    if login.expires_at is None:
+        return 0
+    half = int(login.expires_at - now) // 2
+    if half <= 0:
+        return None if is_compat else 0
+    return half if is_compat else min(half, _LONGEST_CACHE_SECONDS)
+
+
+def _endpoint(
+    environment: Environment, registry: EcrHost | None, *, is_public: bool, is_compat: bool
+) -> "Endpoint":
+    if is_public:
+        return find_endpoint(environment, ECR_PUBLIC, PUBLIC_REGION)
+    # Whoever writes a FIPS or dual-stack host wants, or can only reach, such endpoints.
+    kind = registry if registry is not None and not is_compat else EcrHost("", "")
+    return find_endpoint(
+        environment,
+        ECR,
+        environment.find_region(),
+        is_fips=kind.is_fips,
+        is_dual_stack=kind.is_dual_stack,
+    )
+
+
+def _credentials(
+    environment: Environment, request: "Request", region: str, *, is_compat: bool
+) -> "Credentials":
+    """Those of the service account's role, if there is a token and a role for it; else those of the environment."""
+    role = _role(environment, request, is_compat=is_compat) if request.service_account_token else ""
+    if not role:
+        from .aws.chain import find_credentials
+
+        return find_credentials(environment, region=region)
+    from .aws.sts import assume_role_with_web_identity
+
+    return assume_role_with_web_identity(
+        environment, role, request.service_account_token, region=region, session_name=SESSION_NAME
+    )
+
+
+def _role(environment: Environment, request: "Request", *, is_compat: bool) -> str:
+    annotated = request.service_account_annotations.get(ROLE_ANNOTATION)
+    if annotated is None or (not annotated and not is_compat):
+        return environment.variable(ROLE_VARIABLE)
+    return annotated
+
+
+def _not_ecr(host: "ImageHost") -> ProvideError:
+    lower = host.name.lower()
+    is_case = lower in PUBLIC_HOSTS or parse_ecr_host(lower) is not None
+    return ProvideError(
+        f"image: {host.name[:200]!r} is not a registry of Amazon ECR, expected ACCOUNT.dkr.ecr.REGION.amazonaws.com or"
+        f" one of its other forms, or {' or '.join(PUBLIC_HOSTS)}",
+        "write the host in lower case"
+        if is_case
+        else "narrow matchImages in the kubelet's config, or set --compat",
+    )

@@ -1,0 +1,444 @@
+"""keyferry-ecr run as a kubelet runs it, against an AWS that checks every signature."""
+
+import time
+from calendar import timegm
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keyferry.api.meta import parse_duration
+from support.aws_services import (
+    ACCOUNT,
+    HOST,
+    IMAGE,
+    KEY,
+    KEYS,
+    PASSWORD,
+    REGION,
+    ROLE,
+    SECRET,
+    FakeAws,
+    FakeInstance,
+    json_error,
+    login,
+    sts_error,
+)
+from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
+from support.reference import Answer, ask_image, image_request, run_plugin
+
+IDENTITY = "eyJhbGciOiJSUzI1NiJ9.marked-identity.token"
+NO_ROLE = "-"
+DROP_KEYS = " ".join(KEYS)
+ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
+FIPS_HOST = f"{ACCOUNT}.dkr.ecr-fips.{REGION}.amazonaws.com"
+DUAL_HOST = f"{ACCOUNT}.dkr-ecr.{REGION}.on.aws"
+
+
+@pytest.fixture
+def aws() -> FakeAws:
+    """ECR and STS."""
+    return FakeAws(identity_token=IDENTITY)
+
+
+@pytest.fixture
+def server(aws: FakeAws) -> Iterator[FakeServer]:
+    """ECR and STS, on loopback."""
+    with serving(aws) as running:
+        yield running
+
+
+class Node:
+    """What a kubelet's environment gives the plugin."""
+
+    def __init__(self, home: Path, url: str) -> None:
+        self.env = {"HOME": str(home), "AWS_ENDPOINT_URL": url, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
+
+    def ask(
+        self,
+        image: str = IMAGE,
+        *args: str,
+        token: str = "",
+        role: str = NO_ROLE,
+        drop: str = "",
+        **env: str,
+    ) -> Answer:
+        """Ask for the credentials of an image; *role* is what the service account is annotated with."""
+        told = {name: value for name, value in {**self.env, **env}.items() if name not in drop.split()}
+        annotations = None if role == NO_ROLE else {ANNOTATION: role}
+        return ask_image("ecr", image, args=args, env=told, token=token, annotations=annotations)
+
+
+@pytest.fixture
+def node(tmp_path: Path, server: FakeServer) -> Node:
+    """A node whose AWS is on loopback."""
+    return Node(tmp_path, server.url)
+
+
+def seconds(answer: Answer) -> float:
+    """The cacheDuration of an answer."""
+    return parse_duration(str(answer.document["cacheDuration"])) / 1e9
+
+
+def assert_clean(answer: Answer) -> None:
+    """Nothing but an error, and no secret in it."""
+    assert answer.status == 1
+    assert answer.stdout == ""
+    for secret in (SECRET, PASSWORD, "marked-", IDENTITY):
+        assert secret not in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
+def test_a_private_registry_is_logged_in_to(node: Node, aws: FakeAws) -> None:
+    """The login of ECR's API, for the registry, for half of its life."""
+    answer = node.ask()
+    assert answer.stderr == ""
+    assert answer.auth == {HOST: ("AWS", PASSWORD)}
+    assert list(answer.document) == ["kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"]
+    assert answer.document["cacheKeyType"] == "Registry"
+    assert 21_500 < seconds(answer) <= 21_600
+    assert answer.stdout.count("\n") == 1
+    assert answer.stdout.endswith("\n")
+    assert aws.calls == [("ecr", KEY)]
+
+
+@pytest.mark.parametrize("host", ["public.ecr.aws", "ecr-public.aws.com"])
+def test_public_ecr_is_logged_in_to(node: Node, aws: FakeAws, host: str) -> None:
+    """Public ECR is called in us-east-1, and keyed by the host asked for."""
+    assert node.ask(f"{host}/nginx/nginx").auth == {host: ("AWS", PASSWORD)}
+    assert aws.calls == [("ecr-public", KEY)]
+
+
+def test_the_first_host_counts(node: Node) -> None:
+    """A public host in the path is a path; a bare host and a URL are images too."""
+    assert list(node.ask(f"{HOST}/public.ecr.aws/foo:latest").auth) == [HOST]
+    assert list(node.ask(HOST).auth) == [HOST]
+    assert list(node.ask(f"https://{HOST}/x").auth) == [HOST]
+
+
+@pytest.mark.parametrize(
+    "image", ["registry.k8s.io/foo", "http://foobar", f"{HOST}.evil.test/x", f"{HOST.upper()}/x"]
+)
+def test_other_registries_are_refused(node: Node, aws: FakeAws, image: str) -> None:
+    """A login for ECR goes to no other host."""
+    answer = node.ask(image)
+    assert_clean(answer)
+    assert "is not a registry of Amazon ECR" in answer.stderr
+    assert ("lower case" in answer.stderr) is (image == f"{HOST.upper()}/x")
+    assert aws.calls == []
+
+
+@pytest.mark.parametrize(
+    ("image", "key"), [("registry.k8s.io/foo", "registry.k8s.io"), ("http://foobar", "foobar")]
+)
+def test_compat_serves_other_registries(node: Node, image: str, key: str) -> None:
+    """As upstream does, in the region of the environment."""
+    assert node.ask(image, "--compat", AWS_REGION=REGION).auth == {key: ("AWS", PASSWORD)}
+
+
+def test_compat_without_a_region_says_so(node: Node) -> None:
+    """A host that names no region needs one from elsewhere."""
+    answer = node.ask("registry.k8s.io/foo", "--compat")
+    assert_clean(answer)
+    assert "set AWS_REGION" in answer.stderr
+
+
+def test_the_key_keeps_the_port_unless_compat(node: Node) -> None:
+    """The kubelet matches an image with a port by a key with that port only."""
+    assert list(node.ask(f"{HOST}:443/x").auth) == [f"{HOST}:443"]
+    assert list(node.ask(f"{HOST}:443/x", "--compat").auth) == [HOST]
+
+
+@pytest.mark.parametrize("image", ["", "nginx:latest", f"{HOST}/x  ", f"{HOST}  "])
+def test_an_image_that_is_none_is_an_error(node: Node, image: str) -> None:
+    """Empty, with blanks, with a port that is none."""
+    assert_clean(node.ask(image))
+
+
+@pytest.mark.parametrize(
+    ("stdin", "words"),
+    [
+        (image_request(IMAGE).replace("ProviderRequest", "ProviderFoo"), "kind"),
+        (image_request(IMAGE).replace("credentialprovider.kubelet.k8s.io", "foo.k8s.io"), "apiVersion"),
+        ("", "standard input is empty"),
+        ("{", "cannot be read"),
+    ],
+)
+def test_a_request_that_is_none_is_an_error(node: Node, stdin: str, words: str) -> None:
+    """Kind and version are checked."""
+    answer = run_plugin("ecr", stdin, (), node.env)
+    assert_clean(answer)
+    assert words in answer.stderr
+
+
+@pytest.mark.parametrize(
+    ("expires_in", "duration", "compat"), [(None, "0s", "0s"), (-1000, "0s", None), (1, "0s", None)]
+)
+def test_a_dead_login_is_never_cached(
+    node: Node, aws: FakeAws, expires_in: float | None, duration: str, compat: str | None
+) -> None:
+    """Upstream leaves it to the config, whose default is often 12 hours."""
+    aws.login = login(expires_in)
+    assert node.ask().document["cacheDuration"] == duration
+    assert node.ask(IMAGE, "--compat").document.get("cacheDuration") == compat
+
+
+@pytest.mark.parametrize(
+    ("host", "endpoint", "upstream"),
+    [
+        (FIPS_HOST, f"api.ecr-fips.{REGION}.amazonaws.com", f"api.ecr.{REGION}.amazonaws.com"),
+        (DUAL_HOST, f"ecr.{REGION}.api.aws", f"api.ecr.{REGION}.amazonaws.com"),
+        (
+            f"{ACCOUNT}.dkr-ecr-fips.{REGION}.on.aws",
+            f"ecr-fips.{REGION}.api.aws",
+            f"api.ecr.{REGION}.amazonaws.com",
+        ),
+        (HOST, f"api.ecr.{REGION}.amazonaws.com", f"api.ecr.{REGION}.amazonaws.com"),
+        (
+            "public.ecr.aws",
+            "api.ecr-public.us-east-1.amazonaws.com",
+            "api.ecr-public.us-east-1.amazonaws.com",
+        ),
+    ],
+)
+def test_the_hosts_kind_chooses_the_endpoint(  # noqa: PLR0913, PLR0917 - the columns, and the world
+    node: Node, aws: FakeAws, tmp_path: Path, host: str, endpoint: str, upstream: str
+) -> None:
+    """Over TLS, through a proxy that knows only the right name; AWS_CA_BUNDLE is trusted."""
+    authority = Authority(tmp_path)
+    for args, name in (((), endpoint), (("--compat",), upstream)):
+        with (
+            serving(aws, authority.context(name)) as secure,
+            ConnectProxy({f"{name}:443": secure.port}) as proxy,
+        ):
+            told = {"HTTPS_PROXY": proxy.url, "AWS_CA_BUNDLE": str(authority.bundle)}
+            answer = node.ask(f"{host}/x", *args, drop="AWS_ENDPOINT_URL", **told)
+            assert answer.auth == {host: ("AWS", PASSWORD)}, answer.stderr
+            assert proxy.asked == [f"{name}:443"]
+
+
+def test_a_server_that_is_not_trusted_gets_nothing(node: Node, aws: FakeAws, tmp_path: Path) -> None:
+    """A proxy with a certificate of its own sees no request, and is said to be in the way."""
+    name = f"api.ecr.{REGION}.amazonaws.com"
+    with (
+        serving(aws, Authority(tmp_path).context(name)) as secure,
+        ConnectProxy({name: secure.port}) as proxy,
+    ):
+        answer = node.ask(drop="AWS_ENDPOINT_URL", HTTPS_PROXY=proxy.url)
+        assert_clean(answer)
+        assert "certificate is not trusted" in answer.stderr
+        assert secure.received == []
+
+
+def test_a_service_account_is_logged_in_by_its_role(node: Node, aws: FakeAws) -> None:
+    """The annotation's role, else that of AWS_ECR_ROLE_ARN; the node's own credentials are not used."""
+    other = f"{ROLE}-other"
+    answer = node.ask(token=IDENTITY, role=ROLE, AWS_ECR_ROLE_ARN=other)
+    assert answer.auth == {HOST: ("AWS", PASSWORD)}
+    assert aws.forms[-1] == {"RoleArn": ROLE, "RoleSessionName": "ecr-credential-provider"}
+    assert [action for action, _ in aws.calls] == ["AssumeRoleWithWebIdentity", "ecr"]
+    assert aws.calls[1][1].startswith("ASIAROLE")
+    node.ask(token=IDENTITY, AWS_ECR_ROLE_ARN=other)
+    assert aws.forms[-1]["RoleArn"] == other
+
+
+def test_an_empty_annotation_is_none_unless_compat(node: Node, aws: FakeAws) -> None:
+    """Upstream then forgets AWS_ECR_ROLE_ARN and takes the node's credentials."""
+    told: dict[str, str] = {"AWS_ECR_ROLE_ARN": ROLE}
+    node.ask(token=IDENTITY, role="", **told)
+    assert aws.forms[-1]["RoleArn"] == ROLE
+    aws.calls.clear()
+    node.ask(IMAGE, "--compat", token=IDENTITY, role="", **told)
+    assert aws.calls == [("ecr", KEY)]
+
+
+def test_a_token_without_a_role_means_the_nodes_credentials(node: Node, aws: FakeAws) -> None:
+    """Neither annotation nor variable: the chain."""
+    assert node.ask(token=IDENTITY).auth
+    assert aws.calls == [("ecr", KEY)]
+
+
+def test_a_role_that_is_denied_is_no_reason_to_use_another(node: Node, aws: FakeAws) -> None:
+    """The node's credentials do not stand in for a role that the pod may not have."""
+    aws.script["AssumeRoleWithWebIdentity"] = [sts_error("AccessDenied", f"no {IDENTITY}", 403)]
+    answer = node.ask(token=IDENTITY, role=ROLE)
+    assert_clean(answer)
+    assert f"grant sts:AssumeRoleWithWebIdentity on {ROLE}" in answer.stderr
+    assert [action for action, _ in aws.calls] == ["AssumeRoleWithWebIdentity"]
+
+
+def test_public_ecr_with_a_token_needs_no_region_unless_compat(node: Node, aws: FakeAws) -> None:
+    """STS is then asked where public ECR is."""
+    aws.region = "us-east-1"
+    assert node.ask("public.ecr.aws/x", token=IDENTITY, role=ROLE).auth
+    answer = node.ask("public.ecr.aws/x", "--compat", token=IDENTITY, role=ROLE)
+    assert_clean(answer)
+    assert "no region is known" in answer.stderr
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        json_error("ThrottlingException", "Rate exceeded"),
+        Reply(500),
+        Reply(503, body=b"busy"),
+        Reply(is_closed=True),
+        Reply(raw=b"garbage\r\n\r\n"),
+    ],
+    ids=["throttled", "500", "503", "closed", "garbage"],
+)
+def test_what_may_pass_is_tried_again(node: Node, aws: FakeAws, first: Reply) -> None:
+    """One bad answer does not fail a pull."""
+    aws.script["ecr"] = [first]
+    assert node.ask().auth == {HOST: ("AWS", PASSWORD)}
+    assert len(aws.calls) == 2
+
+
+def test_attempts_are_counted(node: Node, aws: FakeAws) -> None:
+    """AWS_MAX_ATTEMPTS bounds them, and the last refusal is what is said."""
+    aws.script["ecr"] = [json_error("ThrottlingException", "Rate exceeded")] * 9
+    answer = node.ask(AWS_MAX_ATTEMPTS="2")
+    assert_clean(answer)
+    assert "ThrottlingException: Rate exceeded" in answer.stderr
+    assert len(aws.calls) == 2
+
+
+ENDLESS = Reply(is_endless=True)
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (
+            json_error("AccessDeniedException", f"User is not authorized, {SECRET}"),
+            "grant ecr:GetAuthorizationToken",
+        ),
+        (json_error("UnrecognizedClientException", "The security token is invalid"), "AWS does not accept"),
+        (json_error("ExpiredTokenException"), "have expired: renew them"),
+        (Reply(400, body=b"\xff marked-body"), "status 400, without a reason"),
+        (Reply(200, body=b"marked-body"), "not a JSON object"),
+        (Reply(200, document=["marked-body"]), "not a JSON object"),
+        (Reply(200, document={}), "has no authorizationData"),
+        (Reply(200, document={"authorizationData": []}), "has no authorizationData"),
+        (Reply(200, document={"authorizationData": ["marked-body"]}), "has no authorizationData"),
+        (Reply(200, document={"authorizationData": [{}]}), "has no authorizationToken"),
+        (Reply(200, document={"authorizationData": [login(token="marked-foo")]}), "is not 'user:password'"),
+        (Reply(200, document={"authorizationData": [{"authorizationToken": "marked-%%"}]}), "is not base64"),
+        (Reply(200, document={"authorizationData": [login(token="AWS:a\r\nmarked-b")]}), "line break"),
+        (Reply(200, document={"authorizationData": [{**login(), "expiresAt": "marked-x"}]}), "expiresAt"),
+        (Reply(307, headers={"Location": "http://169.254.169.254/marked-x"}), "status 307"),
+        (Reply(403, body=b'<!DOCTYPE a [<!ENTITY b "marked-c">]><Error>&b;</Error>'), "declaration"),
+    ],
+)
+def test_an_answer_that_is_none_is_an_error_that_shows_no_secret(
+    node: Node, aws: FakeAws, reply: Reply, words: str
+) -> None:
+    """Refusals, garbage and missing fields: what is wrong and what to do, and nothing of what came."""
+    aws.script["ecr"] = [reply]
+    answer = node.ask(AWS_MAX_ATTEMPTS="1")
+    assert_clean(answer)
+    assert words in answer.stderr
+
+
+def test_an_answer_without_end_is_cut_off(node: Node, aws: FakeAws) -> None:
+    """Neither memory nor time is used up."""
+    aws.script["ecr"] = [ENDLESS]
+    answer = node.ask(AWS_MAX_ATTEMPTS="1")
+    assert_clean(answer)
+    assert "longer than" in answer.stderr
+
+
+def test_all_of_it_ends_in_time(node: Node, aws: FakeAws) -> None:
+    """A server that never answers costs what --timeout says, retries included."""
+    aws.script["ecr"] = [Reply(after=30)] * 5
+    before = time.monotonic()
+    answer = node.ask(IMAGE, "--timeout", "2s")
+    assert_clean(answer)
+    assert "no answer in time" in answer.stderr
+    assert time.monotonic() - before < 25
+
+
+def test_a_wait_that_does_not_fit_is_not_begun(node: Node, aws: FakeAws) -> None:
+    """A Retry-After beyond the deadline ends the attempts at once."""
+    aws.script["ecr"] = [Reply(503, headers={"Retry-After": "3600"})] * 5
+    assert_clean(node.ask())
+    assert len(aws.calls) == 1
+
+
+def test_a_wrong_clock_is_put_right_by_the_servers(tmp_path: Path) -> None:
+    """Signed by this machine's clock the request is refused, signed by the server's it is not."""
+    ahead = 3600
+    dates: list[str] = []
+
+    def answer(received: Received) -> Reply:
+        dates.append(received.headers["x-amz-date"])
+        now = time.time() + ahead
+        shown = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(now))
+        if abs(timegm(time.strptime(dates[-1], "%Y%m%dT%H%M%SZ")) - now) > 300:
+            body = '{"__type": "InvalidSignatureException", "message": "Signature expired"}'
+            head = f"HTTP/1.1 400 Bad Request\r\nDate: {shown}\r\nContent-Length: {len(body)}\r\n\r\n"
+            return Reply(raw=f"{head}{body}".encode())
+        return Reply(document={"authorizationData": [login()]})
+
+    with serving(answer) as server:
+        assert Node(tmp_path, server.url).ask().auth == {HOST: ("AWS", PASSWORD)}
+        assert len(dates) == 2
+        ahead = -90_000
+        found = Node(tmp_path, server.url).ask()
+        assert found.auth, found.stderr
+
+
+def test_a_clock_that_cannot_be_put_right_is_named(tmp_path: Path) -> None:
+    """If AWS refuses the second signature too, the clock is what is said."""
+    body = '{"__type": "RequestExpired", "message": "too old"}'
+    head = "HTTP/1.1 400 Bad Request\r\nDate: Mon, 01 Jan 2001 00:00:00 GMT\r\nContent-Length: "
+    with serving(lambda _: Reply(raw=f"{head}{len(body)}\r\n\r\n{body}".encode())) as server:
+        answer = Node(tmp_path, server.url).ask()
+        assert_clean(answer)
+        assert "this machine's clock is off by" in answer.stderr
+        assert len(server.received) == 2
+
+
+def test_an_instances_role_is_used(node: Node, aws: FakeAws) -> None:
+    """On a node without keys the metadata service is asked, by version 2."""
+    instance = FakeInstance(key="ASIANODE00000000", secret="marked-node-secret", token="marked-node-token")
+    aws.secrets[instance.key], aws.tokens[instance.key] = instance.secret, instance.token
+    with serving(instance) as metadata:
+        told = {"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata.url}
+        assert node.ask(drop=DROP_KEYS, **told).auth == {HOST: ("AWS", PASSWORD)}
+    assert aws.calls == [("ecr", instance.key)]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {
+            "AWS_EC2_METADATA_DISABLED": "",
+            "AWS_METADATA_SERVICE_TIMEOUT": "0.3",
+            "AWS_METADATA_SERVICE_NUM_ATTEMPTS": "1",
+        },
+        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/x", "AWS_MAX_ATTEMPTS": "1"},
+        {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
+            "AWS_MAX_ATTEMPTS": "1",
+        },
+    ],
+    ids=["instance", "task", "pod"],
+)
+def test_metadata_never_goes_through_a_proxy(node: Node, told: dict[str, str]) -> None:
+    """A proxy would be given credentials, or be asked for its own machine's."""
+    with ConnectProxy({}) as proxy:
+        proxies = {"HTTP_PROXY": proxy.url, "http_proxy": proxy.url}
+        answer = node.ask(IMAGE, "--timeout", "2s", drop=DROP_KEYS, **proxies, **told)
+        assert_clean(answer)
+        assert proxy.asked == []
+
+
+def test_help_version_and_klog_flags(node: Node) -> None:
+    """What configs in the wild pass is taken; what is no flag is refused."""
+    told = run_plugin("ecr", "", ("--help",), {})
+    assert told.status == 0
+    assert "--compat" in told.stdout
+    assert run_plugin("ecr", "", ("--version",), {}).stdout.startswith("keyferry-ecr (keyferry ")
+    assert node.ask(IMAGE, "--v=3", "--logtostderr", "-v", "2").auth
+    assert run_plugin("ecr", "", ("--nonsense",), {}).status == 2

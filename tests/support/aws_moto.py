@@ -1,0 +1,101 @@
+"""The real parts of AWS that can be had: moto's server and proxy, botocore, the AWS CLI, Debian's ECR helper."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.parts import need
+
+PARTS = Path(__file__).parents[2] / ".cache" / "parts" / "moto" / "bin"
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Moto:
+    """A running moto: the server's URL, the proxy's URL, and the authority of the proxy's certificates."""
+
+    server: str
+    proxy: str
+    authority: str
+
+
+def part(name: str) -> str:
+    """A program of moto's environment; the test skips where it is missing."""
+    return need(str(PARTS / name))
+
+
+@contextmanager
+def running_moto(folder: Path) -> Iterator[Moto]:
+    """Start server and proxy, and end both."""
+    with _started(folder, "moto_server") as server, _started(folder, "moto_proxy") as proxy:
+        authority = _authority()
+        yield Moto(f"http://127.0.0.1:{server}", f"http://127.0.0.1:{proxy}", authority)
+
+
+def run_python(script: str, *args: str, env: Mapping[str, str] | None = None) -> str:
+    """Run a script with moto's interpreter, which has botocore; give what it prints."""
+    return run_part("python", "-c", script, *args, env=env)
+
+
+def run_part(name: str, *args: str, env: Mapping[str, str] | None = None) -> str:
+    """Run a program of moto's environment; give what it prints."""
+    done = subprocess.run(
+        [part(name), *args],
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": "/nowhere",
+            "AWS_EC2_METADATA_DISABLED": "true",
+            **(env or {}),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _authority() -> str:
+    script = "import moto, os; print(os.path.join(os.path.dirname(moto.__file__), 'moto_proxy', 'ca.crt'))"
+    return run_python(script).strip()
+
+
+@contextmanager
+def _started(folder: Path, name: str) -> Iterator[int]:
+    port = _free_port()
+    log = folder / f"{name}.log"
+    command = [part(name), "-H", "127.0.0.1", "-p", str(port)]
+    with (
+        log.open("wb") as stream,
+        subprocess.Popen(command, stdout=stream, stderr=stream, cwd=folder) as process,
+    ):
+        try:
+            _wait_for(port, process, log)
+            yield port
+        finally:
+            process.terminate()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < end:
+        assert process.poll() is None, log.read_text()
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(f"nothing listens: {log.read_text()}")
