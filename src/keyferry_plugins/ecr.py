@@ -4,10 +4,9 @@ import os
 
 from keyferry.sdk import AuthConfig, Deadline, ProvideError, Response, serve
 from keyferry.sdk.flags import LOG_FLAGS, Flag, read_flags
-
-from .aws.endpoints import ECR, ECR_PUBLIC, PUBLIC_REGION, find_endpoint
-from .aws.environment import Environment, read_seconds
-from .aws.images import PUBLIC_HOSTS, EcrHost, parse_ecr_host, parse_image
+from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, PUBLIC_REGION, find_endpoint
+from keyferry_plugins.aws.environment import Environment, read_seconds
+from keyferry_plugins.aws.images import PUBLIC_HOSTS, EcrHost, parse_ecr_host, parse_image
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -15,11 +14,10 @@ if TYPE_CHECKING:
 
     from keyferry.sdk import Request
     from keyferry.sdk.flags import Flags
-
-    from .aws.credentials import Credentials
-    from .aws.endpoints import Endpoint
-    from .aws.images import ImageHost
-    from .aws.registry import Login
+    from keyferry_plugins.aws.credentials import Credentials
+    from keyferry_plugins.aws.endpoints import Endpoint
+    from keyferry_plugins.aws.images import ImageHost
+    from keyferry_plugins.aws.registry import Login
 
 __all__ = ["main", "provide"]
 
@@ -57,7 +55,7 @@ def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") 
         raise _not_ecr(host)
     region = registry.region if registry is not None else ""
     environment = Environment(variables, Deadline(read_seconds(flags.text("timeout"))), region=region)
-    from .aws.registry import get_login
+    from keyferry_plugins.aws.registry import get_login
 
     sts_region = environment.find_region() or (PUBLIC_REGION if is_public and not is_compat else "")
     credentials = _credentials(environment, request, sts_region, is_compat=is_compat)
@@ -103,10 +101,10 @@ def _credentials(
     """Those of the service account's role, if there is a token and a role for it; else those of the environment."""
     role = _role(environment, request, is_compat=is_compat) if request.service_account_token else ""
     if not role:
-        from .aws.chain import find_credentials
+        from keyferry_plugins.aws.chain import find_credentials
 
         return find_credentials(environment, region=region)
-    from .aws.sts import assume_role_with_web_identity
+    from keyferry_plugins.aws.sts import assume_role_with_web_identity
 
     return assume_role_with_web_identity(
         environment, role, request.service_account_token, region=region, session_name=SESSION_NAME

@@ -4,20 +4,25 @@ import os
 
 from keyferry.sdk import Deadline, ExecResponse, ProvideError, serve_cluster
 from keyferry.sdk.flags import read_flags
-
-from .aws.eks_options import CLI, FLAGS, read_options
-from .aws.eks_token import LIFETIME_SECONDS, check_token, is_sts_host, make_token
-from .aws.endpoints import GLOBAL_REGION, LEGACY_STS_REGIONS, PUBLIC_REGION, STS, find_endpoint, standard_host
-from .aws.environment import Environment, read_seconds
+from keyferry_plugins.aws.eks_options import CLI, FLAGS, read_options
+from keyferry_plugins.aws.eks_token import LIFETIME_SECONDS, check_token, is_sts_host, make_token
+from keyferry_plugins.aws.endpoints import (
+    GLOBAL_REGION,
+    LEGACY_STS_REGIONS,
+    PUBLIC_REGION,
+    STS,
+    find_endpoint,
+    standard_host,
+)
+from keyferry_plugins.aws.environment import Environment, read_seconds
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from keyferry.sdk import ExecRequest
-
-    from .aws.credentials import Credentials
-    from .aws.eks_options import Options
+    from keyferry_plugins.aws.credentials import Credentials
+    from keyferry_plugins.aws.eks_options import Options
 
 __all__ = ["main", "provide"]
 
@@ -38,7 +43,7 @@ def main() -> None:
 
     if not flags.is_on("compat") and "token-only" not in flags.given and "config" not in flags.given:
         serve_cluster(make)
-    from .aws.eks_output import serve_bytes, write_as_upstream
+    from keyferry_plugins.aws.eks_output import serve_bytes, write_as_upstream
 
     serve_bytes(lambda: write_as_upstream(read_options(flags, os.environ), make, os.environ))
 
@@ -97,7 +102,7 @@ def _region(environment: Environment, options: "Options", request: "ExecRequest"
             raise ProvideError(
                 "no region is known", "give --region, set AWS_REGION, or region in the profile"
             )
-        from .aws.instance import instance_region
+        from keyferry_plugins.aws.instance import instance_region
 
         region = instance_region(environment) or PUBLIC_REGION
     legacy = environment.setting("AWS_STS_REGIONAL_ENDPOINTS", "sts_regional_endpoints").lower() == "legacy"
@@ -116,7 +121,7 @@ def region_of_server(server: str) -> str:
 def _credentials(environment: Environment, options: "Options", region: str) -> "Credentials":
     if not options.is_cached:
         return _fresh_credentials(environment, options, region)
-    from .aws.eks_cache import CredentialCache
+    from keyferry_plugins.aws.eks_cache import CredentialCache
 
     cache = CredentialCache(environment, options)
     found = cache.read()
@@ -127,12 +132,12 @@ def _credentials(environment: Environment, options: "Options", region: str) -> "
 
 
 def _fresh_credentials(environment: Environment, options: "Options", region: str) -> "Credentials":
-    from .aws.chain import BOTOCORE, GO, find_credentials
+    from keyferry_plugins.aws.chain import BOTOCORE, GO, find_credentials
 
     credentials = find_credentials(environment, region=region, order=BOTOCORE if options.tool == CLI else GO)
     if not options.role_arn:
         return credentials
-    from .aws.sts import assume_role
+    from keyferry_plugins.aws.sts import assume_role
 
     return assume_role(
         environment,
@@ -149,7 +154,7 @@ def _session_name(
 ) -> str:
     if options.session_name:
         return options.session_name
-    from .aws.sts import caller_user_id, default_session_name
+    from keyferry_plugins.aws.sts import caller_user_id, default_session_name
 
     if options.forwards_session_name:
         _, colon, name = caller_user_id(environment, credentials, region=region).partition(":")

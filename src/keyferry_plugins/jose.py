@@ -25,6 +25,8 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _STANDARD = bytes.maketrans(b"-_", b"+/")
 _LONGEST = 1 << 16
 _PARTS = 3
+_SIGNING = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
+_SHORTEST_RSA_BITS, _LONGEST_RSA_BITS = 2048, 16384
 _CURVES = {"ES256": ("P-256", 32), "ES384": ("P-384", 48), "ES512": ("P-521", 66)}
 
 
@@ -71,9 +73,13 @@ def sign_jwt(
     header: "Mapping[str, object]", claims: "Mapping[str, object]", key: "Any", algorithm: str = "RS256"
 ) -> str:
     """A token of *claims*, signed by RS256 or PS256; *key* is PEM, or a private key of ``cryptography``."""
-    signed = ".".join(
-        encode_segment(dumps(dict(part)).encode()) for part in ({"alg": algorithm, **header}, claims)
-    )
+    if algorithm not in _SIGNING:
+        raise ProvideError(
+            f"a token cannot be signed by {algorithm[:20]!r}, only by one of {', '.join(_SIGNING)}"
+        )
+    # The algorithm comes first, as is usual, and no header can say another.
+    whole = {"alg": algorithm, **header} | {"alg": algorithm}
+    signed = ".".join(encode_segment(dumps(dict(part)).encode()) for part in (whole, claims))
     private = _load_private(key) if isinstance(key, (str, bytes)) else key
     return f"{signed}.{encode_segment(private.sign(signed.encode(), _padding(algorithm), _hash(algorithm)))}"
 
@@ -91,26 +97,36 @@ def verify_jwt(
     if (
         not isinstance(algorithm, str)
         or algorithm not in algorithms
-        or algorithm[:2] not in ("RS", "PS", "ES")
+        or algorithm not in (*_SIGNING, *_CURVES)
     ):
         raise ProvideError(
             f"the token is signed by {str(algorithm)[:20]!r}, expected one of {', '.join(algorithms)}"
         )
-    if header.get("crit"):
+    if "crit" in header:
         raise ProvideError("the token has critical extensions, which are not supported")
     signed, _, signature = token.rpartition(".")
-    fitting = [key for key in keys if key_id is None or key.get("kid") in (None, key_id)]
+    fitting = [key for key in keys if _is_meant(key, key_id, algorithm)]
     if not any(_confirms(key, algorithm, signed.encode(), decode_segment(signature)) for key in fitting):
         raise ProvideError("the token's signature is not confirmed by any key of the issuer")
     return read_claims(token)
 
 
+def _is_meant(key: object, key_id: object, algorithm: str) -> bool:
+    """Tell whether a key is there for such a token, as far as either of them says."""
+    # Asked for, because what an issuer serves may be anything.
+    if not isinstance(key, dict) or key.get("use") not in (None, "sig"):
+        return False
+    return (key_id is None or key.get("kid") in (None, key_id)) and key.get("alg") in (None, algorithm)
+
+
 def load_key_and_certificates(data: bytes, password: str, *, is_pkcs12: bool) -> "tuple[Any, list[Any]]":
     """The RSA key in PEM or PKCS #12 *data*, and its certificate chain, the key's own certificate first."""
     _need()
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         key, certificates = _load_pkcs12(data, password) if is_pkcs12 else _load_pem(data, password)
-    except (ValueError, TypeError):
+    except (UnsupportedAlgorithm, ValueError, TypeError):
         key, certificates = None, []
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -133,19 +149,19 @@ def _load_pem(data: bytes, password: str) -> "tuple[Any, list[Any]]":
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    return load_pem_private_key(
-        data, password.encode() if password else None
-    ), x509.load_pem_x509_certificates(data)
+    key = load_pem_private_key(data, password.encode() if password else None)
+    return key, x509.load_pem_x509_certificates(data) if b"-----BEGIN CERTIFICATE-----" in data else []
 
 
 def _load_private(pem: str | bytes) -> "Any":
     _need()
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     key: Any = None
     try:
         key = load_pem_private_key(pem.encode() if isinstance(pem, str) else pem, None)
-    except (ValueError, TypeError):
+    except (UnsupportedAlgorithm, ValueError, TypeError):
         pass
     if not hasattr(key, "sign") or not hasattr(key, "private_numbers") or not hasattr(key, "decrypt"):
         raise ProvideError("the private key is not an RSA key in PEM without a password")
@@ -180,17 +196,15 @@ def _padding(algorithm: str) -> "Any":
 
 def _confirms(key: "Mapping[str, object]", algorithm: str, signed: bytes, signature: bytes) -> bool:
     _need()
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
-    if key.get("use") not in (None, "sig"):
-        return False
     try:
         if algorithm.startswith("ES"):
             return _confirms_elliptic(key, algorithm, signed, signature)
         if key.get("kty") != "RSA":
             return False
         _rsa_key(key).verify(signature, signed, _padding(algorithm), _hash(algorithm))
-    except (InvalidSignature, ValueError, ProvideError):
+    except (InvalidSignature, UnsupportedAlgorithm, ValueError, ProvideError):
         return False
     return True
 
@@ -198,7 +212,10 @@ def _confirms(key: "Mapping[str, object]", algorithm: str, signed: bytes, signat
 def _rsa_key(key: "Mapping[str, object]") -> "Any":
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 
-    return RSAPublicNumbers(_number(key, "e"), _number(key, "n")).public_key()
+    modulus = _number(key, "n")
+    if not _SHORTEST_RSA_BITS <= modulus.bit_length() <= _LONGEST_RSA_BITS:
+        raise ProvideError("an RSA key of the issuer is too short to be safe, or too long to be one")
+    return RSAPublicNumbers(_number(key, "e"), modulus).public_key()
 
 
 def _confirms_elliptic(key: "Mapping[str, object]", algorithm: str, signed: bytes, signature: bytes) -> bool:

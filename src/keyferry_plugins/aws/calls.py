@@ -9,11 +9,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from keyferry.sdk.http import Reply
-
-    from .credentials import Credentials
-    from .endpoints import Endpoint
-    from .environment import Environment
-    from .failures import Refusal
+    from keyferry_plugins.aws.credentials import Credentials
+    from keyferry_plugins.aws.endpoints import Endpoint
+    from keyferry_plugins.aws.environment import Environment
+    from keyferry_plugins.aws.failures import Refusal
 
 __all__ = ["Call", "json_call", "query_call", "send"]
 
@@ -66,7 +65,7 @@ def send(environment: "Environment", call: Call, credentials: "Credentials | Non
     reply = _fetch(environment, call, credentials, now)
     if reply.is_success:
         return reply
-    from .failures import read_refusal
+    from keyferry_plugins.aws.failures import read_refusal
 
     refusal = read_refusal(reply)
     skew = _skew(reply, now)
@@ -105,15 +104,14 @@ def _fetch(environment: "Environment", call: Call, credentials: "Credentials | N
 
 
 def _is_transient(reply: "Reply", call: Call) -> bool:
-    from .failures import is_transient
+    from keyferry_plugins.aws.failures import is_transient
 
     return is_transient(reply, call.retried)
 
 
 def _sign(call: Call, credentials: "Credentials", now: float) -> dict[str, str]:
     from keyferry.sdk.proxy import split_url
-
-    from .sigv4 import sign_headers
+    from keyferry_plugins.aws.sigv4 import sign_headers
 
     origin = split_url(call.endpoint.url)
     return sign_headers(

@@ -4,12 +4,11 @@ What is chosen and then fails is an error: to go on to the next would be to act 
 """
 
 from keyferry.sdk import ProvideError
-
-from .credentials import Credentials
+from keyferry_plugins.aws.credentials import Credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["BOTOCORE", "GO", "find_credentials", "near_credentials", "variable_credentials"]
 
@@ -29,11 +28,11 @@ def find_credentials(environment: "Environment", *, region: str, order: str = GO
 
 def near_credentials(environment: "Environment") -> Credentials:
     """Those of the container or instance that this runs on; raises ProvideError."""
-    from .containers import container_credentials, container_url
+    from keyferry_plugins.aws.containers import container_credentials, container_url
 
     if container_url(environment):
         return container_credentials(environment)
-    from .instance import instance_credentials
+    from keyferry_plugins.aws.instance import instance_credentials
 
     return instance_credentials(environment)
 
@@ -72,7 +71,7 @@ def _from_token_file(environment: "Environment", region: str) -> Credentials | N
     role = environment.variable("AWS_ROLE_ARN")
     if not role:
         raise ProvideError(f"{_TOKEN_FILE} is set, and AWS_ROLE_ARN is not", "set both, or none")
-    from .sts import assume_role_with_web_identity, read_token_file
+    from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
 
     return assume_role_with_web_identity(
         environment,
@@ -84,7 +83,7 @@ def _from_token_file(environment: "Environment", region: str) -> Credentials | N
 
 
 def _from_profile(environment: "Environment", region: str, order: str) -> Credentials | None:
-    from .profile_chain import ProfileChain
+    from keyferry_plugins.aws.profile_chain import ProfileChain
 
     def web_identity() -> Credentials | None:
         return _from_token_file(environment, region) if order == BOTOCORE else None

@@ -3,15 +3,13 @@
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import Retry, Route, fetch
 from keyferry.sdk.proxy import split_url
-
-from .credentials import Credentials, read_credentials
-from .failures import is_transient, read_refusal
+from keyferry_plugins.aws.credentials import Credentials, read_credentials
+from keyferry_plugins.aws.failures import is_transient, read_refusal
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry.sdk.proxy import Origin
-
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["container_credentials", "container_url"]
 

@@ -4,14 +4,13 @@ import os
 
 from keyferry.sdk import Deadline
 from keyferry.sdk.files import Lock, read_private, write_private
-
-from .credentials import Credentials
-from .digests import sha256
+from keyferry_plugins.aws.credentials import Credentials
+from keyferry_plugins.aws.digests import sha256
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from .eks_options import Options
-    from .environment import Environment
+    from keyferry_plugins.aws.eks_options import Options
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["CredentialCache"]
 

@@ -6,8 +6,7 @@ from keyferry.sdk import tell
 from keyferry.sdk.cluster import V1BETA1, VARIABLE, ExecRequest, read_exec_request, respond_cluster
 from keyferry.sdk.stdio import FAILED, guard_stdout, leave, program_name, report, write_all
 from keyferry.sdk.times import format_time
-
-from .eks_options import CLI
+from keyferry_plugins.aws.eks_options import CLI
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -15,8 +14,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from keyferry.sdk import ExecResponse
-
-    from .eks_options import Options
+    from keyferry_plugins.aws.eks_options import Options
 
 __all__ = ["choose_version", "serve_bytes", "write_as_upstream"]
 

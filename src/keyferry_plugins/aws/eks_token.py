@@ -1,13 +1,12 @@
 """The token that EKS takes: a presigned URL of STS' GetCallerIdentity, which names the cluster it is for."""
 
 from keyferry.sdk import ProvideError
-
-from .partitions import partition_of
-from .sigv4 import presign_url
+from keyferry_plugins.aws.partitions import partition_of
+from keyferry_plugins.aws.sigv4 import presign_url
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from .credentials import Credentials
+    from keyferry_plugins.aws.credentials import Credentials
 
 __all__ = ["check_token", "is_sts_host", "make_token", "region_of_sts_host"]
 

@@ -2,12 +2,11 @@
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
-
-from .partitions import partition_of
+from keyferry_plugins.aws.partitions import partition_of
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["ECR", "ECR_PUBLIC", "STS", "Endpoint", "find_endpoint", "standard_host"]
 

@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from keyferry.sdk import Deadline
-
-    from .profiles import Profiles, Section
+    from keyferry_plugins.aws.profiles import Profiles, Section
 
 __all__ = ["Environment", "read_seconds"]
 
@@ -75,7 +74,7 @@ class Environment:
     def profiles(self) -> "Profiles":
         """Both files, read when first needed; raises ProvideError if they lack the profile that is asked for."""
         if self._profiles is None:
-            from .profiles import load_profiles
+            from keyferry_plugins.aws.profiles import load_profiles
 
             config, credentials = self.files
             found = load_profiles(config, credentials)

@@ -115,7 +115,7 @@ def is_transient(reply: "Reply", codes: frozenset[str] = frozenset()) -> bool:
 
 
 def _read_xml(reply: "Reply") -> Refusal:
-    from .xml import element, text_in
+    from keyferry_plugins.aws.xml import element, text_in
 
     try:
         inside = element(reply.body, "Error", reply.url)

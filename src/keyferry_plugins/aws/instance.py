@@ -2,14 +2,12 @@
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Retry, Route, fetch
-
-from .credentials import Credentials, read_credentials, text_of
+from keyferry_plugins.aws.credentials import Credentials, read_credentials, text_of
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
-
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["InstanceMetadata", "instance_credentials", "instance_region"]
 

@@ -3,12 +3,11 @@
 import os
 
 from keyferry.sdk import ProvideError
-
-from .credentials import NAMES, Credentials, read_credentials
+from keyferry_plugins.aws.credentials import NAMES, Credentials, read_credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["process_credentials"]
 

@@ -1,14 +1,13 @@
 """The credentials that a profile stands for: keys, a role reached from another profile, a login, a program."""
 
 from keyferry.sdk import ProvideError
-
-from .credentials import Credentials
+from keyferry_plugins.aws.credentials import Credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
     Step = Callable[[str], Credentials | None]
 
@@ -92,10 +91,10 @@ class ProfileChain:
                     f"the AWS profile {name!r} has role_arn, and neither source_profile nor credential_source",
                     "add the one that says whose credentials may assume the role",
                 )
-            from .chain import near_credentials
+            from keyferry_plugins.aws.chain import near_credentials
 
             found = near_credentials(self._environment)
-        from .sts import assume_role
+        from keyferry_plugins.aws.sts import assume_role
 
         return assume_role(
             self._environment,
@@ -159,7 +158,7 @@ class ProfileChain:
         role = self._text(name, "role_arn")
         if not role:
             raise ProvideError(f"the AWS profile {name!r} has web_identity_token_file, and no role_arn")
-        from .sts import assume_role_with_web_identity, read_token_file
+        from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
 
         return assume_role_with_web_identity(
             self._environment,
@@ -170,7 +169,7 @@ class ProfileChain:
         )
 
     def _sso(self, name: str) -> Credentials | None:
-        from .sso import has_sso, sso_credentials
+        from keyferry_plugins.aws.sso import has_sso, sso_credentials
 
         return (
             sso_credentials(self._environment, name)
@@ -191,7 +190,7 @@ class ProfileChain:
         command = self._text(name, "credential_process")
         if not command:
             return None
-        from .processes import process_credentials
+        from keyferry_plugins.aws.processes import process_credentials
 
         return process_credentials(self._environment, command, name)
 
@@ -202,7 +201,7 @@ class ProfileChain:
 
 def _source_credentials(environment: "Environment", source: str) -> Credentials:
     if source == "environment":
-        from .chain import variable_credentials
+        from keyferry_plugins.aws.chain import variable_credentials
 
         found = variable_credentials(environment)
         if found is None:
@@ -212,9 +211,9 @@ def _source_credentials(environment: "Environment", source: str) -> Credentials:
             )
         return found
     if source == "ecscontainer":
-        from .containers import container_credentials
+        from keyferry_plugins.aws.containers import container_credentials
 
         return container_credentials(environment)
-    from .instance import instance_credentials
+    from keyferry_plugins.aws.instance import instance_credentials
 
     return instance_credentials(environment)

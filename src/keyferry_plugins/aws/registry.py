@@ -2,15 +2,14 @@
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
-
-from .calls import json_call, send
-from .endpoints import ECR_PUBLIC
+from keyferry_plugins.aws.calls import json_call, send
+from keyferry_plugins.aws.endpoints import ECR_PUBLIC
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from .credentials import Credentials
-    from .endpoints import Endpoint
-    from .environment import Environment
+    from keyferry_plugins.aws.credentials import Credentials
+    from keyferry_plugins.aws.endpoints import Endpoint
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["Login", "get_login"]
 

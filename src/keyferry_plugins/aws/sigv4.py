@@ -3,14 +3,13 @@
 from time import gmtime, strftime
 
 from keyferry.sdk.forms import encode_percent, encode_query
-
-from .digests import hmac_sha256, sha256
+from keyferry_plugins.aws.digests import hmac_sha256, sha256
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .credentials import Credentials
+    from keyferry_plugins.aws.credentials import Credentials
 
 __all__ = ["presign_url", "sign_headers"]
 

@@ -3,15 +3,14 @@
 from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_query
 from keyferry.sdk.values import replace
-
-from .credentials import Credentials, read_credentials
-from .sso_tokens import SOURCE, Login, ask_portal, refused, service_url, usable_token
+from keyferry_plugins.aws.credentials import Credentials, read_credentials
+from keyferry_plugins.aws.sso_tokens import SOURCE, Login, ask_portal, refused, service_url, usable_token
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["has_sso", "sso_credentials"]
 

@@ -5,19 +5,17 @@ import os
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import Retry, fetch
 from keyferry.sdk.values import Value, field
-
-from .credentials import read_time, text_of
-from .endpoints import configured_endpoint
-from .failures import is_transient, read_refusal
-from .partitions import partition_of
+from keyferry_plugins.aws.credentials import read_time, text_of
+from keyferry_plugins.aws.endpoints import configured_endpoint
+from keyferry_plugins.aws.failures import is_transient, read_refusal
+from keyferry_plugins.aws.partitions import partition_of
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from keyferry.sdk.http import Reply
-
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["Login", "Token", "ask_portal", "refused", "service_url", "usable_token"]
 

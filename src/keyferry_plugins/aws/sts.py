@@ -1,14 +1,13 @@
 """The Security Token Service: temporary credentials of a role, for other credentials or for an identity token."""
 
 from keyferry.sdk import ProvideError
-
-from .calls import query_call, send
-from .credentials import Credentials, read_time
-from .endpoints import STS, find_endpoint
+from keyferry_plugins.aws.calls import query_call, send
+from keyferry_plugins.aws.credentials import Credentials, read_time
+from keyferry_plugins.aws.endpoints import STS, find_endpoint
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from .environment import Environment
+    from keyferry_plugins.aws.environment import Environment
 
 __all__ = ["assume_role", "assume_role_with_web_identity", "caller_user_id", "read_token_file"]
 
@@ -74,7 +73,7 @@ def assume_role_with_web_identity(
 
 def caller_user_id(environment: "Environment", credentials: Credentials, *, region: str) -> str:
     """The unique id of whom *credentials* belong to; for a role it is ``id:session name``."""
-    from .xml import element, text_in
+    from keyferry_plugins.aws.xml import element, text_in
 
     fields = {"Action": "GetCallerIdentity", "Version": _VERSION}
     call = query_call(find_endpoint(environment, STS, region), fields, "")
@@ -107,7 +106,7 @@ def _ask_code(environment: "Environment", serial: str) -> str:
 
 
 def _read(body: bytes, where: str, source: str) -> Credentials:
-    from .xml import element, text_in
+    from keyferry_plugins.aws.xml import element, text_in
 
     inside = element(body, "Credentials", where)
     key, secret, token, expiry = (
