@@ -44,11 +44,13 @@ class Head(Value):
 
 
 def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]]") -> bytes:
-    """The bytes before a request's body; raises ValueError for what would not stay on its line."""
+    """The bytes before a request's body; raises ValueError for what would not stay in its place."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     for line in lines:
         if any(mark in line for mark in "\r\n\0"):
             raise ValueError("a line break in a request line or header")
+    if " " in target or not all(map(_is_token, (method, *(name for name, _ in headers)))):
+        raise ValueError("a method, target or header name that is none")
     return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
 
 
@@ -89,18 +91,25 @@ class Incoming:
         return self._exactly(_parse_number(lengths.pop(), _DIGITS, 10))
 
     def _take_head(self) -> str:
-        at = -1
-        while (at := self._buffer.find(b"\r\n\r\n")) < 0:
-            if len(self._buffer) > _MOST_HEAD_BYTES:
-                raise MalformedAnswerError("the head of the answer has no end")
-            # At once: a server that speaks something else may wait for us to speak first.
-            if not _START.startswith(self._buffer[: len(_START)]):
-                raise MalformedAnswerError("the answer is not HTTP")
+        # At once: a server that speaks something else may wait for us to speak first.
+        while len(self._buffer) < len(_START) and _START.startswith(self._buffer):
             self._more(
-                "it ended the connection without an answer" if not self._buffer else "the answer broke off"
+                "the answer broke off" if self._buffer else "it ended the connection without an answer"
             )
-        head, self._buffer = self._buffer[:at], self._buffer[at + 4 :]
-        return head.decode("latin-1")
+        if not self._buffer.startswith(_START):
+            raise MalformedAnswerError("the answer is not HTTP")
+        return self._take_until(b"\r\n\r\n", _MOST_HEAD_BYTES, "the head of the answer has no end")
+
+    def _take_until(self, end: bytes, most: int, problem: str) -> str:
+        """What comes before *end*; it is too long, or not, however the bytes come in."""
+        searched = 0
+        while (at := self._buffer.find(end, searched, most + len(end))) < 0:
+            searched = max(len(self._buffer) - len(end) + 1, 0)
+            if searched > most:
+                raise MalformedAnswerError(problem)
+            self._more("the answer broke off")
+        taken, self._buffer = self._buffer[:at], self._buffer[at + len(end) :]
+        return taken.decode("latin-1")
 
     def _more(self, problem: str) -> None:
         data = self._receive()
@@ -134,13 +143,7 @@ class Incoming:
                 raise MalformedAnswerError("the trailer of the answer has no end")
 
     def _line(self) -> str:
-        at = -1
-        while (at := self._buffer.find(b"\r\n")) < 0:
-            if len(self._buffer) > _LONGEST_CHUNK_LINE:
-                raise MalformedAnswerError("a line of the answer has no end")
-            self._more("the answer broke off")
-        line, self._buffer = self._buffer[:at], self._buffer[at + 2 :]
-        return line.decode("latin-1")
+        return self._take_until(b"\r\n", _LONGEST_CHUNK_LINE, "a line of the answer has no end")
 
 
 def _parse_head(text: str) -> Head:
@@ -148,7 +151,7 @@ def _parse_head(text: str) -> Head:
     version, _, rest = first.partition(" ")
     code, _, reason = rest.partition(" ")
     is_code = len(code) == _CODE_DIGITS and _DIGITS.issuperset(code) and code >= "100"
-    if version not in ("HTTP/1.1", "HTTP/1.0") or not is_code:
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not is_code or any(mark in reason for mark in "\r\n\0"):
         raise MalformedAnswerError("the answer is not HTTP")
     if len(lines) > _MOST_HEADERS:
         raise MalformedAnswerError("the answer has too many headers")
@@ -158,14 +161,13 @@ def _parse_head(text: str) -> Head:
 def _parse_header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     # A blank before the colon, a folded line, a bare line break: all have been used to smuggle.
-    if (
-        not colon
-        or not name
-        or not _NAME_CHARACTERS.issuperset(name)
-        or any(mark in value for mark in "\r\n\0")
-    ):
+    if not colon or not _is_token(name) or any(mark in value for mark in "\r\n\0"):
         raise MalformedAnswerError("a header of the answer is malformed")
     return name.lower(), value.strip(" \t")
+
+
+def _is_token(text: str) -> bool:
+    return bool(text) and _NAME_CHARACTERS.issuperset(text)
 
 
 def _parse_number(text: str, digits: frozenset[str], radix: int) -> int:

@@ -15,6 +15,7 @@ __all__ = [
     "EnvironmentProblem",
     "HttpError",
     "ImageNameError",
+    "ImagePullError",
     "KeyferryError",
     "MatchError",
     "PluginError",
@@ -27,7 +28,10 @@ __all__ = [
     "PolicyError",
     "Problem",
     "ProvideError",
+    "PullError",
     "PullSecretError",
+    "RecordError",
+    "RegistryError",
     "ServiceAccountError",
     "TimeError",
     "UnusableCertificateError",
@@ -78,6 +82,32 @@ class TimeError(_TextError):
 
 class PullSecretError(_TextError):
     """An image pull secret or docker config whose content cannot be read."""
+
+
+class RecordError(KeyferryError):
+    """A pull record or intent that cannot be read, must not be believed, or could not be written.
+
+    ``cause`` is ``syntax``, ``type``, ``content``, ``trust``, ``foreign``, ``misplaced``, ``locked`` or
+    ``system``.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        message: str,
+        kubernetes_text: str = "",
+        cause: str = "system",
+        error_class: str = "other",
+    ) -> None:
+        super().__init__(path, message, kubernetes_text, cause, error_class)
+        self.path = path
+        self.message = message
+        self.kubernetes_text = kubernetes_text or message
+        self.cause = cause
+        self.error_class = error_class
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 class ServiceAccountError(_TextError):
@@ -146,10 +176,80 @@ class ContainerRuntimeError(KeyferryError):
         self.code = code
         self.message = message
         self.kind = kind
-        self.kubernetes_text = f"rpc error: code = {''.join(map(str.title, code.split('_')))} desc = {message}"
+        self.kubernetes_text = (
+            f"rpc error: code = {''.join(map(str.title, code.split('_')))} desc = {message}"
+        )
 
     def __str__(self) -> str:
         return f"container runtime: {self.message or self.code}"
+
+
+class RegistryError(KeyferryError):
+    """A registry that refused, has not what was asked for, could not be reached, or must not be believed.
+
+    ``status`` is that of its HTTP answer, 0 where there was none or its content was at fault. ``cause`` is
+    ``refused``, ``not-found``, ``throttled``, ``unreachable``, ``timeout``, ``unsafe`` (what it asked us to do),
+    ``content`` (what it sent), ``platform`` or ``error``.
+    """
+
+    def __init__(self, registry: str, status: int, message: str, cause: str = "") -> None:
+        super().__init__(registry, status, message, cause)
+        self.registry = registry
+        self.status = status
+        self.message = message
+        self.kubernetes_text = message
+        self.cause = cause or _STATUS_CAUSES.get(status, "error")
+
+    @property
+    def is_refusal(self) -> bool:
+        """Tell whether the registry, or its token server, did not accept the credential."""
+        return self.cause == "refused"
+
+    def __str__(self) -> str:
+        return f"registry {self.registry!r}: {self.message}"
+
+
+class PullError(RegistryError):
+    """No credential could pull an image; ``failures`` has one error for each that was tried, in order."""
+
+    def __init__(self, registry: str, image: str, failures: tuple[RegistryError, ...]) -> None:
+        # A refusal says the least: another credential may have come further.
+        telling = next((failure for failure in failures if not failure.is_refusal), failures[-1])
+        said = "; ".join(dict.fromkeys(failure.message for failure in failures))
+        super().__init__(registry, telling.status, f"cannot pull {image!r}: {said}", telling.cause)
+        self.args = (registry, image, failures)
+        self.image = image
+        self.failures = failures
+
+
+class ImagePullError(KeyferryError):
+    """An image that a pod cannot have; ``reason`` is the kubelet's word for it.
+
+    ``ErrImagePull``, ``ImagePullBackOff``, ``ErrImageNeverPull``, ``ImageInspectError``, ``InvalidImageName``, or
+    what the runtime says in place of the first: ``RegistryUnavailable``, ``SignatureValidationFailed``. ``failures`` has
+    an error for each credential that was tried, in order. ``cause`` is as in RegistryError, and ``absent`` for an
+    image that is not there and must not be pulled.
+    """
+
+    def __init__(  # noqa: PLR0913, PLR0917 - args mirror it
+        self,
+        image: str,
+        reason: str,
+        message: str,
+        kubernetes_text: str = "",
+        cause: str = "error",
+        failures: tuple[KeyferryError, ...] = (),
+    ) -> None:
+        super().__init__(image, reason, message, kubernetes_text, cause, failures)
+        self.image = image
+        self.reason = reason
+        self.message = message
+        self.kubernetes_text = kubernetes_text or message
+        self.cause = cause
+        self.failures = failures
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class DocumentError(KeyferryError):
@@ -339,6 +439,9 @@ class UnusableCertificateError(PluginProtocolError):
         super().__init__(plugin, problem, kubernetes_text)
         self.args = (plugin, problem, kubernetes_text, expires_ns)
         self.expires_ns = expires_ns
+
+
+_STATUS_CAUSES = {401: "refused", 403: "refused", 404: "not-found", 429: "throttled"}
 
 
 def _without_user_info(url: str) -> str:

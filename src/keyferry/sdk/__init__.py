@@ -25,6 +25,7 @@ __all__ = [
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from keyferry._net.deadline import Deadline as Deadline
     from keyferry.api.clientauthentication.v1 import ClusterInfo as ClusterInfo
     from keyferry.api.credentialprovider.v1 import AuthConfig as AuthConfig
     from keyferry.errors import HttpError as HttpError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from .cluster import ExecRequest as ExecRequest
     from .cluster import ExecResponse as ExecResponse
     from .cluster import serve_cluster as serve_cluster
-    from .deadline import Deadline as Deadline
     from .image import GLOBAL as GLOBAL
     from .image import IMAGE as IMAGE
     from .image import REGISTRY as REGISTRY
@@ -49,7 +49,7 @@ else:
         "REGISTRY": "sdk.image",
         "AuthConfig": "api.credentialprovider.v1",
         "ClusterInfo": "api.clientauthentication.v1",
-        "Deadline": "sdk.deadline",
+        "Deadline": "_net.deadline",
         "ExecRequest": "sdk.cluster",
         "ExecResponse": "sdk.cluster",
         "HttpError": "errors",

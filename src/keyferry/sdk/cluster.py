@@ -2,6 +2,7 @@
 
 import os
 
+from keyferry._json import decode_utf8
 from keyferry._values import Value, field
 from keyferry.api.clientauthentication.v1 import (
     GROUP,
@@ -11,7 +12,7 @@ from keyferry.api.clientauthentication.v1 import (
     encode_exec_credential,
 )
 from keyferry.errors import DocumentError, ProvideError
-from keyferry.sdk.stdio import FAILED, guard_stdout, leave, program_name, report, write_all
+from keyferry.sdk.stdio import deliver
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ VARIABLE = "KUBERNETES_EXEC_INFO"
 V1, V1BETA1 = f"{GROUP}/v1", f"{GROUP}/v1beta1"
 _VERSIONS = (V1, V1BETA1)
 _NANOSECONDS = 1_000_000_000
-# What no header can carry, and what no JSON time can say.
+# What RFC 3339 can say: the year has four digits.
 _LAST_SECOND = 253_402_300_799
 
 
@@ -58,17 +59,7 @@ def serve_cluster(provide: "ProvideCluster") -> "Never":
     A ProvideError from it, and any other exception, becomes a message on standard error and exit status 1, with
     nothing on standard output.
     """
-    kept = guard_stdout()
-    program = program_name()
-    try:
-        answer = respond_cluster(provide, os.environ.get(VARIABLE, ""))
-    except Exception as error:  # noqa: BLE001 - whatever it is, the client gets a message and a status
-        report(program, error)
-        leave(FAILED)
-    except KeyboardInterrupt:
-        report(program, ProvideError("interrupted"))
-        leave(130)
-    leave(0 if write_all(kept, answer) else FAILED)
+    deliver(lambda: respond_cluster(provide, os.environ.get(VARIABLE, "")))
 
 
 def respond_cluster(provide: "ProvideCluster", exec_info: str) -> bytes:
@@ -83,38 +74,35 @@ def respond_cluster(provide: "ProvideCluster", exec_info: str) -> bytes:
 def read_exec_request(exec_info: str) -> ExecRequest:
     """What KUBERNETES_EXEC_INFO says; without it, or without a version in it, v1beta1 is meant, as everywhere."""
     if not exec_info.strip():
-        return ExecRequest(interactive=os.isatty(0) if _is_open(0) else False, is_informed=False)
-    document = _read(exec_info)
+        return ExecRequest(interactive=os.isatty(0), is_informed=False)
+    text = decode_utf8(exec_info.encode("utf-8", "surrogateescape"))
+    document = _read(text)
     api_version = document.get("apiVersion") or V1BETA1
     if api_version not in _VERSIONS or document.get("kind", KIND) != KIND:
         raise ProvideError(
-            f"{VARIABLE}: apiVersion is {str(api_version)[:80]!r} and kind {str(document.get('kind'))[:80]!r},"
+            f"{VARIABLE}: apiVersion is {_name(api_version)} and kind {_name(document.get('kind'))},"
             f" expected {V1} or {V1BETA1}, and {KIND}",
             "set apiVersion in the kubeconfig's exec entry to one of them",
         )
-    spec = document.get("spec") or {}
-    if not isinstance(spec, dict):
+    spec = document.get("spec")
+    if spec is not None and not isinstance(spec, dict):
         raise ProvideError(f"{VARIABLE}: spec is not an object")
-    cluster = spec.get("cluster")
-    return ExecRequest(
-        str(api_version), spec.get("interactive") is True, None if cluster is None else _cluster(cluster)
-    )
+    is_interactive = spec is not None and spec.get("interactive") is True
+    has_cluster = spec is not None and spec.get("cluster") is not None
+    return ExecRequest(str(api_version), is_interactive, _cluster(document, text) if has_cluster else None)
 
 
-def _is_open(fd: int) -> bool:
-    try:
-        os.fstat(fd)
-    except OSError:
-        return False
-    return True
+def _name(value: object) -> str:
+    """A name for a message; what is no text may be anything, and is not quoted."""
+    return repr(value[:80]) if isinstance(value, str) else type(value).__name__
 
 
-def _read(exec_info: str) -> dict[str, object]:
+def _read(text: str) -> dict[str, object]:
     from keyferry._json import loads
 
     document: object = None
     try:
-        document = loads(exec_info.encode("utf-8", "surrogateescape"))
+        document = loads(text)
     except DocumentError as error:
         problem = str(error)
     else:
@@ -125,13 +113,14 @@ def _read(exec_info: str) -> dict[str, object]:
     return document
 
 
-def _cluster(document: object) -> ClusterInfo:
+def _cluster(document: dict[str, object], text: str) -> ClusterInfo:
     from keyferry._paths import format_path
     from keyferry.api.clientauthentication.v1 import read_exec_credential
     from keyferry.api.codec import Reader
 
     reader = Reader(lenient=True)
-    credential = read_exec_credential({"spec": {"cluster": document}}, reader)
+    # With its text: the plugin's own config keeps its numbers as they are written.
+    credential = read_exec_credential({"spec": document["spec"]}, reader, text)
     if reader.problems or credential.cluster is None:
         shown = [f"{format_path(path)}: {problem.message}" for path, problem in reader.problems[:1]]
         raise ProvideError(f"{VARIABLE}: {''.join(shown) or 'spec.cluster is not an object'}")
@@ -140,12 +129,18 @@ def _cluster(document: object) -> ClusterInfo:
 
 def _check(response: ExecResponse) -> ExecCredentialStatus:
     """Refuse what the client would refuse, or would use and fail with."""
+    for name in ("token", "client_certificate_data", "client_key_data"):
+        value = getattr(response, name)
+        if not isinstance(value, str):
+            raise ProvideError(f"response: {name} is {type(value).__name__}, expected str")
     if not response.token and not response.client_certificate_data:
         raise ProvideError("response: there is neither a token nor a client certificate")
     if bool(response.client_certificate_data) != bool(response.client_key_data):
         raise ProvideError("response: a client certificate needs its key, and a key its certificate")
     if any(not " " < char < "\x7f" for char in response.token):
         raise ProvideError("response: the token has characters that no HTTP header can carry")
+    if response.client_certificate_data:
+        _check_pem(response)
     return ExecCredentialStatus(
         response.token,
         response.client_certificate_data,
@@ -154,9 +149,22 @@ def _check(response: ExecResponse) -> ExecCredentialStatus:
     )
 
 
+def _check_pem(response: ExecResponse) -> None:
+    if "-----BEGIN CERTIFICATE-----" not in response.client_certificate_data:
+        raise ProvideError("response: client_certificate_data has no certificate in PEM")
+    if "-----BEGIN" not in response.client_key_data or "PRIVATE KEY-----" not in response.client_key_data:
+        raise ProvideError("response: client_key_data has no private key in PEM")
+
+
 def _expiry(expires_at: float | None) -> int | None:
     if expires_at is None:
         return None
+    if not isinstance(expires_at, (int, float)) or isinstance(expires_at, bool):
+        raise ProvideError(
+            f"response: expires_at is {type(expires_at).__name__}, expected seconds since 1970, such as time() + 600"
+        )
     if not 0 <= expires_at <= _LAST_SECOND:
-        raise ProvideError(f"response: expires_at is {expires_at!r}, expected seconds since 1970")
+        raise ProvideError(
+            "response: expires_at is not between the years 1970 and 9999, in seconds since 1970"
+        )
     return int(expires_at) * _NANOSECONDS

@@ -1,6 +1,7 @@
 """Files that hold a secret: read only if they are the user's alone, written whole and for the user alone."""
 
 import os
+import stat
 from time import sleep
 
 from keyferry.errors import ProvideError
@@ -9,19 +10,21 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from keyferry.sdk.deadline import Deadline
+    from keyferry._net.deadline import Deadline
 
 __all__ = ["Lock", "read_bounded", "read_private", "write_private"]
 
 _MOST_BYTES = 4 * 1024 * 1024
 _OTHERS = 0o077
 _PAUSE_SECONDS = 0.05
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def read_bounded(path: str, what: str, most_bytes: int = _MOST_BYTES) -> bytes:
     """The content of a file; raises ProvideError, which says *what* was to be read, and never quotes it."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or "its name cannot be used"
@@ -31,16 +34,34 @@ def read_bounded(path: str, what: str, most_bytes: int = _MOST_BYTES) -> bytes:
     return data
 
 
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file; a named pipe that nobody writes to is empty, where one would otherwise wait for ever."""
+    fd = os.open(path, flags | _AT_ONCE)
+    os.set_blocking(fd, True)
+    return fd
+
+
 def read_private(path: str) -> bytes | None:
     """The content of a file of the user's own, or None: it is missing, unreadable, or open to others."""
     try:
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0))
+        fd = os.open(path, os.O_RDONLY | _AT_ONCE | _NO_LINK)
     except (OSError, ValueError):
         return None
-    with os.fdopen(fd, "rb") as file:
-        status = os.fstat(fd)
-        if hasattr(os, "getuid") and (status.st_mode & _OTHERS or status.st_uid != os.getuid()):
-            return None
+    try:
+        return _read_own(fd)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _read_own(fd: int) -> bytes | None:
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    if hasattr(os, "getuid") and (status.st_mode & _OTHERS or status.st_uid != os.getuid()):
+        return None
+    with open(fd, "rb", closefd=False) as file:
         data = file.read(_MOST_BYTES + 1)
     return data if len(data) <= _MOST_BYTES else None
 
@@ -50,26 +71,46 @@ def write_private(path: str, data: bytes) -> bool:
 
     Gives False where that cannot be done: a cache that cannot be written only costs time.
     """
-    folder = os.path.dirname(path) or "."
     temporary = f"{path}.{os.getpid()}.{os.urandom(6).hex()}"
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        _make_folder(os.path.dirname(path))
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except (OSError, ValueError):
         return False
+    is_done = False
     try:
-        with os.fdopen(fd, "wb") as file:
+        with open(fd, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(fd)
         os.replace(temporary, path)
+        is_done = True
     except OSError:
-        try:
-            os.unlink(temporary)
-        except OSError:
-            pass
-        return False
-    return True
+        pass
+    finally:
+        # Whatever ends this, an interrupt included, no half of a secret stays behind.
+        if not is_done:
+            _remove(temporary)
+    return is_done
+
+
+def _make_folder(folder: str) -> None:
+    """Make a folder and all above it that are missing; whatever the umask is, for the user alone."""
+    if not folder or os.path.isdir(folder):
+        return
+    _make_folder(os.path.dirname(folder))
+    try:
+        os.mkdir(folder, 0o700)
+    except FileExistsError:
+        # Another process was faster.
+        pass
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
 
 
 class Lock:
@@ -87,17 +128,21 @@ class Lock:
         try:
             import fcntl
 
-            os.makedirs(os.path.dirname(self._path) or ".", mode=0o700, exist_ok=True)
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
-        except (ImportError, OSError):
+            _make_folder(os.path.dirname(self._path))
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_LINK | _AT_ONCE, 0o600)
+        except (ImportError, OSError, ValueError):
             return False
         while True:
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                if self._deadline.seconds_left <= 0:
+            except BlockingIOError:
+                left = self._deadline.seconds_left
+                if left <= 0:
                     return False
-                sleep(_PAUSE_SECONDS)
+                sleep(min(_PAUSE_SECONDS, left))
+            except OSError:
+                # A file system without locks: waiting would not bring one.
+                return False
             else:
                 return True
 

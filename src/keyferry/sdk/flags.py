@@ -8,11 +8,12 @@ import sys
 
 from keyferry._values import Value
 from keyferry.errors import ProvideError
-from keyferry.sdk.stdio import program_name
+from keyferry.sdk.stdio import leave, program_name
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Never
 
 __all__ = ["LOG_FLAGS", "Flag", "Flags", "parse_flags", "read_flags"]
 
@@ -85,18 +86,26 @@ def read_flags(
     argv = sys.argv[1:] if argv is None else argv
     program = program_name()
     if any(word in ("--help", "-h", "-help") for word in _before_dashes(argv)):
-        sys.stdout.write(_help(flags, program, about, words))
-        sys.exit(0)
+        _say(1, _help(flags, program, about, words), 0)
     if "--version" in _before_dashes(argv):
         from keyferry import __version__
 
-        sys.stdout.write(f"{program} (keyferry {__version__})\n")
-        sys.exit(0)
+        _say(1, f"{program} (keyferry {__version__})\n", 0)
     try:
         return parse_flags(flags, argv)
     except ProvideError as error:
-        sys.stderr.write(f"{program}: {error}\n")
-        sys.exit(USAGE)
+        _say(2, f"{program}: {error}\n", USAGE)
+
+
+def _say(fd: int, text: str, status: int) -> "Never":
+    """Write *text*, whether somebody reads it or not, and end the program."""
+    stream = sys.stdout if fd == 1 else sys.stderr
+    try:
+        if stream is not None:
+            stream.write(text)
+    except (OSError, ValueError):
+        pass
+    leave(status)
 
 
 def parse_flags(flags: "Sequence[Flag]", argv: "Sequence[str]") -> Flags:

@@ -7,23 +7,26 @@ import os
 from time import sleep
 
 from keyferry._http import Head, Incoming, MalformedAnswerError, encode_request_head
+from keyferry._net.proxy import Origin, authorization, choose_proxy, split_url
+from keyferry._net.trust import Tls, Trust
 from keyferry._values import Value, field
 from keyferry.errors import DocumentError, HttpError
-from keyferry.sdk.proxy import Origin, authorization, choose_proxy, split_url
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Callable, Mapping
 
-    from keyferry.sdk.connection import Connection
-    from keyferry.sdk.deadline import Deadline
+    from keyferry._net.connection import Connection
+    from keyferry._net.deadline import Deadline
 
 __all__ = ["ONCE", "Reply", "Retry", "Route", "fetch"]
 
 _THROTTLED = 429
 _TRANSIENT = frozenset((408, _THROTTLED, 500, 502, 503, 504))
 _JITTER_STEPS = 65536
+_TOO_MANY_DIGITS = 12
+# How the two problems begin that another attempt does not cure.
+_UNTRUSTED, _TOO_LONG = "its certificate is not trusted", "the answer is longer"
 
 
 class Reply(Value):
@@ -81,8 +84,8 @@ class Route(Value):
 
     *ca_file* is a bundle to trust in place of the system's, *ca_data* such a bundle as PEM text; SSL_CERT_FILE and
     SSL_CERT_DIR are honoured without them. One that *is_insecure* trusts any certificate: only where the user says
-    so. *address* is dialled in place of the host's own. *attempt_seconds* bounds one attempt from name look-up to
-    the last byte of the answer.
+    so. *address* is dialled in place of the host's own, and never through a proxy. *attempt_seconds* bounds one
+    attempt from name look-up to the last byte of the answer.
     """
 
     use_proxy: bool = True
@@ -112,83 +115,101 @@ def fetch(  # noqa: PLR0913 - the parts of a request
     trusted is final.
     """
     origin = split_url(url)
-    proxy = choose_proxy(origin) if route.use_proxy else None
+    proxy = choose_proxy(origin) if route.use_proxy and not route.address else None
+    way = _Way(origin, proxy, route, Tls(Trust(route.ca_file, route.ca_data, route.is_insecure)))
+    data = _request(way, method, headers or {}, body)
     number = 0
     while True:
         number += 1
-        failure: HttpError | None = None
-        reply: Reply | None = None
-        try:
-            reply = _attempt(origin, proxy, method, dict(headers or {}), body, route, deadline)
-            if not retry.is_transient(reply):
-                return reply
-        except HttpError as error:
-            failure = error
-        wait = retry.delay(number) if reply is None else _retry_after(reply, retry.delay(number))
-        is_last = number >= retry.attempts or wait >= deadline.seconds_left
-        if is_last or (failure is not None and "certificate" in failure.problem):
+        reply, failure = _attempt(way, method, data, deadline)
+        if _is_untrusted(failure) and way.tls.widen():
+            reply, failure = _attempt(way, method, data, deadline)
+        if failure is None and not retry.is_transient(reply):
+            return reply
+        wait = retry.delay(number) if failure is not None else _retry_after(reply, retry.delay(number))
+        if number >= retry.attempts or wait >= deadline.seconds_left or _is_final(failure):
             break
         sleep(wait)
     if failure is not None:
         raise failure
-    assert reply is not None  # noqa: S101 - for the type checker: one of the two is there
     return reply
 
 
-def _attempt(  # noqa: PLR0913, PLR0917 - the parts of a request
-    origin: Origin,
-    proxy: Origin | None,
-    method: str,
-    headers: dict[str, str],
-    body: bytes,
-    route: Route,
-    deadline: "Deadline",
-) -> Reply:
-    from keyferry.sdk.connection import connect, describe
+class _Way(Value):
+    """What all attempts share."""
 
+    origin: Origin
+    proxy: Origin | None
+    route: Route
+    tls: Tls
+
+
+def _attempt(way: _Way, method: str, data: bytes, deadline: "Deadline") -> "tuple[Reply, HttpError | None]":
+    """One request and its answer; or an empty answer, and why there is none."""
+    from keyferry._net.connection import connect, describe
+
+    nothing = Reply(str(way.origin), 0, (), b"")
     connection: Connection | None = None
     try:
-        within = deadline.within(route.attempt_seconds)
         connection = connect(
-            origin,
-            proxy=proxy,
-            tls=lambda: _context(route),
-            deadline=within,
-            connect_seconds=route.connect_seconds,
-            address=route.address,
+            way.origin,
+            proxy=way.proxy,
+            tls=way.tls.context,
+            deadline=deadline.within(way.route.attempt_seconds),
+            connect_seconds=way.route.connect_seconds,
+            address=way.route.address,
         )
-        connection.send(_request(origin, proxy, method, headers, body))
-        head, received = _receive(connection, method, route.most_bytes)
-        return Reply(str(origin), head.status, head.headers, received)
-    except HttpError:
-        raise
+        connection.send(data)
+        head, received = _receive(connection, method, way.route.most_bytes)
+        return Reply(str(way.origin), head.status, head.headers, received), None
+    except HttpError as error:
+        return nothing, error.with_traceback(None)
     except (OSError, ValueError, MalformedAnswerError) as error:
-        via = "" if proxy is None else f" (through the proxy {proxy})"
-        problem, is_timeout = describe(error) + via, isinstance(error, TimeoutError)
+        # A new error, and not raised in here: the frames of what was caught hold headers and bodies.
+        problem, is_timeout = describe(error), isinstance(error, TimeoutError)
     finally:
         if connection is not None:
             connection.close()
-    # Raised out here on purpose: the frames of what was caught hold headers and bodies.
-    raise HttpError(str(origin), problem, _advice(problem), is_timeout)
+    via = "" if way.proxy is None else f" (through the proxy {way.proxy})"
+    return nothing, HttpError(str(way.origin), problem + via, _advice(problem), is_timeout)
 
 
-def _request(
-    origin: Origin, proxy: Origin | None, method: str, headers: dict[str, str], body: bytes
-) -> bytes:
-    named = {name.lower() for name in headers}
-    lines = [("Host", origin.authority), ("Connection", "close"), ("Accept-Encoding", "identity")]
-    if "user-agent" not in named:
-        from keyferry import __version__
+def _is_untrusted(failure: HttpError | None) -> bool:
+    return failure is not None and failure.problem.startswith(_UNTRUSTED)
 
-        lines.append(("User-Agent", f"keyferry/{__version__}"))
-    lines += headers.items()
-    if body or method in ("POST", "PUT"):
-        lines.append(("Content-Length", str(len(body))))
-    target = origin.target
-    if proxy is not None and origin.scheme == "http":
-        target = f"http://{origin.authority}{target}"
-        lines += authorization(proxy)
-    return encode_request_head(method, target, lines) + body
+
+def _is_final(failure: HttpError | None) -> bool:
+    """Tell whether another attempt would end the same way: a certificate is not trusted, or there is no end to read."""
+    return failure is not None and failure.problem.startswith((_UNTRUSTED, _TOO_LONG))
+
+
+def _request(way: _Way, method: str, headers: "Mapping[str, str]", body: bytes) -> bytes:
+    """The request as bytes; what says how long it is, and that it is the only one, is not the caller's to set."""
+    from keyferry import __version__
+
+    fields = {
+        "host": ("Host", way.origin.authority),
+        "accept-encoding": ("Accept-Encoding", "identity"),
+        "user-agent": ("User-Agent", f"keyferry/{__version__}"),
+        **{name.lower(): (name, value) for name, value in headers.items()},
+        "connection": ("Connection", "close"),
+    }
+    fields.pop("content-length", None)
+    fields.pop("transfer-encoding", None)
+    if body or method in ("POST", "PUT", "PATCH"):
+        fields["content-length"] = ("Content-Length", str(len(body)))
+    target, lines = way.origin.target, list(fields.values())
+    if way.proxy is not None and way.origin.scheme == "http":
+        target = f"http://{way.origin.authority}{target}"
+        lines += authorization(way.proxy)
+    try:
+        return encode_request_head(method, target, lines) + body
+    except ValueError:
+        pass
+    # Raised out here on purpose: what was caught may hold the header.
+    raise HttpError(
+        str(way.origin), "a header or the address of the request has characters that HTTP cannot carry"
+    )
 
 
 def _receive(connection: "Connection", method: str, most_bytes: int) -> tuple[Head, bytes]:
@@ -198,34 +219,19 @@ def _receive(connection: "Connection", method: str, most_bytes: int) -> tuple[He
     for piece in incoming.read_body(head, method):
         received += piece
         if len(received) > most_bytes:
-            raise MalformedAnswerError(f"the answer is longer than {most_bytes} bytes")
+            raise MalformedAnswerError(f"{_TOO_LONG} than {most_bytes} bytes")
     return head, bytes(received)
 
 
 def _retry_after(reply: Reply, delay: float) -> float:
     """The wait a server asks for, in seconds; one given as a date is not understood, and ours is used."""
     asked = next(iter(reply.values("retry-after")), "").strip()
-    return max(delay, float(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 6 else delay  # noqa: PLR2004
+    if not asked.isascii() or not asked.isdigit():
+        return delay
+    return max(delay, float(asked)) if len(asked) < _TOO_MANY_DIGITS else float("inf")
 
 
 def _advice(problem: str) -> str:
-    if "certificate" in problem:
+    if problem.startswith(_UNTRUSTED):
         return "if a proxy or a private authority stands in between, name its bundle in SSL_CERT_FILE"
     return ""
-
-
-def _context(route: Route) -> "ssl.SSLContext":
-    import ssl
-
-    try:
-        context = ssl.create_default_context(cafile=route.ca_file or None, cadata=route.ca_data or None)
-    except FileNotFoundError:
-        problem = "does not exist"
-    except (OSError, ValueError):
-        problem = "cannot be read as a bundle of certificates"
-    else:
-        if route.is_insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
-    raise HttpError(f"the CA bundle {route.ca_file!r}" if route.ca_file else "the CA bundle given", problem)

@@ -8,15 +8,7 @@ from keyferry.api.credentialprovider.v1 import (
     encode_response,
 )
 from keyferry.errors import DocumentError, ProvideError
-from keyferry.sdk.stdio import (
-    FAILED,
-    guard_stdout,
-    leave,
-    program_name,
-    read_request_bytes,
-    report,
-    write_all,
-)
+from keyferry.sdk.stdio import deliver, program_name, read_request_bytes
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -31,7 +23,8 @@ IMAGE, REGISTRY, GLOBAL = "Image", "Registry", "Global"
 _VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 _USAGE = "to try it: keyferry plugin trace PROGRAM IMAGE"
 _NANOSECONDS = 1_000_000_000
-_LONGEST_NS = (1 << 63) - 1
+# What 64 bits of nanoseconds can say.
+_LONGEST_SECONDS = 9_223_372_036
 
 
 class Request(Value):
@@ -83,19 +76,22 @@ def serve(provide: "Provide", *, is_lenient: bool = False) -> "Never":
     A ProvideError from it, and any other exception, becomes a message on standard error and exit status 1, with
     nothing on standard output. *is_lenient* takes a request of any kind and version, and answers as v1.
     """
-    kept = guard_stdout()
-    program = program_name()
-    try:
-        answer = respond(provide, read_request_bytes(program, _USAGE), is_lenient=is_lenient)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the kubelet gets a message and a status
-        report(program, error)
-        leave(FAILED)
-    leave(0 if write_all(kept, answer) else FAILED)
+    known: list[str] = []
+
+    def make_answer() -> bytes:
+        request = _read_request(read_request_bytes(program_name(), _USAGE), is_lenient=is_lenient)
+        known.append(request.service_account_token)
+        return _answer(provide, request)
+
+    deliver(make_answer, known)
 
 
 def respond(provide: "Provide", data: bytes, *, is_lenient: bool = False) -> bytes:
     """The answer to the request in *data*, as bytes; raises what *provide* raises, and ProvideError."""
-    request = _read_request(data, is_lenient=is_lenient)
+    return _answer(provide, _read_request(data, is_lenient=is_lenient))
+
+
+def _answer(provide: "Provide", request: Request) -> bytes:
     response = provide(request)
     if not isinstance(response, Response):
         raise ProvideError(f"the plugin's function returned {type(response).__name__}, not a Response")
@@ -153,7 +149,11 @@ def _check(response: Response) -> CredentialProviderResponse:
     """Refuse what the kubelet would refuse, or would use and fail with."""
     if response.cache_key_type not in (IMAGE, REGISTRY, GLOBAL):
         raise ProvideError(
-            f"response: cache_key_type {response.cache_key_type!r} is none of Image, Registry, Global"
+            f"response: cache_key_type is {response.cache_key_type!r}, expected Image, Registry or Global"
+        )
+    if not hasattr(response.auth, "items"):
+        raise ProvideError(
+            f"response: auth is {_kind(response.auth)}, expected a mapping of AuthConfig by key"
         )
     for key, entry in response.auth.items():
         _check_entry(key, entry)
@@ -162,27 +162,40 @@ def _check(response: Response) -> CredentialProviderResponse:
     )
 
 
-def _check_entry(key: str, entry: AuthConfig) -> None:
-    if not key or any(char <= " " or char == "\x7f" for char in key):
-        raise ProvideError(f"response: auth key {key!r} is empty or has blanks or control characters")
-    if ":" in entry.username or not _fits_header(entry.username):
-        raise ProvideError(f"response: the user name under {key!r} has a colon or a control character")
-    if not _fits_header(entry.password):
+def _check_entry(key: object, entry: object) -> None:
+    if not isinstance(key, str) or not key or not _is_plain(key, lowest="!"):
         raise ProvideError(
-            f"response: the password under {key!r} has a line break or another control character"
+            f"response: auth key {key!r} is no text, is empty, or has blanks or control characters"
         )
+    if not isinstance(entry, AuthConfig):
+        raise ProvideError(f"response: under {key!r} is {_kind(entry)}, expected an AuthConfig")
+    for name in ("username", "password"):
+        value = getattr(entry, name)
+        if not isinstance(value, str):
+            raise ProvideError(f"response: the {name} under {key!r} is {_kind(value)}, expected str")
+        if not _is_plain(value):
+            raise ProvideError(
+                f"response: the {name} under {key!r} has a line break, another control character or broken text"
+            )
+    if ":" in entry.username:
+        raise ProvideError(f"response: the username under {key!r} has a colon, which HTTP cannot carry")
 
 
-def _fits_header(text: str) -> bool:
-    return not any(char < " " or char == "\x7f" for char in text)
+def _is_plain(text: str, lowest: str = " ") -> bool:
+    """Tell whether a header can carry the text, and JSON hand it on unchanged: half a surrogate pair it cannot."""
+    return not any(char < lowest or char == "\x7f" or "\ud800" <= char <= "\udfff" for char in text)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
 
 
 def _nanoseconds(seconds: float | None) -> int | None:
     if seconds is None:
         return None
-    # Not a comparison: it is to fail for what is not a number, too.
-    if not 0 <= seconds * _NANOSECONDS <= _LONGEST_NS:
-        raise ProvideError(
-            f"response: cache_seconds is {seconds!r}, expected 0 or more, and less than 292 years"
-        )
-    return int(seconds * _NANOSECONDS)
+    if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
+        raise ProvideError(f"response: cache_seconds is {_kind(seconds)}, expected a number")
+    # Not the other way round: it is to fail for what is not a number, too.
+    if not 0 <= seconds <= _LONGEST_SECONDS:
+        raise ProvideError("response: cache_seconds is not a number from 0 to 292 years")
+    return round(seconds * _NANOSECONDS)

@@ -1,6 +1,7 @@
 """Run another program from a plugin: no shell, a deadline, bounded output, nothing left behind."""
 
 import os
+from time import sleep
 
 from keyferry._values import Value, field
 from keyferry.errors import ProvideError
@@ -10,12 +11,13 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
 
-    from keyferry.sdk.deadline import Deadline
+    from keyferry._net.deadline import Deadline
 
 __all__ = ["Finished", "run_program"]
 
 _MOST_BYTES = 1 << 20
 _CHUNK = 1 << 16
+_SHORTEST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.001, 0.05
 
 
 class Finished(Value):
@@ -54,8 +56,11 @@ def run_program(
         )
     except FileNotFoundError:
         raise ProvideError(f"the program {name!r} is not installed, or not on PATH") from None
-    except OSError as error:
-        raise ProvideError(f"the program {name!r} cannot be started: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else "") or "a null byte in what it is given"
+        raise ProvideError(
+            f"the program {name!r} cannot be started: {reason[:1].lower()}{reason[1:]}"
+        ) from None
     try:
         stdout, stderr, problem = _exchange(process, stdin, deadline)
     finally:
@@ -70,7 +75,6 @@ def _exchange(
 ) -> tuple[bytes, bytes, str]:
     """What the program writes until it ends, and why it must be killed, if it must."""
     from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
-    from subprocess import TimeoutExpired
 
     assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - for the type checker
     stdout, stderr = bytearray(), bytearray()
@@ -96,11 +100,32 @@ def _exchange(
             # Not collected to the end: a program that never stops would take all memory there is.
             if max(len(stdout), len(stderr)) > _MOST_BYTES:
                 return b"", b"", f"wrote more than {_MOST_BYTES} bytes"
+    return (
+        (bytes(stdout), bytes(stderr), "") if _ends(process, deadline) else (b"", b"", "did not end in time")
+    )
+
+
+def _ends(process: "subprocess.Popen[bytes]", deadline: "Deadline") -> bool:
+    """Wait for the program's end; it is not collected yet, so that its group's number stays its own until ``_end``."""
+    if not hasattr(os, "waitid"):
+        return _ends_elsewhere(process, deadline)
+    pause = _SHORTEST_PAUSE_SECONDS
+    while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if deadline.seconds_left <= 0:
+            return False
+        sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    return True
+
+
+def _ends_elsewhere(process: "subprocess.Popen[bytes]", deadline: "Deadline") -> bool:
+    from subprocess import TimeoutExpired
+
     try:
         process.wait(max(deadline.seconds_left, 0))
     except TimeoutExpired:
-        return b"", b"", "did not end in time"
-    return bytes(stdout), bytes(stderr), ""
+        return False
+    return True
 
 
 def _feed(fd: int, data: bytes) -> bytes:

@@ -11,14 +11,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "tell"]
 
-_LONGEST_ANSWER = 4096
+# A terminal takes 4095 bytes of a line and drops the rest without a word.
+_LONGEST_ANSWER = 4094
 
 
 def ask(request: "ExecRequest", question: str, *, is_secret: bool = False) -> str:
     """The line that the user types in answer to *question*; what *is_secret* is not shown while it is typed.
 
-    Raises ProvideError where nobody can be asked: the exec entry's interactiveMode is Never, or standard input
-    is no terminal.
+    Raises ProvideError where nobody can be asked: the exec entry's interactiveMode is Never, or the client's
+    standard input is no terminal.
     """
     if not request.interactive:
         raise ProvideError(
@@ -30,22 +31,33 @@ def ask(request: "ExecRequest", question: str, *, is_secret: bool = False) -> st
 
 
 def tell(text: str, end: str = "\n") -> None:
-    """Show something to the user, on standard error: standard output is the answer's."""
-    sys.stderr.write(text + end)
-    sys.stderr.flush()
+    """Show something to the user, on standard error: standard output is the answer's. Without one, nobody sees it."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(text + end)
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
 
 
 def _read_line() -> str:
     typed = bytearray()
     # Byte by byte: what follows the line is for the next question.
-    while len(typed) < _LONGEST_ANSWER:
-        byte = os.read(0, 1)
-        if not byte or byte == b"\n":
-            if not byte and not typed:
-                raise ProvideError("standard input ended before an answer was typed")
-            break
+    while (byte := _read_byte()) not in (b"", b"\n"):
         typed += byte
+        if len(typed) > _LONGEST_ANSWER:
+            raise ProvideError(f"the answer typed is longer than {_LONGEST_ANSWER} bytes")
+    if not byte and not typed:
+        raise ProvideError("standard input ended before an answer was typed")
     return typed.decode("utf-8", "surrogateescape").rstrip("\r")
+
+
+def _read_byte() -> bytes:
+    try:
+        return os.read(0, 1)
+    except OSError:
+        # The terminal is gone, or was never there.
+        return b""
 
 
 def _read_hidden() -> str:
@@ -64,5 +76,9 @@ def _read_hidden() -> str:
         termios.tcsetattr(0, termios.TCSAFLUSH, hidden)
         return _read_line()
     finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
+        try:
+            termios.tcsetattr(0, termios.TCSADRAIN, before)
+        except termios.error:
+            # It is gone, and needs nothing any more.
+            pass
         tell("")

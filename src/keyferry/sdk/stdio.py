@@ -7,84 +7,159 @@ from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Never
 
-__all__ = ["guard_stdout", "leave", "read_request_bytes", "report", "write_all"]
+__all__ = ["deliver", "guard_stdout", "leave", "read_request_bytes", "report", "write_all"]
 
 MOST_REQUEST_BYTES = 4 * 1024 * 1024
 _CHUNK = 65536
 FAILED = 1
+INTERRUPTED = 130
+_LAST_STATUS = 255
+_SHORTEST_SECRET = 4
+_LONGEST_TEXT = 300
+
+
+def deliver(make_answer: "Callable[[], bytes]", known: "Sequence[str]" = ()) -> "Never":
+    """Write what *make_answer* gives to standard output, and exit; what it raises becomes a message and a status.
+
+    *known* are secrets that no message may show; it may grow while the answer is made.
+    """
+    kept = guard_stdout()
+    program = program_name()
+    try:
+        answer = make_answer()
+    except KeyboardInterrupt:
+        report(program, ProvideError("interrupted"))
+        leave(INTERRUPTED)
+    except SystemExit as stop:
+        report(program, ProvideError(_last_words(stop)), known)
+        leave(_status(stop))
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets a message and a status
+        report(program, error, known)
+        leave(FAILED)
+    if not write_all(kept, answer):
+        report(program, ProvideError("the answer cannot be written: nobody reads standard output"))
+        leave(FAILED)
+    leave(0)
 
 
 def guard_stdout() -> int:
-    """Keep standard output for the answer, and give its descriptor.
+    """Keep standard output for the answer, and give its descriptor, or -1 if there is none.
 
     From now on descriptor 1 is standard error: a stray ``print``, a logger, a C library and a child process all
     end up there, where the kubelet shows them if the plugin fails, and cannot spoil the answer.
     """
-    try:
-        kept = os.dup(1)
-    except OSError:
-        return -1
-    os.set_inheritable(kept, False)
-    try:
-        os.dup2(2, 1)
-    except OSError:
-        # No standard error: then stray output goes nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    is_open = _is_open(1)
+    _fill_gaps()
+    kept = os.dup(1) if is_open else -1
+    os.dup2(2, 1)
     return kept
 
 
-def read_request_bytes(program: str, usage: str) -> bytes:
-    """All of standard input; raises ProvideError where nobody is there to write it, or for far too much."""
+def _is_open(fd: int) -> bool:
     try:
-        is_terminal = os.isatty(0)
-        data = b"" if is_terminal else _read_all()
-    except OSError:
-        raise ProvideError("standard input is closed, and a request was expected on it", usage) from None
-    if is_terminal:
-        raise ProvideError(
-            f"{program} is run by a program that writes a request to its standard input", usage
-        )
-    if not data.strip():
-        raise ProvideError("standard input is empty, and a request was expected on it", usage)
-    return data
-
-
-def _read_all() -> bytes:
-    pieces, size = [], 0
-    while piece := os.read(0, _CHUNK):
-        pieces.append(piece)
-        size += len(piece)
-        if size > MOST_REQUEST_BYTES:
-            raise ProvideError(f"the request on standard input is longer than {MOST_REQUEST_BYTES} bytes")
-    return b"".join(pieces)
-
-
-def write_all(fd: int, data: bytes) -> bool:
-    """Write *data*; False if whoever should read it is gone."""
-    try:
-        while data:
-            data = data[os.write(fd, data) :]
+        os.fstat(fd)
     except OSError:
         return False
     return True
 
 
-def report(program: str, error: Exception) -> None:
-    """Say on standard error why there is no answer; nothing that looks like a secret gets through."""
-    from keyferry._secret import printable, redact
+def _fill_gaps() -> None:
+    """Have something behind all three standard descriptors: the next file or socket would take a free one."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
+def read_request_bytes(program: str, usage: str) -> bytes:
+    """All of standard input; raises ProvideError where nobody is there to write it, or for far too much."""
+    if os.isatty(0):
+        raise ProvideError(
+            f"{program} is run by a program that writes a request to its standard input", usage
+        )
+    try:
+        data = b"".join(_read_pieces())
+    except OSError as error:
+        reason = (error.strerror or "unknown").lower()
+        raise ProvideError(f"standard input cannot be read: {reason}", usage) from None
+    if not data.strip():
+        raise ProvideError("standard input is empty or closed, and a request was expected on it", usage)
+    return data
+
+
+def _read_pieces() -> "Iterator[bytes]":
+    size = 0
+    while piece := _read_piece():
+        size += len(piece)
+        if size > MOST_REQUEST_BYTES:
+            raise ProvideError(f"the request on standard input is longer than {MOST_REQUEST_BYTES} bytes")
+        yield piece
+
+
+def _read_piece() -> bytes:
+    while True:
+        try:
+            return os.read(0, _CHUNK)
+        except BlockingIOError:
+            # Whoever started us made the pipe so, and shares it with us.
+            from select import select
+
+            select([0], [], [])
+
+
+def write_all(fd: int, data: bytes) -> bool:
+    """Write *data*; False if whoever should read it is gone."""
+    while data:
+        try:
+            data = data[os.write(fd, data) :]
+        except BlockingIOError:
+            from select import select
+
+            select([], [fd], [])
+        except OSError:
+            return False
+    return True
+
+
+def report(program: str, error: BaseException, known: "Sequence[str]" = ()) -> None:
+    """Say on standard error why there is no answer.
+
+    The words of a ProvideError are its author's, and shown but for what is *known* to be secret. Of any other
+    exception everything is masked that may be a value.
+    """
+    from keyferry._secret import MASK, printable
 
     if isinstance(error, ProvideError):
         lines = [error.message, *([error.hint] if error.hint else [])]
     else:
         # A bug of the plugin's author: where it happened helps, what the values were may be a secret.
-        lines = [f"{type(error).__name__} in the plugin itself{_place(error)}: {redact(str(error))}"]
-    text = "".join(f"{program}: {printable(line)}\n" for line in lines)
+        lines = [f"{type(error).__name__} in the plugin itself{_place(error)}{_text(error)}"]
+    text = "".join(f"{printable(f'{program}: {line}')}\n" for line in lines)
+    for secret in known:
+        if len(secret) >= _SHORTEST_SECRET:
+            text = text.replace(secret, MASK)
     write_all(2, text.encode("utf-8", "backslashreplace"))
 
 
-def _place(error: Exception) -> str:
+def _text(error: BaseException) -> str:
+    """The words of an exception; what they quote is left out, but for the name of a file."""
+    from keyferry._secret import MASK
+    from keyferry.sdk.text import shown
+
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - an exception that cannot even say what it is
+        text = ""
+    if not isinstance(error, OSError):
+        import re
+
+        text = re.sub(r"(?s)(?<!\w)(?:'[^']*'|\"[^\"]*\")(?!\w)", MASK, text[: 8 * _LONGEST_TEXT])
+    return f": {shown(text, _LONGEST_TEXT)}" if text else ""
+
+
+def _place(error: BaseException) -> str:
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -94,11 +169,31 @@ def _place(error: Exception) -> str:
     return f" ({os.path.basename(code.co_filename)}, line {trace.tb_lineno}, in {code.co_name})"
 
 
+def _last_words(stop: SystemExit) -> str:
+    if isinstance(stop.code, str) and stop.code.strip():
+        return stop.code
+    return "the plugin ended itself without an answer"
+
+
+def _status(stop: SystemExit) -> int:
+    return stop.code if isinstance(stop.code, int) and 0 < stop.code <= _LAST_STATUS else FAILED
+
+
 def leave(status: int) -> "Never":
     """End the program."""
+    for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            # Where nobody reads stray output it is dropped; Python would make a failure of it at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
     sys.exit(status)
 
 
 def program_name() -> str:
     """The name this program was started by."""
-    return os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] not in ("", "-c") else "plugin"
+    path = sys.argv[0] if sys.argv else ""
+    if os.path.basename(path) == "__main__.py":
+        path = os.path.dirname(path)
+    return os.path.basename(path) if path not in ("", "-c", "-m") else "plugin"

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from time import time
 
-from keyferry._json import loads
+from keyferry._json import loads, loads_with_duplicates
 from keyferry._values import Value, field
 from keyferry.api.clientauthentication import v1 as clientauthentication
 from keyferry.api.clientauthentication.v1 import (
@@ -30,7 +30,7 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.errors import DocumentError, ProvideError
 from keyferry.sdk.cluster import VARIABLE, respond_cluster
-from keyferry.sdk.image import respond
+from keyferry.sdk.image import GLOBAL, IMAGE, REGISTRY, respond
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,10 +56,14 @@ class Outcome(Value):
     @property
     def response(self) -> CredentialProviderResponse:
         """The answer of an image plugin; AssertionError if there is none, or one that the kubelet would refuse."""
-        reader = Reader()
-        response = read_response(self.document("CredentialProviderResponse"), reader)
-        if reader.problems:
-            raise AssertionError(f"the kubelet would refuse the answer: {reader.problems[0][1]}")
+        document = self.document("CredentialProviderResponse")
+        reader = Reader(loads_with_duplicates(self.stdout)[1])
+        response = read_response(document, reader)
+        problem = reader.problems[0][1].message if reader.problems else ""
+        if not problem and response.cache_key_type not in (IMAGE, REGISTRY, GLOBAL):
+            problem = "cacheKeyType is none of Image, Registry, Global"
+        if problem:
+            raise AssertionError(f"the kubelet would refuse the answer: {problem}")
         return response
 
     @property
@@ -68,7 +72,7 @@ class Outcome(Value):
         reader = Reader(lenient=True)
         status = read_exec_credential(self.document("ExecCredential"), reader).status
         if reader.problems:
-            raise AssertionError(f"a client would refuse the answer: {reader.problems[0][1]}")
+            raise AssertionError(f"a client would refuse the answer: {reader.problems[0][1].message}")
         if status is None:
             raise AssertionError("the answer has no status")
         return status

@@ -4,8 +4,14 @@ from keyferry._secret import printable, redact
 
 __all__ = ["shown"]
 
+_MOST_CHARACTERS = 1 << 16
+
 
 def shown(text: object, most: int = 300, known: tuple[str, ...] = ()) -> str:
     """*text* with what is *known* to be secret, and what looks like it, masked; on one line, cut at *most*."""
-    clean = " ".join(printable(redact(str(text), known)).split())
+    whole = str(text)
+    if len(whole) > _MOST_CHARACTERS:
+        # The last word may be half a secret, which looks like none.
+        whole = whole[:_MOST_CHARACTERS].rpartition(" ")[0]
+    clean = " ".join(printable(redact(whole, known)).split())
     return clean if len(clean) <= most else clean[:most] + "..."

@@ -4,8 +4,8 @@ import socket
 from _thread import allocate_lock, start_new_thread
 
 from keyferry._http import Incoming, MalformedAnswerError, encode_request_head
+from keyferry._net.proxy import Origin, authorization
 from keyferry.errors import HttpError
-from keyferry.sdk.proxy import Origin, authorization
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from keyferry.sdk.deadline import Deadline
+    from keyferry._net.deadline import Deadline
 
     Address = tuple[int, int, int, str, Any]
 
 __all__ = ["Connection", "connect", "describe"]
 
 _CHUNK = 1 << 16
-_OK = 200
+_OK, _PROXY_LOGIN = 200, 407
 
 
 class Connection:
@@ -32,13 +32,23 @@ class Connection:
 
     def send(self, data: bytes) -> None:
         """Write all of it."""
-        self._socket.settimeout(self._deadline.remaining())
-        self._socket.sendall(data)
+        # Not sendall: under TLS it would wait anew for every piece.
+        while data:
+            self._socket.settimeout(self._deadline.remaining())
+            data = data[self._socket.send(data) :]
 
-    def receive(self) -> bytes:
+    def receive(self, most_bytes: int = _CHUNK) -> bytes:
         """What has come in, or nothing at the end."""
         self._socket.settimeout(self._deadline.remaining())
-        return self._socket.recv(_CHUNK)
+        return self._socket.recv(most_bytes)
+
+    def abort(self) -> None:
+        """End it from another thread: whoever waits on it comes back at once."""
+        try:
+            # Not the method of a TLS socket, which would have the other thread read the bare stream.
+            socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        except OSError:
+            pass  # it is closed already
 
     def close(self) -> None:
         """End it."""
@@ -53,13 +63,16 @@ def connect(  # noqa: PLR0913 - what can differ between two connections
     deadline: "Deadline",
     connect_seconds: float,
     address: str = "",
+    admit: "Callable[[str], None] | None" = None,
 ) -> Connection:
     """Connect to *origin*: through *proxy*, or to another *address* than its host's, if one is given.
 
+    *tls* is asked for a context once there is a connection: loading it takes longer than the way there.
+    *admit* is given each address before it is dialled, and raises for one that must not be.
     Raises OSError, or MalformedAnswerError for a proxy that does not speak HTTP.
     """
     first = proxy or origin
-    sock = _dial(address or first.host, first.port, deadline.within(connect_seconds), deadline)
+    sock = _dial(address or first.host, first.port, deadline.within(connect_seconds), deadline, admit)
     try:
         if proxy is not None and proxy.scheme == "https":
             sock = _secure(sock, tls(), proxy.host, deadline)
@@ -73,22 +86,37 @@ def connect(  # noqa: PLR0913 - what can differ between two connections
     return Connection(sock, deadline)
 
 
-def _dial(host: str, port: int, connecting: "Deadline", deadline: "Deadline") -> "socket.socket":
+def _dial(
+    host: str,
+    port: int,
+    connecting: "Deadline",
+    deadline: "Deadline",
+    admit: "Callable[[str], None] | None" = None,
+) -> "socket.socket":
     problem: OSError | None = None
     addresses = _resolve(host, port, deadline)
-    for family, kind, protocol, _, target in addresses:
-        sock = socket.socket(family, kind, protocol)
+    for left, address in zip(range(len(addresses), 0, -1), addresses, strict=True):
+        if admit is not None:
+            admit(str(address[4][0]))
         try:
             # Not all of the time for an address that does not answer, while others are left.
-            sock.settimeout(connecting.remaining() / (1 if problem or len(addresses) == 1 else 2))
-            sock.connect(target)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return _dial_address(address, connecting.remaining() / min(left, 2))
         except OSError as error:
             problem = error
-            sock.close()
-        else:
-            return sock
     raise problem or OSError("its name has no address")
+
+
+def _dial_address(address: "Address", seconds: float) -> "socket.socket":
+    family, kind, protocol, _, target = address
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.settimeout(seconds)
+        sock.connect(target)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
@@ -100,7 +128,9 @@ def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
 
     def look_up() -> None:
         try:
-            found.append(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+            # As bytes: for a str the codec of international names is loaded, which costs more than the look-up.
+            name = host.encode() if host.isascii() else host
+            found.append(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
         except OSError as error:
             problems.append(error)
         except UnicodeError:
@@ -108,7 +138,11 @@ def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
         finally:
             done.release()
 
-    start_new_thread(look_up, ())
+    try:
+        start_new_thread(look_up, ())
+    except RuntimeError:
+        # No thread to be had: better without a limit than not at all.
+        look_up()
     if not done.acquire(timeout=deadline.remaining()):
         raise TimeoutError
     if problems:
@@ -122,14 +156,12 @@ def _tunnel(connection: Connection, origin: Origin, proxy: Origin) -> None:
     target = f"{name}:{origin.port}"
     connection.send(encode_request_head("CONNECT", target, [("Host", target), *authorization(proxy)]))
     # Byte by byte: what follows the head belongs to TLS.
-    head = Incoming(lambda: _one_byte(connection)).read_head()
+    head = Incoming(lambda: connection.receive(1)).read_head()
+    if head.status == _PROXY_LOGIN:
+        problem = "the proxy wants a user name and a password"
+        raise HttpError(str(proxy), problem, "put them into HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT")
     if head.status != _OK:
         raise HttpError(str(proxy), f"the proxy refused a way to {target} with status {head.status}")
-
-
-def _one_byte(connection: Connection) -> bytes:
-    connection._socket.settimeout(connection._deadline.remaining())  # noqa: SLF001 - a part of this module
-    return connection._socket.recv(1)  # noqa: SLF001
 
 
 def _secure(
@@ -142,7 +174,8 @@ def _secure(
             f"https://{name}", "TLS inside the TLS of a proxy is not supported; use an http:// proxy"
         )
     sock.settimeout(deadline.remaining())
-    return context.wrap_socket(sock, server_hostname=name)
+    # An end that TLS did not announce may be anybody's: without a length, half an answer would pass for all of it.
+    return context.wrap_socket(sock, server_hostname=name, suppress_ragged_eofs=False)
 
 
 def describe(error: Exception) -> str:
@@ -158,7 +191,9 @@ def _describe_tls(error: Exception) -> str:
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message}"
+        return f"its certificate is not trusted: {error.verify_message.rstrip('.')}"
+    if isinstance(error, ssl.SSLEOFError):
+        return "the connection broke off"
     if isinstance(error, ssl.SSLError):
         return f"TLS failed: {(error.reason or 'unknown').replace('_', ' ').lower()}"
     return ""

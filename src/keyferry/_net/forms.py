@@ -1,0 +1,40 @@
+"""Percent-encoding for forms, queries and paths; ``urllib.parse`` would cost a plugin's start more than that."""
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["decode_percent", "encode_form", "encode_percent", "encode_query"]
+
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.~")
+_HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
+
+
+def encode_percent(text: str, safe: str = "") -> str:
+    """Escape everything but letters, digits, ``-_.~`` and what is *safe*."""
+    kept = _UNRESERVED.union(safe.encode())
+    return "".join(
+        [chr(byte) if byte in kept else f"%{byte:02X}" for byte in text.encode("utf-8", "surrogateescape")]
+    )
+
+
+def decode_percent(text: str) -> str:
+    """Undo percent escapes; what is no escape stays as it is."""
+    first, *rest = text.encode("utf-8", "surrogateescape").split(b"%")
+    decoded = [first]
+    for part in rest:
+        digits = part[:2]
+        is_escape = len(digits) == 2 and _HEX_DIGITS.issuperset(digits)  # noqa: PLR2004 - %XX
+        decoded.append(bytes((int(digits, 16),)) + part[2:] if is_escape else b"%" + part)
+    return b"".join(decoded).decode("utf-8", "surrogateescape")
+
+
+def encode_query(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> str:
+    """Names and values for a URL's query, in the order given, a blank as ``%20``."""
+    pairs = fields.items() if hasattr(fields, "items") else fields
+    return "&".join([f"{encode_percent(name)}={encode_percent(value)}" for name, value in pairs])
+
+
+def encode_form(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> bytes:
+    """The body of a form, ``application/x-www-form-urlencoded``."""
+    return encode_query(fields).replace("%20", "+").encode("ascii")

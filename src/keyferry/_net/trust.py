@@ -1,0 +1,101 @@
+"""Whom to trust in TLS, at the least cost: a system's bundle of authorities takes longer to load than all the rest.
+
+Systems keep their authorities twice: in one file, which is read whole, and in a folder, where one is looked up
+by a hash of its name when it is needed. The folder alone is tried first. What it does not know is tried again with
+all that the system trusts, so that in the end the same certificates are accepted as ever.
+"""
+
+import os
+import sys
+
+from keyferry._values import Value
+from keyferry.errors import HttpError
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Tls", "Trust"]
+
+
+class Trust(Value):
+    """*ca_file* is a bundle to trust in place of the system's, *ca_data* such a bundle as PEM text.
+
+    One that *is_insecure* trusts any certificate.
+    """
+
+    ca_file: str = ""
+    ca_data: str = ""
+    is_insecure: bool = False
+
+
+class Tls:
+    """The client's side of TLS for the attempts of one request; its context is made when it is first needed."""
+
+    __slots__ = ("_context", "_is_narrow", "_trust")
+
+    def __init__(self, trust: Trust) -> None:
+        self._trust = trust
+        self._context: ssl.SSLContext | None = None
+        self._is_narrow = False
+
+    def context(self) -> "ssl.SSLContext":
+        """The context to use now; raises HttpError for a bundle that cannot be read."""
+        if self._context is None:
+            folder = _folder() if self._trust == Trust() else ""
+            self._context = _narrow(folder) if folder else _full(self._trust)
+            self._is_narrow = bool(folder)
+        return self._context
+
+    def widen(self) -> bool:
+        """Trust all that the system trusts from now on; False if that is so already."""
+        was_narrow, self._is_narrow = self._is_narrow, False
+        if was_narrow:
+            self._context = _full(self._trust)
+        return was_narrow
+
+
+def _folder() -> str:
+    """The system's folder of authorities, if it has one that is laid out for look-ups.
+
+    Whoever names a bundle in SSL_CERT_FILE means that one: it is the first to look into, not the second.
+    """
+    import ssl
+
+    paths = ssl.get_default_verify_paths()
+    folder = "" if os.environ.get(paths.openssl_cafile_env) else paths.capath or ""
+    try:
+        with os.scandir(folder or ".") as entries:
+            # Eight hexadecimal digits of a hash, and a number.
+            is_hashed = any(entry.name[8:] == ".0" for entry in entries)
+    except OSError:
+        return ""
+    return folder if folder and is_hashed else ""
+
+
+def _narrow(folder: str) -> "ssl.SSLContext":
+    import ssl
+
+    # As ssl.create_default_context makes it, which cannot be told to leave the bundle alone.
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if sys.version_info >= (3, 13):
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | ssl.VERIFY_X509_STRICT
+    context.load_verify_locations(capath=folder)
+    return context
+
+
+def _full(trust: Trust) -> "ssl.SSLContext":
+    import ssl
+
+    try:
+        context = ssl.create_default_context(cafile=trust.ca_file or None, cadata=trust.ca_data or None)
+    except FileNotFoundError:
+        problem = "does not exist"
+    except (OSError, TypeError, ValueError):
+        problem = "cannot be read as a bundle of certificates"
+    else:
+        if trust.is_insecure:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        return context
+    raise HttpError(f"the CA bundle {trust.ca_file!r}" if trust.ca_file else "the CA bundle given", problem)

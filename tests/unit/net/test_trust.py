@@ -1,0 +1,116 @@
+"""Whom TLS trusts: cheaply first, and in the end whom the system trusts."""
+
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from keyferry._net.deadline import Deadline
+from keyferry._net.trust import Tls, Trust
+from keyferry.errors import HttpError
+from keyferry.sdk.http import ONCE, fetch
+from support.fake_cloud import Authority, FakeServer, Reply, serving
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """An authority of the test's own."""
+    return Authority(tmp_path)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The system's folder of authorities, with nobody's in it but a stranger's."""
+    place = tmp_path / "authorities"
+    place.mkdir()
+    stranger = tmp_path / "stranger"
+    stranger.mkdir()
+    put(Authority(stranger), place)
+    monkeypatch.setenv("SSL_CERT_DIR", str(place))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    return place
+
+
+def put(authority: Authority, folder: Path) -> None:
+    """Put an authority into a folder under the name that it is looked up by."""
+    command = ["openssl", "x509", "-in", str(authority.bundle), "-noout", "-hash"]
+    name = subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    taken = len(list(folder.glob(f"{name}.*")))
+    (folder / f"{name}.{taken}").write_bytes(authority.bundle.read_bytes())
+
+
+def loaded(context: ssl.SSLContext) -> int:
+    """How many authorities a context has read already."""
+    return context.cert_store_stats()["x509_ca"]
+
+
+def ask(server: FakeServer) -> Reply:
+    """Send one request."""
+    reply = fetch("GET", f"{server.url}/", deadline=Deadline(20), retry=ONCE)
+    return Reply(reply.status, body=reply.body)
+
+
+def test_an_authority_in_the_folder_is_found_when_it_is_needed(authority: Authority, folder: Path) -> None:
+    """No bundle is read for it."""
+    put(authority, folder)
+    context = Tls(Trust()).context()
+    assert loaded(context) == 0
+    with serving(lambda _: Reply(body=b"ok"), authority.context("127.0.0.1")) as server:
+        assert ask(server).body == b"ok"
+
+
+def test_what_the_folder_does_not_know_is_tried_with_all_that_the_system_trusts(
+    authority: Authority, folder: Path
+) -> None:
+    """And refused, if nobody there knows it either."""
+    tls = Tls(Trust())
+    narrow = tls.context()
+    assert tls.widen()
+    assert tls.context() is not narrow
+    assert loaded(tls.context()) == loaded(ssl.create_default_context())
+    assert not tls.widen()
+    with (
+        serving(lambda _: Reply(), authority.context("127.0.0.1")) as server,
+        pytest.raises(HttpError, match="not trusted"),
+    ):
+        ask(server)
+
+
+def test_a_bundle_that_the_user_names_is_read_at_once(
+    authority: Authority, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SSL_CERT_FILE is what is meant, not a second choice."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
+    tls = Tls(Trust())
+    assert loaded(tls.context()) == 1
+    assert not tls.widen()
+
+
+def test_a_folder_that_is_not_laid_out_for_it_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some systems have only the bundle."""
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    tls = Tls(Trust())
+    assert loaded(tls.context()) == loaded(ssl.create_default_context())
+    assert not tls.widen()
+
+
+@pytest.mark.parametrize("trust", [Trust(ca_file="x.pem"), Trust(is_insecure=True)])
+def test_whoever_says_whom_to_trust_is_heard(trust: Trust, folder: Path) -> None:
+    """A bundle that is missing is an error, and what is insecure checks nothing."""
+    if trust.ca_file:
+        with pytest.raises(HttpError, match="does not exist"):
+            Tls(trust).context()
+    else:
+        assert Tls(trust).context().verify_mode is ssl.CERT_NONE
+
+
+def test_a_narrow_context_checks_as_much_as_a_full_one(folder: Path) -> None:
+    """Names and certificates are verified by the same rules."""
+    narrow, full = Tls(Trust()).context(), ssl.create_default_context()
+    assert (narrow.check_hostname, narrow.verify_mode) == (True, ssl.CERT_REQUIRED)
+    assert narrow.verify_flags == full.verify_flags
+    assert narrow.minimum_version == full.minimum_version
