@@ -60,9 +60,8 @@ def test_an_authority_in_the_folder_is_found_when_it_is_needed(authority: Author
         assert ask(server).body == b"ok"
 
 
-def test_what_the_folder_does_not_know_is_tried_with_all_that_the_system_trusts(
-    authority: Authority, folder: Path
-) -> None:
+@pytest.mark.usefixtures("folder")
+def test_what_the_folder_does_not_know_is_tried_with_all_that_the_system_trusts(authority: Authority) -> None:
     """And refused, if nobody there knows it either."""
     tls = Tls(Trust())
     narrow = tls.context()
@@ -77,8 +76,9 @@ def test_what_the_folder_does_not_know_is_tried_with_all_that_the_system_trusts(
         ask(server)
 
 
+@pytest.mark.usefixtures("folder")
 def test_a_bundle_that_the_user_names_is_read_at_once(
-    authority: Authority, folder: Path, monkeypatch: pytest.MonkeyPatch
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SSL_CERT_FILE is what is meant, not a second choice."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
@@ -98,8 +98,9 @@ def test_a_folder_that_is_not_laid_out_for_it_is_passed_over(
     assert not tls.widen()
 
 
+@pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("trust", [Trust(ca_file="x.pem"), Trust(is_insecure=True)])
-def test_whoever_says_whom_to_trust_is_heard(trust: Trust, folder: Path) -> None:
+def test_whoever_says_whom_to_trust_is_heard(trust: Trust) -> None:
     """A bundle that is missing is an error, and what is insecure checks nothing."""
     if trust.ca_file:
         with pytest.raises(HttpError, match="does not exist"):
@@ -108,7 +109,8 @@ def test_whoever_says_whom_to_trust_is_heard(trust: Trust, folder: Path) -> None
         assert Tls(trust).context().verify_mode is ssl.CERT_NONE
 
 
-def test_a_narrow_context_checks_as_much_as_a_full_one(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_narrow_context_checks_as_much_as_a_full_one() -> None:
     """Names and certificates are verified by the same rules."""
     narrow, full = Tls(Trust()).context(), ssl.create_default_context()
     assert (narrow.check_hostname, narrow.verify_mode) == (True, ssl.CERT_REQUIRED)
