@@ -1,6 +1,6 @@
 """Benchmarks: one table of ratios against a floor or a peer measured in the same run. Never a test.
 
-python bench/run.py [--json] [match|warm|cold|concurrent|startup|memory|clusters ...]
+python bench/run.py [--json] [match|warm|cold|concurrent|startup|memory|clusters|pulls|records|plugins-aws ...]
 """
 
 import argparse
@@ -16,7 +16,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bench.measure import Row
 
-_GROUPS = ("match", "warm", "cold", "concurrent", "startup", "memory", "clusters")
+_GROUPS = (
+    "match",
+    "warm",
+    "cold",
+    "concurrent",
+    "startup",
+    "memory",
+    "clusters",
+    "pulls",
+    "records",
+    "plugins-aws",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -50,7 +61,7 @@ def _run(names: Sequence[str]) -> "list[tuple[str, Row]]":
 
 
 def _group(name: str) -> "Callable[[str], list[Row]]":
-    from bench import clusters, lookups, matching, memory, startup
+    from bench import aws_plugins, clusters, lookups, matching, memory, pulls, records, startup
 
     return {
         "match": matching.run,
@@ -60,6 +71,9 @@ def _group(name: str) -> "Callable[[str], list[Row]]":
         "startup": startup.run,
         "memory": memory.run,
         "clusters": clusters.run,
+        "pulls": pulls.run,
+        "records": records.run,
+        "plugins-aws": aws_plugins.run,
     }[name]
 
 

@@ -29,6 +29,8 @@ def test_all_topics_are_there() -> None:
         "match",
         "provide",
         "provider_config",
+        "pull_decisions",
+        "pull_records",
         "request_encoding",
         "response_decoding",
     }

@@ -11,6 +11,7 @@ from conformance.topics_config import provider_config
 from conformance.topics_exec_credential import exec_credential
 from conformance.topics_keyring import keyring, provide
 from conformance.topics_kubeconfig import kubeconfig
+from conformance.topics_pulls import pull_decisions, pull_records
 from keyferry._documents import read_yaml
 from keyferry._json import decode_utf8, dumps, loads
 from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
@@ -214,6 +215,8 @@ TOPICS = {
     "match": match,
     "provide": provide,
     "provider_config": provider_config,
+    "pull_decisions": pull_decisions,
+    "pull_records": pull_records,
     "request_encoding": request_encoding,
     "response_decoding": response_decoding,
 }

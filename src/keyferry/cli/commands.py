@@ -37,7 +37,13 @@ COMMANDS = {
     "explain": Command(
         "keyferry.cli.explain", "why the kubelet would, or would not, have credentials for an image"
     ),
+    "can-pull": Command(
+        "keyferry.cli.can_pull", "yes or no: ask the registry whether an image can be pulled"
+    ),
     "lint": Command("keyferry.cli.lint", "every problem of a provider config, with file, line and column"),
+    "records": Command(
+        "keyferry.cli.records", "who may use the images of this node, as the kubelet remembers it"
+    ),
     "kube": Command(
         "keyferry.cli.kube", "an authenticated connection to any cluster that kubectl can reach, and why not"
     ),
@@ -51,6 +57,8 @@ def exit_code(error: Exception) -> Exit:
     """The exit code of an error."""
     if isinstance(error, errors.ClusterAuthError):
         return _cluster_code(error)
+    if isinstance(error, errors.RegistryError):
+        return _REGISTRY_CODES.get(error.cause, Exit.NO)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
@@ -64,6 +72,8 @@ def _cluster_code(error: errors.ClusterAuthError) -> Exit:
     return Exit.TIMEOUT if isinstance(error.__cause__, TimeoutError) else Exit.REFUSED
 
 
+_REGISTRY_CODES = {"refused": Exit.REFUSED, "timeout": Exit.TIMEOUT, "unreachable": Exit.ENVIRONMENT}
+
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.PluginTimeoutError, Exit.TIMEOUT),
     (errors.PluginError, Exit.PLUGIN),
@@ -73,5 +83,6 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.PolicyError, Exit.ENVIRONMENT),
     (errors.EnvironmentProblem, Exit.ENVIRONMENT),
     (errors.PullSecretError, Exit.ENVIRONMENT),
+    (errors.RecordError, Exit.ENVIRONMENT),
     (errors.DocumentError, Exit.ENVIRONMENT),
 )

@@ -1,4 +1,4 @@
-"""Every problem of a provider config, kubeconfig or kuberc: what is refused, and what is legal and hardly meant."""
+"""Every problem of provider configs, kubeconfigs, kuberc and pull records: refused, or legal and hardly meant."""
 
 import argparse
 import json
@@ -19,11 +19,12 @@ from keyferry.lint.report import FileReport, Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for
 
 DESCRIPTION = """\
-Find every problem of provider configs, kubeconfigs and kuberc files, with file, line and column.
+Find every problem of provider configs, kubeconfigs, kuberc files and pull records, with file, line and column.
 
 Errors are what would stop a kubelet or kubectl; a file without them is accepted. Warnings are legal and
 surely wrong, such as a pattern that can never match; infos are worth a look. Each has a stable code: KF1 for
-provider configs, KF2 for kubeconfigs, KF3 for kuberc. What a file is, is seen from its kind."""
+provider configs, KF2 for kubeconfigs, KF3 for kuberc, KF4 for a kubelet's pull records. What a file is, is
+seen from its kind; a folder 'image_manager' holds pull records."""
 
 EXAMPLES = """\
 examples:
@@ -32,6 +33,7 @@ examples:
   keyferry lint /etc/kubernetes/providers --kubernetes 1.33
   keyferry lint config.yaml --bin-dir /usr/libexec/kubernetes/plugins
   keyferry lint ~/.kube/config ~/.kube/kuberc          what kubectl reads
+  sudo keyferry lint /var/lib/kubelet/image_manager    the kubelet's pull records
   keyferry lint *.yaml -o sarif > lint.sarif           for code scanners
   keyferry lint --list KF151                           what a code means, and what to do
 
@@ -48,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE|DIR",
         help=(
             "a kubeconfig, a kuberc, a provider config, or a directory of those that is merged as the "
-            "kubelet does (default: this node's provider config)"
+            "kubelet does, or its pull records (default: this node's provider config)"
         ),
     )
     parser.add_argument(

@@ -1,10 +1,11 @@
-"""The stable codes of what can be wrong with provider configs, kubeconfigs and kuberc, and what to say about each."""
+"""The stable codes of what can be wrong with provider configs, kubeconfigs, kuberc and pull records."""
 
 from typing import Literal, TypeAlias
 
 from keyferry._values import Value
 from keyferry.lint.codes_clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes_kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
+from keyferry.lint.codes_records import REFUSED_RECORDS, SUSPECT_RECORDS
 from keyferry.lint.codes_refused import REFUSED
 from keyferry.lint.codes_suspect import SUSPECT
 
@@ -17,9 +18,13 @@ _WARNING: Severity = "warning"
 # Legal, often meant, and still worth a look.
 _INFO = frozenset(
     {"KF162", "KF166", "KF167", "KF193", "KF254", "KF255", "KF275", "KF360", "KF362", "KF363", "KF365"}
+    | {"KF422", "KF425", "KF429"}
 )
-_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC
-_TABLES = (REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG, REFUSED_KUBERC, SUSPECT_KUBERC)
+_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS
+_TABLES = (
+    *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
+    *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
+)
 # The Kubernetes versions a code matters to, where not to all.
 _VERSIONS = {
     "KF112": "before 1.34",
@@ -38,6 +43,7 @@ _VERSIONS = {
     "KF228": "v1alpha1 was removed in 1.24",
     "KF273": "v1 since 1.22",
     "KF365": "name in 1.35, command since 1.36",
+    "KF422": "v1beta1 since 1.35",
 }
 
 

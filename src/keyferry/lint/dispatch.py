@@ -1,4 +1,4 @@
-"""What a file is, and the linter for it: a provider config, a kubeconfig or a kuberc."""
+"""What a file is, and the linter for it: a provider config, a kubeconfig, a kuberc, or pull records."""
 
 import os
 import re
@@ -18,6 +18,9 @@ from keyferry.lint.kubeconfig import lint_kubeconfig
 from keyferry.lint.kuberc import KIND as KUBERC
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.provider_config import lint
+from keyferry.lint.records import KIND as PULL_RECORD
+from keyferry.lint.records import KINDS as RECORD_KINDS
+from keyferry.lint.records import is_records_folder, lint_record_file, lint_records
 from keyferry.lint.report import Finding, LintReport
 from keyferry.lint.versions import LATEST
 
@@ -39,19 +42,23 @@ def lint_any(
     gates: Mapping[str, bool] = _NO_GATES,
 ) -> LintReport:
     """Lint whatever *path* is; what cannot be recognised, or read, counts as a provider config."""
+    if is_records_folder(path):
+        return lint_records(path)
     data = _read(path)
     kind = PROVIDERS if data is None else recognise(data)
     if data is not None and kind == KUBECONFIG:
         return lint_kubeconfig(path, data)
     if data is not None and kind == KUBERC:
         return lint_kuberc(path, data)
+    if data is not None and kind == PULL_RECORD:
+        return lint_record_file(path, data)
     if data is not None and not _is_regular(path):
         return _lint_kept(path, data, kubernetes, gates, bin_dir)
     return lint(path, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
 
 def recognise(data: bytes) -> str:
-    """Tell what a file is: ``kubeconfig``, ``kuberc``, or else ``providers``."""
+    """Tell what a file is: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``."""
     value: object
     try:
         value = read_yaml(data).value
@@ -60,6 +67,8 @@ def recognise(data: bytes) -> str:
         return _guess(data)
     if kind == CONFIG:
         return KUBECONFIG
+    if kind in RECORD_KINDS:
+        return PULL_RECORD
     # A kuberc may be any document of its file.
     if kind == PREFERENCE or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE):
         return KUBERC
@@ -71,12 +80,14 @@ def _guess(data: bytes) -> str:
     kind = _guess_kind(data)
     if kind == CONFIG or (not kind and _SECTION.search(data)):
         return KUBECONFIG
+    if kind in RECORD_KINDS:
+        return PULL_RECORD
     return KUBERC if kind == PREFERENCE else PROVIDERS
 
 
 def _guess_kind(data: bytes) -> str:
     kinds = [match[1].decode("ascii", "replace") for match in _KIND.finditer(data)]
-    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE)]
+    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE, *RECORD_KINDS)]
     return (known or kinds or [""])[0]
 
 

@@ -1,0 +1,80 @@
+"""What the subcommands of ``records`` share: which records, which images are there, and what could not be read."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+
+from keyferry.cli.arguments import add_output_argument
+from keyferry.cli.sources import read_file
+from keyferry.errors import RecordError
+from keyferry.pulls.ledger import Records
+from keyferry.pulls.policy import VerificationPolicy
+from keyferry.pulls.present import NodeImage, parse_crictl_images
+from keyferry.pulls.records import KUBELET_ROOT, look_at_records
+
+FORMATS = ("table", "json", "yaml")
+
+
+def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = False) -> None:
+    """Which records, and how they are shown."""
+    add_output_argument(parser, FORMATS)
+    parser.add_argument(
+        "--root", default=KUBELET_ROOT, metavar="DIR", help=f"the kubelet's root (default: {KUBELET_ROOT})"
+    )
+    if reveal:
+        parser.add_argument(
+            "--reveal",
+            action="store_true",
+            help="show credential hashes whole; they have no salt, so weak passwords can be guessed from them",
+        )
+
+
+def add_image_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which images the node has."""
+    group = parser.add_argument_group("which images the node has")
+    group.add_argument(
+        "--images", metavar="FILE", help="what 'crictl images -o json' prints; '-' reads standard input"
+    )
+    group.add_argument(
+        "--image-id",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="the id of one image, as the runtime has it; may be repeated",
+    )
+
+
+def present_images(args: argparse.Namespace) -> tuple[NodeImage, ...] | None:
+    """The images that the options name; None if there is no such option."""
+    if args.images is None and not args.image_id:
+        return None
+    listed: tuple[NodeImage, ...] = ()
+    if args.images is not None:
+        data = sys.stdin.buffer.read() if args.images == "-" else read_file(args.images)
+        listed = parse_crictl_images(data, "standard input" if args.images == "-" else args.images)
+    return (*listed, *map(NodeImage, args.image_id))
+
+
+def open_to_read(
+    args: argparse.Namespace, policy: VerificationPolicy | None = None, *, read_only: bool = True
+) -> Records:
+    """The records of ``--root``, as they are; opening them writes nothing."""
+    return look_at_records(os.path.abspath(args.root), policy=policy, read_only=read_only)
+
+
+def report_problems(problems: Iterable[RecordError]) -> bool:
+    """Say on standard error what could not be believed; tells whether there was anything."""
+    from keyferry._secret import printable
+
+    found = list(problems)
+    for problem in found:
+        print(f"keyferry: {printable(str(problem))}", file=sys.stderr)
+    return bool(found)
+
+
+def print_document(args: argparse.Namespace, document: object) -> None:
+    """Print a document as JSON or YAML."""
+    from keyferry.cli.asking import as_json, as_yaml
+
+    print(as_json(document) if args.output == "json" else as_yaml(document))

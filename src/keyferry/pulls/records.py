@@ -1,0 +1,83 @@
+"""Open a node's pull records: with memory and locks for those who pull, or just to look."""
+
+import os
+from collections.abc import Callable, Iterable
+
+from keyferry._clock import time_ns
+from keyferry.errors import EnvironmentProblem
+from keyferry.pulls.cache import CachedRecords, CacheSizes
+from keyferry.pulls.disk import Disk
+from keyferry.pulls.ledger import Records, Store
+from keyferry.pulls.policy import DEFAULT, VerificationPolicy, make_policy
+from keyferry.pulls.record_files import RecordFiles
+from keyferry.pulls.upkeep import PresentImage
+
+__all__ = ["KUBELET_ROOT", "load_records", "look_at_records", "open_records"]
+
+KUBELET_ROOT = "/var/lib/kubelet"
+
+
+def load_records(
+    root: str = KUBELET_ROOT,
+    *,
+    policy: str | VerificationPolicy = DEFAULT,
+    allowlist: Iterable[str] = (),
+    max_pods: int = 110,
+    max_parallel_pulls: int | None = None,
+) -> Records:
+    """The records of a node, for a program that pulls; folders are made and older versions rewritten.
+
+    *max_pods* and *max_parallel_pulls* size the memory as they do in the kubelet. Raises PolicyError
+    for a policy that makes no sense, RecordError if the folders cannot be used.
+    """
+    chosen = policy if isinstance(policy, VerificationPolicy) else make_policy(policy, allowlist)
+    sizes = CacheSizes.for_node(max_pods, max_parallel_pulls)
+    return open_records(root, policy=chosen, sizes=sizes, max_parallel_pulls=max_parallel_pulls)
+
+
+def look_at_records(
+    root: str = KUBELET_ROOT, *, policy: VerificationPolicy | None = None, read_only: bool = True
+) -> Records:
+    """The records of a node as they are: opening makes, changes and locks nothing.
+
+    Raises EnvironmentProblem if there are none, or they may not be read.
+    """
+    folder = os.path.join(root, "image_manager")
+    if not os.path.isdir(folder):
+        message = (
+            f"{folder}: there are no pull records; give the kubelet's root with --root "
+            "(kubelets keep records since 1.35, or with the gate KubeletEnsureSecretPulledImages)"
+        )
+        raise EnvironmentProblem(message)
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise EnvironmentProblem(f"{folder}: may not be read; it belongs to root, so try with sudo")
+    return Records(lambda: RecordFiles(root), policy or VerificationPolicy(), read_only=read_only)
+
+
+def open_records(  # noqa: PLR0913 - everything that can be chosen, by keyword
+    root: str,
+    *,
+    policy: VerificationPolicy | None = None,
+    sizes: CacheSizes | None = None,
+    cached: bool = True,
+    images: Callable[[], Iterable[PresentImage]] | None = None,
+    max_parallel_pulls: int | None = None,
+    disk: Disk | None = None,
+    clock: Callable[[], int] = time_ns,
+) -> Records:
+    """As :func:`load_records`, piece by piece; with *images* intents that a crash left are recovered."""
+
+    def open_store() -> Store:
+        files = RecordFiles(root, disk)
+        store: Store = files
+        if cached:
+            store = CachedRecords(files, sizes, max_parallel_pulls=max_parallel_pulls)
+        store.prepare()
+        return store
+
+    records = Records(
+        open_store, policy or VerificationPolicy(), max_parallel_pulls=max_parallel_pulls, clock=clock
+    )
+    if images is not None:
+        records.recover(images)
+    return records

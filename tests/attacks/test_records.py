@@ -1,0 +1,292 @@
+"""Hostile records: damaged, planted, linked, opened to others; crashes at every step; two programs at once."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from keyferry.api.kubeletconfig.records import encode_record
+from keyferry.errors import RecordError
+from keyferry.pulls.decide import PodCredentials
+from keyferry.pulls.folder_lock import FolderLock
+from keyferry.pulls.records import look_at_records
+from support.records import (
+    EVERYBODY,
+    HASH,
+    IMAGE,
+    NAME,
+    REF,
+    Present,
+    finish,
+    folder_of,
+    open_quickly,
+    plant,
+    record,
+    run_python,
+    secret,
+    with_secrets,
+)
+
+GRANTING = encode_record(record())
+NOBODY_USER = 65534
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+def link(root: Path, make: Callable[[Path, Path], None]) -> None:
+    target = root / "elsewhere"
+    target.write_bytes(GRANTING)
+    target.chmod(0o600)
+    make(target, folder_of(root) / plant(root).name)
+
+
+def symlink(target: Path, path: Path) -> None:
+    path.unlink()
+    path.symlink_to(target)
+
+
+def hard_link(target: Path, path: Path) -> None:
+    path.unlink()
+    path.hardlink_to(target)
+
+
+def fifo(root: Path) -> None:
+    path = plant(root)
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def folder_in_its_place(root: Path) -> None:
+    path = plant(root)
+    path.unlink()
+    path.mkdir()
+
+
+def huge(root: Path) -> None:
+    path = plant(root)
+    with path.open("ab") as stream:
+        stream.truncate(1 << 40)
+
+
+# How each is made, and what the reasons call it.
+PLANTED: dict[str, tuple[Callable[[Path], object], str]] = {
+    "truncated": (lambda root: plant(root, GRANTING[:-9]), "syntax"),
+    "zero-length": (lambda root: plant(root, b""), "type"),
+    "zeros": (lambda root: plant(root, bytes(4096)), "syntax"),
+    "garbage": (lambda root: plant(root, b"{garbage"), "syntax"),
+    "two documents": (lambda root: plant(root, GRANTING * 2), "syntax"),
+    "unknown version": (lambda root: plant(root, GRANTING.replace(b"v1beta1", b"v9")), "type"),
+    "unknown field": (lambda root: plant(root, GRANTING.replace(b'"kind"', b'"x":1,"kind"')), "content"),
+    "repeated field": (lambda root: plant(root, GRANTING.replace(b'"kind"', b'"imageRef":"","kind"')), "content"),
+    "intent in its place": (lambda root: plant(root, GRANTING.replace(b"PulledRecord", b"PullIntent")), "type"),
+    "symbolic link": (lambda root: link(root, symlink), "trust"),
+    "hard link": (lambda root: link(root, hard_link), "trust"),
+    "named pipe": (fifo, "trust"),
+    "folder": (folder_in_its_place, "trust"),
+    "huge": (huge, "trust"),
+    "world-readable": (lambda root: plant(root, mode=0o644), "trust"),
+    "group-writable": (lambda root: plant(root, mode=0o660), "trust"),
+    "another name": (lambda root: plant(root).rename(folder_of(root) / "sha256-0"), "misplaced"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("policy", ["AlwaysVerify", "NeverVerifyPreloadedImages", "NeverVerify"])
+@pytest.mark.parametrize("how", PLANTED)
+def test_a_record_in_doubt_lets_nobody_in(tmp_path: Path, how: str, policy: str) -> None:
+    """Whatever is wrong with it, the image is verified again, the reasons say so, and a new pull mends it."""
+    make, cause = PLANTED[how]
+    make(tmp_path)
+    records = open_quickly(tmp_path, policy)
+    decision = records.decide(IMAGE, REF, PodCredentials((secret(),)))
+    assert (decision.must_pull, decision.rule) == (True, "unreadable")
+    assert decision.reasons[0].outcome == cause
+    if how == "folder":
+        return  # only a person can remove it
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    found = records.find(REF).record
+    assert found is not None
+    assert found.credential_mapping == {NAME: with_secrets(secret())}
+
+
+def test_a_folder_in_the_place_of_a_record_is_an_error_when_written(tmp_path: Path) -> None:
+    """A record that cannot be replaced fails, and the intent stays, so the image is verified."""
+    folder_in_its_place(tmp_path)
+    records = open_quickly(tmp_path, "NeverVerifyPreloadedImages")
+    records.record_intent(IMAGE)
+    with pytest.raises(RecordError, match="is a directory"):
+        records.record_pulled(IMAGE, REF, None)
+    assert records.decide(IMAGE, REF).must_pull
+    assert not [each for each in folder_of(tmp_path).iterdir() if each.name.endswith(".tmp")]
+
+
+def test_a_record_of_another_image_grants_nothing(tmp_path: Path) -> None:
+    """A copied record counts as absent, as in the kubelet, and is told."""
+    plant(tmp_path, encode_record(record("sha256:other")))
+    decision = open_quickly(tmp_path, cached=False).decide(IMAGE, REF)
+    assert (decision.must_pull, decision.rule) == (True, "no-record")
+    assert decision.reasons[0].outcome == "foreign"
+
+
+@as_root
+def test_a_record_of_somebody_else_grants_nothing(tmp_path: Path) -> None:
+    """A file that another user owns is his word, not the kubelet's."""
+    os.chown(plant(tmp_path), NOBODY_USER, NOBODY_USER)
+    assert open_quickly(tmp_path).decide(IMAGE, REF).rule == "unreadable"
+
+
+@as_root
+def test_a_folder_of_somebody_else_grants_nothing(tmp_path: Path) -> None:
+    """Its owner can put any file into it, also one of ours from elsewhere."""
+    plant(tmp_path)
+    os.chown(folder_of(tmp_path), NOBODY_USER, NOBODY_USER)
+    assert open_quickly(tmp_path).decide(IMAGE, REF).rule == "unreadable"
+
+
+def test_a_folder_that_all_can_write_grants_nothing_to_those_who_look(tmp_path: Path) -> None:
+    """Who only looks does not change it, and does not believe it."""
+    plant(tmp_path)
+    folder_of(tmp_path).chmod(0o777)
+    records = look_at_records(str(tmp_path))
+    assert records.find(REF).failure is not None
+    assert records.list().values == ()
+
+
+def test_a_file_that_appears_where_a_temporary_one_is_made_is_not_followed(tmp_path: Path) -> None:
+    """Writing goes through a name nobody can guess, made anew, never through a link."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    records = open_quickly(tmp_path)
+    (folder_of(tmp_path) / f"{plant(tmp_path).name}.tmp").symlink_to(victim)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    assert victim.read_text() == "precious"
+
+
+def test_a_broken_intent_is_verified_whatever_the_policy(tmp_path: Path) -> None:
+    """An intent in doubt may hide a pull that was cut short."""
+    from keyferry.pulls.hashes import file_name
+
+    path = folder_of(tmp_path, "pulling") / file_name(IMAGE)
+    path.write_bytes(b"{")
+    path.chmod(0o600)
+    decision = open_quickly(tmp_path, "NeverVerify").decide(IMAGE, REF)
+    assert (decision.must_pull, decision.rule) == (True, "unreadable")
+
+
+CRASH = "from support.records import pull_and_die; pull_and_die(sys.argv[1], int(sys.argv[2]))"
+
+
+def test_a_crash_at_any_step_leaves_a_safe_state(tmp_path: Path) -> None:
+    """Killed before each step from intent to record: no stranger is let in, nothing half-written counts."""
+    number = 0
+    statuses = {-signal.SIGKILL}
+    while -signal.SIGKILL in statuses:
+        batch = [(at, tmp_path / str(at)) for at in range(number + 1, number + 7)]
+        children = []
+        for at, root in batch:
+            root.mkdir()
+            children.append(run_python(CRASH, str(root), str(at)))
+        results = finish(children)
+        assert all(status in (0, -signal.SIGKILL) for status, _ in results), results
+        for _, root in batch:
+            check_after_crash(root)
+        statuses = {status for status, _ in results[-1:]}
+        number += len(batch)
+    # Two records' worth of steps and the folders: fewer would mean that the crashes came all too early.
+    assert number > 20
+
+
+def check_after_crash(root: Path) -> None:
+    is_present = (root / "runtime-has-it").exists()
+    records = open_quickly(root, "NeverVerifyPreloadedImages")
+    recovery = records.recover(lambda: [Present(REF, (IMAGE,))] if is_present else [])
+    assert recovery.problems == records.list().problems == records.list_intents().problems == ()
+    assert not list(root.rglob("*.tmp"))
+    if is_present:
+        assert records.decide(IMAGE, REF).must_pull
+        assert records.decide(IMAGE, REF, PodCredentials((secret("x", "y"),))).must_pull
+        assert records.list_intents().values == ()
+        found = records.find(REF).record
+        assert found is not None
+        is_named = NAME in found.credential_mapping
+        assert records.decide(IMAGE, REF, PodCredentials((secret(),))).must_pull is not is_named
+        assert EVERYBODY not in found.credential_mapping.values()
+
+
+MANY = """
+from support.records import IMAGE, REF, open_quickly, secret, with_secrets
+from pathlib import Path
+records = open_quickly(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+for at in range(25):
+    records.record_intent(IMAGE)
+    records.record_pulled(IMAGE, REF, with_secrets(secret(f"{sys.argv[2]}-{at}", sys.argv[2])))
+"""
+
+
+def test_two_programs_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Three processes add their secrets to one record side by side; all are there in the end."""
+    children = [run_python(MANY, str(tmp_path), name) for name in "abc"]
+    for child in children:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+    for child in children:
+        assert child.stdin is not None
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+    assert finish(children) == [(0, "")] * 3
+    found = look_at_records(str(tmp_path)).find(REF).record
+    assert found is not None
+    names = {each.name for each in found.credential_mapping[NAME].kubernetes_secrets}
+    assert names == {f"{name}-{at}" for name in "abc" for at in range(25)}
+    assert look_at_records(str(tmp_path)).list_intents().values == ()
+
+
+HOLD = """
+from support.records import IMAGE, open_quickly
+from pathlib import Path
+open_quickly(Path(sys.argv[1])).record_intent(IMAGE)
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_pull_of_another_program_is_respected_until_it_dies(tmp_path: Path) -> None:
+    """Its intent survives our failure and our recovery; once it is killed, recovery takes over."""
+    child = run_python(HOLD, str(tmp_path))
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"held\n"
+        records = open_quickly(tmp_path, "NeverVerifyPreloadedImages")
+        records.record_intent(IMAGE)
+        records.record_failed(IMAGE)
+        present = [Present(REF, (IMAGE,))]
+        assert records.recover(lambda: present).left == (IMAGE,)
+        assert records.decide(IMAGE, REF).must_pull
+    finally:
+        child.kill()
+        finish([child])
+    assert records.recover(lambda: present).recovered == ((IMAGE, REF),)
+    assert records.decide(IMAGE, REF).must_pull
+
+
+def test_a_lock_that_is_never_given_up_is_an_error_in_time(tmp_path: Path) -> None:
+    """Nobody hangs because another process does."""
+    folder_of(tmp_path)
+    folder = str(tmp_path / "image_manager")
+    holder, other = FolderLock(folder), FolderLock(folder, timeout_seconds=0.05)
+    with holder.held(), pytest.raises(RecordError, match="held the lock") as caught, other.held():
+        raise AssertionError("both have it")
+    assert caught.value.cause == "locked"
+    with other.held():
+        pass
+
+
+def test_no_hash_leaves_through_a_repr(tmp_path: Path) -> None:
+    """Hashes have no salt, so records, secrets and decisions do not show them."""
+    records = open_quickly(tmp_path)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    decision = records.decide(IMAGE, REF, PodCredentials((secret(),)))
+    shown = f"{records!r}{records.find(REF)!r}{decision!r}{decision.reasons!r}{records.list().values!r}"
+    assert HASH not in shown

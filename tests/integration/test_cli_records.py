@@ -1,0 +1,216 @@
+"""``keyferry records`` as a user runs it, on folders as kubelets have them."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from keyferry.api.kubeletconfig.records import ImagePullCredentials
+from keyferry.images.keyring import credential_hash
+from support.commands import run_keyferry
+from support.records import IMAGE, REF, account, folder_of, open_quickly, plant, secret, with_secrets
+
+OTHER_REF = "sha256:" + "b" * 64
+HASH = credential_hash("user", "hunter2-hunter2")
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web, namespace: ns}
+spec:
+  imagePullSecrets: [{name: s1}]
+  containers: [{name: app, image: "reg.example/team/app:v1"}, {name: side, image: "preloaded.example/x:1"}]
+---
+apiVersion: v1
+kind: Secret
+type: kubernetes.io/dockerconfigjson
+metadata: {name: s1, namespace: ns, uid: another-uid}
+stringData: {.dockerconfigjson: '{"auths":{"reg.example":{"username":"user","password":"hunter2-hunter2"}}}'}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A kubelet's root: one image of a secret, one of an account under two names, one pull under way."""
+    records = open_quickly(tmp_path)
+    records.record_pulled(IMAGE, REF, with_secrets(secret("s1", HASH)))
+    records.record_pulled("busybox:1", OTHER_REF, ImagePullCredentials((), (account(),)))
+    records.record_pulled("reg.example/box:1", OTHER_REF, None)
+    records.record_intent("reg.example/slow:v1")
+    return tmp_path
+
+
+def images_file(folder: Path, *ids: str) -> str:
+    path = folder / "images.json"
+    images = [{"id": each, "repoTags": ["reg.example/team/app:v1"], "repoDigests": []} for each in ids]
+    path.write_text(json.dumps({"images": images}))
+    return str(path)
+
+
+def test_list_tells_who_and_hides_hashes(root: Path) -> None:
+    """Every name, who may use it, and pulls under way; a hash only when it is asked for."""
+    done = run_keyferry("records", "list", "--root", str(root))
+    assert done.returncode == 0, done.stderr
+    assert "reg.example/team/app" in done.stdout
+    assert "1 service account" in done.stdout
+    assert "every pod of the node" in done.stdout
+    assert "begun and not finished" in done.stdout
+    for output in ("table", "json", "yaml"):
+        shown = run_keyferry("records", "list", "--root", str(root), "-o", output)
+        assert HASH not in shown.stdout + shown.stderr
+    revealed = run_keyferry("records", "list", "--root", str(root), "-o", "json", "--reveal")
+    assert HASH in revealed.stdout
+
+
+def test_list_has_stable_fields(root: Path) -> None:
+    """Programs find what they need under names that stay."""
+    document = json.loads(run_keyferry("records", "list", "--root", str(root), "-o", "json").stdout)
+    assert (document["apiVersion"], document["kind"]) == ("keyferry.dev/v1alpha1", "PullRecordList")
+    by_ref = {each["imageRef"]: each for each in document["records"]}
+    (name,) = by_ref[REF]["names"]
+    assert name["secrets"] == [
+        {"namespace": "ns", "name": "s1", "uid": "uid-s1", "credentialHash": f"{HASH[:8]}..."}
+    ]
+    assert document["underWay"] == ["reg.example/slow:v1"]
+
+
+def test_show_gives_the_file(root: Path) -> None:
+    """All about one image, by name or by the runtime's id."""
+    for image in (IMAGE, REF):
+        done = run_keyferry("records", "show", image, "--root", str(root))
+        assert done.returncode == 0
+        assert "ns/s1" in done.stdout
+        assert str(folder_of(root)) in done.stdout
+    missing = run_keyferry("records", "show", "no.example/x", "--root", str(root))
+    assert (missing.returncode, missing.stdout) == (1, "")
+
+
+def test_who_knows_one_spelling(root: Path) -> None:
+    """Another spelling of a name is shown, and does not count."""
+    assert run_keyferry("records", "who", "busybox", "--root", str(root)).returncode == 0
+    done = run_keyferry("records", "who", "docker.io/library/busybox", "--root", str(root))
+    assert done.returncode == 1
+    assert "another spelling" in done.stdout
+    assert "the image is pulled, to verify" in done.stdout
+    document = run_keyferry("records", "who", IMAGE, "--root", str(root), "-o", "json")
+    answer = json.loads(document.stdout)
+    assert answer["podWithoutCredentials"]["mustPull"] is True
+    assert answer["access"][0]["secrets"][0]["name"] == "s1"
+
+
+def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
+    """A pod with the recorded credential stays; one with an image nobody pulled must verify."""
+    (tmp_path / "pod.yaml").write_text(POD)
+    words = ("records", "plan", "--policy", "AlwaysVerify", "--pod", str(tmp_path / "pod.yaml"))
+    done = run_keyferry(*words, "--root", str(root), "-o", "json")
+    assert done.returncode == 1
+    effects = {each["image"]: each["effect"] for each in json.loads(done.stdout)["uses"]}
+    assert effects == {IMAGE: "same", "preloaded.example/x:1": "verified"}
+    assert "hunter2" not in done.stdout + done.stderr
+    absent = run_keyferry(*words, "--root", str(root), "--images", images_file(tmp_path, REF))
+    assert absent.returncode == 0, absent.stdout
+    assert "must pull" not in absent.stdout
+
+
+def test_plan_without_pods_looks_at_all_names(root: Path) -> None:
+    """NeverVerify frees what was protected; an allowlist frees what it covers."""
+    done = run_keyferry("records", "plan", "--policy", "NeverVerify", "--root", str(root))
+    assert done.returncode == 1
+    assert done.stdout.count("need not pull") == 2
+    words = ("--policy", "NeverVerifyAllowlistedImages", "--allow", "reg.example/*")
+    listed = run_keyferry("records", "plan", *words, "--root", str(root))
+    assert listed.stdout.count("need not pull") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan",),
+        ("plan", "--policy", "Sometimes"),
+        ("plan", "--policy", "AlwaysVerify", "--allow", "x"),
+        ("plan", "--policy", "NeverVerifyAllowlistedImages", "--allow", "*"),
+        ("prune",),
+        ("who",),
+        ("vanish",),
+    ],
+)
+def test_wrong_usage_is_exit_code_2(root: Path, words: tuple[str, ...]) -> None:
+    """What cannot be meant is said in one line."""
+    done = run_keyferry("records", *words, *(("--root", str(root)) if words[0] != "vanish" else ()))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_prune_shows_before_it_removes(root: Path, tmp_path: Path) -> None:
+    """Without --yes nothing goes; with it the old records of absent images do, and no others."""
+    listed = images_file(tmp_path, REF)
+    later = time.time() + 5
+    os.utime(listed, (later, later))
+    words = ("records", "prune", "--root", str(root), "--images", listed)
+    dry = run_keyferry(*words)
+    assert dry.returncode == 1
+    assert OTHER_REF[:19] in dry.stdout
+    assert "would be removed" in dry.stderr
+    assert len(list(folder_of(root).iterdir())) == 2
+    done = run_keyferry(*words, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert [each.name for each in folder_of(root).iterdir()] == [plant(root).name]
+    assert run_keyferry(*words).returncode == 0
+
+
+def test_prune_spares_what_is_younger_than_the_list(root: Path, tmp_path: Path) -> None:
+    """A record that changed after the list was made is of a pull the list does not know."""
+    listed = images_file(tmp_path, REF)
+    os.utime(listed, (1_700_000_000, 1_700_000_000))
+    assert run_keyferry("records", "prune", "--root", str(root), "--images", listed).returncode == 0
+
+
+def test_prune_refuses_an_empty_or_odd_list(root: Path, tmp_path: Path) -> None:
+    """A list that went wrong does not cost every record."""
+    empty = run_keyferry("records", "prune", "--root", str(root), "--images", images_file(tmp_path), "--yes")
+    assert empty.returncode == 3
+    (tmp_path / "odd").write_text('{"items": []}')
+    odd = run_keyferry("records", "prune", "--root", str(root), "--images", str(tmp_path / "odd"), "--yes")
+    assert odd.returncode == 3
+    assert "crictl images -o json" in odd.stderr
+    assert len(list(folder_of(root).iterdir())) == 2
+
+
+def test_a_planted_record_is_reported(root: Path) -> None:
+    """What is not believed is not listed, is told on standard error, and makes the exit code 1."""
+    plant(root, ref="sha256:planted", mode=0o666)
+    done = run_keyferry("records", "list", "--root", str(root))
+    assert done.returncode == 1
+    assert "others can write it" in done.stderr
+    assert "sha256:planted" not in done.stdout
+
+
+def test_no_records_is_an_environment_problem(tmp_path: Path) -> None:
+    """A node without records is told from one with none of an image."""
+    done = run_keyferry("records", "list", "--root", str(tmp_path))
+    assert done.returncode == 3
+    assert "--root" in done.stderr
+
+
+def test_looking_leaves_no_trace(root: Path) -> None:
+    """Reading commands change no file and make none."""
+    (root / "image_manager" / "keyferry.lock").unlink()
+    before = sorted((str(p), p.stat().st_mtime_ns) for p in root.rglob("*"))
+    for words in (("list",), ("show", IMAGE), ("who", IMAGE), ("plan", "--policy", "AlwaysVerify")):
+        run_keyferry("records", *words, "--root", str(root))
+    assert sorted((str(p), p.stat().st_mtime_ns) for p in root.rglob("*")) == before
+
+
+def test_lint_of_a_records_folder_finds_everything(root: Path) -> None:
+    """Each problem with its file and code, and no hash among them."""
+    assert run_keyferry("lint", str(root / "image_manager")).returncode == 0
+    plant(root, b'{"kind":', ref="cut")
+    plant(root, ref="open", mode=0o644)
+    plant(root, ref="odd").rename(folder_of(root) / "sha256-odd")
+    (folder_of(root) / "readme").write_text("x")
+    done = run_keyferry("lint", str(root / "image_manager"), "-o", "json")
+    assert done.returncode == 1
+    codes = {each["code"] for each in json.loads(done.stdout)["findings"]}
+    assert codes == {"KF401", "KF410", "KF415", "KF421"}
+    assert HASH not in done.stdout

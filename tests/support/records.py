@@ -1,0 +1,170 @@
+"""Pull records to test with: real files, disks that fail at a chosen step, and processes that are killed there."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from keyferry._values import Value
+from keyferry.api.kubeletconfig.records import (
+    ImagePullCredentials,
+    ImagePulledRecord,
+    ImagePullSecret,
+    ImagePullServiceAccount,
+    encode_record,
+)
+from keyferry.api.meta import parse_time
+from keyferry.pulls.disk import Disk
+from keyferry.pulls.hashes import file_name
+from keyferry.pulls.ledger import Records
+from keyferry.pulls.policy import VerificationPolicy
+from keyferry.pulls.records import open_records
+
+TESTS = Path(__file__).resolve().parent.parent
+IMAGE, NAME, REF = "reg.example/team/app:v1", "reg.example/team/app", "sha256:" + "a" * 64
+HASH = "5e" * 32
+WHEN = parse_time("2026-01-02T03:04:05Z")
+
+
+class Present(Value):
+    """An image that the runtime has."""
+
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+
+
+def secret(name: str = "s1", credential_hash: str = HASH, uid: str = "") -> ImagePullSecret:
+    """A pull secret of the namespace ns."""
+    return ImagePullSecret(uid or f"uid-{name}", "ns", name, credential_hash)
+
+
+def account(name: str = "a1") -> ImagePullServiceAccount:
+    """A service account of the namespace ns."""
+    return ImagePullServiceAccount(f"uid-{name}", "ns", name)
+
+
+def with_secrets(*secrets: ImagePullSecret) -> ImagePullCredentials:
+    """Credentials of secrets alone."""
+    return ImagePullCredentials(secrets)
+
+
+EVERYBODY = ImagePullCredentials(node_pods_accessible=True)
+
+
+def record(ref: str = REF, name: str = NAME, entry: ImagePullCredentials = EVERYBODY) -> ImagePulledRecord:
+    """A record of one name."""
+    return ImagePulledRecord(ref, WHEN, {name: entry})
+
+
+def folder_of(root: Path, which: str = "pulled") -> Path:
+    """One of the two folders, made as a kubelet makes it."""
+    folder = root / "image_manager" / which
+    for each in (folder.parent, folder):
+        each.mkdir(0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def plant(root: Path, content: bytes | None = None, *, ref: str = REF, mode: int = 0o600) -> Path:
+    """Put a file where a reference's record belongs; without content, one that lets every pod in."""
+    path = folder_of(root) / file_name(ref)
+    path.write_bytes(encode_record(record(ref)) if content is None else content)
+    path.chmod(mode)
+    return path
+
+
+def open_quickly(root: Path, policy: str = "AlwaysVerify", *, cached: bool = True) -> Records:
+    """Records that do not wait for the disk."""
+    return open_records(str(root), policy=VerificationPolicy(policy), cached=cached, disk=Disk(durable=False))
+
+
+class CountingDisk(Disk):
+    """A disk that counts its steps, and hands each to somebody before it is done."""
+
+    def __init__(self, before: Callable[[int, str], None] = lambda _number, _step: None) -> None:
+        super().__init__()
+        self.steps: list[str] = []
+        self._before = before
+
+    def _count(self, step: str) -> None:
+        self.steps.append(step)
+        self._before(len(self.steps), step)
+
+    def make_folder(self, path: str) -> None:
+        """Count, then make it."""
+        self._count("make_folder")
+        super().make_folder(path)
+
+    def create(self, path: str) -> int:
+        """Count, then create it."""
+        self._count("create")
+        return super().create(path)
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write in two halves, counted one by one."""
+        self._count("write")
+        half = len(data) // 2
+        super().write(fd, data[:half])
+        self._count("write the rest")
+        super().write(fd, data[half:])
+
+    def sync(self, fd: int) -> None:
+        """Count, then wait."""
+        self._count("sync")
+        super().sync(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        """Count, then rename it."""
+        self._count("rename")
+        super().rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        """Count, then remove it."""
+        self._count("unlink")
+        super().unlink(path)
+
+    def sync_folder(self, path: str) -> None:
+        """Count, then wait."""
+        self._count("sync_folder")
+        super().sync_folder(path)
+
+    def read(self, path: str) -> bytes | None:
+        """Count without handing on: a look changes nothing."""
+        self.steps.append("read")
+        return super().read(path)
+
+
+def die(*_: object) -> None:
+    """End this process as a crash does."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def pull_and_die(root: str, at: int) -> None:
+    """Pull an image with a secret, and be killed before step *at*; the runtime gets the image half-way through."""
+    disk = CountingDisk(lambda number, _: die() if number == at else None)
+    records = open_records(root, disk=disk)
+    records.record_intent(IMAGE)
+    Path(root, "runtime-has-it").touch()
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+
+
+def run_python(code: str, *words: str) -> "subprocess.Popen[bytes]":
+    """Start a Python that finds what tests share."""
+    setup = f"import sys; sys.path[:0] = {[str(TESTS), *sys.path]!r}\n"
+    return subprocess.Popen(
+        [sys.executable, "-c", setup + code, *words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def finish(processes: Iterable["subprocess.Popen[bytes]"]) -> list[tuple[int, str]]:
+    """Wait for processes to end by themselves; their exit statuses and what they complained of."""
+    results = []
+    for process in processes:
+        _, errors = process.communicate(timeout=120)
+        results.append((process.returncode, errors.decode()))
+    return results
