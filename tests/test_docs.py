@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import keyferry
 from keyferry import errors
+from support.fake_cloud import Reply, serving
+from support.sdk_plugins import exec_info, image_plugin, request_bytes, run_source
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
@@ -33,6 +36,93 @@ def test_every_public_name_has_a_line_in_the_reference() -> None:
     reference = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
     for name in (*keyferry.__all__, *errors.__all__):
         assert name in reference, name
+
+
+SDK_MODULES = ("http", "forms", "flags", "files", "process", "testing", "json", "times", "text", "values")
+SDK_PAGE = ROOT / "docs" / "sdk.md"
+
+
+def sdk_part(name: str) -> str:
+    """The part of the SDK's page that is about one module, or about the door itself."""
+    page = SDK_PAGE.read_text(encoding="utf-8")
+    heading = f"\n### `keyferry.sdk.{name}`\n" if name else "\n## `keyferry.sdk`\n"
+    if heading not in page:
+        heading = "\n### The rest\n"
+    return re.split(r"\n##+ ", page.partition(heading)[2])[0]
+
+
+@pytest.mark.parametrize("name", ["", *SDK_MODULES])
+def test_every_name_of_the_sdk_is_documented_where_it_belongs(name: str) -> None:
+    module = import_module(f"keyferry.sdk.{name}" if name else "keyferry.sdk")
+    part = sdk_part(name)
+    missing = [each for each in module.__all__ if not re.search(rf"`{each}\b", part)]
+    assert missing == []
+
+
+def test_the_sdks_page_promises_nothing_that_is_not_there() -> None:
+    for name in ("", *SDK_MODULES[:6]):
+        module = import_module(f"keyferry.sdk.{name}" if name else "keyferry.sdk")
+        rows = re.findall(r"^\| (.*?) \|", sdk_part(name), re.MULTILINE)
+        promised = {each for row in rows for each in re.findall(r"`(\w+)", row)}
+        assert promised == set(module.__all__), name
+
+
+def sdk_examples() -> list[str]:
+    """The Python of the page, in order: image plugin, cluster plugin, an error, tests, a launcher."""
+    return re.findall(
+        r"^```python\n(.*?)^```", SDK_PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+
+
+def run_example(source: str, stdin: bytes = b"", **env: str) -> subprocess.CompletedProcess[bytes]:
+    """Run a plugin of the page with the interpreter's options that it asks for."""
+    assert source.startswith("#!/usr/bin/python3 -IS\n")
+    path = f"import sys; sys.path.insert(0, {str(Path(keyferry.__file__).parents[1])!r})\n"
+    command = [sys.executable, "-IS", "-c", path + source]
+    return subprocess.run(command, input=stdin, env=env, capture_output=True, check=False)
+
+
+def test_the_image_plugin_of_the_sdks_page_works(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("pass-word\n")
+    source = sdk_examples()[0].replace("/etc/acme/password", str(tmp_path / "password"))
+    for registry, password in (("registry.acme.example", b"pass-word"), ("elsewhere.example", b"")):
+        done = run_example(source, request_bytes(f"{registry}/team/app"))
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert (b'"password":"' + password in done.stdout) is bool(password)
+    (tmp_path / "password").write_text("\n")
+    done = run_example(source, request_bytes("registry.acme.example/app"))
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.startswith(b"plugin: the password file is empty\nplugin: write a password into ")
+
+
+def test_the_cluster_plugin_of_the_sdks_page_works() -> None:
+    with serving(lambda received: Reply(document={"access_token": received.form["password"]})) as server:
+        source = sdk_examples()[1].replace("https://login.acme.example", server.url)
+        done = run_example(source, b"typed\n", **exec_info(interactive=True))
+    assert done.returncode == 0, done.stderr
+    assert b'"token":"typed"' in done.stdout
+    assert done.stderr.startswith(b"Password: ")
+    assert server.received[0].form["username"] == "jo"
+
+
+def test_the_tests_and_errors_of_the_sdks_page_are_true() -> None:
+    names: dict[str, object] = {}
+    exec(sdk_examples()[3], names)  # noqa: S102 - our own page
+    tests = [value for name, value in names.items() if name.startswith("test_") and callable(value)]
+    for test in tests:
+        test()
+    assert len(tests) == 2
+    source = image_plugin(sdk_examples()[2])
+    shown = re.search(r"^```text\n(.*?)^```", SDK_PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    assert run_source(source, request_bytes()).stderr == shown[1].replace("acme-registry: ", "plugin: ")
+
+
+def test_the_launcher_of_the_sdks_page_works(tmp_path: Path) -> None:
+    (tmp_path / "acme_registry").mkdir()
+    (tmp_path / "acme_registry" / "plugin.py").write_text("def main(): print('started')\n")
+    done = run_example(sdk_examples()[4].replace("/opt/acme/lib", str(tmp_path)))
+    assert done.stdout == b"started\n", done.stderr
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -4,13 +4,15 @@ import ast
 import importlib
 import tomllib
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import keyferry
-from keyferry import errors
+from keyferry import errors, sdk
 
-SOURCE = Path(keyferry.__file__)
+DOORS = [keyferry, sdk]
+SDK = ["files", "flags", "forms", "http", "json", "process", "testing", "text", "times", "values"]
 API = [
     "keyferry.api.meta",
     "keyferry.api.credentialprovider.v1",
@@ -22,11 +24,15 @@ API = [
 ]
 
 
-def checked_imports() -> dict[str, str]:
-    """What the type checker is told: each name and its home."""
-    (block,) = [node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.If)]
+def checked_imports(door: ModuleType) -> dict[str, str]:
+    """What the type checker is told: each name and its home, as the lazy table has it."""
+    tree = ast.parse(Path(str(door.__file__)).read_text(encoding="utf-8"))
+    (block,) = [node for node in tree.body if isinstance(node, ast.If)]
+    inside = door.__name__.removeprefix("keyferry").removeprefix(".")
     return {
-        alias.name: node.module
+        alias.name: node.module.removeprefix("keyferry.")
+        if not node.level
+        else f"{inside}.{node.module}".lstrip(".")
         for node in block.body
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
@@ -34,11 +40,18 @@ def checked_imports() -> dict[str, str]:
     }
 
 
-def test_the_three_lists_of_names_agree() -> None:
+@pytest.mark.parametrize("door", DOORS, ids=lambda door: str(door.__name__))
+def test_the_three_lists_of_names_agree(door: ModuleType) -> None:
     """What is promised, what is fetched and what is type-checked are the same names from the same homes."""
-    homes = vars(keyferry)["_HOMES"]
-    assert checked_imports() == homes
-    assert sorted(keyferry.__all__) == list(keyferry.__all__) == sorted(homes)
+    homes = vars(door)["_HOMES"]
+    assert checked_imports(door) == homes
+    assert sorted(door.__all__) == sorted(homes)
+    assert len(set(door.__all__)) == len(door.__all__)
+
+
+def test_the_names_of_the_package_are_in_order() -> None:
+    """Where all are of one kind, the alphabet is the order."""
+    assert sorted(keyferry.__all__) == list(keyferry.__all__)
 
 
 @pytest.mark.parametrize("name", keyferry.__all__)
@@ -50,11 +63,33 @@ def test_every_public_name_is_there(name: str) -> None:
     assert name in dir(keyferry)
 
 
+@pytest.mark.parametrize("name", sdk.__all__)
+def test_every_public_name_of_the_sdk_is_there(name: str) -> None:
+    """Also by ``from keyferry.sdk import *``, and always the same object."""
+    value = getattr(sdk, name)
+    assert isinstance(value, str) or (value.__name__ == name and value.__doc__)
+    assert name in dir(sdk)
+    names: dict[str, object] = {}
+    exec("from keyferry.sdk import *", names)  # noqa: S102 - what an author may write
+    assert names[name] is value
+
+
+@pytest.mark.parametrize("name", SDK)
+def test_every_name_of_a_module_of_the_sdk_is_there(name: str) -> None:
+    """And says what it is."""
+    module = importlib.import_module(f"keyferry.sdk.{name}")
+    for each in module.__all__:
+        value = getattr(module, each)
+        assert getattr(value, "__doc__", None), each
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     """A misspelt name fails as in any module."""
     with pytest.raises(AttributeError, match="module 'keyferry' has no attribute 'load_provider'"):
         keyferry.load_provider  # type: ignore[attr-defined] # noqa: B018 - that is the test
     assert not hasattr(keyferry, "__wrapped__")
+    with pytest.raises(AttributeError, match=r"module 'keyferry\.sdk' has no attribute 'server'"):
+        sdk.server  # type: ignore[attr-defined] # noqa: B018 - that is the test
 
 
 def test_the_version_is_the_projects() -> None:

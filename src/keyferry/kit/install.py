@@ -94,11 +94,12 @@ def launcher_text(plugin: Plugin, executable: str = "") -> str:
 def _first_lines(executable: str) -> str:
     if not executable or any(mark in executable for mark in "\\\n\r"):
         raise EnvironmentProblem(f"this Python's path, {executable!r}, cannot be written into a program")
+    line = f"#!{executable} -IS\n"
+    is_plain = executable.isascii() and not any(mark in executable for mark in " \t")
+    if is_plain and len(line) <= _LONGEST_FIRST_LINE:
+        return line
     # The path's bytes may be in any encoding; this one takes them all.
     coding = "" if executable.isascii() else "# -*- coding: latin-1 -*-\n"
-    line = f"#!{executable} -IS\n"
-    if len(os.fsencode(line)) <= _LONGEST_FIRST_LINE and not any(mark in executable for mark in " \t"):
-        return line + coding
     # A shell reads the line after that, Python takes it for a text.
     quoted = executable.replace("'", "'\\''")
     return f"#!/bin/sh\n{coding}'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n"

@@ -14,7 +14,7 @@ __all__ = ["CLUSTER", "IMAGE", "check_name", "write_project"]
 IMAGE, CLUSTER = "image", "cluster"
 _FILES = {IMAGE: IMAGE_FILES, CLUSTER: CLUSTER_FILES}
 _NAME = r"[a-z](?:[a-z0-9]|-(?=[a-z0-9])){0,62}"
-_TAKEN = ("keyferry", "keyferry_plugins", "pytest", "conftest", "test_plugin", "tests")
+_TAKEN = ("keyferry", "keyferry_plugins", "pytest", "conftest", "test", "test_plugin", "tests")
 _WORDS = {
     IMAGE: {
         "about": "An image credential provider for the kubelet",

@@ -1,0 +1,120 @@
+"""Plugins on the SDK through keyferry's own side of the pipe: a provider config, and a kubeconfig."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from keyferry import load_cluster, load_providers
+from keyferry.api.kubeconfig.v1 import ExecConfig
+from keyferry.clusters.credential import ClusterCredential
+from keyferry.clusters.runner import ExecRunner
+from keyferry.errors import PluginExitError
+from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
+from support.certificates import key_pem, make_certificate, make_key
+from support.plugins import Node, write_config
+from support.sdk_plugins import CLUSTER_GROUP, IMAGE_GROUP, cluster_plugin, image_plugin, write_plugin
+
+IMAGE = "registry.example/team/app:v1"
+POD = Pod("ns", "pod", "uid", "builder")
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
+@pytest.mark.parametrize("key_type", ["Image", "Registry", "Global"])
+def test_a_lookup_gets_the_login(node: Node, version: str, key_type: str) -> None:
+    """The strict side of the pipe takes the answer in every version, and caches it as far as it says."""
+    body = f"""\
+with open({str(node.file("runs"))!r}, "a") as file:
+    file.write(request.image + "\\n")
+return Response({{request.registry: AuthConfig("user", "pass-word")}}, "{key_type}", 600)"""
+    write_plugin(node.bin_dir / "plugin", image_plugin(body))
+    node.provider(apiVersion=f"{IMAGE_GROUP}/{version}")
+    providers = node.load()
+    for image in (IMAGE, IMAGE, "registry.example/other/app"):
+        (credential,) = providers.lookup(image).credentials
+        assert (credential.username, credential.password) == ("user", "pass-word")
+    asked = ["registry.example/team/app", "registry.example/other/app"]
+    assert node.file("runs").read_text().split() == (asked if key_type == "Image" else asked[:1])
+
+
+def test_a_service_account_reaches_the_function(node: Node) -> None:
+    """Token and annotations come with the request, typed."""
+    body = """\
+name = request.service_account_annotations["example.com/user"]
+return Response.for_image(request, name, request.service_account_token)"""
+    write_plugin(node.bin_dir / "plugin", image_plugin(body))
+    node.provider(
+        tokenAttributes={
+            "serviceAccountTokenAudience": "registry",
+            "cacheType": "Token",
+            "requireServiceAccount": True,
+            "requiredServiceAccountAnnotationKeys": ["example.com/user"],
+        }
+    )
+    account = ServiceAccount("uid-1", {"example.com/user": "robot"})
+    write_config(node.config, node.entries)
+    providers = load_providers(
+        node.config, node.bin_dir, service_accounts=StaticAccount(account, "sa-token-value")
+    )
+    (credential,) = providers.lookup(IMAGE, pod=POD).credentials
+    assert (credential.username, credential.password) == ("robot", "sa-token-value")
+
+
+def test_no_login_and_a_failure_are_told_apart(node: Node) -> None:
+    """An empty answer is no failure; a ProvideError is one, with the plugin's words."""
+    body = """\
+if request.image.endswith("/broken"):
+    raise ProvideError("no login for you", "ask the registry's owner")
+return Response()"""
+    write_plugin(node.bin_dir / "plugin", image_plugin(body))
+    providers = node.load()
+    (failure,) = providers.lookup("registry.example/broken").failures
+    assert isinstance(failure.error, PluginExitError)
+    assert failure.error.status == 1
+    assert "plugin: no login for you | plugin: ask the registry's owner" in failure.error.stderr_tail
+    empty = providers.lookup("registry.example/empty")
+    assert (empty.credentials, empty.failures) == ((), ())
+
+
+def kubeconfig(folder: Path, command: Path, version: str) -> Path:
+    """A kubeconfig whose user is a plugin."""
+    user = {
+        "exec": {
+            "apiVersion": f"{CLUSTER_GROUP}/{version}",
+            "command": str(command),
+            "interactiveMode": "Never",
+            "provideClusterInfo": True,
+        }
+    }
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return path
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta1"])
+def test_a_session_gets_its_token(tmp_path: Path, version: str) -> None:
+    """A kubeconfig that names the plugin gives an authenticated session, for the cluster it is told of."""
+    command = write_plugin(
+        tmp_path / "plugin", cluster_plugin("return ExecResponse('for-' + request.cluster.server[8:])")
+    )
+    session = load_cluster(kubeconfig=kubeconfig(tmp_path, command, version), trust=True)
+    assert session.grant().credential == ClusterCredential("for-127.0.0.1:1")
+
+
+def test_a_certificate_and_its_end_arrive(tmp_path: Path) -> None:
+    """Certificate, key and expiry pass the client's checks."""
+    key = make_key()
+    pair = (make_certificate(key), key_pem(key))
+    body = f"return ExecResponse('t', 2000000000.9, {pair[0]!r}, {pair[1]!r})"
+    command = write_plugin(tmp_path / "plugin", cluster_plugin(body))
+    config = ExecConfig(str(command), api_version=f"{CLUSTER_GROUP}/v1", interactive_mode="Never")
+    assert ExecRunner(config).credential() == ClusterCredential("t", *pair, 2_000_000_000 * 10**9)

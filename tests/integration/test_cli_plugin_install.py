@@ -1,0 +1,136 @@
+"""``keyferry plugin install``: a reference plugin where a node or a user looks for it, and that it works there."""
+
+import base64
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from keyferry import load_providers
+from keyferry.kit.install import PLUGINS
+from support.commands import run_keyferry
+from support.plugins import provider_entry, write_config
+from support.sdk_plugins import SOURCE, request_bytes
+
+
+def docker_config(folder: Path) -> Path:
+    """A docker config with one login."""
+    login = base64.b64encode(b"user:pass-word").decode()
+    path = folder / "docker.json"
+    path.write_text(json.dumps({"auths": {"registry.example": {"auth": login}}}))
+    path.chmod(0o600)
+    return path
+
+
+def test_without_a_name_all_are_listed() -> None:
+    """With what they stand in for."""
+    done = run_keyferry("plugin", "install")
+    assert done.returncode == 0
+    for plugin in PLUGINS.values():
+        assert plugin.program in done.stdout
+        assert plugin.upstream in done.stdout
+
+
+def test_an_installed_plugin_serves_a_lookup(tmp_path: Path) -> None:
+    """Through a provider config that names it, as a kubelet would."""
+    done = run_keyferry("plugin", "install", "static", "--bin-dir", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path}/keyferry-static\n"
+    config = docker_config(tmp_path)
+    write_config(
+        tmp_path / "config.json",
+        [provider_entry("keyferry-static", args=["--docker-config", str(config)])],
+    )
+    answer = load_providers(tmp_path / "config.json", tmp_path).lookup("registry.example/app")
+    assert answer.failures == ()
+    assert [(each.username, each.password) for each in answer.credentials] == [("user", "pass-word")]
+
+
+def test_several_get_the_names_of_those_they_stand_in_for(tmp_path: Path) -> None:
+    """And one that stands in for none keeps its own."""
+    done = run_keyferry(
+        "plugin", "install", "ecr", "gcr", "static", "--bin-dir", str(tmp_path), "--upstream-name"
+    )
+    assert done.returncode == 0
+    names = ["auth-provider-gcp", "ecr-credential-provider", "keyferry-static"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
+    for name in names:
+        shown = subprocess.run(
+            [tmp_path / name, "--version"], env={}, capture_output=True, text=True, check=True
+        )
+        assert shown.stdout.startswith(f"{name} (keyferry ")
+
+
+def test_a_name_of_the_users_own(tmp_path: Path) -> None:
+    """And it is not replaced unasked."""
+    words = ("plugin", "install", "eks", "--bin-dir", str(tmp_path), "--as", "my-login")
+    assert run_keyferry(*words).stdout == f"{tmp_path}/my-login\n"
+    again = run_keyferry(*words)
+    assert (again.returncode, again.stdout) == (3, "")
+    assert "is there already; --force replaces it" in again.stderr
+    assert run_keyferry(*words, "--force").returncode == 0
+
+
+WRONG = {
+    "unknown": (("nope", "--bin-dir", "."), "there is no reference plugin 'nope', only ecr, "),
+    "no-folder": (("ecr",), "say with --bin-dir where to put it"),
+    "one-name-for-two": (("ecr", "gcr", "--bin-dir", ".", "--as", "x"), "--as names one program"),
+    "path": (("ecr", "--bin-dir", ".", "--as", "../x"), "'../x' cannot be a program's name"),
+    "dot": (("ecr", "--bin-dir", ".", "--as", ".."), "'..' cannot be a program's name"),
+    "blank": (("ecr", "--bin-dir", ".", "--as", " "), "' ' cannot be a program's name"),
+    "both": (("ecr", "--bin-dir", ".", "--as", "x", "--upstream-name"), "not allowed with"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG.values(), ids=WRONG)
+def test_what_makes_no_sense_is_wrong_usage(case: tuple[tuple[str, ...], str], tmp_path: Path) -> None:
+    """Status 2, and no file."""
+    words, message = case
+    done = run_keyferry("plugin", "install", *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    """With the words that make it."""
+    done = run_keyferry("plugin", "install", "ecr", "--bin-dir", str(tmp_path / "bin"))
+    assert done.returncode == 3
+    assert f"make it first: mkdir -p {tmp_path}/bin" in done.stderr
+
+
+def test_an_installation_from_a_wheel_is_found_in_its_own_place(tmp_path: Path) -> None:
+    """In an environment with a blank in its path, far from these sources, the launcher runs that installation."""
+    home = tmp_path / "an env"
+    venv.create(home, symlinks=True, with_pip=False)
+    python = home / "bin" / "python3"
+    site = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    # What a wheel's installation is: the packages, copied.
+    for package in ("keyferry", "keyferry_plugins"):
+        subprocess.run(["cp", "-r", os.path.join(SOURCE, package), site], check=True)
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    code = "import sys; from keyferry.cli.main import run; sys.exit(run())"
+    done = subprocess.run(
+        [python, "-c", code, "plugin", "install", "static", "--bin-dir", str(bin_dir)],
+        env={"PATH": os.environ["PATH"]}, cwd="/", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    program = bin_dir / "keyferry-static"
+    assert program.read_text().startswith("#!/bin/sh\n")
+    assert f"'{site}'" in program.read_text()
+    assert SOURCE not in program.read_text()
+    ran = subprocess.run(
+        [program, "--docker-config", docker_config(tmp_path)],
+        input=request_bytes("registry.example/app"), env={}, cwd="/", capture_output=True, check=False,
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["auth"]["registry.example"] == {"username": "user", "password": "pass-word"}
+    assert sys.executable not in program.read_text()

@@ -1,0 +1,32 @@
+"""JSON web keys and tokens for tests, also such as nobody in his right mind would sign."""
+
+import json
+
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from keyferry_plugins.jose import decode_segment, encode_segment
+
+ALL = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
+CLAIMS: dict[str, object] = {"iss": "me", "exp": 2_000_000_000}
+
+
+def number(text: str) -> int:
+    """A number as a JSON web key has it."""
+    return int.from_bytes(decode_segment(text), "big")
+
+
+def segment(value: int) -> str:
+    """And back."""
+    return encode_segment(value.to_bytes((value.bit_length() + 7) // 8, "big"))
+
+
+def jwk(key: rsa.RSAPrivateKey, **more: object) -> dict[str, object]:
+    """The public half of a key, as an issuer serves it."""
+    numbers = key.public_key().public_numbers()
+    return {"kty": "RSA", "n": segment(numbers.n), "e": segment(numbers.e), **more}
+
+
+def forge(header: dict[str, object], signature: bytes = b"", claims: dict[str, object] | None = None) -> str:
+    """A token with any header and any signature."""
+    parts = (json.dumps(header).encode(), json.dumps(claims or CLAIMS).encode(), signature)
+    return ".".join(map(encode_segment, parts))

@@ -1,0 +1,41 @@
+"""Percent-encoding of single cases; properties are tested elsewhere."""
+
+import pytest
+
+from keyferry.sdk.forms import decode_percent, encode_form, encode_percent, encode_query
+
+DECODED = {
+    "plain": ("abc", "abc"),
+    "upper": ("%2F%3A", "/:"),
+    "lower": ("%2f%3a", "/:"),
+    "utf-8": ("%C3%A4", "ä"),
+    "plus-stays": ("a+b", "a+b"),
+    "cut": ("a%", "a%"),
+    "cut-more": ("a%4", "a%4"),
+    "no-digits": ("%zz", "%zz"),
+    "signs-are-no-digits": ("%+1%-1% 1", "%+1%-1% 1"),
+    "percent": ("%2541", "%41"),
+}
+
+
+@pytest.mark.parametrize("case", DECODED.values(), ids=DECODED)
+def test_escapes_are_undone_once(case: tuple[str, str]) -> None:
+    """And what only looks like one is left."""
+    text, expected = case
+    assert decode_percent(text) == expected
+
+
+def test_what_is_safe_is_the_callers_to_say() -> None:
+    """A path keeps its slashes."""
+    assert encode_percent("/a b/ä~", safe="/") == "/a%20b/%C3%A4~"
+    assert encode_percent("/a b/") == "%2Fa%20b%2F"
+
+
+def test_a_mapping_and_pairs_give_the_same() -> None:
+    """In the order given."""
+    assert (
+        encode_query({"b": "1 2", "a": "&="})
+        == encode_query([("b", "1 2"), ("a", "&=")])
+        == "b=1%202&a=%26%3D"
+    )
+    assert encode_form({"b": "1 2+"}) == b"b=1+2%2B"

@@ -1,0 +1,78 @@
+"""The values around a request, and the instant that bounds it."""
+
+import pickle
+import time
+
+import pytest
+
+from keyferry.errors import HttpError, ProvideError
+from keyferry.sdk import Deadline
+from keyferry.sdk.http import ONCE, Reply, Retry, Route
+
+
+def test_waits_double_up_to_a_limit_and_jitter_by_half() -> None:
+    """Each between half of the full wait and all of it, and not always the same."""
+    retry = Retry(attempts=9, first_seconds=1, most_seconds=5)
+    for number, full in ((1, 1), (2, 2), (3, 4), (4, 5), (9, 5), (1000, 5)):
+        waits = [retry.delay(number) for _ in range(200)]
+        assert all(full / 2 <= wait < full for wait in waits)
+        assert len(set(waits)) > 100
+        assert max(waits) - min(waits) > full / 4
+
+
+def test_one_attempt_is_one() -> None:
+    """For what must not be sent twice."""
+    assert ONCE.attempts == 1
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_what_is_transient(status: int) -> None:
+    """By default."""
+    assert Retry().is_transient(Reply("u", status, (), b""))
+    assert not Retry().is_transient(Reply("u", status + 100, (), b""))
+
+
+@pytest.mark.parametrize(("status", "is_success"), [(199, False), (200, True), (299, True), (300, False)])
+def test_success_is_two_hundred_and_something(status: int, is_success: bool) -> None:  # noqa: FBT001 - a table
+    """And nothing else."""
+    assert Reply("u", status, (), b"").is_success is is_success
+
+
+def test_a_deadline_counts_down_and_is_never_extended() -> None:
+    """A part of it ends with it."""
+    deadline = Deadline(60)
+    assert 0 < deadline.remaining() <= 60
+    assert deadline.within(1000).seconds_left <= 60
+    assert deadline.within(0.01).seconds_left <= 0.01
+    over = Deadline(0)
+    time.sleep(0.001)
+    assert over.seconds_left < 0
+    assert over.within(5).seconds_left < 0
+    with pytest.raises(TimeoutError):
+        over.remaining()
+
+
+@pytest.mark.parametrize(
+    "error", [HttpError("http://h/", "broke", "mend it", is_timeout=True), ProvideError("no", "yes")]
+)
+def test_errors_survive_a_pickle(error: ProvideError) -> None:
+    """With all that they say."""
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (type(copy), str(copy), vars(copy), copy.args) == (
+        type(error),
+        str(error),
+        vars(error),
+        error.args,
+    )
+
+
+def test_an_error_says_what_and_then_what_to_do() -> None:
+    """In one sentence."""
+    assert str(ProvideError("no login", "ask for one")) == "no login; ask for one"
+    assert str(ProvideError("no login")) == "no login"
+    assert str(HttpError("http://h/", "broke", "mend it")) == "http://h/: broke; mend it"
+
+
+def test_a_route_trusts_the_system_by_default() -> None:
+    """And goes through the environment's proxy."""
+    assert Route() == Route(True, "", "", False, "", 5.0, 15.0, 10 * 1024 * 1024)
