@@ -43,9 +43,10 @@ def main() -> None:
 
     if not flags.is_on("compat") and "token-only" not in flags.given and "config" not in flags.given:
         serve_cluster(make)
-    from keyferry_plugins.aws.eks_output import serve_bytes, write_as_upstream
+    from keyferry.sdk.stdio import deliver
+    from keyferry_plugins.aws.eks_output import write_as_upstream
 
-    serve_bytes(lambda: write_as_upstream(read_options(flags, os.environ), make, os.environ))
+    deliver(lambda: write_as_upstream(read_options(flags, os.environ), make, os.environ))
 
 
 def provide(request: "ExecRequest", options: "Options", variables: "Mapping[str, str]") -> ExecResponse:

@@ -4,37 +4,21 @@ import os
 
 from keyferry.sdk import tell
 from keyferry.sdk.cluster import V1BETA1, VARIABLE, ExecRequest, read_exec_request, respond_cluster
-from keyferry.sdk.stdio import FAILED, guard_stdout, leave, program_name, report, write_all
+from keyferry.sdk.stdio import program_name
 from keyferry.sdk.times import format_time
 from keyferry_plugins.aws.eks_options import CLI
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Never
 
     from keyferry.sdk import ExecResponse
     from keyferry_plugins.aws.eks_options import Options
 
-__all__ = ["choose_version", "serve_bytes", "write_as_upstream"]
+__all__ = ["choose_version", "write_as_upstream"]
 
 _GROUP = "client.authentication.k8s.io"
 _NANOSECONDS = 1_000_000_000
-_INTERRUPTED = 130
-
-
-def serve_bytes(make: "Callable[[], bytes]") -> "Never":
-    """Write what *make* gives to standard output, and exit; its exceptions become messages and status 1."""
-    kept = guard_stdout()
-    program = program_name()
-    try:
-        answer = make()
-    except Exception as error:  # noqa: BLE001 - whatever it is, the client gets a message and a status
-        report(program, error)
-        leave(FAILED)
-    except KeyboardInterrupt:
-        leave(_INTERRUPTED)
-    leave(0 if write_all(kept, answer) else FAILED)
 
 
 def write_as_upstream(
