@@ -226,8 +226,8 @@ class ImagePullError(KeyferryError):
     """An image that a pod cannot have; ``reason`` is the kubelet's word for it.
 
     ``ErrImagePull``, ``ImagePullBackOff``, ``ErrImageNeverPull``, ``ImageInspectError``, ``InvalidImageName``, or
-    what the runtime says in place of the first: ``RegistryUnavailable``, ``SignatureValidationFailed``. ``failures`` has
-    an error for each credential that was tried, in order. ``cause`` is as in RegistryError, and ``absent`` for an
+    what the runtime says in place of the first: ``RegistryUnavailable``, ``SignatureValidationFailed``. ``failures``
+    has an error for each credential that was tried, in order. ``cause`` is as in RegistryError, and ``absent`` for an
     image that is not there and must not be pulled.
     """
 

@@ -74,7 +74,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("how plugins are run")
     group.add_argument(
         "--timeout",
-        type=_seconds,
+        type=parse_seconds,
         default=60.0,
         metavar="SECONDS",
         help="how long a plugin may take (default: 60, as the kubelet's)",
@@ -88,7 +88,8 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
+    """A number of seconds on the command line."""
     try:
         seconds = float(text)
     except ValueError:

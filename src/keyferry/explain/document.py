@@ -2,7 +2,7 @@
 
 from keyferry._secret import MASK
 from keyferry.images.answer import Answer
-from keyferry.images.keyring import Credential
+from keyferry.images.keyring import Credential, Source
 from keyferry.images.reasons import Reason
 
 API_VERSION = "keyferry.dev/v1alpha1"
@@ -16,16 +16,24 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
         "image": answer.image,
         "name": answer.name,
         "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-        "failures": _failures(answer),
+        "failures": failures_document(answer),
     }
 
 
 def explanation_document(
-    answer: Answer, *, config: dict[str, object], reveal: bool = False
+    answer: Answer,
+    *,
+    config: dict[str, object],
+    reveal: bool = False,
+    registry: dict[str, object] | None = None,
+    access: dict[str, object] | None = None,
 ) -> dict[str, object]:
-    """What ``keyferry explain`` says."""
+    """What ``keyferry explain`` says; *registry* is what was found out by asking it, if it was asked.
+
+    *access* is the decision whether an image that is there may be used, if that was asked.
+    """
     decision = next(reason for reason in answer.reasons if reason.stage == "decision")
-    return {
+    document: dict[str, object] = {
         "apiVersion": API_VERSION,
         "kind": "ImageExplanation",
         "image": answer.image,
@@ -33,26 +41,38 @@ def explanation_document(
         "config": config,
         "decision": {"outcome": decision.outcome, "text": decision.text},
         "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-        "failures": _failures(answer),
+        "failures": failures_document(answer),
         "traps": [_reason(reason) for reason in answer.reasons if reason.stage == "trap"],
         "reasons": [_reason(reason) for reason in answer.reasons if reason.stage not in ("trap", "decision")],
     }
+    asked = {"access": access, "registry": registry}
+    return document | {name: value for name, value in asked.items() if value is not None}
+
+
+def source_document(source: Source) -> dict[str, object]:
+    """Where a credential came from."""
+    document: dict[str, object] = {"kind": source.kind, "name": source.name}
+    account = source.service_account
+    if account is not None:
+        document["serviceAccount"] = {
+            "namespace": account.namespace,
+            "name": account.name,
+            "uid": account.uid,
+        }
+    return document
 
 
 def _credential(credential: Credential, *, reveal: bool) -> dict[str, object]:
-    source: dict[str, object] = {"kind": credential.source.kind, "name": credential.source.name}
-    account = credential.source.service_account
-    if account is not None:
-        source["serviceAccount"] = {"namespace": account.namespace, "name": account.name, "uid": account.uid}
     return {
         "username": credential.username,
         "password": credential.password if reveal else MASK,
         "key": credential.key,
-        "source": source,
+        "source": source_document(credential.source),
     }
 
 
-def _failures(answer: Answer) -> list[dict[str, object]]:
+def failures_document(answer: Answer) -> list[dict[str, object]]:
+    """The providers that failed."""
     return [
         {
             "provider": failure.provider,

@@ -25,10 +25,19 @@ def plain(text: str, *_: str) -> str:
     return text
 
 
-def render(
-    answer: Answer, *, where: tuple[str, ...] = (), style: Style = plain, all_patterns: bool = False
+def render(  # noqa: PLR0913 - what there is to say, by keyword
+    answer: Answer,
+    *,
+    where: tuple[str, ...] = (),
+    style: Style = plain,
+    all_patterns: bool = False,
+    registry: tuple[str, ...] = (),
+    access: tuple[str, ...] = (),
 ) -> str:
-    """The whole explanation; *where* says which config and sources it is about."""
+    """The whole explanation; *where* says which config and sources it is about, *registry* what that one said.
+
+    *access* says whether an image that is there may be used.
+    """
     by_stage: dict[str, list[Reason]] = {}
     for reason in answer.reasons:
         by_stage.setdefault(reason.stage, []).append(reason)
@@ -39,6 +48,8 @@ def render(
         ("auth keys on offer", _keys(by_stage, style)),
         ("credentials, in the order they are tried", _credentials(answer)),
         ("what the kubelet does", (reason.text for reason in by_stage["decision"])),
+        ("may this pod use the image that is there", iter(access)),
+        ("what the registry says to each", iter(registry)),
         ("beware", _traps(by_stage, style)),
     )
     blocks = [_block(title, list(lines), style) for title, lines in sections]

@@ -1,0 +1,83 @@
+"""Can this image be pulled with what a kubelet would have? Yes or no."""
+
+import argparse
+import sys
+
+from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
+from keyferry.cli.asking import as_json, as_yaml, ask, report_failures
+from keyferry.cli.registry_arguments import add_registry_arguments, check_answer, code_for_check
+from keyferry.cli.sources import add_source_arguments
+from keyferry.cli.terminal import style, table
+from keyferry.explain.document import API_VERSION, failures_document
+from keyferry.explain.registry import can_pull, check_document, describe_attempt, verdict
+from keyferry.images.answer import Answer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.attempt import Attempt
+
+DESCRIPTION = """\
+Can this image be pulled? Finds the credentials a kubelet would try and asks the registry, with each
+of them, for the head of the image's manifest. Nothing is downloaded.
+
+Exit code 0 means yes, 1 no (there is no such image), 5 that the registry refused every credential,
+3 that it cannot be reached, 4 that a plugin failed and left the kubelet without a credential."""
+
+EXAMPLES = """\
+examples:
+  keyferry can-pull 123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app:v1
+  keyferry can-pull registry.example/app:v1 --pod pod.yaml --secret secret.yaml
+  keyferry can-pull registry.example/app:v1 --ca-file /etc/ssl/private-ca.pem -o json
+  keyferry can-pull localhost:5000/app && echo yes"""
+
+FORMATS = ("table", "json", "yaml")
+_NOBODY = "(anonymous)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry can-pull``."""
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
+    add_output_argument(parser, FORMATS)
+    add_registry_arguments(parser)
+    add_config_arguments(parser)
+    add_source_arguments(parser)
+    add_run_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer and what the registry said to each credential."""
+    answer, _, sources = ask(args)
+    for note in sources.notes:
+        print(f"keyferry: {note}", file=sys.stderr)
+    report_failures(answer)
+    attempts = check_answer(args, answer)
+    if args.output == "table":
+        print(_table(answer, attempts))
+    else:
+        document = _document(answer, attempts)
+        print(as_json(document) if args.output == "json" else as_yaml(document))
+    return code_for_check(answer, attempts)
+
+
+def _table(answer: Answer, attempts: "tuple[Attempt, ...]") -> str:
+    colour = "green" if can_pull(attempts) else "red"
+    rows = table(("USERNAME", "KEY", "SOURCE", "THE REGISTRY SAYS"), map(_row, attempts))
+    return f"{style(verdict(answer.image, attempts), 'bold', colour)}\n\n{rows}"
+
+
+def _row(attempt: "Attempt") -> tuple[str, ...]:
+    credential = attempt.credential
+    if credential is None:
+        return _NOBODY, "-", "-", describe_attempt(attempt)
+    return credential.username, credential.key, str(credential.source), describe_attempt(attempt)
+
+
+def _document(answer: Answer, attempts: "tuple[Attempt, ...]") -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ImagePullCheck",
+        "image": answer.image,
+        "name": answer.name,
+        **check_document(attempts),
+        "failures": failures_document(answer),
+    }

@@ -1,0 +1,62 @@
+"""How a registry is asked: options that several commands share, and the check itself."""
+
+import argparse
+
+from keyferry.cli.arguments import parse_seconds
+from keyferry.cli.commands import Exit, exit_code
+from keyferry.errors import PullError
+from keyferry.images.answer import Answer
+from keyferry.images.reference import registry_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.attempt import Attempt
+    from keyferry.pulls.registry_route import Route
+
+
+def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") -> None:
+    """How to get to the registry; *switch* is the option that has it asked at all."""
+    group = parser.add_argument_group("how the registry is asked")
+    if switch:
+        group.add_argument(switch, action="store_true", help="ask the registry too, with each credential")
+    group.add_argument(
+        "--ca-file", metavar="FILE", default="", help="certificates, in PEM, to trust beside the system's"
+    )
+    group.add_argument(
+        "--insecure",
+        action="store_true",
+        help="take any certificate, and plain HTTP where there is no HTTPS (this machine may always)",
+    )
+    group.add_argument(
+        "--registry-timeout",
+        type=parse_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long the registry may take (default: 60)",
+    )
+
+
+def route_for(args: argparse.Namespace) -> "Route":
+    """How to get to the registry, as the options say."""
+    from keyferry.pulls.registry_route import Route
+
+    return Route(ca_file=args.ca_file, is_insecure=args.insecure)
+
+
+def check_answer(args: argparse.Namespace, answer: Answer) -> "tuple[Attempt, ...]":
+    """Ask the registry with everything that was found, or anonymously, as a kubelet would."""
+    from keyferry.pulls.check import check_registry
+
+    return check_registry(
+        args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+    )
+
+
+def code_for_check(answer: Answer, attempts: "tuple[Attempt, ...]") -> Exit:
+    """0 if any attempt worked; else the code of a plugin that failed and left us without; else the registry's."""
+    failures = tuple(attempt.error for attempt in attempts if attempt.error is not None)
+    if len(failures) < len(attempts):
+        return Exit.OK
+    if answer.failures and not answer.credentials:
+        return exit_code(answer.failures[0].error)
+    return exit_code(PullError(registry_of(answer.name), answer.image, failures))

@@ -1,0 +1,51 @@
+"""Whether a pod may use an image that is there, for people and for programs."""
+
+from collections.abc import Iterator
+
+from keyferry._secret import printable
+from keyferry.pulls.decide import Decision
+
+__all__ = ["decision_document", "decision_lines", "summarise_decision"]
+
+
+def decision_document(decision: Decision) -> dict[str, object]:
+    """A decision with stable fields: by which record, which policy and which rule."""
+    return {
+        "mustPull": decision.must_pull,
+        "rule": decision.rule,
+        "policy": decision.policy.name,
+        "imageRef": decision.situation.image_ref,
+        "reasons": [
+            {
+                "stage": reason.stage,
+                "subject": reason.subject,
+                "outcome": reason.outcome,
+                "text": reason.text,
+                "facts": reason.facts,
+            }
+            for reason in decision.reasons
+        ],
+    }
+
+
+def decision_lines(decision: Decision) -> Iterator[str]:
+    """The verdict, and below it what led there."""
+    yield _verdict(decision)
+    for reason in decision.reasons[:-1]:
+        yield f"- {reason.stage} {printable(reason.subject)}: {printable(reason.text)}"
+
+
+def summarise_decision(decision: Decision) -> str:
+    """The rule in words, without what is done about it."""
+    return decision.reasons[-1].text.partition(": ")[2]
+
+
+def _verdict(decision: Decision) -> str:
+    why = printable(summarise_decision(decision))
+    if not decision.situation.image_ref:
+        return f"the image must be pulled: {why}"
+    if decision.error is not None:
+        return f"the container does not start: {why}"
+    if decision.must_pull:
+        return f"the image is there, but this pod must pull it, to be verified: {why}"
+    return f"the image is there, and this pod may use it as it is: {why}"

@@ -1,0 +1,70 @@
+"""A blob on its way: a file that grows, and the hash of exactly what is in it."""
+
+import os
+from fcntl import LOCK_EX, LOCK_NB, flock
+
+from keyferry.errors import EnvironmentProblem
+from keyferry.pulls.manifest import Descriptor, hasher
+
+__all__ = ["Draft"]
+
+_PIECE = 1 << 20
+_MODE = 0o644
+_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Draft:
+    """The file of one blob; *size* bytes of it are written and hashed, and nothing stands behind them."""
+
+    def __init__(self, path: str, blob: Descriptor) -> None:
+        try:
+            self._fd = os.open(path, _OPEN, _MODE)
+        except OSError as error:
+            raise EnvironmentProblem(f"{path}: {error.strerror}") from None
+        self._path = path
+        self._blob = blob
+        self._digest = hasher(blob.digest)
+        self.size = 0
+
+    def lock(self) -> bool:
+        """Have it to ourselves; False if another has it, or has finished it while we looked."""
+        try:
+            flock(self._fd, LOCK_EX | LOCK_NB)
+            return os.path.samestat(os.fstat(self._fd), os.lstat(self._path))
+        except OSError:
+            return False
+
+    def take_up(self) -> None:
+        """Hash what an earlier pull has left; more than the blob has is of no use."""
+        if os.fstat(self._fd).st_size > self._blob.size:
+            self.restart()
+        while piece := os.pread(self._fd, _PIECE, self.size):
+            self._digest.update(piece)
+            self.size += len(piece)
+
+    def restart(self) -> None:
+        """Forget everything."""
+        os.ftruncate(self._fd, 0)
+        self._digest = hasher(self._blob.digest)
+        self.size = 0
+
+    def write(self, piece: bytes) -> None:
+        """Add what comes next."""
+        self._digest.update(piece)
+        written = os.pwrite(self._fd, piece, self.size)
+        while written < len(piece):
+            written += os.pwrite(self._fd, piece[written:], self.size + written)
+        self.size += len(piece)
+
+    def is_right(self) -> bool:
+        """Tell whether it is the blob, by size and digest."""
+        is_whole = self.size == self._blob.size == os.fstat(self._fd).st_size
+        return is_whole and self._blob.digest.endswith(f":{self._digest.hexdigest()}")
+
+    def sync(self) -> None:
+        """Wait until all of it is on the disk."""
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        """Close it, which unlocks it; the file stays."""
+        os.close(self._fd)

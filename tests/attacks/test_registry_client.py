@@ -1,0 +1,816 @@
+"""Hostile registries, token servers and storage: what they may not make us do, send or believe."""
+
+import json
+import os
+import socket
+import ssl
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from keyferry.errors import PullError, RegistryError
+from keyferry.images.keyring import Credential
+from keyferry.pulls.attempt import Attempt
+from keyferry.pulls.check import check_registry
+from keyferry.pulls.layout_pull import Pulled, pull_to_layout
+from keyferry.pulls.registry_route import Route
+from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
+from support.fake_registry import (
+    PAIR,
+    PASSWORD,
+    REPOSITORY,
+    TAG,
+    TOKEN,
+    FakeRegistry,
+    blob_path,
+    credential,
+    manifest_path,
+    manifest_reply,
+    token_reply,
+    unauthorized,
+)
+from support.images import OCI, BuiltImage, build, build_index, describe, digest_of
+from support.plugins import wait_until
+
+NAME = "registry.example"
+IMAGE = build(b"content of the only layer")
+CONFIG, LAYER = IMAGE.blobs.values()
+SECRETS = (PASSWORD, PAIR, TOKEN)
+
+# Where nobody may lead us, as the host of a URL.
+FORBIDDEN = [
+    "169.254.169.254",
+    "[fd00:ec2::254]",
+    "[::ffff:169.254.169.254]",
+    "[::ffff:a9fe:a9fe]",
+    "2852039166",
+    "0xa9fea9fe",
+    "0.0.0.0",  # noqa: S104 - as data
+    "[::]",
+    "[fe80::1]",
+]
+
+
+@pytest.fixture(autouse=True)
+def _direct(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+class Elsewhere:
+    """A registry that is not on this machine: TLS under its own name, behind a proxy that knows the way."""
+
+    def __init__(self, server: FakeServer, proxy: ConnectProxy, authority: Authority, folder: Path) -> None:
+        self.server = server
+        self.proxy = proxy
+        self.route = Route(ca_file=str(authority.bundle))
+        self.folder = folder
+
+    def check(self, *credentials: Credential) -> RegistryError | None:
+        """What became of the first attempt to ask for the image."""
+        found = check_registry(f"{NAME}/{REPOSITORY}:{TAG}", credentials or (credential(),), route=self.route)
+        return found[0].error
+
+    def pull(self) -> Pulled:
+        """Pull the image."""
+        return pull_to_layout(
+            f"{NAME}/{REPOSITORY}:{TAG}", self.folder / "layout", [credential()], route=self.route
+        )
+
+
+Start = Callable[..., AbstractContextManager[Elsewhere]]
+
+
+@pytest.fixture
+def elsewhere(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Start:
+    @contextmanager
+    def start(handler: Callable[[Received], Reply], **more: int) -> Iterator[Elsewhere]:
+        with (
+            serving(handler, authority.context(NAME)) as server,
+            ConnectProxy({NAME: server.port, **more}) as proxy,
+        ):
+            monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+            monkeypatch.setenv("HTTP_PROXY", proxy.url)
+            yield Elsewhere(server, proxy, authority, tmp_path)
+
+    return start
+
+
+def here(server: FakeServer, *, route: Route = Route()) -> RegistryError | None:  # noqa: B008 - frozen
+    """What becomes of a check with a registry on this machine."""
+    (attempt,) = check_registry(image_of(server), [credential()], route=route)
+    return attempt.error
+
+
+def image_of(server: FakeServer) -> str:
+    return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
+
+
+def pull_error(server: FakeServer, folder: Path, route: Route = Route()) -> PullError:  # noqa: B008 - frozen
+    with pytest.raises(PullError) as caught:
+        pull_to_layout(image_of(server), folder, [credential()], route=route)
+    return caught.value
+
+
+def always(reply: Reply) -> Callable[[Received], Reply]:
+    return lambda _: reply
+
+
+def redirect(to: str) -> Callable[[Received], Reply]:
+    return always(Reply(307, headers={"Location": to}))
+
+
+def proofs(server: FakeServer) -> list[str]:
+    """The credentials that a server got to see."""
+    return [
+        request.headers["authorization"] for request in server.received if "authorization" in request.headers
+    ]
+
+
+# Realms
+
+
+def test_a_realm_over_plain_http_gets_no_password(
+    elsewhere: Start,
+) -> None:
+    registry = FakeRegistry(IMAGE, challenge='Bearer realm="http://auth.example/token",service="s"')
+    with serving(token_reply) as victim, elsewhere(registry, **{"auth.example": victim.port}) as world:
+        error = world.check()
+    assert error is not None
+    assert error.cause == "unsafe"
+    assert "plain HTTP" in str(error)
+    assert not victim.received
+    assert all("auth.example" not in place for place in world.proxy.asked)
+
+
+def test_such_a_realm_is_not_even_looked_up(elsewhere: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name that does not exist would be another failure."""
+    registry = FakeRegistry(IMAGE, challenge='Bearer realm="http://auth.invalid/token"')
+    with elsewhere(registry) as world:
+        monkeypatch.setenv("NO_PROXY", "auth.invalid")
+        error = world.check()
+    assert error is not None
+    assert error.cause == "unsafe"
+
+
+def test_a_registry_of_this_machine_cannot_send_the_password_away_in_the_clear_either(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not even where a proxy would carry it."""
+    registry = FakeRegistry(IMAGE, challenge='Bearer realm="http://auth.example/token"')
+    with (
+        serving(token_reply) as victim,
+        ConnectProxy({"auth.example": victim.port}) as proxy,
+        serving(registry) as server,
+    ):
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        error = here(server)
+    assert error is not None
+    assert error.cause == "unsafe"
+    assert not victim.received
+    assert not proxy.asked
+
+
+@pytest.mark.parametrize("host", FORBIDDEN)
+@pytest.mark.parametrize("scheme", ["https", "http"])
+def test_a_realm_at_a_metadata_address_is_not_asked(elsewhere: Start, host: str, scheme: str) -> None:
+    registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="{scheme}://{host}/token"')
+    with elsewhere(registry) as world:
+        error = world.check()
+        assert error is not None
+        assert error.cause == "unsafe"
+        assert set(world.proxy.asked) == {f"{NAME}:443"}
+
+
+@pytest.mark.parametrize("host", FORBIDDEN)
+def test_a_registry_of_this_machine_does_not_lead_to_metadata_either(host: str) -> None:
+    """Here nothing is behind a proxy: it is the address about to be dialled that is judged."""
+    registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="https://{host}/token"')
+    with serving(registry) as server:
+        error = here(server, route=Route(connect_seconds=2))
+    assert error is not None
+    assert error.cause == "unsafe"
+    assert "leads to" in str(error)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.1", "2130706433"])
+def test_a_realm_on_this_machine_is_not_asked_for_a_registry_elsewhere(
+    elsewhere: Start, authority: Authority, host: str
+) -> None:
+    with serving(token_reply, authority.context("localhost", "127.0.0.1")) as victim:
+        registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="https://{host}:{victim.port}/token"')
+        with elsewhere(registry) as world:
+            error = world.check()
+    assert error is not None
+    assert error.cause == "unsafe"
+    assert not victim.received
+
+
+@pytest.mark.parametrize("realm", ["https://user:word@auth.example/token", "https://auth.example@127.0.0.1/"])
+def test_a_realm_with_a_user_name_in_it_is_refused(elsewhere: Start, realm: str) -> None:
+    with elsewhere(FakeRegistry(IMAGE, challenge=f'Bearer realm="{realm}"')) as world:
+        error = world.check()
+    assert error is not None
+    assert error.cause == "unsafe"
+    assert "word" not in str(error).replace("password", "")
+
+
+@pytest.mark.parametrize(
+    "realm", ["file:///etc/passwd", "token", "ftp://auth.example/", "https://", "https://a b/"]
+)
+def test_a_realm_that_is_no_web_address_is_refused(realm: str) -> None:
+    with serving(FakeRegistry(IMAGE, challenge=f'Bearer realm="{realm}"')) as server:
+        error = here(server)
+    assert error is not None
+    assert error.cause == "unsafe"
+
+
+def test_a_realm_on_another_host_is_asked_over_https_and_gets_the_password_alone(
+    elsewhere: Start, authority: Authority
+) -> None:
+    """That is how registries work: the host they name for tokens is the one other place a password goes to."""
+    registry = FakeRegistry(IMAGE, challenge='Bearer realm="https://auth.example/token"')
+    with (
+        serving(token_reply, authority.context("auth.example")) as tokens,
+        elsewhere(registry, **{"auth.example": tokens.port}) as world,
+    ):
+        assert world.check() is None
+        assert proofs(world.server) == [f"Bearer {TOKEN}"]
+        assert proofs(tokens) == [f"Basic {PAIR}"]
+
+
+def test_a_redirect_of_the_token_server_is_not_followed() -> None:
+    with serving(token_reply) as victim, serving(redirect(f"{victim.url}/token")) as tokens:
+        registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="{tokens.url}/token"')
+        with serving(registry) as server:
+            error = here(server)
+    assert error is not None
+    assert "gave no token" in str(error)
+    assert not victim.received
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(document={"token": "a\r\nX-Injected: b"}),
+        Reply(document={"token": "two words"}),
+        Reply(document={"token": 7}),
+        Reply(document={"token": ""}),
+        Reply(document=[]),
+        Reply(body=b"<html>"),
+        Reply(body=b'{"token":"' + b"x" * 1_000_000 + b'"}'),
+        Reply(body=b"x", headers={"Content-Encoding": "gzip"}),
+    ],
+)
+def test_what_is_no_token_is_not_sent_on(reply: Reply) -> None:
+    with serving(lambda _: reply) as tokens:
+        registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="{tokens.url}/token"')
+        with serving(registry) as server:
+            error = here(server)
+        assert error is not None
+        assert not proofs(server)
+
+
+def test_an_endless_refusal_is_a_refusal() -> None:
+    """What a server has to say is read up to a point, and its status counts all the same."""
+    registry = FakeRegistry(IMAGE)
+    with serving(always(Reply(401, is_endless=True))) as tokens, serving(registry) as server:
+        registry.challenge = f'Bearer realm="{tokens.url}/token"'
+        error = here(server)
+    assert error is not None
+    assert error.is_refusal
+
+
+# Redirects
+
+
+@pytest.mark.parametrize("host", FORBIDDEN)
+def test_a_redirect_to_a_metadata_address_is_not_followed(host: str, tmp_path: Path) -> None:
+    registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect(f"https://{host}/latest/meta-data/")})
+    with serving(registry) as server:
+        error = pull_error(server, tmp_path / "layout", Route(connect_seconds=2))
+    assert error.cause == "unsafe"
+
+
+@pytest.mark.parametrize("host", FORBIDDEN)
+def test_not_through_a_proxy_either(elsewhere: Start, host: str) -> None:
+    registry = FakeRegistry(IMAGE, instead={manifest_path(): redirect(f"https://{host}/")})
+    with elsewhere(registry) as world:
+        error = world.check()
+        assert error is not None
+        assert error.cause == "unsafe"
+        assert set(world.proxy.asked) == {f"{NAME}:443"}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.1"])
+def test_a_redirect_to_this_machine_is_followed_only_from_this_machine(
+    elsewhere: Start, authority: Authority, host: str
+) -> None:
+    with serving(lambda _: Reply(body=LAYER), authority.context("localhost", "127.0.0.1")) as victim:
+        place = f"https://{host}:{victim.port}/admin"
+        registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect(place)})
+        with elsewhere(registry) as world, pytest.raises(PullError) as caught:
+            world.pull()
+    assert caught.value.cause == "unsafe"
+    assert not victim.received
+
+
+def test_a_redirect_from_https_to_http_is_not_followed(
+    elsewhere: Start,
+) -> None:
+    with serving(lambda _: Reply(body=LAYER)) as storage:
+        registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect("http://storage.example/x")})
+        with (
+            elsewhere(registry, **{"storage.example": storage.port}) as world,
+            pytest.raises(PullError, match="plain HTTP") as caught,
+        ):
+            world.pull()
+    assert caught.value.cause == "unsafe"
+    assert not storage.received
+
+
+def test_nor_is_one_on_this_machine(authority: Authority, tmp_path: Path) -> None:
+    """Whoever took the trouble of TLS there meant it."""
+    with serving(always(Reply(body=LAYER))) as storage:
+        registry = lying(layer=redirect(f"{storage.url}/x"))
+        with serving(registry, authority.context("127.0.0.1")) as server:
+            error = pull_error(server, tmp_path / "layout", Route(ca_file=str(authority.bundle)))
+    assert error.cause == "unsafe"
+    assert not storage.received
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["https://user:word@storage.example/", "", "ftp://storage.example/", "https://["],
+)
+def test_a_redirect_to_what_is_no_plain_web_address_is_refused(elsewhere: Start, location: str) -> None:
+    with elsewhere(FakeRegistry(IMAGE, instead={manifest_path(): redirect(location)})) as world:
+        error = world.check()
+        assert error is not None
+        assert error.cause in ("unsafe", "content")
+        assert set(world.proxy.asked) == {f"{NAME}:443"}
+
+
+@pytest.mark.parametrize("challenge", ["Basic realm=r", "Bearer"])
+def test_a_redirect_takes_no_proof_along_and_its_target_gets_none_for_asking(
+    challenge: str, tmp_path: Path
+) -> None:
+    """Storage that answers 401 and names a realm is not a registry; and without a challenge it just serves."""
+    with serving(token_reply) as tokens:
+        asked = f'Bearer realm="{tokens.url}/token"' if challenge == "Bearer" else challenge
+
+        def store(request: Received) -> Reply:
+            return Reply(body=LAYER) if request.path == "/good" else unauthorized(asked)
+
+        with serving(store) as storage:
+            registry = FakeRegistry(IMAGE, asked)
+
+            def lead(place: str) -> Callable[[Received], Reply]:
+                def answer(request: Received) -> Reply:
+                    proof = request.headers.get("authorization")
+                    assert proof in (f"Basic {PAIR}", f"Bearer {TOKEN}"), proof
+                    return Reply(307, headers={"Location": f"{storage.url}/{place}?signature=kf-signed"})
+
+                return answer
+
+            registry.instead = {blob_path(LAYER): lead("bad")}
+            with serving(registry) as server:
+                error = pull_error(server, tmp_path / "bad")
+                registry.instead = {blob_path(LAYER): lead("good")}
+                pulled = pull_to_layout(image_of(server), tmp_path / "good", [credential()])
+        assert pulled.manifest_digest == IMAGE.digest
+        assert error.status == 401
+        assert not error.is_refusal
+        assert "kf-signed" not in str(error)
+        assert [request.path for request in storage.received] == ["/bad", "/good"]
+        assert not proofs(storage)
+
+
+def test_redirects_come_to_an_end() -> None:
+    with serving(lambda _: Reply(307, headers={"Location": "/again"})) as storage:
+        registry = FakeRegistry(IMAGE, instead={manifest_path(): redirect(f"{storage.url}/first")})
+        with serving(registry) as server:
+            error = here(server)
+    assert error is not None
+    assert "redirects more than 5 times" in str(error)
+    assert len(storage.received) <= 2 * 5
+
+
+# What a registry sends
+
+
+def test_a_layer_that_is_said_to_be_elsewhere_is_not_fetched_from_there(tmp_path: Path) -> None:
+    with serving(lambda _: Reply(body=LAYER)) as victim:
+        document = IMAGE.document
+        layers = document["layers"]
+        assert isinstance(layers, list)
+        kind = "application/vnd.oci.image.layer.nondistributable.v1.tar+gzip"
+        layers[0].update({"mediaType": kind, "urls": [f"{victim.url}/layer"]})
+        manifest = json.dumps(document).encode()
+        image = BuiltImage(OCI["manifest"], manifest, {digest_of(CONFIG): CONFIG})
+        with serving(FakeRegistry(image)) as server:
+            error = pull_error(server, tmp_path / "layout")
+    assert "kept elsewhere" in str(error)
+    assert not victim.received
+
+
+def lying(**replies: Callable[[Received], Reply]) -> FakeRegistry:
+    places = {"manifest": manifest_path(), "layer": blob_path(LAYER), "config": blob_path(CONFIG)}
+    return FakeRegistry(IMAGE, instead={places[name]: answer for name, answer in replies.items()})
+
+
+OTHER = build(b"something else entirely")
+TWO_LENGTHS = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("registry", "said"),
+    [
+        (
+            lying(manifest=lambda _: manifest_reply(OTHER, **{"Docker-Content-Digest": IMAGE.digest})),
+            "not the one",
+        ),
+        (lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Encoding": "gzip"})), "compresses"),
+        (lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Type": OCI["index"]})), "something else"),
+        (
+            lying(manifest=lambda _: manifest_reply(IMAGE, **{"Docker-Content-Digest": "sha256:x"})),
+            "a digest",
+        ),
+        (lying(manifest=lambda _: Reply(is_endless=True)), "longer than 4194304 bytes"),
+        (lying(manifest=lambda _: Reply(404, is_endless=True)), "no such image"),
+        (
+            lying(manifest=lambda _: Reply(raw=b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000)),
+            "head of the answer",
+        ),
+        (lying(manifest=lambda _: Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n\r\n\r\n")), "not HTTP"),
+        (lying(manifest=lambda _: Reply(raw=TWO_LENGTHS)), "given in two ways"),
+        (lying(layer=lambda _: Reply(body=bytes(len(LAYER)))), "another digest"),
+        (lying(layer=lambda _: Reply(body=LAYER + b"more")), "another number of bytes"),
+        (lying(layer=lambda _: Reply(body=LAYER[:-1])), "another number of bytes"),
+        (lying(layer=lambda _: Reply(is_endless=True)), "more bytes"),
+        (lying(layer=lambda _: Reply(raw=b"HTTP/1.1 200 OK\r\n\r\n" + LAYER[:5])), "fewer bytes"),
+        (lying(layer=lambda _: Reply(body=LAYER, headers={"Content-Encoding": "gzip"})), "compresses"),
+        (
+            lying(layer=lambda _: Reply(206, body=LAYER, headers={"Content-Range": "bytes 5-9/10"})),
+            "another part",
+        ),
+        (lying(config=lambda _: Reply(body=bytes(len(CONFIG)))), "another digest"),
+    ],
+)
+def test_a_lie_is_found_and_leaves_nothing_behind(registry: FakeRegistry, said: str, tmp_path: Path) -> None:
+    """No image gets into the index, and no blob that is not what its name says."""
+    with serving(registry) as server:
+        error = pull_error(server, tmp_path / "layout")
+    assert said in str(error)
+    assert json.loads((tmp_path / "layout/index.json").read_text())["manifests"] == []
+    blobs = tmp_path / "layout/blobs/sha256"
+    for path in blobs.iterdir() if blobs.exists() else ():
+        assert digest_of(path.read_bytes()) == f"sha256:{path.name}"
+
+
+def test_a_manifest_asked_for_by_digest_is_that_one_or_none(tmp_path: Path) -> None:
+    registry = FakeRegistry(IMAGE, instead={manifest_path(IMAGE.digest): lambda _: manifest_reply(OTHER)})
+    with serving(registry) as server:
+        image = f"127.0.0.1:{server.port}/{REPOSITORY}@{IMAGE.digest}"
+        with pytest.raises(PullError, match="not the one with digest"):
+            pull_to_layout(image, tmp_path / "layout")
+
+
+def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
+    """Each leads to the next; the fourth is not asked for."""
+    chain = [build_index(build())]
+    for _ in range(4):
+        below = chain[-1]
+        entry = describe(below.media_type, below.manifest, platform={"os": "linux", "architecture": "amd64"})
+        document = {"schemaVersion": 2, "mediaType": OCI["index"], "manifests": [entry]}
+        chain.append(BuiltImage(OCI["index"], json.dumps(document).encode(), {}, [below]))
+    by_path = {manifest_path(each.digest): each for each in chain}
+    by_path[manifest_path()] = chain[-1]
+    instead = {path: always(manifest_reply(each)) for path, each in by_path.items()}
+    registry = FakeRegistry(chain[-1], instead=instead)
+    with serving(registry) as server:
+        from keyferry.pulls.platform import Platform
+
+        with pytest.raises(PullError, match="more than 3 deep"):
+            pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
+    assert len([request for request in server.received if "manifests" in request.path]) == 4
+
+
+def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
+    index = build_index(IMAGE).document
+    manifests = index["manifests"]
+    assert isinstance(manifests, list)
+    manifests[0]["size"] += 1
+    image = BuiltImage(OCI["index"], json.dumps(index).encode(), {}, [IMAGE])
+    with serving(FakeRegistry(image)) as server:
+        from keyferry.pulls.platform import Platform
+
+        with pytest.raises(PullError, match="another size than its index says"):
+            pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
+
+
+# Time and patience
+
+
+@contextmanager
+def dripping(first: bytes) -> Iterator[int]:
+    """A server that sends *first* at once and then a byte now and then, for ever; gives its port."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def serve(client: socket.socket) -> None:
+        with client:
+            try:
+                client.recv(65536)
+                client.sendall(first)
+                while not stop.wait(0.05):
+                    client.sendall(b"a")
+            except OSError:
+                return
+
+    def accept() -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=serve, args=(client,), daemon=True).start()
+
+    thread = threading.Thread(target=accept, daemon=True)
+    thread.start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        stop.set()
+        listener.shutdown(socket.SHUT_RDWR)
+        listener.close()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "first", [b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"]
+)
+def test_a_manifest_that_trickles_is_given_up(first: bytes, tmp_path: Path) -> None:
+    """Every byte comes in time, and all of them would not."""
+    with dripping(first) as port, serving(lying(manifest=redirect(f"http://127.0.0.1:{port}/"))) as server:
+        error = pull_error(server, tmp_path / "layout", Route(answer_seconds=1.0, idle_seconds=5.0))
+    assert error.cause == "timeout"
+
+
+def test_a_layer_that_trickles_is_given_up(tmp_path: Path) -> None:
+    """A layer may take any time, but not at any pace."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(LAYER)}\r\n\r\n".encode()
+    route = Route(idle_seconds=5.0, pace_seconds=0.5, pace_bytes=1000)
+    with dripping(head) as port, serving(lying(layer=redirect(f"http://127.0.0.1:{port}/"))) as server:
+        error = pull_error(server, tmp_path / "layout", route)
+    assert error.cause == "timeout"
+
+
+@pytest.mark.parametrize("where", ["manifest", "layer"])
+def test_silence_is_given_up(where: str, tmp_path: Path) -> None:
+    registry = lying(**{where: lambda _: Reply(after=8.0, is_closed=True)})
+    route = Route(idle_seconds=0.5, answer_seconds=5.0)
+    with serving(registry) as server:
+        error = pull_error(server, tmp_path / "layout", route)
+    assert error.cause == "timeout"
+
+
+def test_a_pull_as_a_whole_can_have_an_end(tmp_path: Path) -> None:
+    registry = lying(layer=lambda _: Reply(after=8.0, is_closed=True))
+    with serving(registry) as server, pytest.raises(PullError) as caught:
+        pull_to_layout(image_of(server), tmp_path / "layout", [credential()], timeout_seconds=1.0)
+    assert caught.value.cause == "timeout"
+
+
+def test_a_registry_that_always_asks_again_is_asked_a_bounded_number_of_times() -> None:
+    """HEAD and GET, each without and with a proof, and one token for each: then it is a refusal."""
+    with serving(lambda _: Reply(document={"token": os.urandom(8).hex()})) as tokens:
+        challenge = f'Bearer realm="{tokens.url}/token"'
+
+        def ask(request: Received) -> Reply:
+            return Reply(document={}) if request.path == "/v2/" else unauthorized(challenge)
+
+        with serving(ask) as server:
+            error = here(server)
+    assert error is not None
+    assert error.is_refusal
+    assert len(server.received) <= 5
+    assert len(tokens.received) <= 2
+
+
+def test_a_layer_that_breaks_off_again_and_again_is_given_up(tmp_path: Path) -> None:
+    def cut(request: Received) -> Reply:
+        start = int(request.headers.get("range", "bytes=0-")[6:-1])
+        size, status = len(LAYER), "206 Partial" if start else "200 OK"
+        head = f"HTTP/1.1 {status}\r\nContent-Length: {size - start}\r\n"
+        head += f"Content-Range: bytes {start}-{size - 1}/{size}\r\n\r\n"
+        return Reply(raw=head.encode() + LAYER[start : start + 1])
+
+    with serving(lying(layer=cut)) as server:
+        error = pull_error(server, tmp_path / "layout")
+    assert "broke off" in str(error)
+    assert len([request for request in server.received if request.path == blob_path(LAYER)]) <= 6
+
+
+# TLS
+
+
+@pytest.mark.parametrize("name", ["other.example", "127.0.0.2"])
+def test_a_certificate_for_another_name_gets_no_request_at_all(
+    name: str, authority: Authority, tmp_path: Path
+) -> None:
+    with serving(FakeRegistry(IMAGE, "Basic realm=r"), authority.context(name)) as server:
+        error = pull_error(server, tmp_path / "layout", Route(ca_file=str(authority.bundle)))
+        assert "certificate is not trusted" in str(error)
+        assert error.cause == "unreachable"
+        assert not server.received
+
+
+def test_a_certificate_of_an_unknown_authority_is_not_trusted_unless_told_to(
+    authority: Authority, tmp_path: Path
+) -> None:
+    with serving(FakeRegistry(IMAGE, "Basic realm=r"), authority.context("127.0.0.1")) as server:
+        error = pull_error(server, tmp_path / "layout")
+        assert "certificate is not trusted" in str(error)
+        assert not proofs(server)
+        assert here(server, route=Route(is_insecure=True)) is None
+
+
+def test_a_registry_elsewhere_is_never_asked_over_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever listens there: without TLS there is no answer."""
+    with serving(FakeRegistry(IMAGE, "Basic realm=r")) as server, ConnectProxy({NAME: server.port}) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy.url)
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        (attempt,) = check_registry(
+            f"{NAME}/{REPOSITORY}:{TAG}", [credential()], route=Route(connect_seconds=2, answer_seconds=2)
+        )
+        assert attempt.error is not None
+        assert not server.received
+        assert set(proxy.asked) == {f"{NAME}:443"}
+
+
+# Leaks
+
+
+def echo(request: Received) -> Reply:
+    """An error that quotes the proof and the password."""
+    if "authorization" not in request.headers:
+        return unauthorized("Basic realm=r")
+    said = f"you sent {request.headers['authorization']} that is {PASSWORD}"
+    return Reply(
+        401, {"errors": [{"code": "DENIED", "message": said}]}, headers={"WWW-Authenticate": "Basic"}
+    )
+
+
+def spoken(error: BaseException) -> str:
+    """All that an error shows or holds on to, locals of its frames included, and those of errors behind it."""
+    shown = traceback.TracebackException.from_exception(error, capture_locals=True)
+    behind = [other for other in (error.__cause__, error.__context__) if other is not None]
+    own = "".join(shown.format()) + repr(error) + str(error) + repr(vars(error))
+    return own + "".join(map(spoken, behind))
+
+
+@pytest.mark.parametrize("where", ["registry", "token server"])
+def test_no_secret_is_held_by_the_error_of_a_connection_that_failed(where: str, tmp_path: Path) -> None:
+    """It failed with a proof on its way, so the frames it came through have seen it."""
+
+    def close(request: Received) -> Reply:
+        return Reply(is_closed=True) if "authorization" in request.headers else unauthorized("Basic realm=r")
+
+    registry = FakeRegistry(IMAGE, instead={manifest_path(): close} if where == "registry" else {})
+    with serving(close) as tokens, serving(registry) as server:
+        registry.challenge = f'Bearer realm="{tokens.url}/token"'
+        error = pull_error(server, tmp_path / "layout")
+        assert proofs(server if where == "registry" else tokens)
+    shown = spoken(error) + "".join(map(spoken, error.failures))
+    assert "without an answer" in shown or "before an answer" in shown
+    assert not [secret for secret in SECRETS if secret in shown]
+
+
+def test_no_secret_is_in_an_error_its_frames_or_its_chain(tmp_path: Path) -> None:
+    registry = FakeRegistry(IMAGE, instead={manifest_path(): echo})
+    with serving(registry) as server:
+        error = pull_error(server, tmp_path / "layout")
+        attempts = check_registry(image_of(server), [credential()])
+    assert error.is_refusal
+    assert "you sent" in str(error)
+    shown = spoken(error) + "".join(map(spoken, error.failures)) + repr(attempts)
+    assert not [secret for secret in SECRETS if secret in shown]
+
+
+def test_no_token_is_in_an_error_either(tmp_path: Path) -> None:
+    def answer(request: Received) -> Reply:
+        said = request.headers.get("authorization", "nothing")
+        return Reply(500, {"errors": [{"code": "UNKNOWN", "message": f"you sent {said}"}]})
+
+    with serving(token_reply) as tokens:
+        registry = FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"', {blob_path(LAYER): answer})
+        with serving(registry) as server:
+            error = pull_error(server, tmp_path / "layout")
+            assert f"Bearer {TOKEN}" in proofs(server)
+    assert error.status == 500
+    assert not [secret for secret in SECRETS if secret in spoken(error) + spoken(error.failures[0])]
+
+
+def test_no_secret_gets_into_the_layout(tmp_path: Path) -> None:
+    with serving(token_reply) as tokens:
+        registry = FakeRegistry(IMAGE, f'Bearer realm="{tokens.url}/token"')
+        with serving(registry) as server:
+            pulled = pull_to_layout(image_of(server), tmp_path / "layout", [credential()])
+    assert proofs(server)
+    held = b"".join(path.read_bytes() for path in (tmp_path / "layout").rglob("*") if path.is_file())
+    assert not [secret for secret in SECRETS if secret.encode() in held or secret in repr(pulled)]
+
+
+def test_terminal_sequences_of_a_server_do_not_reach_the_terminal() -> None:
+    errors = {"errors": [{"code": "DENIED", "message": "\x1b[2Jgone \u202e right"}]}
+    with serving(FakeRegistry(IMAGE, instead={manifest_path(): lambda _: Reply(403, errors)})) as server:
+        error = here(server)
+    assert error is not None
+    assert "gone" in str(error)
+    assert "\x1b" not in str(error)
+    assert "\u202e" not in str(error)
+
+
+# Files
+
+
+def test_a_link_in_place_of_a_draft_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_bytes(b"keep me")
+    drafts = tmp_path / "layout" / ".keyferry"
+    drafts.mkdir(parents=True)
+    (drafts / digest_of(LAYER).replace(":", "-")).symlink_to(tmp_path / "precious")
+    with serving(FakeRegistry(IMAGE)) as server:
+        from keyferry.errors import EnvironmentProblem
+
+        with pytest.raises(EnvironmentProblem):
+            pull_to_layout(image_of(server), tmp_path / "layout")
+    assert (tmp_path / "precious").read_bytes() == b"keep me"
+
+
+def test_no_descriptor_is_left_open_whatever_goes_wrong(tmp_path: Path) -> None:
+    registries = [
+        FakeRegistry(IMAGE, "Basic realm=r"),
+        FakeRegistry(IMAGE, 'Bearer realm="http://127.0.0.1:1/token"'),
+        lying(manifest=redirect("https://169.254.169.254/")),
+        lying(manifest=redirect("/v2/")),
+        lying(layer=always(Reply(500))),
+        lying(layer=always(Reply(is_endless=True))),
+        lying(layer=always(Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"))),
+    ]
+    for number, registry in enumerate(registries):
+        with serving(registry) as server:
+            pull_to_layout_or_not(server, tmp_path / "warm")
+            before = descriptors()
+            for _ in range(3):
+                pull_to_layout_or_not(server, tmp_path / f"{number}")
+            await_no_more_than(before)
+
+
+def await_no_more_than(before: set[str]) -> None:
+    """Wait for the server's side of what the client has ended."""
+    wait_until(lambda: not descriptors() - before, "connections to end")
+
+
+def pull_to_layout_or_not(server: FakeServer, folder: Path) -> None:
+    try:
+        pull_to_layout(image_of(server), folder, [credential("bob", "wrong-word"), credential()])
+    except PullError:
+        pass
+
+
+def descriptors() -> set[str]:
+    """What is open in this process."""
+    found = set()
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.add(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def test_a_proof_is_sent_only_after_it_was_asked_for() -> None:
+    """A public image is pulled without showing a password to anyone."""
+    with serving(FakeRegistry(IMAGE)) as server:
+        (attempt,) = check_registry(image_of(server), [credential()])
+    assert attempt == Attempt(credential(), digest=IMAGE.digest, was_asked=False)
+    assert not proofs(server)
+
+
+def test_a_tls_server_of_this_machine_is_found_and_asked_over_tls(authority: Authority) -> None:
+    """Plain HTTP is tried first there, without a proof, and given up for TLS."""
+    context: ssl.SSLContext = authority.context("127.0.0.1")
+    with serving(FakeRegistry(IMAGE, "Basic realm=r"), context) as server:
+        assert here(server, route=Route(ca_file=str(authority.bundle))) is None
+        assert proofs(server) == [f"Basic {PAIR}"]

@@ -1,0 +1,172 @@
+"""``keyferry can-pull`` and ``keyferry explain --check-registry``, as processes, against a real registry."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.commands import Node, run_keyferry
+from support.fake_cloud import Authority, Reply, serving
+from support.images import build, push
+from support.registry import Registry, basic, running
+
+USER, PASSWORD = "alice", "kf-marked-word"
+IMAGE = build(b"hello")
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with running(tmp_path_factory.mktemp("registry")) as server:
+        server.set_users({USER: PASSWORD})
+        push(server, "team/app", "v1", IMAGE, basic(USER, PASSWORD))
+        yield server
+
+
+def auth(host: str, password: str = PASSWORD, user: str = USER) -> str:
+    return json.dumps({host: {"username": user, "password": password}})
+
+
+def node_for(folder: Path, host: str, *passwords: str, before: str = "") -> list[str]:
+    node = Node(folder)
+    for at, password in enumerate(passwords):
+        node.add(f"plugin{at}", [host], auth(host, password), before=before)
+    return node.options()
+
+
+def test_yes_is_exit_code_0_and_says_with_which_credential(registry: Registry, tmp_path: Path) -> None:
+    image = f"{registry.host}/team/app:v1"
+    done = run_keyferry("can-pull", image, *node_for(tmp_path, registry.host, "wrong", PASSWORD))
+    assert done.returncode == 0, done.stderr
+    first, _, header, refused, worked = done.stdout.splitlines()
+    assert first == f"yes: {image} can be pulled with credential 2 of 2"
+    assert header.split()[:3] == ["USERNAME", "KEY", "SOURCE"]
+    assert refused.split(maxsplit=4)[:4] == [USER, registry.host, "provider", "plugin0"]
+    assert "unauthorized: authentication required" in refused
+    assert worked.endswith("yes, it may pull")
+    assert PASSWORD not in done.stdout + done.stderr
+
+
+def test_refused_by_all_is_exit_code_5(registry: Registry, tmp_path: Path) -> None:
+    options = node_for(tmp_path, registry.host, "wrong", "worse")
+    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options)
+    assert done.returncode == 5
+    assert done.stdout.startswith("no: ")
+    assert "cannot be pulled with any of the 2 credentials" in done.stdout
+
+
+def test_no_such_image_is_exit_code_1(registry: Registry, tmp_path: Path) -> None:
+    options = node_for(tmp_path, registry.host, PASSWORD)
+    done = run_keyferry("can-pull", f"{registry.host}/team/app:nothing", *options)
+    assert done.returncode == 1
+    assert "manifest unknown" in done.stdout
+
+
+def test_without_a_credential_the_attempt_is_anonymous(registry: Registry, tmp_path: Path) -> None:
+    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *node_for(tmp_path, "other.io", PASSWORD))
+    assert done.returncode == 5
+    assert "there is no credential" in done.stdout
+    assert "(anonymous)" in done.stdout
+
+
+def test_a_plugin_that_failed_is_the_reason_where_it_left_us_without(
+    registry: Registry, tmp_path: Path
+) -> None:
+    options = node_for(tmp_path, registry.host, PASSWORD, before="exit 3")
+    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options)
+    assert done.returncode == 4
+    assert "plugin 'plugin0': exited with status 3" in done.stderr
+
+
+def test_a_registry_that_is_not_there_is_exit_code_3(tmp_path: Path) -> None:
+    done = run_keyferry("can-pull", "127.0.0.1:1/team/app", *node_for(tmp_path, "127.0.0.1:1", PASSWORD))
+    assert done.returncode == 3
+    assert "connection refused" in done.stdout
+
+
+def test_a_registry_that_does_not_answer_is_exit_code_124(tmp_path: Path) -> None:
+    with serving(lambda _: Reply(after=10, is_closed=True)) as server:
+        host = f"127.0.0.1:{server.port}"
+        options = [*node_for(tmp_path, host, PASSWORD), "--registry-timeout", "1"]
+        done = run_keyferry("can-pull", f"{host}/team/app", *options)
+    assert done.returncode == 124, done.stdout
+    assert "no answer in time" in done.stdout
+
+
+def test_a_bad_name_and_a_missing_ca_file_are_said(registry: Registry, tmp_path: Path) -> None:
+    options = node_for(tmp_path, registry.host, PASSWORD)
+    assert run_keyferry("can-pull", "UPPER CASE", *options).returncode == 2
+    missing = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options, "--ca-file", "/none.pem")
+    assert missing.returncode == 3
+    assert "CA file '/none.pem': does not exist" in missing.stderr
+
+
+def test_json_and_yaml_say_the_same_with_stable_fields(registry: Registry, tmp_path: Path) -> None:
+    image = f"{registry.host}/team/app:v1"
+    options = node_for(tmp_path, registry.host, "wrong", PASSWORD)
+    document = json.loads(run_keyferry("can-pull", image, "-o", "json", *options).stdout)
+    assert document == yaml.safe_load(run_keyferry("can-pull", image, "-o", "yaml", *options).stdout)
+    assert (document["apiVersion"], document["kind"]) == ("keyferry.dev/v1alpha1", "ImagePullCheck")
+    assert document["canPull"] is True
+    refused, worked = document["attempts"]
+    assert (refused["cause"], refused["status"]) == ("refused", 401)
+    assert refused["credential"]["source"] == {"kind": "provider", "name": "plugin0"}
+    assert worked == {
+        "credential": {
+            "username": USER,
+            "key": registry.host,
+            "source": {"kind": "provider", "name": "plugin1"},
+        },
+        "worked": True,
+        "asked": True,
+        "digest": IMAGE.digest,
+        "cause": "",
+        "status": 0,
+        "message": "yes, it may pull",
+    }
+    assert PASSWORD not in json.dumps(document)
+
+
+def test_over_tls_a_ca_file_or_insecure_is_needed(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    authority.context("127.0.0.1")
+    (pem,) = tmp_path.glob("server-*.pem")
+    with running(tmp_path / "registry", pem=pem, bundle=authority.bundle) as registry:
+        registry.set_users({USER: PASSWORD})
+        push(registry, "team/app", "v1", IMAGE, basic(USER, PASSWORD))
+        (tmp_path / "node").mkdir()
+        words = [
+            "can-pull",
+            f"{registry.host}/team/app:v1",
+            *node_for(tmp_path / "node", registry.host, PASSWORD),
+        ]
+        untrusted = run_keyferry(*words)
+        assert untrusted.returncode == 3
+        assert "--ca-file" in untrusted.stdout
+        assert run_keyferry(*words, "--ca-file", str(authority.bundle)).returncode == 0
+        assert run_keyferry(*words, "--insecure").returncode == 0
+
+
+def test_explain_adds_what_the_registry_says_when_it_is_asked(registry: Registry, tmp_path: Path) -> None:
+    image = f"{registry.host}/team/app:v1"
+    options = node_for(tmp_path, registry.host, "wrong", PASSWORD)
+    plain = run_keyferry("explain", image, *options)
+    assert "WHAT THE REGISTRY SAYS" not in plain.stdout
+    done = run_keyferry("explain", image, "--check-registry", *options)
+    assert done.returncode == 0
+    section = done.stdout.partition("WHAT THE REGISTRY SAYS TO EACH\n")[2].splitlines()[:2]
+    assert section[0].startswith(f"  - 1. {USER} of provider plugin0: does not accept the credential")
+    assert section[1] == f"  + 2. {USER} of provider plugin1: yes, it may pull"
+    assert PASSWORD not in done.stdout + done.stderr
+
+
+def test_explain_in_json_has_the_same_field_and_exit_code(registry: Registry, tmp_path: Path) -> None:
+    image = f"{registry.host}/team/app:v1"
+    options = node_for(tmp_path, registry.host, "wrong")
+    assert "registry" not in json.loads(run_keyferry("explain", image, "-o", "json", *options).stdout)
+    done = run_keyferry("explain", image, "--check-registry", "-o", "json", *options)
+    assert done.returncode == 5
+    checked = json.loads(done.stdout)["registry"]
+    assert checked["canPull"] is False
+    assert checked["attempts"][0]["status"] == 401
