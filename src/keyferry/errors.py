@@ -189,7 +189,7 @@ class RegistryError(KeyferryError):
 
     ``status`` is that of its HTTP answer, 0 where there was none or its content was at fault. ``cause`` is
     ``refused``, ``not-found``, ``throttled``, ``unreachable``, ``timeout``, ``unsafe`` (what it asked us to do),
-    ``content`` (what it sent), ``platform`` or ``error``.
+    ``content`` (what it sent) or ``error``.
     """
 
     def __init__(self, registry: str, status: int, message: str, cause: str = "") -> None:

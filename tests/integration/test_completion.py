@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.cli.commands import COMMANDS
 from support.commands import run_keyferry
 from support.parts import need
 
@@ -32,7 +33,7 @@ def complete_in_bash(path: Path, *words: str) -> set[str]:
     [
         pytest.param(
             ("",),
-            {"get", "explain", "lint", "kube", "plugin", "demo", "completion", "--help", "--version"},
+            {*COMMANDS, "--help", "--version"},
             id="commands",
         ),
         pytest.param(("ex",), {"explain"}, id="a command"),
