@@ -40,6 +40,9 @@ COMMANDS = {
     "can-pull": Command(
         "keyferry.cli.can_pull", "yes or no: ask the registry whether an image can be pulled"
     ),
+    "pull": Command(
+        "keyferry.cli.pull", "pull images exactly as the kubelet would, and keep the records of it"
+    ),
     "lint": Command("keyferry.cli.lint", "every problem of a provider config, with file, line and column"),
     "records": Command(
         "keyferry.cli.records", "who may use the images of this node, as the kubelet remembers it"
@@ -57,8 +60,10 @@ def exit_code(error: Exception) -> Exit:
     """The exit code of an error."""
     if isinstance(error, errors.ClusterAuthError):
         return _cluster_code(error)
-    if isinstance(error, errors.RegistryError):
+    if isinstance(error, errors.RegistryError | errors.ImagePullError):
         return _REGISTRY_CODES.get(error.cause, Exit.NO)
+    if isinstance(error, errors.ContainerRuntimeError):
+        return _REGISTRY_CODES.get(error.kind, Exit.NO)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
@@ -72,7 +77,12 @@ def _cluster_code(error: errors.ClusterAuthError) -> Exit:
     return Exit.TIMEOUT if isinstance(error.__cause__, TimeoutError) else Exit.REFUSED
 
 
-_REGISTRY_CODES = {"refused": Exit.REFUSED, "timeout": Exit.TIMEOUT, "unreachable": Exit.ENVIRONMENT}
+_REGISTRY_CODES = {
+    "refused": Exit.REFUSED,
+    "timeout": Exit.TIMEOUT,
+    "unreachable": Exit.ENVIRONMENT,
+    "name": Exit.USAGE,
+}
 
 _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.PluginTimeoutError, Exit.TIMEOUT),

@@ -13,14 +13,16 @@ Who may use the images of this node. A kubelet remembers whose credentials each 
 (since Kubernetes 1.35), in <root>/image_manager; an image that is there already is then used only by
 pods that can show the same, or may be verified anew.
 
-  list   every image with a record, who may use it, and pulls that were begun and not finished
-  show   all that is recorded about one image
-  who    who may use an image on this node, and why
-  plan   what another verification policy would change, for pods you name
-  prune  remove the records of images that are gone; only shows them unless you say --yes
+  list     every image with a record, who may use it, and pulls that were begun and not finished
+  show     all that is recorded about one image
+  who      who may use an image on this node, and why
+  plan     what another verification policy would change, for pods you name
+  prune    remove the records of images that are gone; only shows them unless you say --yes
+  recover  settle pulls whose process died; only shows them unless you say --yes
 
-Only 'prune --yes' writes. A file that somebody else could have made is never believed; it is reported on
-standard error. 'keyferry lint <root>/image_manager' lists every problem with a code."""
+Only 'prune --yes' and 'recover --yes' write. A file that somebody else could have made is never
+believed; it is reported on standard error. 'keyferry lint <root>/image_manager' lists every
+problem with a code."""
 
 EXAMPLES = """\
 examples:
@@ -36,6 +38,7 @@ SUBCOMMANDS = {
     "who": Command("keyferry.cli.records_who", "who may use an image on this node, and why"),
     "plan": Command("keyferry.cli.records_plan", "what another verification policy would change"),
     "prune": Command("keyferry.cli.records_prune", "remove the records of images that are gone"),
+    "recover": Command("keyferry.cli.records_recover", "settle pulls whose process died"),
 }
 
 

@@ -12,6 +12,7 @@ from keyferry.pulls.ledger import Records
 from keyferry.pulls.policy import VerificationPolicy
 from keyferry.pulls.present import NodeImage, parse_crictl_images
 from keyferry.pulls.records import KUBELET_ROOT, look_at_records
+from keyferry.pulls.upkeep import PresentImage
 
 FORMATS = ("table", "json", "yaml")
 
@@ -37,6 +38,12 @@ def add_image_arguments(parser: argparse.ArgumentParser) -> None:
         "--images", metavar="FILE", help="what 'crictl images -o json' prints; '-' reads standard input"
     )
     group.add_argument(
+        "--cri",
+        metavar="SOCKET",
+        default="",
+        help="ask the container runtime, as unix:///run/containerd/containerd.sock; 'auto' finds this node's",
+    )
+    group.add_argument(
         "--image-id",
         metavar="ID",
         action="append",
@@ -45,15 +52,24 @@ def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def present_images(args: argparse.Namespace) -> tuple[NodeImage, ...] | None:
+def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
     """The images that the options name; None if there is no such option."""
-    if args.images is None and not args.image_id:
+    if args.images is None and not args.image_id and not args.cri:
         return None
-    listed: tuple[NodeImage, ...] = ()
+    listed: tuple[PresentImage, ...] = runtime_images(args.cri) if args.cri else ()
     if args.images is not None:
         data = sys.stdin.buffer.read() if args.images == "-" else read_file(args.images)
-        listed = parse_crictl_images(data, "standard input" if args.images == "-" else args.images)
+        named = parse_crictl_images(data, "standard input" if args.images == "-" else args.images)
+        listed = (*listed, *named)
     return (*listed, *map(NodeImage, args.image_id))
+
+
+def runtime_images(socket: str) -> tuple[PresentImage, ...]:
+    """The images that a container runtime has; "auto" stands for the one of this node."""
+    from keyferry.pulls.cri import connect_runtime
+
+    with connect_runtime("" if socket == "auto" else socket) as runtime:
+        return runtime.list_images()
 
 
 def open_to_read(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Remove the records of images that the node no longer has, as a kubelet does after it has collected garbage. It
-needs the list of images that are there (--images, --image-id), and removes only records that were last
+needs the list of images that are there (--cri, --images, --image-id), and removes only records that were last
 changed before that list was made: what changed later belongs to a later pull.
 
 Without --yes nothing is removed, only shown. Files that cannot be read are never removed. A kubelet that
@@ -34,7 +34,8 @@ EXAMPLES = """\
 examples:
   crictl images -o json > images.json
   sudo keyferry records prune --images images.json
-  sudo keyferry records prune --images images.json --yes"""
+  sudo keyferry records prune --images images.json --yes
+  sudo keyferry records prune --cri auto"""
 
 _SECOND_NS = 1_000_000_000
 _HEADER = ("REFERENCE", "UPDATED", "NAMES")
@@ -57,11 +58,15 @@ def run(args: argparse.Namespace) -> int:
     until_ns = _until(args)  # before the list is read: what is pulled meanwhile is not in it
     images = present_images(args)
     if images is None:
-        message = "which images are there? give --images or --image-id; try 'keyferry records prune --help'"
+        message = (
+            "which images are there? give --cri, --images or --image-id; try 'keyferry records prune --help'"
+        )
         print(f"keyferry: {message}", file=sys.stderr)
         return Exit.USAGE
     if not images:
-        raise EnvironmentProblem(f"{args.images}: the list has no images; a node without any is hardly meant")
+        raise EnvironmentProblem(
+            f"{args.images or args.cri}: the list has no images; a node without any is hardly meant"
+        )
     records = open_to_read(args, read_only=not args.yes)
     pruning = records.prune([image.id for image in images], until_ns, dry_run=not args.yes)
     report_problems(pruning.problems)

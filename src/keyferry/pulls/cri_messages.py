@@ -5,6 +5,7 @@ keep in step with its version. Numbers and names are those of the interface; wha
 skipped when read, as protobuf has it.
 """
 
+from _thread import allocate_lock
 from functools import cache
 
 TYPE_CHECKING = False
@@ -86,6 +87,7 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "container_filesystems": (2, "[FilesystemUsage]"),
     },
 }
+_lock = allocate_lock()
 _SCALARS = ("string", "bool", "int64", "uint64", "uint32")
 
 
@@ -94,7 +96,9 @@ def message(name: str) -> "Any":
     """The class of a message."""
     from google.protobuf.message_factory import GetMessageClass
 
-    return GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+    # One at a time: a cache may call twice for two threads, and classes of two pools do not go together.
+    with _lock:
+        return GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
 
 
 @cache

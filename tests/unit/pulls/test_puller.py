@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -17,7 +18,9 @@ from keyferry.images.accounts import Pod
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.pulls.backoff import BackOff
 from keyferry.pulls.ledger import Records
+from keyferry.pulls.pull_outcome import PullAttempt
 from keyferry.pulls.puller import Puller
+from keyferry.pulls.puller_errors import pull_failed
 from support.plugins import Node, SteppedClock, answer, provider_entry
 from support.pulling import FakeTarget, intents_in, pull_secret, records_in, refusal
 from support.records import open_quickly
@@ -153,6 +156,16 @@ def test_if_nothing_works_all_that_was_said_is_told() -> None:
     )
 
 
+def test_what_says_more_than_a_refusal_is_the_cause() -> None:
+    """One credential was refused, the other came further: the image is not there."""
+    missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")
+    attempts = tuple(PullAttempt(None, error) for error in (refusal(), missing, refusal()))
+    error = pull_failed(IMAGE, attempts)
+    assert error.cause == "not-found"
+    assert error.kubernetes_text == "[401 Unauthorized, rpc error: code = NotFound desc = x: not found]"
+    assert pull_failed(IMAGE, attempts[:1]).cause == "refused"
+
+
 @pytest.mark.parametrize(
     ("said", "reason", "text"),
     [
@@ -282,6 +295,27 @@ def test_a_provider_is_asked_once_more_when_its_credential_is_refused(node: Node
     assert node.file("runs").read_text().count("run") == 2
 
 
+def test_a_registry_that_refuses_everything_does_not_make_plugins_run_on(node: Node) -> None:
+    """Once more for the first pull, and not at all for those that follow soon after."""
+    node.shell('cat > /dev/null; echo run >> "$HERE/runs"; cat "$HERE/answer"')
+    node.entries.append(provider_entry(matchImages=["reg.io"]))
+    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
+    puller = Puller(FakeTarget(), providers=node.load())
+    for number in range(4):
+        assert error_of(puller, pod=Pod("team", "web", f"uid-{number}")).cause == "refused"
+    assert node.file("runs").read_text().count("run") == 2
+
+
+def test_a_plugin_that_fails_when_it_is_asked_once_more_is_told(node: Node) -> None:
+    """Beside what the registry said."""
+    node.shell('cat > /dev/null; [ -e "$HERE/runs" ] && exit 1; echo run >> "$HERE/runs"; cat "$HERE/answer"')
+    node.entries.append(provider_entry(matchImages=["reg.io"]))
+    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
+    outcome = Puller(FakeTarget(), providers=node.load()).ensure(IMAGE)
+    assert [each.cause for each in outcome.attempts] == ["refused"]
+    assert [each.provider for each in outcome.failures] == ["plugin"]
+
+
 def test_a_plugin_that_fails_leaves_the_kubelets_anonymous_attempt_and_is_told(node: Node) -> None:
     """Never silently."""
     node.shell("exit 1")
@@ -308,6 +342,7 @@ def test_no_more_pulls_than_allowed_run_at_once(most: int | None, expected: int)
 
 def _meet(gate: threading.Barrier) -> None:
     gate.wait(20)
+    sleep(0.02)  # so that one too many would be seen
 
 
 def test_it_can_be_awaited(tmp_path: Path) -> None:

@@ -1,0 +1,69 @@
+"""May a pod use an image that is on the node already? What ``explain`` asks the records for that."""
+
+import argparse
+import os
+import sys
+
+from keyferry._secret import printable
+from keyferry.cli.pull_arguments import add_root_arguments, chosen_policy
+from keyferry.images.answer import Answer
+from keyferry.images.reference import with_default_tag
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.decide import Decision
+    from keyferry.pulls.ledger import Records
+
+_KUBELET_ROOT = "/var/lib/kubelet"
+
+
+def add_access_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which records, which policy, and which image is there."""
+    group = add_root_arguments(
+        parser,
+        "may this pod use the image that is there",
+        f"the kubelet's root, to read its pull records (default: {_KUBELET_ROOT}, if any of these is given)",
+    )
+    there = group.add_mutually_exclusive_group()
+    there.add_argument(
+        "--cri",
+        metavar="SOCKET",
+        default="",
+        help="ask this container runtime whether the image is there; 'auto' finds this node's",
+    )
+    there.add_argument("--image-id", metavar="ID", default="", help="the image's id, as the runtime has it")
+
+
+def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None":
+    """The kubelet's decision; None if nobody asked, or nobody knows the image. Nothing is written."""
+    if not any((args.root, args.policy, args.allow, args.cri, args.image_id)):
+        return None
+    # Not for those who do not ask: records bring a good deal along.
+    from keyferry.pulls.records import look_at_records
+
+    policy = chosen_policy(args)
+    records = look_at_records(os.path.abspath(args.root or _KUBELET_ROOT), policy=policy)
+    reference = _find_reference(args, records)
+    if reference is None:
+        message = f"no record names {args.image!r}; say whether it is there: --cri SOCKET or --image-id ID"
+        print(f"keyferry: {printable(message)}", file=sys.stderr)
+        return None
+    return records.decide(args.image, reference, answer.credentials)
+
+
+def _find_reference(args: argparse.Namespace, records: "Records") -> str | None:
+    """What the runtime calls the image; empty if it says that it has none, None if nobody was asked who knows."""
+    if args.image_id:
+        return str(args.image_id)
+    if args.cri:
+        from keyferry.pulls.cri import connect_runtime
+
+        with connect_runtime("" if args.cri == "auto" else args.cri) as runtime:
+            found = runtime.find_image(with_default_tag(args.image))
+        return "" if found is None else found.id
+    from keyferry.cli.records_arguments import report_problems
+    from keyferry.pulls.present import NodeImages
+
+    listing = records.list()
+    report_problems(listing.problems)
+    return NodeImages(listing.values).find(args.image) or None

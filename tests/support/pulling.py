@@ -1,0 +1,145 @@
+"""Pods' secrets, what is in a folder of records, and a place to pull to that can be told how to answer."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from keyferry._values import Value
+from keyferry.errors import ContainerRuntimeError, KeyferryError
+from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.keyring import Credential
+from keyferry.pulls.puller_target import Arrival, OnProgress
+
+NAMESPACE = "team"
+_CONFIG_JSON = "kubernetes.io/dockerconfigjson"
+
+
+def pull_secret(name: str, host: str, user: str, password: str) -> PullSecret:
+    """A pull secret with one login."""
+    data = {".dockerconfigjson": json.dumps(_auths(host, user, password)).encode()}
+    return PullSecret(NAMESPACE, name, _CONFIG_JSON, data, f"uid-of-{name}")
+
+
+def write_secret(folder: Path, name: str, host: str, user: str, password: str) -> str:
+    """The same in a file, as kubectl prints it; gives its path."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "type": _CONFIG_JSON,
+        "metadata": {"name": name, "namespace": NAMESPACE, "uid": f"uid-of-{name}"},
+        "stringData": {".dockerconfigjson": json.dumps(_auths(host, user, password))},
+    }
+    path = folder / f"{name}.json"
+    path.write_text(json.dumps(document))
+    return str(path)
+
+
+def _auths(host: str, user: str, password: str) -> Mapping[str, object]:
+    return {"auths": {host: {"username": user, "password": password}}}
+
+
+def intents_in(root: Path) -> list[str]:
+    """The images whose pull is noted as begun."""
+    folder = root / "image_manager" / "pulling"
+    files = sorted(folder.glob("sha256-*")) if folder.exists() else []
+    return [json.loads(each.read_text())["image"] for each in files if not each.name.endswith(".tmp")]
+
+
+def records_in(root: Path) -> dict[str, dict[str, Any]]:
+    """What is recorded, by reference: the credentials by name."""
+    folder = root / "image_manager" / "pulled"
+    documents = [json.loads(each.read_text()) for each in folder.glob("sha256-*")] if folder.exists() else []
+    return {each["imageRef"]: each.get("credentialMapping", {}) for each in documents}
+
+
+@contextmanager
+def silent_server() -> Iterator[int]:
+    """Somebody who listens and never answers; gives the port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+class FakeImage(Value):
+    """An image of a fake target."""
+
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int = 7
+
+
+@dataclass
+class FakeTarget:
+    """A place to pull to that takes the logins it is told to, checks how it is used, and remembers it."""
+
+    logins: set[tuple[str, str]] = field(default_factory=set)
+    images: dict[str, FakeImage] = field(default_factory=dict)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    error: KeyferryError | BaseException | None = None
+    before: Callable[[str], None] = lambda _: None
+    most_at_once: int = 0
+    at_once: int = 0
+    place: str = "a fake"
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def find_image(self, image: str) -> FakeImage | None:
+        """By name or id."""
+        assert ":" in image, "a name without a tag"
+        by_id = {each.id: each for each in self.images.values()}
+        return self.images.get(image) or by_id.get(image)
+
+    def list_images(self) -> Iterable[FakeImage]:
+        """All of them."""
+        return self.images.values()
+
+    def pull_image(
+        self,
+        image: str,
+        credential: Credential | None,
+        *,
+        timeout_seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Arrival:
+        """Let in whom it knows."""
+        assert ":" in image, "a name without a tag"
+        assert timeout_seconds is None or timeout_seconds > 0
+        assert on_progress is None or callable(on_progress)
+        with self.lock:
+            self.asked.append((image, "" if credential is None else credential.password))
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            self.before(image)
+            return self._answer(image, credential)
+        finally:
+            with self.lock:
+                self.at_once -= 1
+
+    def _answer(self, image: str, credential: Credential | None) -> Arrival:
+        if self.error is not None:
+            raise self.error
+        login = ("", "") if credential is None else (credential.username, credential.password)
+        if login not in self.logins:
+            raise refusal()
+        return Arrival(self.put(image).id)
+
+    def put(self, image: str) -> FakeImage:
+        """Have an image, as if somebody had brought it."""
+        name = image.rpartition("/")[2].replace(":", "-")
+        self.images[image] = FakeImage(
+            f"sha256:{name}", (image,), (f"{image.rpartition(':')[0]}@sha256:d-{name}",)
+        )
+        return self.images[image]
+
+    def close(self) -> None:
+        """Nothing is under way."""
+
+
+def refusal(message: str = "401 Unauthorized") -> ContainerRuntimeError:
+    """What a runtime says to a wrong credential."""
+    return ContainerRuntimeError("/run/fake.sock", "UNKNOWN", message, "refused")
