@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 __all__ = [
     "AllowlistEntry",
     "Answer",
+    "Attempt",
     "ClusterSession",
     "Credential",
     "Decision",
@@ -17,7 +18,11 @@ __all__ = [
     "Pod",
     "PodCredentials",
     "Providers",
+    "PullOptions",
+    "PullOutcome",
     "PullSecret",
+    "Pulled",
+    "Puller",
     "Reason",
     "Records",
     "ServiceAccount",
@@ -26,13 +31,20 @@ __all__ = [
     "StaticAccount",
     "TokenRequest",
     "VerificationPolicy",
+    "check_registry",
+    "check_registry_async",
     "cluster_metrics_collector",
     "load_cluster",
     "load_exec_info",
     "load_providers",
     "load_records",
     "metrics_collector",
+    "open_target",
+    "pull",
+    "pull_async",
     "pull_metrics_collector",
+    "pull_to_layout",
+    "pull_to_layout_async",
 ]
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -59,15 +71,28 @@ if TYPE_CHECKING:
     from .images.reasons import Reason as Reason
     from .invoke.policy import AllowlistEntry as AllowlistEntry
     from .invoke.policy import PluginPolicy as PluginPolicy
+    from .pulls.attempt import Attempt as Attempt
+    from .pulls.check import check_registry as check_registry
+    from .pulls.check import check_registry_async as check_registry_async
     from .pulls.decide import Decision as Decision
     from .pulls.decide import PodCredentials as PodCredentials
+    from .pulls.layout_pull import Pulled as Pulled
+    from .pulls.layout_pull import pull_to_layout as pull_to_layout
+    from .pulls.layout_pull import pull_to_layout_async as pull_to_layout_async
     from .pulls.ledger import Records as Records
     from .pulls.policy import VerificationPolicy as VerificationPolicy
+    from .pulls.pull_outcome import PullOutcome as PullOutcome
+    from .pulls.puller import Puller as Puller
+    from .pulls.puller import PullOptions as PullOptions
+    from .pulls.puller import open_target as open_target
+    from .pulls.puller import pull as pull
+    from .pulls.puller import pull_async as pull_async
     from .pulls.records import load_records as load_records
 else:
     _HOMES = {
         "AllowlistEntry": "invoke.policy",
         "Answer": "images.answer",
+        "Attempt": "pulls.attempt",
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "Decision": "pulls.decide",
@@ -77,7 +102,11 @@ else:
         "Pod": "images.accounts",
         "PodCredentials": "pulls.decide",
         "Providers": "images.lookup",
+        "PullOptions": "pulls.puller",
+        "PullOutcome": "pulls.pull_outcome",
         "PullSecret": "images.dockerconfig",
+        "Pulled": "pulls.layout_pull",
+        "Puller": "pulls.puller",
         "Reason": "images.reasons",
         "Records": "pulls.ledger",
         "ServiceAccount": "images.accounts",
@@ -86,13 +115,20 @@ else:
         "StaticAccount": "images.accounts",
         "TokenRequest": "images.accounts",
         "VerificationPolicy": "pulls.policy",
+        "check_registry": "pulls.check",
+        "check_registry_async": "pulls.check",
         "cluster_metrics_collector": "agent.cluster_metrics",
         "load_cluster": "clusters.load",
         "load_exec_info": "clusters.envinfo",
         "load_providers": "images.load",
         "load_records": "pulls.records",
         "metrics_collector": "agent.metrics",
+        "open_target": "pulls.puller",
+        "pull": "pulls.puller",
+        "pull_async": "pulls.puller",
         "pull_metrics_collector": "agent.pull_metrics",
+        "pull_to_layout": "pulls.layout_pull",
+        "pull_to_layout_async": "pulls.layout_pull",
     }
 
     def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch
