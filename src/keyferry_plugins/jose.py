@@ -4,7 +4,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import DocumentError, dumps, loads
+from keyferry.sdk.json import dumps, read_object
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -59,12 +59,8 @@ def _read_part(token: str, at: int) -> dict[str, object]:
     parts = token.split(".")
     if len(parts) != _PARTS or len(token) > _LONGEST:
         raise ProvideError("the token is not a JSON web token")
-    document: object = None
-    try:
-        document = loads(decode_segment(parts[at]))
-    except DocumentError:
-        pass
-    if not isinstance(document, dict):
+    document = read_object(decode_segment(parts[at]))
+    if document is None:
         raise ProvideError("the token is not a JSON web token")
     return document
 

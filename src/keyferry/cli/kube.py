@@ -3,10 +3,9 @@
 import argparse
 import re
 import sys
-from importlib import import_module
-from types import ModuleType
 
 from keyferry.cli.commands import Command, exit_code
+from keyferry.cli.nouns import add_subcommand, load_subcommand
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PolicyError
 
 DESCRIPTION = """\
@@ -47,31 +46,17 @@ _USER_INFO = re.compile(r"://[^/\s'\"]*@")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand; what follows is for its own parser."""
-    parser.add_argument(
-        "subcommand", choices=SUBCOMMANDS, metavar="SUBCOMMAND", help=f"one of {', '.join(SUBCOMMANDS)}"
-    )
-    words = parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="...", help="its arguments and options"
-    )
-    words.required = False
+    add_subcommand(parser, SUBCOMMANDS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand; its errors are about kubeconfigs and servers, and are reported as such."""
-    module = import_module(SUBCOMMANDS[args.subcommand].module)
-    options = _parser(args.subcommand, module).parse_args(args.words)
+    module, parser = load_subcommand("kube", args.subcommand, SUBCOMMANDS)
+    options = parser.parse_args(args.words)
     try:
         return int(module.run(options))
     except KeyferryError as error:
         return _report(error)
-
-
-def _parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
-    from keyferry.cli.arguments import make_parser
-
-    parser = make_parser(f"keyferry kube {name}", module)
-    module.add_arguments(parser)
-    return parser
 
 
 def _report(error: KeyferryError) -> int:

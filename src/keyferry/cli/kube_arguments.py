@@ -2,12 +2,12 @@
 
 import argparse
 
+from keyferry.cli.arguments import parse_seconds
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.clusters.resolve import ClientConfig
     from keyferry.clusters.session import ClusterSession
-
-_DAY = 86_400
 
 
 def add_kubeconfig_argument(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
@@ -38,7 +38,7 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--timeout",
-        type=_seconds,
+        type=parse_seconds,
         default=60.0,
         metavar="SECONDS",
         help="how long the plugin may take, and then the server (default: 60)",
@@ -66,13 +66,3 @@ def resolve_context(args: argparse.Namespace) -> "ClientConfig":
 
     overrides = Overrides(context=args.context or "", cluster=args.cluster or "", user=args.user or "")
     return resolve(load_kubeconfig(args.kubeconfig), overrides)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < _DAY:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and {_DAY}")
-    return seconds

@@ -2,10 +2,10 @@
 
 import argparse
 import sys
-from importlib import import_module
 from types import ModuleType
 
 from keyferry.cli.commands import Command, Exit, exit_code
+from keyferry.cli.nouns import add_subcommand, load_subcommand, print_error
 from keyferry.errors import KeyferryError
 
 DESCRIPTION = """\
@@ -40,20 +40,14 @@ class WrongUsage(Exception):  # noqa: N818 - it becomes exit code 2, and goes no
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand; what follows is for its own parser."""
-    parser.add_argument(
-        "subcommand", choices=SUBCOMMANDS, metavar="SUBCOMMAND", help=f"one of {', '.join(SUBCOMMANDS)}"
-    )
-    words = parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="...", help="its arguments and options"
-    )
-    words.required = False
+    add_subcommand(parser, SUBCOMMANDS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand; its errors are about plugins, and are reported without more."""
-    module = import_module(SUBCOMMANDS[args.subcommand].module)
+    module, parser = load_subcommand("plugin", args.subcommand, SUBCOMMANDS)
     words, rest = _split(args.words, module)
-    options = _parser(args.subcommand, module).parse_args(words)
+    options = parser.parse_args(words)
     options.rest = rest
     try:
         return int(module.run(options))
@@ -61,8 +55,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"keyferry: {problem}; try 'keyferry plugin {args.subcommand} --help'", file=sys.stderr)
         return Exit.USAGE
     except KeyferryError as error:
-        for line in str(error).splitlines() or [type(error).__name__]:
-            print(f"keyferry: {line}", file=sys.stderr)
+        print_error(error)
         return exit_code(error)
 
 
@@ -72,11 +65,3 @@ def _split(words: list[str], module: ModuleType) -> tuple[list[str], list[str]]:
         return words, []
     at = words.index("--")
     return words[:at], words[at + 1 :]
-
-
-def _parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
-    from keyferry.cli.arguments import make_parser
-
-    parser = make_parser(f"keyferry plugin {name}", module)
-    module.add_arguments(parser)
-    return parser

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from keyferry._values import replace
+from keyferry.cli.arguments import parse_seconds
 from keyferry.cli.plugin import WrongUsage
 from keyferry.kit.subject import CLUSTER, IMAGE, KNOWN_VERSIONS, Subject, find_program, full_api_version
 
@@ -11,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.api.kubeletconfig.v1 import CredentialProvider
 
-_DAY = 86_400
 _LARGEST_TOKEN = 1 << 20
 
 
@@ -49,7 +49,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--timeout",
-        type=_seconds,
+        type=parse_seconds,
         default=60.0,
         metavar="SECONDS",
         help="how long one run may take (default: 60, as the kubelet's)",
@@ -215,13 +215,3 @@ def _pair(text: str) -> tuple[str, str]:
         # Not quoted: the value may be a secret that was given without a name.
         raise argparse.ArgumentTypeError("expected NAME=VALUE")
     return name, value
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < _DAY:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and {_DAY}")
-    return seconds

@@ -1,11 +1,9 @@
 """Who may use the images of this node, as the kubelet remembers it."""
 
 import argparse
-import sys
-from importlib import import_module
-from types import ModuleType
 
 from keyferry.cli.commands import Command, Exit, exit_code
+from keyferry.cli.nouns import add_subcommand, load_subcommand, print_error
 from keyferry.errors import KeyferryError, PolicyError
 
 DESCRIPTION = """\
@@ -44,31 +42,16 @@ SUBCOMMANDS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand; what follows is for its own parser."""
-    parser.add_argument(
-        "subcommand", choices=SUBCOMMANDS, metavar="SUBCOMMAND", help=f"one of {', '.join(SUBCOMMANDS)}"
-    )
-    words = parser.add_argument(
-        "words", nargs=argparse.REMAINDER, metavar="...", help="its arguments and options"
-    )
-    words.required = False
+    add_subcommand(parser, SUBCOMMANDS)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand; its errors are about records, and are reported as such."""
-    module = import_module(SUBCOMMANDS[args.subcommand].module)
-    options = _parser(args.subcommand, module).parse_args(args.words)
+    module, parser = load_subcommand("records", args.subcommand, SUBCOMMANDS)
+    options = parser.parse_args(args.words)
     try:
         return int(module.run(options))
     except KeyferryError as error:
-        for line in str(error).splitlines() or [type(error).__name__]:
-            print(f"keyferry: {line}", file=sys.stderr)
+        print_error(error)
         # Here policies and patterns come from the command line alone.
         return Exit.USAGE if isinstance(error, PolicyError) else exit_code(error)
-
-
-def _parser(name: str, module: ModuleType) -> argparse.ArgumentParser:
-    from keyferry.cli.arguments import make_parser
-
-    parser = make_parser(f"keyferry records {name}", module)
-    module.add_arguments(parser)
-    return parser

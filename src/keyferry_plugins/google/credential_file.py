@@ -2,7 +2,7 @@
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
-from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.json import read_object
 from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -65,12 +65,7 @@ class CredentialFile(Value):
 def load_credential_file(path: str) -> CredentialFile:
     """Read the file at *path*; raises ProvideError, which quotes none of it."""
     data = read_bounded(path, "the credential file", _MOST_BYTES)
-    document: object = None
-    try:
-        document = loads(data)
-    except DocumentError:
-        pass
-    # Raised out here on purpose: what was caught may hold the file, and with it a key.
-    if not isinstance(document, dict):
+    document = read_object(data)
+    if document is None:
         raise ProvideError(f"the credential file {path!r} is not a JSON object")
     return CredentialFile(f"the credential file {path!r}", document)

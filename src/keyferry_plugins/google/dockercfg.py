@@ -4,7 +4,7 @@ from binascii import Error as Base64Error
 from binascii import a2b_base64
 
 from keyferry.sdk import AuthConfig, ProvideError
-from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.json import read_object
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -15,13 +15,8 @@ __all__ = ["read_dockercfg"]
 
 def read_dockercfg(data: bytes, where: str) -> dict[str, AuthConfig]:
     """The logins in a ``.dockercfg``, under its own keys; raises ProvideError, which quotes none of it."""
-    document: object = None
-    try:
-        document = loads(data)
-    except DocumentError:
-        pass
-    # Raised out here on purpose: what was caught may hold the document, and with it passwords.
-    if not isinstance(document, dict):
+    document = read_object(data)
+    if document is None:
         raise ProvideError(f"{where} is not a JSON object of registries")
     return {key: _login(key, entry, where) for key, entry in document.items()}
 

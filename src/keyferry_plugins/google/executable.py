@@ -1,7 +1,7 @@
 """External accounts whose subject token a program prints; it runs only where the environment allows it."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.json import read_object
 from keyferry_plugins.google.answers import told
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -92,13 +92,8 @@ def _environment(output: str, credentials: "CredentialFile", calls: "Calls") -> 
 
 
 def _parse(data: bytes) -> "Mapping[str, object]":
-    document: object = None
-    try:
-        document = loads(data)
-    except DocumentError:
-        pass
-    # Raised out here on purpose: what was caught may hold the token.
-    if not isinstance(document, dict):
+    document = read_object(data)
+    if document is None:
         raise ProvideError("no subject token: the program of credential_source printed no JSON object")
     return document
 

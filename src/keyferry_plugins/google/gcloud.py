@@ -1,7 +1,7 @@
 """Tokens from the gcloud command: which words it is run with, and how its answers are read."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.json import read_object
 from keyferry.sdk.process import run_program
 from keyferry.sdk.values import Value
 from keyferry_plugins.google.answers import check_token, expiry, told
@@ -90,13 +90,8 @@ def _run(call: GcloudCall, calls: "Calls") -> "Mapping[str, object]":
     if finished.status != 0:
         said = told(finished.stderr.decode("utf-8", "replace"), most=600)
         raise ProvideError(f"{shown} ended with status {finished.status}: {said or 'no message'}", _LOGIN)
-    document: object = None
-    try:
-        document = loads(finished.stdout)
-    except DocumentError:
-        pass
-    # Raised out here on purpose: what was caught may hold the token.
-    if not isinstance(document, dict):
+    document = read_object(finished.stdout)
+    if document is None:
         raise ProvideError(f"{shown} printed something that is not a JSON object", _LOGIN)
     return document
 

@@ -1,7 +1,7 @@
 """Where the subject token of an external account comes from: a file, a URL, a program, or a signed AWS request."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.json import read_object
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -89,12 +89,7 @@ def _take(source: "CredentialFile", data: bytes) -> str:
 
 def _member(layout: "CredentialFile", data: bytes) -> object:
     name = layout.need("subject_token_field_name")
-    document: object = None
-    try:
-        document = loads(data)
-    except DocumentError:
-        pass
-    # Raised out here on purpose: what was caught may hold the token.
-    if not isinstance(document, dict):
+    document = read_object(data)
+    if document is None:
         raise ProvideError(f"{layout.where}: type is json, but what was read is not a JSON object")
     return document.get(name)

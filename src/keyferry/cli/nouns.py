@@ -1,0 +1,37 @@
+"""What commands with subcommands share: ``keyferry kube``, ``keyferry plugin``, ``keyferry records``."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+
+from keyferry.cli.arguments import Parser, make_parser
+from keyferry.cli.commands import Command
+
+__all__ = ["add_subcommand", "load_subcommand", "print_error"]
+
+
+def add_subcommand(parser: argparse.ArgumentParser, subcommands: Mapping[str, Command]) -> None:
+    """The subcommand; what follows is for its own parser."""
+    parser.add_argument(
+        "subcommand", choices=subcommands, metavar="SUBCOMMAND", help=f"one of {', '.join(subcommands)}"
+    )
+    words = parser.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="...", help="its arguments and options"
+    )
+    words.required = False
+
+
+def load_subcommand(noun: str, name: str, subcommands: Mapping[str, Command]) -> tuple[ModuleType, Parser]:
+    """The module of a subcommand, imported only now, and the parser for its words."""
+    module = import_module(subcommands[name].module)
+    parser = make_parser(f"keyferry {noun} {name}", module)
+    module.add_arguments(parser)
+    return module, parser
+
+
+def print_error(error: Exception) -> None:
+    """Say on standard error what went wrong, each line with our name before it."""
+    for line in str(error).splitlines() or [type(error).__name__]:
+        print(f"keyferry: {line}", file=sys.stderr)
