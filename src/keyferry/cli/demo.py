@@ -1,4 +1,4 @@
-"""The whole story on this machine: a config, two plugins, and why an image gets the credentials it gets."""
+"""The whole story on this machine: a config, plugins, a registry, and why an image gets what it gets."""
 
 import argparse
 import os
@@ -11,8 +11,9 @@ from keyferry.cli.terminal import style
 
 DESCRIPTION = """\
 The whole story on this machine, nothing to install: writes a provider config with three small plugins
-into a folder of its own, then lints it, asks it for credentials, explains the answers and puts a plugin
-to the test, running the same commands you would type."""
+into a folder of its own, and starts a registry that wants a login. Then it lints the config, asks for
+credentials, explains the answers, pulls an image into a folder, tells who may use it from now on, and
+puts a plugin to the test, running the same commands you would type."""
 
 EXAMPLES = """\
 examples:
@@ -27,6 +28,7 @@ providers:
   matchImages:
   - "*.harbour.example"
   - "harbour.example:5000/team/"
+  - "{host}"
   defaultCacheDuration: 10m
   apiVersion: credentialprovider.kubelet.k8s.io/v1
 - name: pier
@@ -78,8 +80,10 @@ serve_cluster(lambda request: ExecResponse("a-token-nobody-sees", expires_at=tim
 _HARBOUR = """\
 from keyferry.sdk import ProvideError, Response, serve
 
+OURS = ("harbour.example", "127.0.0.1")
+
 def provide(request):
-    if not request.registry.partition(":")[0].endswith("harbour.example"):
+    if not request.registry.partition(":")[0].endswith(OURS):
         raise ProvideError(f"{request.registry} is not one of our registries")
     return Response.for_registry(request, "ferry", "correct horse battery staple", cache_seconds=3600)
 
@@ -107,13 +111,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _tell(folder: str) -> int:
-    _write_files(folder)
+    from keyferry.cli.demo_registry import DemoRegistry
+
     here = os.getcwd()
-    os.chdir(folder)
-    try:
-        results = [_step(*step) for step in _STORY]
-    finally:
-        os.chdir(here)
+    with DemoRegistry() as registry:
+        _write_files(folder, registry.host)
+        os.chdir(folder)
+        try:
+            results = [_step(told, typed.format(host=registry.host), code) for told, typed, code in _STORY]
+        finally:
+            os.chdir(here)
     return Exit.OK if all(results) else Exit.NO
 
 
@@ -147,7 +154,22 @@ _STORY = (
         Exit.PLUGIN,
     ),
     (
-        "The plugin that works is ten lines on keyferry's SDK. Is it right? Five of some sixty checks say so.",
+        "Does the registry agree? It is asked with each credential, in order; nothing is downloaded.",
+        f"can-pull {{host}}/team/app:v1 {_WHERE}",
+        Exit.OK,
+    ),
+    (
+        "Pull it as the kubelet would, into a folder, and keep the kubelet's record of it.",
+        f"pull {{host}}/team/app:v1 {_WHERE} --to layout --platform linux/amd64 --root node",
+        Exit.OK,
+    ),
+    (
+        "The image is on the node now. Who may use it?",
+        "records who {host}/team/app:v1 --root node",
+        Exit.OK,
+    ),
+    (
+        "The plugin that works is a few lines on keyferry's SDK. Is it right? Five of some sixty checks say so.",
         "plugin test bin/harbour --image eu.harbour.example/team/app --image eu.harbour.example/other"
         " --only KP101 --only KP105 --only KP112 --only KP129 --only KP301",
         Exit.OK,
@@ -182,10 +204,10 @@ def _step(told: str, typed: str, expected: Exit) -> bool:
     return code == expected
 
 
-def _write_files(folder: str) -> None:
+def _write_files(folder: str, host: str) -> None:
     bin_dir = os.path.join(folder, "bin")
     os.makedirs(bin_dir, exist_ok=True)
-    _write(os.path.join(folder, "providers.yaml"), _CONFIG, 0o644)
+    _write(os.path.join(folder, "providers.yaml"), _CONFIG.format(host=host), 0o644)
     _write(os.path.join(folder, "mistaken.yaml"), _MISTAKEN, 0o644)
     _write(os.path.join(folder, "kubeconfig.yaml"), _KUBECONFIG.format(), 0o600)
     for name, body in (("harbour", _HARBOUR), ("pier", _PIER), ("pilot", _PILOT)):
