@@ -1,12 +1,17 @@
 """What every test may ask for."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
 from support.plugins import Node
+
+# Whoever runs the tests in the background has them ignore interrupts, and so would every program they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No example is too slow on a busy machine; and where a change is judged, it is judged on the same examples.
 settings.register_profile("here", deadline=None)
