@@ -9,9 +9,10 @@ from hypothesis import settings
 
 from support.plugins import Node
 
-# Whoever runs the tests in the background has them ignore interrupts, and so would every program they start.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Whoever runs the tests in the background has them ignore interrupts and hang-ups, and so would every program they start.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 # No example is too slow on a busy machine; and where a change is judged, it is judged on the same examples.
 settings.register_profile("here", deadline=None)
