@@ -9,7 +9,7 @@ from hypothesis import settings
 
 from support.plugins import Node
 
-# Whoever runs the tests in the background has them ignore interrupts and hang-ups, and so would every program they start.
+# Tests that run in the background ignore interrupts and hang-ups, and so would every program they start.
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, handler)
