@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Tls", "Trust"]
+__all__ = ["Tls", "Trust", "relax"]
 
 
 class Trust(Value):
@@ -79,9 +79,19 @@ def _narrow(folder: str) -> "ssl.SSLContext":
     # As ssl.create_default_context makes it, which cannot be told to leave the bundle alone.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if sys.version_info >= (3, 13):
-        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN | ssl.VERIFY_X509_STRICT
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(capath=folder)
     return context
+
+
+def relax(context: "ssl.SSLContext") -> None:
+    """Take certificates that break a rule of form, as Go's programs do and Python did up to 3.12.
+
+    Many a private authority is without a key identifier.
+    """
+    import ssl
+
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
 
 
 def _full(trust: Trust) -> "ssl.SSLContext":
@@ -94,6 +104,7 @@ def _full(trust: Trust) -> "ssl.SSLContext":
     except (OSError, TypeError, ValueError):
         problem = "cannot be read as a bundle of certificates"
     else:
+        relax(context)
         if trust.is_insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

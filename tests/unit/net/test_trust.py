@@ -112,7 +112,11 @@ def test_whoever_says_whom_to_trust_is_heard(trust: Trust) -> None:
 @pytest.mark.usefixtures("folder")
 def test_a_narrow_context_checks_as_much_as_a_full_one() -> None:
     """Names and certificates are verified by the same rules."""
-    narrow, full = Tls(Trust()).context(), ssl.create_default_context()
+    tls = Tls(Trust())
+    narrow = tls.context()
+    assert tls.widen()
+    full = tls.context()
     assert (narrow.check_hostname, narrow.verify_mode) == (True, ssl.CERT_REQUIRED)
     assert narrow.verify_flags == full.verify_flags
     assert narrow.minimum_version == full.minimum_version
+    assert not full.verify_flags & ssl.VERIFY_X509_STRICT
