@@ -8,6 +8,7 @@ from keyferry.cli.sources import Sources, read_sources
 from keyferry.images.answer import Answer
 from keyferry.images.discover import Discovery, discover
 from keyferry.images.load import load_providers
+from keyferry.images.lookup import Providers
 from keyferry.images.reference import normalise
 
 
@@ -16,7 +17,14 @@ def ask(args: argparse.Namespace) -> tuple[Answer, Discovery, Sources]:
     normalise(args.image)  # a wrong image name is said before anything is read
     sources = read_sources(args)
     found = discover(args.config, args.bin_dir)
-    providers = load_providers(
+    providers = open_providers(args, found, sources)
+    answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
+    return answer, found, sources
+
+
+def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources) -> Providers:
+    """The providers of a node, as the command line says; raises ConfigError."""
+    return load_providers(
         found.config,
         found.bin_dir,
         service_accounts=sources.accounts,
@@ -24,8 +32,6 @@ def ask(args: argparse.Namespace) -> tuple[Answer, Discovery, Sources]:
         timeout_seconds=args.timeout,
         withhold_env=args.withhold_env,
     )
-    answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
-    return answer, found, sources
 
 
 def report_failures(answer: Answer) -> None:

@@ -4,11 +4,11 @@ import argparse
 import os
 import sys
 
+from keyferry.cli import asking
 from keyferry.cli.arguments import parse_seconds
 from keyferry.cli.sources import Sources
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.discover import discover
-from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.pulls.policy import DEFAULT, POLICIES, VerificationPolicy, make_policy
 from keyferry.pulls.pull_policy import PULL_POLICIES
@@ -116,15 +116,7 @@ def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
             file=sys.stderr,
         )
         return Providers((), docker_config=sources.docker_config)
-    found = discover(args.config, args.bin_dir)
-    return load_providers(
-        found.config,
-        found.bin_dir,
-        service_accounts=sources.accounts,
-        docker_config=sources.docker_config,
-        timeout_seconds=args.timeout,
-        withhold_env=args.withhold_env,
-    )
+    return asking.open_providers(args, discover(args.config, args.bin_dir), sources)
 
 
 def _finds_config(args: argparse.Namespace) -> bool:

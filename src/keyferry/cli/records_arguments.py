@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from keyferry.cli.arguments import add_output_argument
 from keyferry.cli.sources import read_file
-from keyferry.errors import RecordError
+from keyferry.errors import KeyferryError
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.policy import VerificationPolicy
 from keyferry.pulls.present import NodeImage, parse_crictl_images
@@ -79,7 +79,7 @@ def open_to_read(
     return look_at_records(os.path.abspath(args.root), policy=policy, read_only=read_only)
 
 
-def report_problems(problems: Iterable[RecordError]) -> bool:
+def report_problems(problems: Iterable[KeyferryError]) -> bool:
     """Say on standard error what could not be believed; tells whether there was anything."""
     from keyferry._secret import printable
 

@@ -10,6 +10,7 @@ from keyferry.cli.records_arguments import (
     open_to_read,
     present_images,
     print_document,
+    report_problems,
 )
 from keyferry.cli.records_output import API_VERSION, short_reference
 from keyferry.pulls.upkeep import Recovery, match_intents
@@ -53,8 +54,7 @@ def run(args: argparse.Namespace) -> int:
         return Exit.USAGE
     records = open_to_read(args, read_only=not args.yes)
     recovery = records.recover(lambda: images) if args.yes else _foresee(records, images)
-    for problem in recovery.problems:
-        print(f"keyferry: {problem}", file=sys.stderr)
+    report_problems(recovery.problems)
     if args.output == "table":
         _print_table(recovery)
     else:
