@@ -159,7 +159,7 @@ def test_a_platform_that_is_not_there_is_said_with_those_that_are(
         pull_to_layout(image, tmp_path, [GOOD], platform=Platform("linux", "s390x"))
 
 
-@pytest.mark.parametrize("digest", [IMAGE.digest, INDEX.digest])
+@pytest.mark.parametrize("digest", [IMAGE.digest, INDEX.digest], ids=["image", "index"])
 def test_a_digest_is_what_is_pulled_whatever_the_tag_says(
     registry: Registry, tmp_path: Path, digest: str
 ) -> None:
