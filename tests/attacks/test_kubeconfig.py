@@ -1,6 +1,7 @@
 """Kubeconfigs that somebody else wrote: what they make run, read and send, and what they cannot."""
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -13,11 +14,13 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
+from keyferry.clusters.kubeconfig import load_kubeconfig
 from keyferry.clusters.load import load_cluster
+from keyferry.clusters.resolve import check_transport, resolve
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginNotFoundError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
@@ -211,6 +214,34 @@ def feed(path: Path | int, data: bytes, *, unlink: bool = False) -> threading.Th
     return thread
 
 
+class Flood:
+    """A named pipe at *path*, into which bytes come for whoever reads, up to *most*; so many were *taken*."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self.most, self.taken = most, 0
+        self._path, self._is_over = path, False
+        os.mkfifo(path, 0o600)
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        while self._thread.is_alive():
+            # The writer may wait for a reader, then or a moment later.
+            os.close(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK))
+            self._thread.join(0.01)
+
+    def _write(self) -> None:
+        while not self._is_over and self.taken < self.most:
+            # A reader may come only to see whether the file can be opened, and another after it.
+            with contextlib.suppress(BrokenPipeError), open(self._path, "wb", buffering=0) as stream:
+                while not self._is_over and self.taken < self.most:
+                    self.taken += stream.write(b"a" * (1 << 16)) or 0
+
+
 @pytest.mark.parametrize("unlink", [False, True])
 def test_a_plugin_of_a_named_pipe_is_refused_whether_or_not_it_is_still_there(
     kube: Kube,
@@ -332,10 +363,12 @@ def test_a_plugin_of_a_pipe_that_somebody_else_made_is_refused(kube: Kube) -> No
 
 def test_a_kubeconfig_that_never_ends_is_refused(kube: Kube) -> None:
     """Before it has filled the memory: what comes after the limit is not read."""
-    kube.path.touch(mode=0o600)
-    os.truncate(kube.path, (64 << 20) + 1)
-    with pytest.raises(ConfigError, match="it is larger than 67108864 bytes"):
+    with (
+        Flood(kube.path, 128 << 20) as flood,
+        pytest.raises(ConfigError, match="it is larger than 67108864 bytes"),
+    ):
         load_cluster(kubeconfig=kube.path)
+    assert 0 < flood.taken < flood.most
 
 
 def test_a_refused_file_is_not_opened_by_a_static_token_that_is_empty(kube: Kube) -> None:
@@ -385,6 +418,34 @@ def test_a_token_file_that_never_ends_is_refused(kube: Kube) -> None:
     kube.cluster = {"server": "https://k", "certificate-authority": "/dev/zero"}
     with pytest.raises(ConfigError, match="larger than"):
         kube.load()
+
+
+@pytest.mark.parametrize("name", ["tokenFile", "client-certificate", "certificate-authority"])
+def test_a_file_that_does_not_end_is_read_no_further_than_the_limit(kube: Kube, name: str) -> None:
+    pipe = kube.folder / "pipe"
+    target = kube.cluster if name == "certificate-authority" else kube.user
+    target[name] = str(pipe)
+    if name == "client-certificate":
+        (kube.folder / "key").touch()
+        target["client-key"] = "key"
+    kube.write()
+    loaded = load_kubeconfig(str(kube.path))
+    with Flood(pipe, 64 << 20) as flood, pytest.raises(ConfigError, match="larger than 16777216 bytes"):
+        check_transport(resolve(loaded))
+    assert 0 < flood.taken < flood.most
+
+
+def test_a_token_file_that_does_not_end_any_more_is_read_no_further_than_the_limit(kube: Kube) -> None:
+    """The last token that was one goes on to be used."""
+    path = kube.folder / "token"
+    path.write_text(SECRET)
+    kube.user = {"tokenFile": str(path)}
+    session = kube.load()
+    path.unlink()
+    with Flood(path, 16 << 20) as flood:
+        headers = session.grant().headers
+    assert 0 < flood.taken < flood.most
+    assert headers == (("Authorization", f"Bearer {SECRET}"),)
 
 
 @pytest.mark.parametrize("name", ["tokenFile", "client-certificate", "certificate-authority"])
@@ -753,8 +814,10 @@ def test_an_allowlist_allows_what_it_names_and_nothing_else(
         PluginPolicy("Allowlist", ()),
         PluginPolicy("Allowlist"),
         PluginPolicy("Allowlist", (AllowlistEntry(""),)),
+        PluginPolicy("AllowAll", ()),
+        PluginPolicy("", ()),
     ],
-    ids=["empty", "missing", "empty entry"],
+    ids=["empty", "missing", "empty entry", "empty beside AllowAll", "empty beside no policy"],
 )
 def test_an_allowlist_that_names_nothing_is_refused_and_opens_nothing(
     kube: Kube, policy: PluginPolicy
