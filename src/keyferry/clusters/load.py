@@ -66,13 +66,13 @@ class Distrust(Value):
 
 
 def check_trust(config: ClientConfig, *, trust: bool) -> None:
-    """Raise PolicyError if *config* follows a file that somebody else could have written, unless they *trust* it."""
+    """Raise PolicyError if *config* follows a file that somebody else could have written, unless *trust*."""
     found = None if trust else find_distrust(config)
     if found is not None:
         raise PolicyError(
-            f"{found.what} is named by {found.file}, which is not to be trusted: {found.why}; expected a file, "
-            "in folders, that only you or root can write; look at it ('keyferry lint' shows what is in it), "
-            "then say --trust, or trust=True in Python"
+            f"{found.what} is named by {found.file}, which is not to be trusted: {found.why}; expected a file "
+            "and folders above it that only you or root can write; look at it, and at what 'keyferry lint "
+            f"{found.file}' says, then chown it or chmod go-w, or say --trust (trust=True in Python)"
         )
 
 

@@ -11,7 +11,12 @@ from collections.abc import Iterator
 
 from keyferry._gotext import go_strerror
 
-__all__ = ["UNJUDGED", "why_untrusted"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import pwd
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["UNJUDGED", "is_private", "why_untrusted"]
 
 # What nobody has judged is not trusted.
 UNJUDGED = "nobody has looked who could have written it"
@@ -128,18 +133,22 @@ def _who_else_writes(status: os.stat_result) -> str:
 
 
 def _is_private_group(gid: int) -> bool:
-    """Tell whether a group has members, and none but this user and root; the rule of OpenSSH.
-
-    A group without any is not private: programs run with it, or its members cannot be listed.
-    """
     import grp
     import pwd
 
     try:
-        names = grp.getgrgid(gid).gr_mem
+        listed = grp.getgrgid(gid).gr_mem
     except KeyError:
         return False
-    users = pwd.getpwall()
+    return is_private(gid, listed, pwd.getpwall(), os.geteuid())
+
+
+def is_private(gid: int, listed: "Iterable[str]", users: "Sequence[pwd.struct_passwd]", uid: int) -> bool:
+    """Tell whether a group has members, and none but the user *uid* and root; the rule of OpenSSH.
+
+    *listed* are the members by name, beside the *users* whose own group it is. A group without any is not
+    private: programs run with it, or its members cannot be listed.
+    """
     uids = {user.pw_name: user.pw_uid for user in users}
-    members = {user.pw_uid for user in users if user.pw_gid == gid} | {uids.get(name, -1) for name in names}
-    return bool(members) and members <= {0, os.geteuid()}
+    members = {user.pw_uid for user in users if user.pw_gid == gid} | {uids.get(name, -1) for name in listed}
+    return bool(members) and members <= {0, uid}

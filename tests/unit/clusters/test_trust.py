@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.clusters.trust import why_untrusted
+from keyferry.clusters.trust import is_private, why_untrusted
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
@@ -230,6 +230,35 @@ def test_a_group_with_no_member_or_several_is_not_private(shared: Path, counts: 
     path = give(shared, user, group.gr_gid)
     with acting_as(user.pw_uid):
         assert judge(path) == f"group {group.gr_gid} can write it"
+
+
+USERS = tuple(
+    pwd.struct_passwd((name, "x", uid, gid, "", "/", "/bin/sh"))
+    for name, uid, gid in (("root", 0, 0), ("jane", 1000, 1000), ("joe", 1001, 1001), ("ann", 1002, 1001))
+)
+
+
+@pytest.mark.parametrize(
+    ("gid", "listed", "private"),
+    [
+        pytest.param(1000, [], True, id="her own"),
+        pytest.param(1000, ["jane"], True, id="her own, and listed"),
+        pytest.param(1000, ["jane", "root"], True, id="root beside her"),
+        pytest.param(1000, ["joe"], False, id="another is listed"),
+        pytest.param(1000, ["who"], False, id="somebody unknown is listed"),
+        pytest.param(50, ["jane"], True, id="she is listed alone"),
+        pytest.param(50, [], False, id="no member"),
+        pytest.param(0, [], True, id="root's"),
+        pytest.param(1001, [], False, id="others have it for their own"),
+        pytest.param(1001, ["jane"], False, id="she is listed beside them"),
+    ],
+)
+def test_a_group_is_private_if_its_members_are_the_user_and_root(
+    gid: int,
+    listed: list[str],
+    private: bool,  # noqa: FBT001 - of the table
+) -> None:
+    assert is_private(gid, listed, USERS, 1000) is private
 
 
 # The folders above, and links
