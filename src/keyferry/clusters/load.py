@@ -80,8 +80,9 @@ def find_distrust(config: ClientConfig) -> Distrust | None:
     """What *config* would do because a file says so that somebody else could have written; None if nothing.
 
     A program of that file would run as this user, and a file that it names may be one that only this user can
-    read. The credential of another file would go to its server, through its proxy, to whom its authority
-    vouches for. A token that stands in the file itself is no secret from whoever wrote it.
+    read. The credential of another file would go to the server that its context names, or to its own server,
+    through its proxy, to whom its authority vouches for. A token that stands in the file itself is no secret
+    from whoever wrote it.
     """
     why = _why_untrusted(config, config.user_origin)
     if why and config.exec is not None and uses_plugin(config):
@@ -89,12 +90,20 @@ def find_distrust(config: ClientConfig) -> Distrust | None:
     if why and config.credential_files:
         names = " and ".join(map(repr, config.credential_files))
         return Distrust(config.user_origin, why, f"credential file {names}", "reads it")
-    why = _why_untrusted(config, config.cluster_origin)
-    if why and config.cluster_origin != config.user_origin and has_credential(config):
-        server = hide_password(config.server) if "@" in config.server else config.server
-        whose = f"user {config.user_name!r} of {config.user_origin}"
-        what = f"server {server!r}, which would get the credential of {whose},"
-        return Distrust(config.cluster_origin, why, what, "sends it there")
+    return _find_diversion(config) if has_credential(config) else None
+
+
+def _find_diversion(config: ClientConfig) -> Distrust | None:
+    """What sends the credential of one file where another says, if that one is not to be trusted."""
+    server = hide_password(config.server) if "@" in config.server else config.server
+    whose = f"would get the credential of user {config.user_name!r} of {config.user_origin},"
+    for origin, what in (
+        (config.cluster_origin, f"server {server!r}, which {whose}"),
+        (config.context_origin, f"context {config.context!r}, by which {server!r} {whose}"),
+    ):
+        why = _why_untrusted(config, origin)
+        if why and origin != config.user_origin:
+            return Distrust(origin, why, what, "sends it there")
     return None
 
 

@@ -193,13 +193,36 @@ def test_the_credential_of_one_file_does_not_go_to_the_server_of_an_untrusted_on
     with pytest.raises(PolicyError) as caught:
         load_cluster(user="me")
     said = str(caught.value)
-    assert f"server 'https://***@k', which would get the credential of user 'me' of {own}" in said
+    assert f"server 'https://***@k', which would get the credential of user 'me' of {own}," in said
     assert f"is named by {foreign}, which is not to be trusted: everybody can write it" in said
     assert "--trust" in said
     assert "pass-word" not in said
     assert token(load_cluster(user="me", trust=True)) == "t"
     foreign.chmod(0o600)
     assert token(load_cluster(user="me")) == "t"
+
+
+def test_a_context_of_an_untrusted_file_does_not_choose_the_server_for_a_credential_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both may be ours, and not meant for one another."""
+    own, foreign = tmp_path / "own", tmp_path / "foreign"
+    own.write_text(document({"token": "t"}))
+    context = {"cluster": "k2", "user": "other"}
+    foreign.write_text(json.dumps({"contexts": [{"name": "theirs", "context": context}]}))
+    foreign.chmod(0o666)
+    monkeypatch.setenv("KUBECONFIG", f"{foreign}:{own}")
+    assert token(load_cluster()) == "t"
+    with pytest.raises(PolicyError) as caught:
+        load_cluster("theirs")
+    said = str(caught.value)
+    assert (
+        f"context 'theirs', by which 'https://two' would get the credential of user 'other' of {own}" in said
+    )
+    assert f"is named by {foreign}, which is not to be trusted" in said
+    assert token(load_cluster("theirs", trust=True)) == "o"
+    foreign.chmod(0o600)
+    assert token(load_cluster("theirs")) == "o"
 
 
 def test_a_credential_of_an_untrusted_file_may_go_to_our_server(
