@@ -43,7 +43,10 @@ def why_untrusted(path: str, read: os.stat_result) -> str:
         return ""
     try:
         problem = _why_file(read) or next(filter(None, map(_why_step, _steps(path))), "")
-        if not problem and not os.path.samestat(read, os.stat(path)):
+        # The folders are those of the file only if the path still leads to it. A pipe is in no folder, and on
+        # macOS its path, /dev/fd/N, has an identity of its own.
+        is_file = stat.S_ISREG(read.st_mode)
+        if not problem and is_file and not os.path.samestat(read, os.stat(path)):
             problem = "it was replaced while it was read"
     except FileNotFoundError:
         return "it was removed while it was read"
