@@ -1,6 +1,7 @@
 """Kubeconfigs that somebody else wrote: what they make run, read and send, and what they cannot."""
 
 import base64
+import contextlib
 import hashlib
 import json
 import os
@@ -8,14 +9,18 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
+from keyferry.clusters.kubeconfig import load_kubeconfig
 from keyferry.clusters.load import load_cluster
+from keyferry.clusters.resolve import check_transport, resolve
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginNotFoundError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
@@ -29,6 +34,8 @@ Json = dict[str, Any]
 V1 = "client.authentication.k8s.io/v1"
 SECRET = "Zq7marked-S3cret9vX"
 ALLOW = PluginPolicy()
+# A user and a group that nobody here is, or is in.
+STRANGER, STRANGERS = 65_534, 54_321
 
 
 def answer(token: str = "t") -> str:
@@ -131,7 +138,47 @@ def make_linked(kube: Kube) -> None:
     kube.path.symlink_to(shared / "config")
 
 
-@pytest.mark.parametrize("spoil", [make_writable, make_replaceable, make_linked])
+def make_shared(kube: Kube) -> None:
+    """A group of others can write it."""
+    os.chown(kube.path, -1, STRANGERS)
+    kube.path.chmod(0o660)
+
+
+def make_folder_shared(kube: Kube) -> None:
+    os.chown(kube.folder, -1, STRANGERS)
+    kube.folder.chmod(0o770)
+
+
+def make_replaceable_from_above(kube: Kube) -> None:
+    kube.folder.parent.chmod(0o777)
+
+
+def make_foreign_above(kube: Kube) -> None:
+    """The folder above the folder is somebody else's, who can replace all that is below."""
+    os.chown(kube.folder.parent, STRANGER, -1)
+
+
+def make_foreign_link(kube: Kube) -> None:
+    """In a sticky folder, as /tmp is, the owner of a link can lead it elsewhere."""
+    kube.folder.chmod(0o1777)
+    kube.path.rename(kube.folder / "real")
+    kube.path.symlink_to("real")
+    os.chown(kube.path, STRANGER, -1, follow_symlinks=False)
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        make_writable,
+        make_replaceable,
+        make_linked,
+        make_replaceable_from_above,
+        pytest.param(make_shared, marks=root),
+        pytest.param(make_folder_shared, marks=root),
+        pytest.param(make_foreign_above, marks=root),
+        pytest.param(make_foreign_link, marks=root),
+    ],
+)
 def test_a_plugin_of_an_untrusted_file_is_refused_before_it_is_run(
     kube: Kube, spoil: Callable[[Kube], None]
 ) -> None:
@@ -153,6 +200,177 @@ def test_a_plugin_of_somebody_elses_file_is_refused(kube: Kube) -> None:
     assert kube.ran == []
 
 
+def feed(path: Path | int, data: bytes, *, unlink: bool = False) -> threading.Thread:
+    """Write *data* to a pipe as soon as somebody reads it; *unlink* its name before the first byte."""
+
+    def write() -> None:
+        with open(path, "wb") as stream:
+            if unlink:
+                os.unlink(str(path))
+            stream.write(data)
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    return thread
+
+
+class Flood:
+    """A named pipe at *path*, into which bytes come for whoever reads, up to *most*; so many were *taken*."""
+
+    def __init__(self, path: Path, most: int) -> None:
+        self.most, self.taken = most, 0
+        self._path, self._is_over = path, False
+        os.mkfifo(path, 0o600)
+        self._thread = threading.Thread(target=self._write, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        while self._thread.is_alive():
+            # The writer may wait for a reader, then or a moment later.
+            os.close(os.open(self._path, os.O_RDONLY | os.O_NONBLOCK))
+            self._thread.join(0.01)
+
+    def _write(self) -> None:
+        while not self._is_over and self.taken < self.most:
+            # A reader may come only to see whether the file can be opened, and another after it.
+            with contextlib.suppress(BrokenPipeError), open(self._path, "wb", buffering=0) as stream:
+                while not self._is_over and self.taken < self.most:
+                    self.taken += stream.write(b"a" * (1 << 16)) or 0
+
+
+@pytest.mark.parametrize("unlink", [False, True])
+def test_a_plugin_of_a_named_pipe_is_refused_whether_or_not_it_is_still_there(
+    kube: Kube,
+    unlink: bool,  # noqa: FBT001 - of the table
+) -> None:
+    """Whose pipe it is says nothing of who writes into it; and what is gone cannot be looked at any more."""
+    kube.exec(kube.program("plugin"))
+    data = kube.write().read_bytes()
+    kube.path.unlink()
+    os.mkfifo(kube.path, 0o600)
+    writer = feed(kube.path, data, unlink=unlink)
+    with pytest.raises(PolicyError, match="it is a named pipe, expected a regular file"):
+        load_cluster(kubeconfig=kube.path, policy=ALLOW)
+    writer.join()
+    assert kube.path.exists() is not unlink
+    assert kube.ran == []
+
+
+@root
+def test_a_plugin_of_somebody_elses_pipe_is_refused_though_it_is_unlinked_while_it_is_read(
+    kube: Kube,
+) -> None:
+    """A stranger's process in a sticky folder, as on any machine with a /tmp."""
+    shared = Path(tempfile.mkdtemp())
+    shared.chmod(0o1777)
+    kube.exec(kube.program("plugin"))
+    document = kube.write().read_text()
+    script = (
+        f"mkfifo -m 644 config && touch ready && {{ rm config; printf %s {shlex.quote(document)}; }} >config"
+    )
+    stranger = subprocess.Popen(["/bin/sh", "-c", script], cwd=shared, user=STRANGER)
+    try:
+        wait_until((shared / "ready").exists, "the stranger's pipe")
+        assert (shared / "config").stat().st_uid == STRANGER
+        with pytest.raises(PolicyError, match="not to be trusted"):
+            load_cluster(kubeconfig=shared / "config", policy=ALLOW)
+        assert not (shared / "config").exists()
+    finally:
+        stranger.kill()
+        stranger.wait()
+        shutil.rmtree(shared)
+    assert kube.ran == []
+
+
+def test_a_plugin_of_a_file_that_is_replaced_while_it_is_read_is_run_only_from_a_trusted_place(
+    kube: Kube,
+) -> None:
+    """The verdict is on what was read, not on what stands there afterwards."""
+    kube.exec(kube.program("plugin")).write()
+    good, evil = kube.path.read_bytes(), kube.path.read_bytes().replace(b"Never", b"IfAvailable")
+    shared = kube.folder / "shared"
+    shared.mkdir()
+    (shared / "evil").write_bytes(evil)
+    (shared / "evil").chmod(0o666)
+    kube.path.unlink()
+    pid = os.fork()
+    if not pid:
+        try:
+            while True:
+                os.symlink(shared / "evil", kube.folder / "next")
+                os.replace(kube.folder / "next", kube.path)
+                (kube.folder / "next").write_bytes(good)
+                (kube.folder / "next").chmod(0o600)
+                os.replace(kube.folder / "next", kube.path)
+        finally:
+            os._exit(0)
+    modes: list[str] = []
+    refused: list[str] = []
+
+    def attempt() -> bool:
+        try:
+            plugin = load_cluster(kubeconfig=kube.path, policy=ALLOW).config.exec
+            modes.append(plugin.interactive_mode if plugin is not None else "")
+        except PolicyError as error:
+            refused.append(str(error))
+        except ConfigError:
+            pass  # not there yet
+        return len(modes) > 20 and len(refused) > 20
+
+    try:
+        wait_until(attempt, "both outcomes")
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+    assert set(modes) == {"Never"}
+
+
+def test_a_plugin_of_a_shells_pipe_is_run(kube: Kube) -> None:
+    """``--kubeconfig <(...)``: a pipe without a name, made by ourselves."""
+    kube.exec(kube.program("plugin"))
+    data = kube.write().read_bytes()
+    kube.path.unlink()
+    reading, writing = os.pipe()
+    try:
+        feed(writing, data).join()
+        assert load_cluster(kubeconfig=f"/dev/fd/{reading}", policy=ALLOW).grant().headers
+    finally:
+        os.close(reading)
+    assert kube.ran == ["t"]
+
+
+@root
+def test_a_plugin_of_a_pipe_that_somebody_else_made_is_refused(kube: Kube) -> None:
+    kube.exec(kube.program("plugin"))
+    data = kube.write().read_bytes()
+    os.seteuid(STRANGER)
+    try:
+        reading, writing = os.pipe()
+    finally:
+        os.seteuid(0)
+    try:
+        feed(writing, data).join()
+        with pytest.raises(PolicyError, match=f"it belongs to user {STRANGER}"):
+            load_cluster(kubeconfig=f"/dev/fd/{reading}", policy=ALLOW)
+    finally:
+        os.close(reading)
+    assert kube.ran == []
+
+
+def test_a_kubeconfig_that_never_ends_is_refused(kube: Kube) -> None:
+    """Before it has filled the memory: what comes after the limit is not read."""
+    with (
+        Flood(kube.path, 128 << 20) as flood,
+        pytest.raises(ConfigError, match="it is larger than 67108864 bytes"),
+    ):
+        load_cluster(kubeconfig=kube.path)
+    assert 0 < flood.taken < flood.most
+
+
 def test_a_refused_file_is_not_opened_by_a_static_token_that_is_empty(kube: Kube) -> None:
     """What stands beside exec in vain does not take it out of the check."""
     kube.user = {"token": "", "username": "", "as": "jane"}
@@ -162,6 +380,21 @@ def test_a_refused_file_is_not_opened_by_a_static_token_that_is_empty(kube: Kube
 
 
 # Files that a kubeconfig has read
+
+
+@pytest.mark.parametrize("name", ["tokenFile", "client-key"])
+def test_an_untrusted_file_does_not_have_our_files_read_for_its_server(kube: Kube, name: str) -> None:
+    """A secret of one line is a token like any other, and would be sent to whomever the file names."""
+    secret = kube.folder / "secret"
+    secret.write_text(SECRET)
+    secret.chmod(0o600)
+    kube.user = {"tokenFile": str(secret)}
+    if name == "client-key":
+        kube.user = {"client-certificate": str(secret), "client-key": str(secret)}
+    shown = shown_when(lambda: kube.load(mode=0o666))
+    assert f"credential file {str(secret)!r}" in shown
+    assert SECRET not in shown
+    kube.load(mode=0o600)
 
 
 def test_a_token_file_that_holds_no_token_is_echoed_nowhere(kube: Kube) -> None:
@@ -185,6 +418,34 @@ def test_a_token_file_that_never_ends_is_refused(kube: Kube) -> None:
     kube.cluster = {"server": "https://k", "certificate-authority": "/dev/zero"}
     with pytest.raises(ConfigError, match="larger than"):
         kube.load()
+
+
+@pytest.mark.parametrize("name", ["tokenFile", "client-certificate", "certificate-authority"])
+def test_a_file_that_does_not_end_is_read_no_further_than_the_limit(kube: Kube, name: str) -> None:
+    pipe = kube.folder / "pipe"
+    target = kube.cluster if name == "certificate-authority" else kube.user
+    target[name] = str(pipe)
+    if name == "client-certificate":
+        (kube.folder / "key").touch()
+        target["client-key"] = "key"
+    kube.write()
+    loaded = load_kubeconfig(str(kube.path))
+    with Flood(pipe, 64 << 20) as flood, pytest.raises(ConfigError, match="larger than 16777216 bytes"):
+        check_transport(resolve(loaded))
+    assert 0 < flood.taken < flood.most
+
+
+def test_a_token_file_that_does_not_end_any_more_is_read_no_further_than_the_limit(kube: Kube) -> None:
+    """The last token that was one goes on to be used."""
+    path = kube.folder / "token"
+    path.write_text(SECRET)
+    kube.user = {"tokenFile": str(path)}
+    session = kube.load()
+    path.unlink()
+    with Flood(path, 16 << 20) as flood:
+        headers = session.grant().headers
+    assert 0 < flood.taken < flood.most
+    assert headers == (("Authorization", f"Bearer {SECRET}"),)
 
 
 @pytest.mark.parametrize("name", ["tokenFile", "client-certificate", "certificate-authority"])
@@ -243,6 +504,78 @@ def test_an_authority_does_not_make_an_insecure_cluster_secure(kube: Kube) -> No
     kube.cluster |= {"insecure-skip-tls-verify": True, "certificate-authority-data": ca}
     with pytest.raises(ClusterAuthError, match="exclude each other"):
         kube.load().ssl_context()
+
+
+class Listed:
+    """KUBECONFIG with two files: a user of our own, and clusters that somebody else wrote."""
+
+    def __init__(self, kube: Kube, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kube = kube
+        self.own, self.foreign = kube.folder / "own", kube.folder / "foreign"
+        monkeypatch.setenv("KUBECONFIG", f"{self.foreign}{os.pathsep}{self.own}")
+
+    def write(self, cluster: Json, user: Json) -> None:
+        """The context and its cluster are in the file of the others, and come first."""
+        own = {"users": [{"name": "u", "user": user}], "clusters": [{"name": "k", "cluster": {}}]}
+        foreign = {
+            "current-context": "c",
+            "clusters": [{"name": "k", "cluster": cluster}],
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+        }
+        self.own.write_text(json.dumps(own))
+        self.foreign.write_text(json.dumps(foreign))
+        self.own.chmod(0o600)
+        self.foreign.chmod(0o666)
+
+
+@pytest.fixture
+def listed(kube: Kube, monkeypatch: pytest.MonkeyPatch) -> Listed:
+    return Listed(kube, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        {"server": "https://evil"},
+        {"server": "https://k", "proxy-url": "http://evil:3128"},
+        {"server": "https://k", "certificate-authority-data": base64.b64encode(b"evil").decode()},
+        {"server": "https://k", "insecure-skip-tls-verify": True},
+        {"server": "https://k", "tls-server-name": "evil"},
+    ],
+    ids=lambda cluster: list(cluster)[-1],
+)
+@pytest.mark.parametrize("means", ["exec", "token", "tokenFile", "basic", "certificate"])
+def test_a_credential_of_ours_does_not_go_where_a_file_of_others_leads(
+    listed: Listed, cluster: Json, means: str
+) -> None:
+    """Server, proxy and authority all come with the cluster's entry, and so from the file that has it."""
+    (listed.kube.folder / "t").write_text(SECRET)
+    data = base64.b64encode(SECRET.encode()).decode()
+    plugin = {"command": listed.kube.program("plugin", SECRET), "apiVersion": V1, "interactiveMode": "Never"}
+    users: dict[str, Json] = {
+        "exec": {"exec": plugin},
+        "token": {"token": SECRET},
+        "tokenFile": {"tokenFile": "t"},
+        "basic": {"username": "u", "password": SECRET},
+        "certificate": {"client-certificate-data": data, "client-key-data": data},
+    }
+    listed.write(cluster, users[means])
+    shown = shown_when(lambda: load_cluster(policy=ALLOW))
+    assert f"is named by {listed.foreign}, which is not to be trusted: everybody can write it" in shown
+    assert SECRET not in shown
+    assert listed.kube.ran == []
+    load_cluster(policy=ALLOW, trust=True)
+    listed.foreign.chmod(0o600)
+    load_cluster(policy=ALLOW)
+
+
+@root
+def test_a_credential_of_ours_does_not_go_to_the_server_of_somebody_elses_file(listed: Listed) -> None:
+    listed.write({"server": "https://evil"}, {"token": SECRET})
+    listed.foreign.chmod(0o644)
+    os.chown(listed.foreign, STRANGER, -1)
+    with pytest.raises(PolicyError, match=f"it belongs to user {STRANGER}"):
+        load_cluster(policy=ALLOW)
 
 
 # What a plugin is told
@@ -321,21 +654,26 @@ LIBRARY = """
 #include <stdlib.h>
 #include <unistd.h>
 __attribute__((constructor)) static void load(void) {
-    const char *mark = getenv("MARK");
-    if (mark) close(open(mark, O_CREAT | O_WRONLY, 0600));
+    %s
 }
 """
+
+
+def compile_library(path: Path, statements: str) -> Path:
+    """A library that does something as soon as it is loaded."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("needs a C compiler")
+    command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(path)]
+    subprocess.run(command, input=(LIBRARY % statements).encode(), check=True)
+    return path
 
 
 @linux
 def test_a_preloaded_library_reaches_the_plugin_alone_and_only_from_a_trusted_file(kube: Kube) -> None:
     """LD_PRELOAD of a kubeconfig is code that runs, so it takes the same trust as the command."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    library, mark = kube.folder / "evil.so", kube.folder / "loaded"
-    command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(library)]
-    subprocess.run(command, input=LIBRARY.encode(), check=True)
+    statements = 'char *mark = getenv("MARK"); if (mark) close(open(mark, O_CREAT | O_WRONLY, 0600));'
+    library, mark = compile_library(kube.folder / "evil.so", statements), kube.folder / "loaded"
     env = [{"name": "LD_PRELOAD", "value": str(library)}, {"name": "MARK", "value": str(mark)}]
     kube.exec(kube.program("plugin"), env=env)
     with pytest.raises(PolicyError):
@@ -345,6 +683,49 @@ def test_a_preloaded_library_reaches_the_plugin_alone_and_only_from_a_trusted_fi
     assert mark.exists()
     assert "LD_PRELOAD" not in os.environ
     assert str(library) not in Path("/proc/self/maps").read_text()
+
+
+@linux
+@pytest.mark.parametrize("variable", ["PYTHONPATH", "LD_PRELOAD", "BASH_ENV", "PATH"])
+@pytest.mark.parametrize("pinned", [True, False])
+def test_an_allowlisted_program_is_not_run_with_the_variables_of_an_untrusted_file(
+    kube: Kube,
+    variable: str,
+    pinned: bool,  # noqa: FBT001 - of the table
+) -> None:
+    """Which program it is says nothing of what it does: each of these brings in code of whoever wrote the file."""
+    command, value = intrusion(kube, variable)
+    policy = listing(AllowlistEntry(command, digest(command) if pinned else ""))
+    kube.exec(command, env=[{"name": variable, "value": value}])
+    with pytest.raises(PolicyError, match="not to be trusted"):
+        kube.load(policy, mode=0o666)
+    assert not (kube.folder / "intruded").exists()
+    # From a file of our own the variable is ours, and does what it says: nothing is left out.
+    kube.load(policy).grant()
+    assert (kube.folder / "intruded").exists()
+
+
+def intrusion(kube: Kube, variable: str) -> tuple[str, str]:
+    """A good program, and a value of *variable* with which it leaves a mark that is not its own."""
+    evil, mark = kube.folder / "evil", kube.folder / "intruded"
+    evil.mkdir()
+    if variable == "PYTHONPATH":
+        (evil / "json.py").write_text(f"open({str(mark)!r}, 'w')\ndef dumps(value): return {answer()!r}\n")
+        text = f"#!{sys.executable}\nimport json\nprint(json.dumps(None))\n"
+        return str(write_executable(kube.folder / "plugin", text)), str(evil)
+    if variable == "PATH":
+        write_executable(evil / "cat", f"#!/bin/sh\n: >{mark}\nexec /bin/cat\n")
+        text = f"#!/bin/sh\ncat <<'X'\n{answer()}\nX\n"
+        return str(write_executable(kube.folder / "plugin", text)), str(evil)
+    if variable == "BASH_ENV":
+        bash = shutil.which("bash")
+        if bash is None:
+            pytest.skip("needs bash")
+        (evil / "rc").write_text(f": >{mark}\n")
+        text = f"#!{bash}\nprintf %s {shlex.quote(answer())}\n"
+        return str(write_executable(kube.folder / "plugin", text)), str(evil / "rc")
+    library = compile_library(evil / "evil.so", f'close(open("{mark}", O_CREAT | O_WRONLY, 0600));')
+    return kube.program("plugin"), str(library)
 
 
 @pytest.mark.parametrize("command", ["./tool", "bin/../tool", "../kube/tool"])
@@ -433,8 +814,10 @@ def test_an_allowlist_allows_what_it_names_and_nothing_else(
         PluginPolicy("Allowlist", ()),
         PluginPolicy("Allowlist"),
         PluginPolicy("Allowlist", (AllowlistEntry(""),)),
+        PluginPolicy("AllowAll", ()),
+        PluginPolicy("", ()),
     ],
-    ids=["empty", "missing", "empty entry"],
+    ids=["empty", "missing", "empty entry", "empty beside AllowAll", "empty beside no policy"],
 )
 def test_an_allowlist_that_names_nothing_is_refused_and_opens_nothing(
     kube: Kube, policy: PluginPolicy

@@ -340,7 +340,10 @@ def _review(seen: Seen) -> bytes:
 
 
 class ConnectProxy(socketserver.ThreadingTCPServer):
-    """A proxy that tunnels to wherever it is asked, and keeps what it was told in the clear."""
+    """A proxy that tunnels to wherever it is asked, and keeps what it was told in the clear.
+
+    It alone knows names below ``.invalid``, which all lead to this machine.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -367,6 +370,7 @@ class _Tunnel(socketserver.StreamRequestHandler):
             lines.append(line)
         self.server.told.append("\n".join(lines))
         host, _, port = lines[0].split()[1].rpartition(":")
+        host = LOOPBACK if host.endswith(".invalid") else host
         with socket.create_connection((host, int(port))) as upstream:
             self.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n")
             threading.Thread(target=_pump, args=(upstream, self.request), daemon=True).start()

@@ -20,8 +20,9 @@ files, certificates or basic auth, chosen by kubectl's rules from --kubeconfig, 
   explain    why a context works or does not: file, user, program, policy, answer, server, traps
 
 Each takes --kubeconfig, --context, --cluster, --user, --trust and --timeout where they have a meaning;
-'keyferry kube SUBCOMMAND --help' tells. Plugins run only as kuberc's credentialPluginPolicy allows, and
-not if the kubeconfig is one that somebody else could have written, unless you say --trust."""
+'keyferry kube SUBCOMMAND --help' tells. Plugins run only as kuberc's credentialPluginPolicy allows. A
+kubeconfig that somebody else could have written runs no plugin, has no token or key read from a file, and
+gets no credential of another kubeconfig sent to its server, unless you say --trust."""
 
 EXAMPLES = """\
 examples:

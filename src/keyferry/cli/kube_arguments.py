@@ -34,7 +34,7 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--trust",
         action="store_true",
-        help="run the plugin even if somebody else could have written the kubeconfig",
+        help="follow the kubeconfig even if somebody else could have written it",
     )
     group.add_argument(
         "--timeout",

@@ -8,13 +8,17 @@ from keyferry._values import Value, field, replace
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, Kubeconfig, read_kubeconfig
+from keyferry.clusters.trust import UNJUDGED
 from keyferry.errors import DocumentError, Problem
 
 __all__ = ["KubeconfigFile", "decode_file", "place", "refuse_file"]
 
 
 class KubeconfigFile(Value):
-    """One file: its path as it was named, what it holds, and what client-go would say against it."""
+    """One file: its path as it was named, what it holds, and what client-go would say against it.
+
+    ``untrusted`` tells who else could have written it; it is empty if nobody could.
+    """
 
     path: str
     document: Document | None
@@ -22,6 +26,7 @@ class KubeconfigFile(Value):
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote the whole file
     error_class: str = ""
+    untrusted: str = UNJUDGED
 
     def find(self, section: str, name: str) -> Path:
         """The path of the entry called *name*, or of its section."""

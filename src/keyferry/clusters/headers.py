@@ -19,7 +19,10 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class TokenFile:
-    """A token in a file, read again when it is a minute old; the last good one outlives a failure."""
+    """A token in a file, read again when it is a minute old; the last good one outlives a failure.
+
+    A file that is longer than any token is such a failure: a part of it is no token.
+    """
 
     def __init__(self, config: ClientConfig, monotonic: Callable[[], int]) -> None:
         self._path = config.token_file
@@ -35,7 +38,9 @@ class TokenFile:
             self._read_ns = now
             try:
                 with open(self._path, encoding="utf-8") as stream:
-                    self._token = stream.read(_LARGEST_TOKEN).strip() or self._token
+                    text = stream.read(_LARGEST_TOKEN + 1)
+                if len(text) <= _LARGEST_TOKEN:
+                    self._token = text.strip() or self._token
             except (OSError, ValueError):
                 pass
         return self._token

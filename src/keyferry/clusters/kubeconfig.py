@@ -9,6 +9,7 @@ from keyferry._values import Value, field, replace
 from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.decode import KubeconfigFile, decode_file, refuse_file
+from keyferry.clusters.trust import why_untrusted
 from keyferry.errors import ConfigError, Problem
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
 ]
 
 _T = TypeVar("_T")
+# More than any kubeconfig; the file may be a device or a pipe that never ends.
+_LARGEST_FILE = 64 << 20
 
 
 class LoadedKubeconfig(Value):
@@ -126,15 +129,19 @@ def _read_files(paths: tuple[str, ...], cwd: str | None, *, warn: bool) -> Loade
 
 
 def _read_file(path: str, cwd: str | None) -> KubeconfigFile | None:
+    place = _from(cwd, path)
     try:
-        with open(_from(cwd, path), "rb") as stream:
-            data = stream.read()
+        with open(place, "rb") as stream:
+            data = stream.read(_LARGEST_FILE + 1)
+            untrusted = why_untrusted(place, os.fstat(stream.fileno()))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         message = f"cannot be read: {go_strerror(error)}"
         return refuse_file(path, Problem("", message, kubernetes_text=go_read_error(path, error), file=path))
-    return decode_file(path, data)
+    if len(data) > _LARGEST_FILE:
+        return refuse_file(path, Problem("", f"it is larger than {_LARGEST_FILE} bytes", file=path))
+    return replace(decode_file(path, data), untrusted=untrusted)
 
 
 def _merge(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:

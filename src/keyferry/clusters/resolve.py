@@ -38,8 +38,9 @@ class ClientConfig(Value):
     """All a client needs. Files are read, except that ``token_file`` is to be read again from time to time.
 
     Without https there are no credentials in it, whatever the user has: client-go does not look. The exec
-    section is there even beside a token or certificate, which then go before it. ``unreadable`` are files
-    that could be opened and not read; `check_transport` raises them.
+    section is there even beside a token or certificate, which then go before it. ``credential_files`` are the
+    files that the user's token, certificate and key are read from. ``unreadable`` are files that could be
+    opened and not read; `check_transport` raises them.
     """
 
     server: str
@@ -69,6 +70,7 @@ class ClientConfig(Value):
     context_origin: str = ""
     cluster_origin: str = ""
     user_origin: str = ""
+    credential_files: tuple[str, ...] = ()
     unreadable: tuple[Problem, ...] = ()
     files: tuple[KubeconfigFile, ...] = field(default=(), repr=False)
 
@@ -181,6 +183,7 @@ def _with_user(config: ClientConfig, choice: Choice) -> ClientConfig:
         username=user.username,
         password=user.password,
         auth_provider=user.auth_provider,
+        credential_files=(user.token_file,) if user.token_file else (),
     )
     has_certificate = user.client_certificate or user.client_certificate_data
     return _with_certificate(config, user) if has_certificate else config
@@ -191,10 +194,12 @@ def _with_certificate(config: ClientConfig, user: AuthInfo) -> ClientConfig:
     key, no_key = _read(user.client_key, user.client_key_data)
     unreadable = _at_user(config, ("client-certificate",), no_certificate)
     unreadable += _at_user(config, ("client-key",), no_key)
+    files = filter(None, (user.client_certificate, user.client_key))
     return replace(
         config,
         client_certificate_data=certificate,
         client_key_data=key,
+        credential_files=(*config.credential_files, *files),
         unreadable=config.unreadable + unreadable,
     )
 

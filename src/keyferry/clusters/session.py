@@ -228,7 +228,16 @@ class ClusterSession:
 
 def uses_plugin(config: ClientConfig) -> bool:
     """Tell whether the exec section counts: a token, basic auth or a certificate beside it goes before it."""
-    return config.exec is not None and not (
+    return config.exec is not None and not _has_static(config)
+
+
+def has_credential(config: ClientConfig) -> bool:
+    """Tell whether requests carry a credential, whatever it is."""
+    return config.exec is not None or _has_static(config)
+
+
+def _has_static(config: ClientConfig) -> bool:
+    return bool(
         config.bearer_token
         or config.token_file
         or config.username

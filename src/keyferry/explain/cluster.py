@@ -6,13 +6,12 @@ from keyferry._clock import time_ns
 from keyferry._values import Value, field, replace
 from keyferry.clusters.credential import ClusterCredential
 from keyferry.clusters.kubeconfig import LoadedKubeconfig
-from keyferry.clusters.load import check_trust
+from keyferry.clusters.load import Distrust, check_trust, find_distrust
 from keyferry.clusters.pem import KeyPair, parse_key_pair
 from keyferry.clusters.plain import request
 from keyferry.clusters.resolve import ClientConfig
 from keyferry.clusters.review import Review, review
 from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
-from keyferry.clusters.trust import why_untrusted
 from keyferry.errors import ConfigError, KeyferryError, PolicyError
 from keyferry.invoke.executable import clean_path
 from keyferry.invoke.kuberc import LoadedKuberc, find_kuberc, load_kuberc
@@ -35,7 +34,7 @@ class Inquiry(Value):
     kuberc_path: str = ""
     kuberc_is_default: bool = False
     permit: Permit | None = None
-    untrusted: str = ""
+    distrust: Distrust | None = None
     ran: bool = False
     seconds: float = 0.0
     credential: ClusterCredential | None = field(default=None, repr=False)
@@ -81,15 +80,14 @@ def inquire(
 
 
 def _look_at_policy(inquiry: Inquiry) -> Inquiry:
-    """Which policy applies, whether it lets the program run, and whether the file is to be trusted."""
+    """Whether the files are to be trusted, which policy applies, and whether it lets the program run."""
+    inquiry = replace(inquiry, distrust=find_distrust(inquiry.config))
     try:
         path, is_explicit = find_kuberc()
         inquiry = replace(inquiry, kuberc_path=path, kuberc_is_default=bool(path) and not is_explicit)
         inquiry = replace(inquiry, kuberc=load_kuberc())
         plugin = inquiry.config.exec
         if plugin is not None and inquiry.uses_plugin:
-            untrusted = why_untrusted(inquiry.config.user_origin) if inquiry.config.user_origin else ""
-            inquiry = replace(inquiry, untrusted=untrusted)
             permit = _policy(inquiry).decide(clean_path(plugin.command))
             inquiry = replace(inquiry, permit=permit)
     except (ConfigError, PolicyError) as error:
@@ -103,7 +101,7 @@ def _policy(inquiry: Inquiry) -> PluginPolicy:
 
 def _open(inquiry: Inquiry, timeout_seconds: float) -> tuple[Inquiry, ClusterSession]:
     try:
-        check_trust(inquiry.config, _policy(inquiry), trust=inquiry.is_trusted)
+        check_trust(inquiry.config, trust=inquiry.is_trusted)
     except PolicyError as error:
         raise _Stop(inquiry, "policy", error) from None
     try:

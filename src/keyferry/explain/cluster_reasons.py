@@ -54,10 +54,15 @@ def ending(expires_ns: int, now_ns: int) -> str:
 
 def _files(inquiry: Inquiry) -> Iterator[Reason]:
     loaded = inquiry.loaded
+    untrusted = {file.path: file.untrusted for file in loaded.files}
     for path in loaded.paths:
-        is_missing = path in loaded.missing
-        text = "is not there, and passed over" if is_missing else "read"
-        yield Reason("file", path, "missing" if is_missing else "read", text)
+        if path in loaded.missing:
+            yield Reason("file", path, "missing", "is not there, and passed over")
+        elif why := untrusted.get(path):
+            text = f"read; somebody else could have written it: {why}"
+            yield Reason("file", path, "read", text, {"untrusted": why})
+        else:
+            yield Reason("file", path, "read", "read")
 
 
 def _context(inquiry: Inquiry) -> Iterator[Reason]:

@@ -146,12 +146,13 @@ def _transport(inquiry: Inquiry) -> Iterator[Reason]:
 
 
 def _trust(inquiry: Inquiry) -> Iterator[Reason]:
-    if inquiry.untrusted:
+    found = inquiry.distrust
+    if found is not None:
         text = (
-            f"{inquiry.config.user_origin} names a program to run, and {inquiry.untrusted}: kubectl runs it "
-            "all the same, keyferry only with --trust or an allowlist"
+            f"{found.what} is named by {found.file}, and {found.why}: kubectl {found.deed} all the same, "
+            "keyferry only with --trust"
         )
-        yield _trap("untrusted-file", inquiry.config.user_origin, text)
+        yield _trap("untrusted-file", found.file, text)
 
 
 def _kuberc(inquiry: Inquiry) -> Iterator[Reason]:

@@ -234,7 +234,8 @@ SUSPECT_KUBECONFIG: dict[str, tuple[str, str, str]] = {
     "KF291": (
         "others can write the kubeconfig",
         "who writes it chooses which program runs and which server is trusted; keyferry then runs no plugin "
-        "that it names, unless it is told to trust the file or an allowlist names the program",
+        "that it names, reads no token or key from a file that it names, and sends its server no credential of "
+        "another kubeconfig, unless it is told to trust the file",
         "chmod go-w, and look at what is in it",
     ),
 }

@@ -55,19 +55,23 @@ def _check_program(at: Path, path: str) -> Iterator[Suspicion]:
     target = os.path.realpath(path)
     try:
         status = os.stat(target)
-        folder = os.stat(os.path.dirname(target)).st_mode
+        # Who can replace the link chooses the program as well as who can replace what it leads to.
+        replaceable = [each for each in dict.fromkeys((target, path)) if _is_replaceable(each)]
     except OSError:
         return
     who = who_writes(status.st_mode)
     if who:
         yield at, "KF283", f"{who} can write {target} and so choose what runs; chmod go-w {target}"
-    elif folder & stat.S_IWOTH and not folder & stat.S_ISVTX:
-        message = (
-            f"everybody can write to {os.path.dirname(target)} and so replace {os.path.basename(target)}"
-        )
-        yield at, "KF283", message
+    elif replaceable:
+        folder, name = os.path.split(replaceable[0])
+        yield at, "KF283", f"everybody can write to {folder} and so replace {name}; chmod o-w {folder}"
     elif status.st_uid not in (0, os.geteuid()):
         yield at, "KF283", f"{target} belongs to user {status.st_uid}, who can change it"
+
+
+def _is_replaceable(path: str) -> bool:
+    mode = os.stat(os.path.dirname(path)).st_mode
+    return bool(mode & stat.S_IWOTH and not mode & stat.S_ISVTX)
 
 
 def _check_version(plugin: ExecConfig) -> Iterator[Suspicion]:

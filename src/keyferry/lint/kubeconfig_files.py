@@ -5,9 +5,8 @@ import stat
 from collections.abc import Iterable, Iterator
 
 from keyferry.api.kubeconfig.v1 import Kubeconfig
-from keyferry.clusters.trust import why_untrusted
+from keyferry.clusters.trust import UNJUDGED, why_untrusted
 from keyferry.errors import Problem
-from keyferry.lint.files import who_writes
 
 __all__ = ["check_file", "check_writers"]
 
@@ -34,15 +33,16 @@ def _readers(path: str) -> Iterator[Problem]:
 
 
 def check_writers(path: str, consequence: str, code: str) -> Iterator[Problem]:
-    """Who beside its user could have written *path*; nothing is said of pipes and the like."""
-    mode = _mode(path)
-    if not mode:
-        return
-    why = why_untrusted(path)
-    if not why and who_writes(mode):
-        why = f"{who_writes(mode)} can write it"
+    """Who beside its user could have written *path*: the verdict by which keyferry follows the file, or not."""
+    try:
+        why = why_untrusted(path, os.stat(path))
+    except (OSError, ValueError):
+        why = UNJUDGED
     if why:
-        message = f"{why}: others can change this file {consequence}; chmod go-w, or chown, {path}"
+        message = (
+            f"{why}: others can change this file {consequence}; keep it where only you or root can write, "
+            f"chown it to yourself, chmod go-w {path}"
+        )
         yield Problem("", message, code=code, file=path)
 
 

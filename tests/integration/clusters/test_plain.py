@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 
@@ -110,6 +112,136 @@ def test_a_proxy_of_another_kind_is_refused(kube: Kube, server: ApiServer) -> No
 
 def test_the_environments_proxy_is_not_for_this_machine(kube: Kube) -> None:
     assert keyferry_kube(kube, "raw", "/version", HTTPS_PROXY="http://127.0.0.1:1").returncode == 0
+
+
+# The name of a server that only the tests' proxies can find.
+REMOTE = "api.cluster.invalid"
+
+
+@pytest.fixture
+def remote(kube: Kube, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a server that is not this machine by its name, and an environment without proxies."""
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    with ApiServer(authority, REMOTE) as running:
+        running.tokens = {TOKEN}
+        url = f"https://{REMOTE}:{running.port}"
+        kube.write(url, ca=authority.pem)
+        yield url
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_asked"),
+    [
+        pytest.param({"HTTPS_PROXY": "http://{proxy}"}, True, id="upper case"),
+        pytest.param({"https_proxy": "http://{proxy}"}, True, id="lower case"),
+        pytest.param({"HTTPS_PROXY": "{proxy}"}, True, id="without a scheme"),
+        pytest.param({"HTTP_PROXY": "http://{proxy}", "http_proxy": "http://{proxy}"}, False, id="for http"),
+        pytest.param({}, False, id="none"),
+        pytest.param({"HTTPS_PROXY": "{proxy}", "NO_PROXY": REMOTE}, False, id="excepted"),
+        pytest.param({"HTTPS_PROXY": "{proxy}", "no_proxy": REMOTE}, False, id="excepted in lower case"),
+        pytest.param({"HTTPS_PROXY": "{proxy}", "NO_PROXY": f"x,{REMOTE}"}, False, id="excepted in a list"),
+        pytest.param({"HTTPS_PROXY": "{proxy}", "NO_PROXY": "cluster.invalid"}, False, id="domain excepted"),
+        pytest.param({"HTTPS_PROXY": "{proxy}", "NO_PROXY": ".invalid"}, False, id="suffix excepted"),
+        pytest.param({"HTTPS_PROXY": "{proxy}", "NO_PROXY": "*"}, False, id="all excepted"),
+        pytest.param(
+            {"HTTPS_PROXY": "{proxy}", "NO_PROXY": "uster.invalid"}, True, id="half a name excepted"
+        ),
+        pytest.param({"HTTPS_PROXY": "{proxy}", "NO_PROXY": "other.invalid"}, True, id="another excepted"),
+    ],
+)
+def test_the_environment_chooses_the_proxy(
+    kube: Kube,
+    remote: str,
+    variables: dict[str, str],
+    is_asked: bool,  # noqa: FBT001 - of the table
+) -> None:
+    with running_proxy() as proxy:
+        named = {name: value.format(proxy=proxy.address) for name, value in variables.items()}
+        done = keyferry_kube(kube, "raw", "/version", **named)
+        told = [each.splitlines()[0] for each in proxy.told]
+    assert told == ([f"CONNECT {remote.removeprefix('https://')} HTTP/1.1"] if is_asked else [])
+    assert done.returncode == (0 if is_asked else 5)
+    assert ("cannot be reached" in done.stderr) is not is_asked
+
+
+@pytest.mark.parametrize("exceptions", ["", "*"])
+def test_the_kubeconfigs_proxy_goes_before_the_environments(
+    kube: Kube, remote: str, authority: Authority, exceptions: str
+) -> None:
+    """And NO_PROXY says nothing of it, as in client-go."""
+    with running_proxy() as own, running_proxy() as other:
+        kube.write(remote, ca=authority.pem, cluster={"proxy-url": f"http://{own.address}"})
+        variables = {"HTTPS_PROXY": f"http://{other.address}", "NO_PROXY": exceptions}
+        done = keyferry_kube(kube, "raw", "/version", **variables)
+        assert (len(own.told), other.told) == (1, [])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_proxy_of_the_environment_gets_its_password_and_no_token(kube: Kube, remote: str) -> None:
+    assert remote
+    with running_proxy() as proxy:
+        variables = {"HTTPS_PROXY": f"http://me:pass-word@{proxy.address}"}
+        done = keyferry_kube(kube, "raw", "/version", **variables)
+        assert "Proxy-Authorization: Basic bWU6cGFzcy13b3Jk" in proxy.told[0]
+        assert TOKEN not in proxy.told[0]
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("value", ["http://me:pass-word@", "socks5://me:pass-word@127.0.0.1:1", "http://["])
+def test_a_proxy_of_the_environment_that_cannot_be_used_is_not_passed_over(
+    kube: Kube, remote: str, value: str
+) -> None:
+    assert remote
+    done = keyferry_kube(kube, "raw", "/version", HTTPS_PROXY=value)
+    assert done.returncode == 5
+    assert "the proxy is not a URL" in done.stderr or "socks5:// is not supported here" in done.stderr
+    assert "pass-word" not in done.stderr
+
+
+@pytest.mark.parametrize("head", ["Transfer-Encoding: chunked", "Connection: close"])
+@pytest.mark.parametrize("status", ["201 Created", "403 Forbidden"])
+def test_a_body_without_an_end_is_read_no_further_than_the_limit(kube: Kube, status: str, head: str) -> None:
+    """What whoami reads into memory has a bound, whatever the server goes on to send."""
+    with EndlessServer(f"HTTP/1.1 {status}\r\n{head}\r\n\r\n".encode()) as server:
+        kube.write(f"http://127.0.0.1:{server.port}")
+        done = keyferry_kube(kube, "whoami")
+    assert done.returncode == 5
+    assert len(done.stderr) < 1000
+    assert 0 < server.sent < server.most
+
+
+class EndlessServer:
+    """A server that sends a head and then a body, up to *most* bytes; *sent* of them were taken."""
+
+    most = 128 << 20
+
+    def __init__(self, head: bytes) -> None:
+        self._head = head
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self.port = int(self._listener.getsockname()[1])
+        self.sent = 0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._thread.join()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        data = b"a" * (1 << 16)
+        chunk = b"10000\r\n" + data + b"\r\n" if b"chunked" in self._head else data
+        client, _ = self._listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(65536)
+            client.sendall(self._head)
+            while self.sent < self.most:
+                client.sendall(chunk)
+                self.sent += len(data)
 
 
 def test_a_plain_server_gets_no_credential(kube: Kube) -> None:

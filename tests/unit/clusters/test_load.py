@@ -1,5 +1,6 @@
 """From a kubeconfig to a session: whose file it is, which policy applies, which context is meant."""
 
+import base64
 import json
 import os
 import shlex
@@ -9,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._values import replace
+from keyferry.api.kubeconfig.v1 import ExecConfig, Kubeconfig
+from keyferry.clusters.decode import KubeconfigFile
 from keyferry.clusters.load import check_trust, load_cluster
 from keyferry.clusters.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
@@ -114,16 +118,19 @@ def test_trust_must_be_said(tmp_path: Path) -> None:
     assert token(load_cluster(kubeconfig=path, trust=True)) == "t"
 
 
-def test_an_allowlist_that_names_the_program_is_trust_enough(tmp_path: Path) -> None:
+def test_an_allowlist_is_no_trust(tmp_path: Path) -> None:
+    """The file still sets the program's arguments and variables, which are as good as its code."""
     path = with_plugin(tmp_path)
     path.chmod(0o666)
     listed = PluginPolicy("Allowlist", (AllowlistEntry(f"{tmp_path}/plugin"),))
-    assert token(load_cluster(kubeconfig=path, policy=listed)) == "t"
+    for policy in (listed, PluginPolicy("AllowAll")):
+        with pytest.raises(PolicyError, match="not to be trusted"):
+            load_cluster(kubeconfig=path, policy=policy)
+    assert not (tmp_path / "ran").exists()
+    assert token(load_cluster(kubeconfig=path, policy=listed, trust=True)) == "t"
     other = PluginPolicy("Allowlist", (AllowlistEntry("/bin/other"),))
     with pytest.raises(ClusterAuthError, match="not in the allowlist"):
-        load_cluster(kubeconfig=path, policy=other).grant()
-    with pytest.raises(PolicyError, match="not to be trusted"):
-        load_cluster(kubeconfig=path, policy=PluginPolicy("AllowAll"))
+        load_cluster(kubeconfig=path, policy=other, trust=True).grant()
 
 
 def test_a_file_that_runs_nothing_needs_no_trust(tmp_path: Path) -> None:
@@ -147,8 +154,113 @@ def test_it_is_the_file_of_the_user_that_counts(tmp_path: Path, monkeypatch: pyt
         load_cluster()
 
 
+@pytest.mark.parametrize("name", ["tokenFile", "client-key"])
+def test_an_untrusted_file_has_no_credential_read_from_another(tmp_path: Path, name: str) -> None:
+    """It could be one that only this user can read, and its content would go to the file's server."""
+    (tmp_path / "secret").write_text("t")
+    user = {"tokenFile": "secret"}
+    if name == "client-key":
+        user = {"client-certificate": "secret", "client-key": "secret"}
+    path = tmp_path / "config"
+    path.write_text(document(user))
+    path.chmod(0o666)
+    with pytest.raises(PolicyError) as caught:
+        load_cluster(kubeconfig=path)
+    assert f"credential file '{tmp_path}/secret'" in str(caught.value)
+    assert "everybody can write it" in str(caught.value)
+    load_cluster(kubeconfig=path, trust=True)
+    path.chmod(0o600)
+    load_cluster(kubeconfig=path)
+
+
+def test_data_in_an_untrusted_file_is_its_writers_own(tmp_path: Path) -> None:
+    data = base64.b64encode(b"x").decode()
+    path = tmp_path / "config"
+    path.write_text(document({"client-certificate-data": data, "client-key-data": data}))
+    path.chmod(0o666)
+    load_cluster(kubeconfig=path)
+
+
+def test_the_credential_of_one_file_does_not_go_to_the_server_of_an_untrusted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, foreign = tmp_path / "own", tmp_path / "foreign"
+    own.write_text(json.dumps({"users": [{"name": "me", "user": {"token": "t"}}]}))
+    foreign.write_text(document({"token": "theirs"}, "https://me:pass-word@k"))
+    foreign.chmod(0o666)
+    monkeypatch.setenv("KUBECONFIG", f"{foreign}:{own}")
+    assert token(load_cluster()) == "theirs"
+    with pytest.raises(PolicyError) as caught:
+        load_cluster(user="me")
+    said = str(caught.value)
+    assert f"server 'https://***@k', which would get the credential of user 'me' of {own}," in said
+    assert f"is named by {foreign}, which is not to be trusted: everybody can write it" in said
+    assert "--trust" in said
+    assert "pass-word" not in said
+    assert token(load_cluster(user="me", trust=True)) == "t"
+    foreign.chmod(0o600)
+    assert token(load_cluster(user="me")) == "t"
+
+
+def test_a_context_of_an_untrusted_file_does_not_choose_the_server_for_a_credential_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both may be ours, and not meant for one another."""
+    own, foreign = tmp_path / "own", tmp_path / "foreign"
+    own.write_text(document({"token": "t"}))
+    context = {"cluster": "k2", "user": "other"}
+    foreign.write_text(json.dumps({"contexts": [{"name": "theirs", "context": context}]}))
+    foreign.chmod(0o666)
+    monkeypatch.setenv("KUBECONFIG", f"{foreign}:{own}")
+    assert token(load_cluster()) == "t"
+    with pytest.raises(PolicyError) as caught:
+        load_cluster("theirs")
+    said = str(caught.value)
+    assert (
+        f"context 'theirs', by which 'https://two' would get the credential of user 'other' of {own}" in said
+    )
+    assert f"is named by {foreign}, which is not to be trusted" in said
+    assert token(load_cluster("theirs", trust=True)) == "o"
+    foreign.chmod(0o600)
+    assert token(load_cluster("theirs")) == "o"
+
+
+def test_a_credential_of_an_untrusted_file_may_go_to_our_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no secret of ours."""
+    own, foreign = tmp_path / "own", tmp_path / "foreign"
+    own.write_text(document({"token": "t"}))
+    foreign.write_text(json.dumps({"users": [{"name": "they", "user": {"token": "theirs"}}]}))
+    foreign.chmod(0o666)
+    monkeypatch.setenv("KUBECONFIG", f"{own}:{foreign}")
+    assert token(load_cluster(user="they")) == "theirs"
+
+
+def test_nobody_may_go_to_any_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a credential, or over plain http, which carries none, there is nothing to keep."""
+    own, foreign = tmp_path / "own", tmp_path / "foreign"
+    users = [{"name": "nobody", "user": {"as": "jane"}}, {"name": "me", "user": {"token": "t"}}]
+    own.write_text(json.dumps({"users": users}))
+    foreign.write_text(document({}, "http://k"))
+    foreign.chmod(0o666)
+    monkeypatch.setenv("KUBECONFIG", f"{foreign}:{own}")
+    assert token(load_cluster(user="nobody", cluster="k2")) == ""
+    assert token(load_cluster(user="me")) == ""
+
+
 def test_a_config_that_came_from_nowhere_is_not_judged() -> None:
-    check_trust(ClientConfig("https://k"), PluginPolicy(), trust=False)
+    """A program may make its own."""
+    check_trust(ClientConfig("https://k", exec=ExecConfig("plugin"), token_file="t"), trust=False)
+
+
+def test_a_file_that_nobody_has_judged_is_not_trusted() -> None:
+    config = ClientConfig("https://k", exec=ExecConfig("plugin"), user_origin="config")
+    file = KubeconfigFile("config", None, Kubeconfig())
+    for files in ((), (file,)):
+        with pytest.raises(PolicyError, match="nobody has looked"):
+            check_trust(replace(config, files=files), trust=False)
+    check_trust(replace(config, files=(replace(file, untrusted=""),)), trust=False)
 
 
 # Policy

@@ -54,6 +54,29 @@ def test_entries_with_and_without_digest_are_fine(digest: str) -> None:
     listing(AllowlistEntry("foo", digest)).validate()
 
 
+@pytest.mark.parametrize("kind", ["", "AllowAll", "DenyAll"])
+@pytest.mark.parametrize("entries", [(), (AllowlistEntry("foo"),)], ids=["empty", "one entry"])
+def test_a_list_beside_another_policy_is_an_error_even_if_it_is_empty(
+    kind: str, entries: tuple[AllowlistEntry, ...]
+) -> None:
+    """Whoever wrote a list meant it to count."""
+    with pytest.raises(PolicyError, match="goes with the policy 'Allowlist'") as caught:
+        PluginPolicy(kind, entries).validate()
+    text = f'plugin policy is "{kind}" but allowlist is non-nil'
+    assert caught.value.kubernetes_text == f"misconfigured credential plugin allowlist: {text}"
+    PluginPolicy(kind).validate()
+
+
+@pytest.mark.parametrize("policy", ["", "credentialPluginPolicy: AllowAll\n"], ids=["none", "AllowAll"])
+def test_an_empty_list_of_kuberc_beside_another_policy_is_an_error(tmp_path: Path, policy: str) -> None:
+    kuberc = tmp_path / "kuberc"
+    kuberc.write_text(
+        f"apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n{policy}credentialPluginAllowlist: []\n"
+    )
+    with pytest.raises(PolicyError, match="goes with the policy 'Allowlist'"):
+        load_kuberc(str(kuberc))
+
+
 # Decisions
 
 

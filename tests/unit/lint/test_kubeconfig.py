@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import sys
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -436,6 +437,57 @@ def test_a_program_that_others_can_change_is_named(tmp_path: Path) -> None:
     assert worries(tmp_path, config(exec_user(str(path)))) == {}
 
 
+@root
+def test_a_program_of_somebody_else_is_named(tmp_path: Path) -> None:
+    path = write_executable(tmp_path / "program", "")
+    os.chown(path, 65534, -1)
+    said = worries(tmp_path, config(exec_user(str(path))))
+    assert said == {"KF283": f"{path} belongs to user 65534, who can change it"}
+
+
+def make_target_writable(target: Path) -> str:
+    target.chmod(0o777)
+    return f"everybody can write {target}"
+
+
+def make_target_foreign(target: Path) -> str:
+    os.chown(target, 65534, -1)
+    return f"{target} belongs to user 65534"
+
+
+def make_target_replaceable(target: Path) -> str:
+    target.parent.chmod(0o777)
+    return f"everybody can write to {target.parent} and so replace {target.name}"
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [make_target_writable, pytest.param(make_target_foreign, marks=root), make_target_replaceable],
+)
+def test_of_a_link_the_program_it_leads_to_counts(tmp_path: Path, spoil: Callable[[Path], str]) -> None:
+    folders = tmp_path / "bin", tmp_path / "real"
+    for folder in folders:
+        folder.mkdir(mode=0o755)
+    target = write_executable(folders[1] / "program-1.2", "")
+    link = folders[0] / "program"
+    link.symlink_to(target)
+    assert worries(tmp_path, config(exec_user(str(link)))) == {}
+    message = spoil(target)
+    said = worries(tmp_path, config(exec_user(str(link))))
+    assert list(said) == ["KF283"]
+    assert said["KF283"].startswith(message)
+
+
+def test_of_a_link_its_own_folder_counts_too(tmp_path: Path) -> None:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "program").symlink_to(write_executable(tmp_path / "program", ""))
+    folder.chmod(0o777)
+    said = worries(tmp_path, config(exec_user(str(folder / "program"))))
+    assert list(said) == ["KF283"]
+    assert said["KF283"].startswith(f"everybody can write to {folder} and so replace program")
+
+
 @pytest.mark.parametrize(
     ("env", "code"),
     [
@@ -476,6 +528,23 @@ def test_token_files_that_hold_no_token_are_named_and_not_read(tmp_path: Path, p
     assert repr(path) in said["KF282"]
 
 
+@pytest.mark.parametrize("name", [".ssh/id", "./.ssh/id", "../{here}/.ssh/id"])
+def test_a_relative_token_file_counts_from_the_folder_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """And not from where the linter runs: what it leads to is what is judged."""
+    monkeypatch.chdir("/")
+    (tmp_path / ".ssh").mkdir()
+    secret = tmp_path / ".ssh" / "id"
+    secret.write_text("x")
+    said = worries(tmp_path, config({"tokenFile": name.format(here=tmp_path.name)}))
+    assert list(said) == ["KF282"]
+    assert repr(str(secret)) in said["KF282"]
+    secret.rename(tmp_path / "token")
+    assert worries(tmp_path, config({"tokenFile": "token"})) == {}
+    assert found(tmp_path, config({"tokenFile": "nope"})) == [("KF219", f"{USER}.tokenFile")]
+
+
 def test_a_linter_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     pipe = str(tmp_path / "pipe")
@@ -514,11 +583,44 @@ def test_client_certificates_that_are_of_no_use_are_named(tmp_path: Path) -> Non
     assert "2020-01-01T00:00:00Z" in said["KF288"]
 
 
-@pytest.mark.parametrize("mode", [0o602, 0o620, 0o666])
-def test_a_file_that_others_can_write_is_named(tmp_path: Path, mode: int) -> None:
+@pytest.mark.parametrize(
+    ("mode", "who"),
+    [(0o602, "everybody"), pytest.param(0o620, "group 54321", marks=root), (0o666, "everybody")],
+)
+def test_a_file_that_others_can_write_is_named(tmp_path: Path, mode: int, who: str) -> None:
+    (tmp_path / "config").touch()
+    if who != "everybody":
+        os.chown(tmp_path / "config", -1, 54_321)
     said = worries(tmp_path, config(), mode)
     assert list(said) == ["KF291"]
+    assert said["KF291"].startswith(f"{who} can write it")
     assert str(tmp_path) in said["KF291"]
+
+
+def test_a_file_that_others_can_replace_is_named(tmp_path: Path) -> None:
+    """From any folder above it, and through a link: the verdict is that of whoever loads the file."""
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert worries(inner, config()) == {}
+    (tmp_path / "a").chmod(0o777)
+    said = worries(inner, config())
+    assert list(said) == ["KF291"]
+    assert said["KF291"].startswith(f"everybody can write its folder {tmp_path}/a")
+    link = tmp_path / "link"
+    link.symlink_to(inner / "config")
+    (finding,) = lint_kubeconfig(str(link), link.read_bytes()).findings
+    assert (finding.code, finding.message.split(":")[0]) == ("KF291", said["KF291"].split(":")[0])
+
+
+def test_a_named_pipe_and_what_is_gone_are_named(tmp_path: Path) -> None:
+    """Whoever loads the file does not follow them either."""
+    path, data = tmp_path / "config", json.dumps(config()).encode()
+    os.mkfifo(path, 0o600)
+    (finding,) = lint_kubeconfig(str(path), data).findings
+    assert (finding.code, "it is a named pipe" in finding.message) == ("KF291", True)
+    path.unlink()
+    (finding,) = lint_kubeconfig(str(path), data).findings
+    assert (finding.code, "nobody has looked" in finding.message) == ("KF291", True)
 
 
 @root
