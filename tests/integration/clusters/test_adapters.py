@@ -540,6 +540,20 @@ def test_redirect_to_another_host_carries_nothing(
     assert kube.runs() == 1
 
 
+@owns_connections
+def test_redirect_to_another_port_is_not_followed(
+    drive: Drive, kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    """Who listens on another port of the same host may be anybody."""
+    kube.answer(credential(TOKEN, authority.client()))
+    with ApiServer(authority) as other:
+        other.tokens = {TOKEN}
+        server.redirect_to = f"{other.url}/stolen"
+        outcome(drive, "/redirect")
+        assert [seen.status for seen in server.seen] == [302]
+        assert (other.seen, list(other.open)) == ([], [])
+
+
 def test_redirect_on_the_same_host_is_followed(drive: Drive, server: ApiServer) -> None:
     server.redirect_to = f"{server.url}/moved"
     reply = drive().get("/redirect")
