@@ -202,7 +202,7 @@ def test_neither_takes_an_encrypted_key(
 def test_an_answer_that_has_ended_already_serves_one_request_here(
     kubectl: str, inner: Kube, server: ApiServer, authority: Authority
 ) -> None:
-    """The real kubectl runs the plugin again for the certificate, and another certificate closes the connection at hand."""
+    """The real kubectl runs the plugin again for the certificate, and another one closes the connection at hand."""
     pairs = [authority.client() for _ in range(40)]
     answers = [credential(TOKEN, pair, seconds=0) for pair in pairs]
     inner.answer(*(text.replace("k8s.io/v1", "k8s.io/v1beta1") for text in answers))

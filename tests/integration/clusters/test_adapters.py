@@ -97,6 +97,23 @@ def test_token_and_certificate_go_together(
     assert drive().get(PATH).status == 200
 
 
+@owns_connections
+def test_answer_that_has_ended_already_serves_one_request(
+    drive: Drive, kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    """One run a request, and never a part of one answer beside a part of another."""
+    first, second = authority.client(), authority.client()
+    kube.answer(credential(TOKEN, first, seconds=-1), credential(OTHER, second, seconds=-1))
+    server.always = 200
+    driver = drive()
+    assert [driver.get(PATH).status for _ in range(2)] == [200, 200]
+    assert [(seen.token, seen.serial) for seen in server.seen] == [
+        (TOKEN, first.serial),
+        (OTHER, second.serial),
+    ]
+    assert kube.runs() == 2
+
+
 def test_user_is_reviewed(drive: Drive) -> None:
     reply = drive().post(REVIEWS, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
     username = json.loads(reply.body)["status"]["userInfo"]["username"]
