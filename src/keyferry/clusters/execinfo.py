@@ -28,6 +28,15 @@ def plugin_entries(environ: Iterable[bytes], env: Iterable[tuple[str, str]], inf
     return [*environ, *configured, _encode(f"{EXEC_INFO}={info}")]
 
 
+class _Name(bytes):
+    """A name that begins with ``=``, which systems take and ``subprocess`` refuses for what it finds in it."""
+
+    __slots__ = ()
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
 class _Bare(bytes):
     """An entry without ``=`` in the place of a name in a mapping; what a value is joined to it with is dropped.
 
@@ -66,7 +75,7 @@ def to_mapping(entries: Iterable[bytes]) -> dict[bytes, bytes]:
     ``=`` is passed as it stands.
     """
     pairs = (_split(entry) if b"=" in entry else (_Bare(entry), b"") for entry in entries)
-    return {name: value for name, value in pairs if name}
+    return {_Name(name) if name[:1] == b"=" else name: value for name, value in pairs if name}
 
 
 def check_size(info: str) -> None:

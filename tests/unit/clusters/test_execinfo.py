@@ -61,9 +61,9 @@ def test_a_mapping_keeps_the_order_and_drops_what_has_no_name() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such entries")
-def test_an_entry_without_a_value_reaches_a_program_as_it_is() -> None:
-    """Each of them, beside a variable of the same spelling."""
-    entries = [b"A", b"A=1", b"A", b"B=2=3"]
+def test_entries_of_any_form_reach_a_program_as_they_are() -> None:
+    """Without a value, each of them beside a variable of the same spelling; with a name that begins with '='."""
+    entries = [b"A", b"A=1", b"A", b"B=2=3", b"=C:=4"]
     done = subprocess.run(["/usr/bin/env", "-0"], env=to_mapping(entries), stdout=subprocess.PIPE, check=True)
     assert done.stdout.removesuffix(b"\0").split(b"\0") == entries
 
