@@ -304,6 +304,20 @@ def test_nothing_that_is_encrypted_makes_anybody_ask_for_a_pass_phrase(
     assert shown.rstrip().endswith("end")
 
 
+@pytest.mark.parametrize("password", ["", "pass"], ids=["another's", "encrypted"])
+def test_a_key_that_cannot_be_used_is_in_no_frame(kube: Kube, password: str) -> None:
+    """Tracebacks with the locals of their frames are what crash reports are made of."""
+    key = key_pem(make_key(), "pkcs8", password)
+    certificate = make_certificate(make_key())
+    kube.user = {"client-certificate-data": as_data(certificate), "client-key-data": as_data(key)}
+    session = kube.load()
+    secrets = key.splitlines()[1:-1]
+    del key
+    shown = shown_when(session.ssl_context)
+    assert "cannot be used" in shown or "is encrypted" in shown
+    assert not any(line in shown for line in secrets)
+
+
 # Where what is secret goes
 
 

@@ -54,9 +54,9 @@ class ClusterContext(ssl.SSLContext):
         context._pair, context._inner, context._alpn = pair, None, []
         context._lock = allocate_lock()
         _trust(context, ca, insecure=insecure)
-        now = pair()[1]
-        if now is not None:
-            load_pair(context, *now)
+        failure = _try_pair(context, pair()[1])
+        if failure is not None:
+            raise failure
         return context
 
     def set_alpn_protocols(self, alpn_protocols: Any) -> None:
@@ -172,6 +172,16 @@ def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> No
     else:
         return
     raise _unusable(f"the client certificate and key cannot be used: {problem}")
+
+
+def _try_pair(context: ssl.SSLContext, pair: Pair | None) -> ClusterAuthError | None:
+    """Give *context* a pair; what is wrong with it is returned, without the frames that hold the key."""
+    try:
+        if pair is not None:
+            load_pair(context, *pair)
+    except ClusterAuthError as error:
+        return error.with_traceback(None)
+    return None
 
 
 def _refuse_pass_phrase() -> str:
