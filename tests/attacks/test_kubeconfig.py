@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,7 +25,10 @@ from keyferry.clusters.resolve import check_transport, resolve
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginNotFoundError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+from support.adapters_under_test import DRIVERS
+from support.certificates import key_pem, make_certificate, make_key
 from support.plugins import wait_until, write_executable
+from support.terminal import PROMPT, run_on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has these")
@@ -457,6 +461,122 @@ def test_a_file_that_is_not_there_is_an_error_at_its_place(kube: Kube, name: str
     with pytest.raises(ConfigError, match=name) as caught:
         kube.load()
     assert str(kube.folder / "nope") in str(caught.value)
+
+
+# A terminal that somebody sits at
+
+
+ALL_DOORS = """
+import sys
+sys.path[:0] = sys.argv[2:]
+from keyferry.clusters.load import load_cluster
+from keyferry.errors import ClusterAuthError
+from keyferry.invoke.policy import PluginPolicy
+from support.adapters_under_test import DRIVERS
+for driver in DRIVERS:
+    made = None
+    try:
+        made = driver(load_cluster(kubeconfig=sys.argv[1], policy=PluginPolicy()))
+        made.get("/version")
+    except ClusterAuthError as error:
+        print(driver.name, error)
+    if made is not None:
+        made.close()
+print("end")
+"""
+SUPPORT = str(Path(__file__).parents[1])
+
+
+def encrypted_pair(form: str) -> tuple[str, str]:
+    """A client certificate, and its key with a pass phrase."""
+    key = make_key()
+    return make_certificate(key), key_pem(key, form, "pass")
+
+
+def as_data(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def claim_encrypted(pem: str) -> str:
+    """A PEM block that says it is encrypted, so that OpenSSL asks for its pass phrase."""
+    begin, _, rest = pem.partition("\n")
+    return f"{begin}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,{'0' * 32}\n\n{rest}"
+
+
+def spoil_key(kube: Kube, form: str) -> None:
+    certificate, key = encrypted_pair(form)
+    kube.user = {"client-certificate-data": as_data(certificate), "client-key-data": as_data(key)}
+
+
+def spoil_key_file(kube: Kube) -> None:
+    certificate, key = encrypted_pair("pkcs8")
+    (kube.folder / "key").write_text(key)
+    kube.user = {"client-certificate-data": as_data(certificate), "client-key": "key"}
+
+
+def spoil_plugin(kube: Kube) -> None:
+    certificate, key = encrypted_pair("traditional")
+    status = {"clientCertificateData": certificate, "clientKeyData": key}
+    (kube.folder / "answer").write_text(
+        json.dumps({"apiVersion": V1, "kind": "ExecCredential", "status": status})
+    )
+    kube.exec(str(write_executable(kube.folder / "plugin", f"#!/bin/sh\ncat {kube.folder}/answer\n")))
+
+
+def spoil_certificate(kube: Kube) -> None:
+    key = make_key()
+    certificate = claim_encrypted(make_certificate(key))
+    kube.user = {"client-certificate-data": as_data(certificate), "client-key-data": as_data(key_pem(key))}
+
+
+def spoil_authority(kube: Kube) -> None:
+    kube.user = {"token": "t"}
+    kube.cluster["certificate-authority-data"] = as_data(claim_encrypted(make_certificate(make_key())))
+
+
+CLIENT_KEY = "the client key, or its certificate, is encrypted"
+ENCRYPTED: dict[str, tuple[Callable[[Kube], None], int, str]] = {
+    "key": (lambda kube: spoil_key(kube, "pkcs8"), 3, CLIENT_KEY),
+    "old form of key": (lambda kube: spoil_key(kube, "traditional"), 3, CLIENT_KEY),
+    "key file": (spoil_key_file, 3, CLIENT_KEY),
+    "plugin": (spoil_plugin, 4, "the key is encrypted"),
+    "certificate": (spoil_certificate, 3, CLIENT_KEY),
+    "authority": (spoil_authority, 3, "certificate-authority holds no PEM certificate that can be read"),
+}
+
+
+@linux
+@pytest.mark.parametrize(("spoil", "code", "words"), ENCRYPTED.values(), ids=ENCRYPTED)
+def test_nothing_that_is_encrypted_makes_anybody_ask_for_a_pass_phrase(
+    kube: Kube, spoil: Callable[[Kube], None], code: int, words: str
+) -> None:
+    """On a real terminal, through every door: the one who sits there would type it to whoever wrote the file."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        kube.cluster["server"] = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        spoil(kube)
+        path = str(kube.write())
+        raw = (sys.executable, "-m", "keyferry", "kube", "raw", "/version", "--kubeconfig", path)
+        status, shown = run_on_terminal(*raw, KUBERC="off", COLUMNS="1000")
+        assert (status, PROMPT in shown) == (code, False), shown
+        assert words in shown
+        status, shown = run_on_terminal(sys.executable, "-c", ALL_DOORS, path, SUPPORT, COLUMNS="1000")
+    assert (status, PROMPT in shown) == (0, False), shown
+    assert shown.count(words) == len(DRIVERS), shown
+    assert shown.rstrip().endswith("end")
+
+
+@pytest.mark.parametrize("password", ["", "pass"], ids=["another's", "encrypted"])
+def test_a_key_that_cannot_be_used_is_in_no_frame(kube: Kube, password: str) -> None:
+    """Tracebacks with the locals of their frames are what crash reports are made of."""
+    key = key_pem(make_key(), "pkcs8", password)
+    certificate = make_certificate(make_key())
+    kube.user = {"client-certificate-data": as_data(certificate), "client-key-data": as_data(key)}
+    session = kube.load()
+    secrets = key.splitlines()[1:-1]
+    del key
+    shown = shown_when(session.ssl_context)
+    assert "cannot be used" in shown or "is encrypted" in shown
+    assert not any(line in shown for line in secrets)
 
 
 # Where what is secret goes

@@ -636,6 +636,28 @@ def test_a_certificate_for_another_name_gets_no_request_at_all(
         assert not server.received
 
 
+def test_a_certificate_with_a_common_name_only_gets_no_request_at_all(authority: Authority) -> None:
+    """An authority that signs any common name, unconstrained, does not make a registry of it: as in Go."""
+    route = Route(ca_file=str(authority.bundle))
+    with serving(FakeRegistry(IMAGE, "Basic realm=r"), authority.context("localhost")) as server:
+        (attempt,) = check_registry(
+            f"localhost:{server.port}/{REPOSITORY}:{TAG}", [credential()], route=route
+        )
+        assert attempt.error is None
+    context = authority.context(common_name="localhost")
+    with serving(FakeRegistry(IMAGE, "Basic realm=r"), context) as server:
+        (attempt,) = check_registry(
+            f"localhost:{server.port}/{REPOSITORY}:{TAG}", [credential()], route=route
+        )
+        assert not server.received
+    shown = str(attempt.error)
+    assert (
+        "not valid for 'localhost'; only its subject alternative names count, a common name does not" in shown
+    )
+    assert "have it issued with this name" in shown
+    assert "--ca-file" not in shown
+
+
 def test_a_certificate_of_an_unknown_authority_is_not_trusted_unless_told_to(
     authority: Authority, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """Hostile servers, and requests that somebody bent, against the SDK's HTTP: a clear error, and no second meaning."""
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,8 +12,10 @@ import pytest
 from keyferry.sdk import Deadline, HttpError
 from keyferry.sdk.http import ONCE, Route, fetch
 from keyferry.sdk.proxy import split_url
+from support.certificates import make_certificate, make_key
 from support.fake_cloud import PATIENCE_SECONDS, FakeServer, Reply, serving
 from support.sdk_plugins import SECRET
+from support.terminal import PROMPT, run_on_terminal
 
 LATE = 60.0
 
@@ -258,3 +261,28 @@ def test_a_redirect_gets_no_request_and_no_credential() -> None:
     assert reply.status == 307
     assert elsewhere.received == []
     assert len(server.received) == 1
+
+
+ENCRYPTED_BUNDLE = """
+import sys
+from keyferry.sdk import Deadline, HttpError
+from keyferry.sdk.http import ONCE, Route, fetch
+try:
+    fetch("GET", sys.argv[1], deadline=Deadline(20), retry=ONCE, route=Route(ca_data=sys.argv[2]))
+except HttpError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="a terminal becomes a session's own in another way elsewhere"
+)
+def test_a_bundle_that_says_it_is_encrypted_makes_nobody_ask_for_a_pass_phrase() -> None:
+    """A plugin that kubectl runs has the user's terminal."""
+    begin, _, rest = make_certificate(make_key()).partition("\n")
+    bundle = f"{begin}\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-256-CBC,{'0' * 32}\n\n{rest}"
+    with serving(lambda _: Reply()) as server:
+        url = f"https://127.0.0.1:{server.port}/"
+        status, shown = run_on_terminal(sys.executable, "-c", ENCRYPTED_BUNDLE, url, bundle)
+    assert (status, PROMPT in shown) == (0, False)
+    assert shown.strip() == "the CA bundle given: cannot be read as a bundle of certificates"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,33 @@ def test_the_runner_fails_when_no_case_ran(tmp_path: Path) -> None:
     empty = tmp_path / "match.json"
     empty.write_text('{"about": "", "cases": []}')
     assert main([str(empty)]) == 1
+
+
+def test_the_runner_shows_fractions_of_a_second(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Go keeps them when it reads a time."""
+    time, version = "2026-01-01T00:00:00.5Z", "client.authentication.k8s.io/v1"
+    answer: dict[str, object] = {"apiVersion": version, "kind": "ExecCredential"}
+    answer |= {"status": {"token": "t", "expirationTimestamp": time}}
+    step: dict[str, object] = {"now": "2026-01-01T00:00:00.25Z", "error": None, "executed": True}
+    step |= {"token": "t", "cert": None, "expiration": time}
+    expiry = {
+        "name": "expiry",
+        "input": {
+            "op": "expiry",
+            "exec": {"apiVersion": version},
+            "steps": [{"advance_ns": 250_000_000, "stdout": json.dumps(answer)}],
+        },
+        "want": {"steps": [step]},
+    }
+    record = {"kind": "ImagePulledRecord", "apiVersion": "kubelet.config.k8s.io/v1beta1"}
+    record |= {"imageRef": "r", "lastUpdatedTime": time}
+    decoded = {"imageRef": "r", "lastUpdatedTime": time, "credentialMapping": {}}
+    decode = {
+        "name": "decode",
+        "input": {"op": "decode_record", "data": json.dumps(record)},
+        "want": {"error": None, "current_version": True, "record": decoded},
+    }
+    for topic, case in {"exec_credential": expiry, "pull_records": decode}.items():
+        path = tmp_path / f"{topic}.json"
+        path.write_text(json.dumps({"about": "", "cases": [case]}))
+        assert main([str(path)]) == 0, capsys.readouterr().out

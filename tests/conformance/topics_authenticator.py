@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.api.meta import format_time
+from keyferry.api.meta import format_instant
 from keyferry.clusters.authenticator import Authenticator
 from keyferry.clusters.credential import ClusterCredential
 from keyferry.clusters.pem import parse_key_pair
@@ -62,7 +62,7 @@ def expiry(given: Json) -> Json:
 
 def _ask(stage: _Stage, step: Json) -> Json:
     stage.set(step)
-    shown: Json = {"now": _instant(stage.now_ns)}
+    shown: Json = {"now": format_instant(stage.now_ns)}
     try:
         credential = stage.authenticator.credential()
     except ClusterAuthError as error:
@@ -74,7 +74,7 @@ def _ask(stage: _Stage, step: Json) -> Json:
         "executed": stage.runs() > 0,
         "token": credential.token,
         "cert": _certificate(credential),
-        "expiration": None if expires is None else format_time(expires),
+        "expiration": None if expires is None else format_instant(expires),
     }
 
 
@@ -82,14 +82,11 @@ def _certificate(credential: ClusterCredential) -> Json | None:
     if not credential.certificate_pem:
         return None
     pair = parse_key_pair(credential.certificate_pem, credential.key_pem)
-    return {"chain": pair.chain_length, "subject": pair.subject, "notAfter": format_time(pair.not_after_ns)}
-
-
-def _instant(nanoseconds: int) -> str:
-    """A time with as many digits of a second as it needs."""
-    fraction = f"{nanoseconds % 1_000_000_000:09}".rstrip("0")
-    whole = format_time(nanoseconds)
-    return whole.replace("Z", f".{fraction}Z") if fraction else whole
+    return {
+        "chain": pair.chain_length,
+        "subject": pair.subject,
+        "notAfter": format_instant(pair.not_after_ns),
+    }
 
 
 @dataclass

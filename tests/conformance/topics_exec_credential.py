@@ -16,7 +16,7 @@ from keyferry._json import dumps, loads
 from keyferry._values import replace
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
-from keyferry.api.meta import format_time
+from keyferry.api.meta import format_instant
 from keyferry.clusters.envinfo import ExecInfo, load_exec_info, read_exec_info
 from keyferry.clusters.execinfo import EXEC_INFO, merge_entries, plugin_entries
 from keyferry.clusters.hints import HintLimiter
@@ -129,7 +129,7 @@ def _shown(credential: ClusterCredential) -> Json:
     return {
         "error": None,
         "token": credential.token,
-        "expiration": None if credential.expires_ns is None else _time(credential.expires_ns),
+        "expiration": None if credential.expires_ns is None else format_instant(credential.expires_ns),
         "cert": _certificate(credential),
     }
 
@@ -138,12 +138,11 @@ def _certificate(credential: ClusterCredential) -> Json | None:
     if not credential.certificate_pem:
         return None
     pair = parse_key_pair(credential.certificate_pem, credential.key_pem)
-    return {"chain": pair.chain_length, "subject": pair.subject, "notAfter": _time(pair.not_after_ns)}
-
-
-def _time(nanoseconds: int) -> str:
-    fraction = f".{nanoseconds % 1_000_000_000:09d}".rstrip("0").rstrip(".")
-    return format_time(nanoseconds).removesuffix("Z") + fraction + "Z"
+    return {
+        "chain": pair.chain_length,
+        "subject": pair.subject,
+        "notAfter": format_instant(pair.not_after_ns),
+    }
 
 
 def _cluster(given: Json) -> ClusterInfo | None:

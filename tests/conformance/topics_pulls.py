@@ -13,7 +13,7 @@ from keyferry._values import Value
 from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig import records as api
 from keyferry.api.kubeletconfig.v1 import GROUP
-from keyferry.api.meta import format_time, parse_time
+from keyferry.api.meta import format_instant, parse_time
 from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, RecordError
 from keyferry.pulls.allowlist import parse_pattern
 from keyferry.pulls.cache import CacheSizes
@@ -324,7 +324,7 @@ def _shown(record: api.ImagePulledRecord) -> Json:
     moment = record.last_updated_ns
     return {
         "imageRef": record.image_ref,
-        "lastUpdatedTime": "NOW" if moment >= _NOW_SINCE else format_time(moment),
+        "lastUpdatedTime": "NOW" if moment >= _NOW_SINCE else format_instant(moment),
         "credentialMapping": {
             name: {
                 "kubernetesSecrets": [_secret(secret) for secret in entry.kubernetes_secrets],

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from support.api_server import ApiServer, Authority
+from support.api_server import ApiServer, Authority, Pair
+from support.certificates import key_pem, make_certificate, make_key
 from support.commands import run_keyferry
-from support.kube import OTHER, TOKEN, Kube, credential
+from support.kube import OTHER, TOKEN, Kube, credential, pair_fields
 from support.parts import need
 from support.plugins import write_executable
 
@@ -158,3 +159,62 @@ def columns(table: str) -> list[tuple[str, ...]]:
     ends = [*starts[1:], None]
     cut = [slice(*pair) for pair in zip(starts, ends, strict=True)]
     return [tuple(line[each].strip() for each in cut) for line in lines]
+
+
+# What kubectl refuses, keyferry refuses, and the other way round where that is said in the docs.
+
+
+def both(
+    kubectl: str, kube: Kube
+) -> tuple[subprocess.CompletedProcess[str], subprocess.CompletedProcess[str]]:
+    """What kubectl and keyferry make of one kubeconfig."""
+    theirs = run_kubectl(kubectl, kube, "get", "--raw", "/version")
+    return theirs, run_keyferry("kube", "raw", "/version", "--kubeconfig", str(kube.path), KUBERC="off")
+
+
+def test_neither_takes_a_common_name_for_a_name(kubectl: str, inner: Kube, authority: Authority) -> None:
+    for pair, is_good in (
+        (authority.server("localhost"), True),
+        (authority.server_called("localhost"), False),
+    ):
+        with ApiServer(authority, pair=pair) as server:
+            server.tokens = {TOKEN}
+            inner.write(f"https://localhost:{server.port}", ca=authority.pem, user={"token": TOKEN})
+            theirs, ours = both(kubectl, inner)
+            assert [theirs.returncode == 0, ours.returncode == 0] == [is_good, is_good]
+            assert bool(server.seen) is is_good
+    assert "x509: certificate relies on legacy Common Name field" in theirs.stderr
+    assert "only its subject alternative names count, a common name does not" in ours.stderr
+
+
+def test_neither_takes_an_encrypted_key(
+    kubectl: str, inner: Kube, server: ApiServer, authority: Authority
+) -> None:
+    key = make_key()
+    pair = Pair(make_certificate(key), key_pem(key, "pkcs8", "pass"))
+    inner.write(server.url, ca=authority.pem, user=pair_fields(pair))
+    theirs, ours = both(kubectl, inner)
+    assert (theirs.returncode, ours.returncode, server.seen) == (1, 3, [])
+    assert "tls: failed to parse private key" in theirs.stderr
+    assert "is encrypted" in ours.stderr
+
+
+def test_an_answer_that_has_ended_already_serves_one_request_here(
+    kubectl: str, inner: Kube, server: ApiServer, authority: Authority
+) -> None:
+    """The real kubectl runs the plugin again for the certificate, and another one closes the connection at hand."""
+    pairs = [authority.client() for _ in range(40)]
+    answers = [credential(TOKEN, pair, seconds=0) for pair in pairs]
+    inner.answer(*(text.replace("k8s.io/v1", "k8s.io/v1beta1") for text in answers))
+    section = inner.exec_user()["exec"]
+    assert isinstance(section, dict)
+    inner.write(server.url, ca=authority.pem, user={"exec": {**section, "apiVersion": API_VERSION}})
+    theirs = run_kubectl(kubectl, inner, "get", "--raw", "/version")
+    assert theirs.returncode == 1
+    assert "use of closed network connection" in theirs.stderr
+    assert server.seen == []
+    runs = inner.runs()
+    assert runs > 1
+    ours = run_keyferry("kube", "raw", "/version", "--kubeconfig", str(inner.path), KUBERC="off")
+    assert (ours.returncode, inner.runs()) == (0, runs + 1)
+    assert [seen.serial for seen in server.seen] == [pairs[runs].serial]

@@ -72,6 +72,10 @@ class Authority:
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
         return self._issue("server", ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
+    def server_called(self, name: str) -> Pair:
+        """A server's certificate of the old kind, whose name is its common name alone."""
+        return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, None)
+
     def client(self, user: str = "user") -> Pair:
         """A user's certificate; each has a serial number of its own."""
         return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None)
@@ -340,7 +344,7 @@ def _review(seen: Seen) -> bytes:
 
 
 class ConnectProxy(socketserver.ThreadingTCPServer):
-    """A proxy that tunnels to wherever it is asked, and keeps what it was told in the clear.
+    """A proxy that tunnels to wherever it is asked, and keeps what it was told; with a *pair*, reached by TLS.
 
     It alone knows names below ``.invalid``, which all lead to this machine.
     """
@@ -348,14 +352,28 @@ class ConnectProxy(socketserver.ThreadingTCPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self) -> None:
+    def __init__(self, pair: Pair | None = None) -> None:
         self.told: list[str] = []
+        self._tls: ssl.SSLContext | None = None
+        if pair is not None:
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            load_pair(self._tls, pair.certificate, pair.key)
         super().__init__((LOOPBACK, 0), _Tunnel)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return int(self.server_address[1])
 
     @property
     def address(self) -> str:
         """Where it is, as host and port."""
-        return f"{LOOPBACK}:{int(self.server_address[1])}"
+        return f"{LOOPBACK}:{self.port}"
+
+    def get_request(self) -> tuple[socket.socket, object]:
+        """Take a connection, and begin TLS on it if that is spoken."""
+        request, address = super().get_request()
+        return (self._tls.wrap_socket(request, server_side=True) if self._tls else request), address
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A tunnel that is cut is no error."""
@@ -386,9 +404,9 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 
 @contextlib.contextmanager
-def running_proxy() -> Generator[ConnectProxy]:
+def running_proxy(pair: Pair | None = None) -> Generator[ConnectProxy]:
     """A proxy on loopback, for as long as it is needed."""
-    with ConnectProxy() as proxy:
+    with ConnectProxy(pair) as proxy:
         threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
         try:
             yield proxy

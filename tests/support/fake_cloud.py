@@ -85,16 +85,16 @@ class Authority:
         self.bundle = folder / "authority.pem"
         self.bundle.write_bytes(certificate.public_bytes(Encoding.PEM))
 
-    def context(self, *names: str) -> ssl.SSLContext:
+    def context(self, *names: str, common_name: str = "server") -> ssl.SSLContext:
         """The server's side of TLS, with a certificate for *names*."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate(*names))
+        context.load_cert_chain(self.certificate(*names, common_name=common_name))
         return context
 
-    def certificate(self, *names: str) -> Path:
+    def certificate(self, *names: str, common_name: str = "server") -> Path:
         """A file with a key and a certificate for *names*, for a server that is a program of its own."""
         key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "server")])
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
         certificate = self._build(
             subject, key.public_key(), [_general(name) for name in names], is_authority=False
         )

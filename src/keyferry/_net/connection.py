@@ -5,6 +5,7 @@ from _thread import allocate_lock, start_new_thread
 
 from keyferry._http import Incoming, MalformedAnswerError, encode_request_head
 from keyferry._net.proxy import Origin, authorization
+from keyferry._net.trust import why_untrusted
 from keyferry.errors import HttpError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -191,7 +192,7 @@ def _describe_tls(error: Exception) -> str:
     import ssl
 
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {error.verify_message.rstrip('.')}"
+        return f"its certificate is not trusted: {why_untrusted(error)}"
     if isinstance(error, ssl.SSLEOFError):
         return "the connection broke off"
     if isinstance(error, ssl.SSLError):

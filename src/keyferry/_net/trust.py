@@ -15,7 +15,12 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Tls", "Trust", "relax"]
+__all__ = ["Tls", "Trust", "advise_on", "default_context", "judge_as_go", "why_untrusted"]
+
+# OpenSSL's codes for a certificate that is not for the host, or the address, that was asked for.
+_OTHER_NAME = (62, 64)
+# A line in the head of a PEM block that is encrypted.
+_ENCRYPTED = "Proc-Type:"
 
 
 class Trust(Value):
@@ -81,30 +86,66 @@ def _narrow(folder: str) -> "ssl.SSLContext":
     if sys.version_info >= (3, 13):
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(capath=folder)
+    judge_as_go(context)
     return context
 
 
-def relax(context: "ssl.SSLContext") -> None:
-    """Take certificates that break a rule of form, as Go's programs do and Python did up to 3.12.
+def judge_as_go(context: "ssl.SSLContext") -> None:
+    """Let *context* judge servers' certificates as Go's programs do; every context of ours goes through here.
 
-    Many a private authority is without a key identifier.
+    A server's name counts only as a subject alternative name: Go has not looked at the common name since 1.15.
+    A certificate that breaks a rule of form is taken, as Python did up to 3.12: many a private authority is
+    without a key identifier.
     """
     import ssl
 
+    context.hostname_checks_common_name = False
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+
+
+def default_context(ca_file: str = "", ca_data: str = "") -> "ssl.SSLContext":
+    """A context that trusts a bundle, or the system's authorities; raises OSError or ValueError for a bad bundle."""
+    import ssl
+
+    if _ENCRYPTED in ca_data:
+        raise ValueError  # OpenSSL would ask for its pass phrase on the terminal
+    context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_data or None)
+    judge_as_go(context)
+    return context
+
+
+def why_untrusted(error: "ssl.SSLCertVerificationError") -> str:
+    """Why a certificate is not trusted, in OpenSSL's words, and the rule where it is a matter of its names."""
+    reason = error.verify_message.rstrip(".")
+    if error.verify_code in _OTHER_NAME:
+        return f"{reason}; only its subject alternative names count, a common name does not"
+    return reason
+
+
+def advise_on(error: Exception, otherwise: str) -> str:
+    """What to do about a certificate that is not trusted: *otherwise*, unless its names are wrong.
+
+    Empty for an error of another kind.
+    """
+    import ssl
+
+    if not isinstance(error, ssl.SSLCertVerificationError):
+        return ""
+    if error.verify_code in _OTHER_NAME:
+        return "have it issued with this name among its subject alternative names"
+    return otherwise
 
 
 def _full(trust: Trust) -> "ssl.SSLContext":
     import ssl
 
     try:
-        context = ssl.create_default_context(cafile=trust.ca_file or None, cadata=trust.ca_data or None)
+        context = default_context(trust.ca_file, trust.ca_data)
     except FileNotFoundError:
         problem = "does not exist"
     except (OSError, TypeError, ValueError):
         problem = "cannot be read as a bundle of certificates"
     else:
-        relax(context)
         if trust.is_insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

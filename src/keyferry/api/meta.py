@@ -8,7 +8,14 @@ from time import gmtime
 from keyferry._gotext import quote_bytewise
 from keyferry.errors import DurationError, TimeError
 
-__all__ = ["decode_duration", "format_duration", "format_time", "parse_duration", "parse_time"]
+__all__ = [
+    "decode_duration",
+    "format_duration",
+    "format_instant",
+    "format_time",
+    "parse_duration",
+    "parse_time",
+]
 
 _MICROSECOND = 1_000
 _MILLISECOND = 1_000_000
@@ -115,6 +122,12 @@ def parse_time(text: str) -> int:
         raise _bad_time(text, "day out of range")
     seconds = (((days + day - 1) * 24 + hour) * 60 + minute) * 60 + second - offset_seconds
     return seconds * _SECOND + nanoseconds
+
+
+def format_instant(nanoseconds: int) -> str:
+    """Write an instant in UTC with as many digits of a second as it has, so that it is read back as it was."""
+    fraction = f".{nanoseconds % _SECOND:09d}".rstrip("0").rstrip(".")
+    return f"{format_time(nanoseconds)[:-1]}{fraction}Z"
 
 
 def format_time(nanoseconds: int) -> str:

@@ -89,7 +89,7 @@ def _enter_chain(session: "ClusterSession") -> None:
 
 def _status(session: "ClusterSession") -> dict[str, str]:
     """What the session has to show, in the words of the protocol; raises EnvironmentProblem if nothing."""
-    from keyferry.api.meta import format_time
+    from keyferry.api.meta import format_instant
 
     config, grant = session.config, session.grant()
     authorization = dict(grant.headers).get("Authorization", "")
@@ -103,7 +103,7 @@ def _status(session: "ClusterSession") -> dict[str, str]:
     if credential is not None:
         certificate, key = credential.certificate_pem, credential.key_pem
     status = {
-        "expirationTimestamp": format_time(credential.expires_ns)
+        "expirationTimestamp": format_instant(credential.expires_ns)
         if credential and credential.expires_ns
         else "",
         "token": authorization.removeprefix(_BEARER),

@@ -1,7 +1,7 @@
 """Records for people and for programs; hashes are shortened unless they are asked for."""
 
 from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
-from keyferry.api.meta import format_time
+from keyferry.api.meta import format_instant
 from keyferry.errors import RecordError
 from keyferry.images.reasons import Reason
 from keyferry.pulls.decide import Decision
@@ -77,7 +77,7 @@ def problem_document(problem: RecordError) -> Json:
 
 def time_text(record: ImagePulledRecord) -> str:
     """When a record was changed last, or nothing."""
-    return "" if record.last_updated_ns == NO_TIME_NS else format_time(record.last_updated_ns)
+    return "" if record.last_updated_ns == NO_TIME_NS else format_instant(record.last_updated_ns)
 
 
 def short_reference(image_ref: str) -> str:

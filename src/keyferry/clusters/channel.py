@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote
 
 from keyferry._http import Incoming, encode_request_head
+from keyferry._net.trust import default_context
 from keyferry.clusters.url import Url, parse_url
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def open_channel(url: Url, proxy: Url | None, tls: Callable[[], ssl.SSLContext],
     stream: Stream = _dial(*address(first), deadline)
     try:
         if proxy is not None and proxy.scheme == "https":
-            stream = _wrap(stream, ssl.create_default_context(), address(proxy)[0], deadline)
+            stream = _wrap(stream, default_context(), address(proxy)[0], deadline)
         if url.scheme == "https":
             if proxy is not None:
                 _tunnel(Channel(stream, deadline), url, proxy)

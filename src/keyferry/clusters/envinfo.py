@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from keyferry._gotext import quote
 from keyferry._values import Value
-from keyferry.api.clientauthentication.v1 import ClusterInfo
+from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.clusters.credential import Refusal, decode
 from keyferry.clusters.execinfo import EXEC_INFO
 from keyferry.clusters.url import hide_password, parse_url
@@ -25,11 +25,15 @@ _SCHEME = re.compile(r"[A-Za-z][-+.0-9A-Za-z]*:")
 
 
 class ExecInfo(Value):
-    """What a plugin is told. The proxy is given as Go spells it; *config* is JSON text, None without one."""
+    """What a plugin is told. The proxy is given as Go spells it; *config* is JSON text, None without one.
+
+    *status* is kept as it was found; clients send none.
+    """
 
     api_version: str
     interactive: bool
     cluster: ClusterInfo
+    status: ExecCredentialStatus | None = None
 
     @property
     def config(self) -> str | None:
@@ -74,7 +78,8 @@ def read_exec_info(data: bytes) -> ExecInfo:
         if credential.cluster is None:
             message = f"{EXEC_INFO} says nothing of a cluster; set provideClusterInfo: true in the kubeconfig"
             raise EnvironmentProblem(message, "ExecCredential does not contain cluster information")
-        return ExecInfo(api_version, credential.interactive, _with_proxy(credential.cluster))
+        cluster = _with_proxy(credential.cluster)
+        return ExecInfo(api_version, credential.interactive, cluster, credential.status)
     # Raised out here on purpose: what was caught may hold the document.
     raise failure
 

@@ -28,27 +28,54 @@ def plugin_entries(environ: Iterable[bytes], env: Iterable[tuple[str, str]], inf
     return [*environ, *configured, _encode(f"{EXEC_INFO}={info}")]
 
 
+class _Name(bytes):
+    """A name that begins with ``=``, which systems take and ``subprocess`` refuses for what it finds in it."""
+
+    __slots__ = ()
+
+    def __contains__(self, key: object) -> bool:
+        return False
+
+
+class _Bare(bytes):
+    """An entry without ``=`` in the place of a name in a mapping; what a value is joined to it with is dropped.
+
+    It equals nothing but itself, so that it replaces no variable of the same spelling.
+    """
+
+    __slots__ = ()
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+    def __add__(self, other: object) -> "_Bare":
+        return self
+
+
 def merge_entries(entries: Iterable[bytes]) -> tuple[bytes, ...]:
-    """*entries* with only the last of each name, where it stands; EnvironmentProblem if one holds a NUL."""
-    kept: dict[bytes, bytes] = {}
-    for entry in entries:
+    """*entries* with only the last of each name, where it stands; EnvironmentProblem if one holds a NUL.
+
+    As in Go, an entry without ``=`` is left as it is, each of them if there are several, and an empty one is dropped.
+    """
+    kept: dict[bytes | int, bytes] = {}
+    for number, entry in enumerate(entries):
         if b"\0" in entry:
             # The name is left out as well: whoever cannot spell a value may have put it there.
             message = "an environment variable for the plugin contains a NUL"
             raise EnvironmentProblem(message, "exec: environment variable contains NUL")
-        name = _split(entry)[0]
+        name = _split(entry)[0] if b"=" in entry else number
         kept.pop(name, None)
         kept[name] = entry
-    return tuple(kept.values())
+    return tuple(filter(None, kept.values()))
 
 
 def to_mapping(entries: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Merged entries as a mapping in the same order.
+    """Merged entries as a mapping in the same order, for ``subprocess``.
 
-    A variable without a name is dropped: no program can see it, and Python cannot pass it.
+    A variable without a name is dropped: no program can see it, and Python cannot pass it. An entry without
+    ``=`` is passed as it stands.
     """
-    pairs = map(_split, entries)
-    return {name: value for name, value in pairs if name}
+    pairs = (_split(entry) if b"=" in entry else (_Bare(entry), b"") for entry in entries)
+    return {_Name(name) if name[:1] == b"=" else name: value for name, value in pairs if name}
 
 
 def check_size(info: str) -> None:
@@ -74,10 +101,11 @@ def _limit() -> int | None:
 
 
 def _split(entry: bytes) -> tuple[bytes, bytes]:
+    """The name and value of an entry that has a ``=``."""
     # A leading '=' belongs to the name if there is another: Windows has such variables.
     at = entry.find(b"=", 1)
     at = entry.find(b"=") if entry[:1] != b"=" or at < 0 else at
-    return (entry, b"") if at < 0 else (entry[:at], entry[at + 1 :])
+    return entry[:at], entry[at + 1 :]
 
 
 def _encode(text: str) -> bytes:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from keyferry.clusters.resolve import ClientConfig
-from keyferry.errors import ClusterAuthError
+from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 __all__ = ["FORBIDDEN", "Headers", "TokenFile", "impersonation"]
 
@@ -60,7 +60,7 @@ def impersonation(config: ClientConfig) -> Headers:
         if FORBIDDEN.search(value):
             text = f'net/http: invalid header field value for "{name}"'
             message = f"what {name} would say holds a control character and cannot be sent"
-            raise ClusterAuthError(config.server, message, text)
+            raise ClusterAuthError(config.server, message, text, EnvironmentProblem(message, text))
     return tuple(headers)
 
 

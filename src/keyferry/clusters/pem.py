@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cryptography import x509
 
-__all__ = ["KeyPair", "find_blocks", "parse_key_pair"]
+__all__ = ["KeyPair", "find_authorities", "find_blocks", "parse_key_pair"]
 
 # A block ends at the first END line; a BEGIN line that has none of its own before that is passed over.
 _BLOCK = re.compile(
@@ -69,15 +69,24 @@ def parse_key_pair(certificate_pem: str, key_pem: str) -> KeyPair:
 
 def find_blocks(text: str) -> Iterator[tuple[str, bytes]]:
     """The type and content of every PEM block in *text*, as Go's ``pem.Decode`` finds them."""
-    for match in _BLOCK.finditer(text.encode("utf-8", "surrogateescape")):
+    return ((kind, content) for kind, _, content in _find_blocks(text.encode("utf-8", "surrogateescape")))
+
+
+def find_authorities(data: bytes) -> Iterator[bytes]:
+    """The certificates in *data*, as Go's ``AppendCertsFromPEM`` finds them: one with a header is passed over."""
+    return (content for kind, headers, content in _find_blocks(data) if kind == "CERTIFICATE" and not headers)
+
+
+def _find_blocks(data: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    for match in _BLOCK.finditer(data):
         body = match["body"]
-        headers = _HEADERS.match(body)
-        encoded = body[headers.end() if headers else 0 :].translate(None, b" \t\r\n")
+        found = _HEADERS.match(body)
+        headers = found[0] if found else b""
         try:
-            content = b64decode(encoded, validate=True)
+            content = b64decode(body[len(headers) :].translate(None, b" \t\r\n"), validate=True)
         except ValueError:
             continue
-        yield match["type"].decode("utf-8", "replace"), content
+        yield match["type"].decode("utf-8", "replace"), headers, content
 
 
 def _certificates(pem: str) -> list[bytes]:
@@ -104,8 +113,11 @@ def _certificates(pem: str) -> list[bytes]:
 
 def _key(pem: str) -> bytes:
     skipped = []
-    for kind, content in find_blocks(pem):
+    for kind, headers, content in _find_blocks(pem.encode("utf-8", "surrogateescape")):
         if kind == "PRIVATE KEY" or kind.endswith(" PRIVATE KEY"):
+            if kind == "ENCRYPTED PRIVATE KEY" or b",ENCRYPTED" in headers:
+                message = "the key is encrypted, expected one without a pass phrase"
+                raise _refused(message, "failed to parse private key")
             return content
         skipped.append(kind)
     if not skipped:
@@ -146,7 +158,7 @@ def _load_key(der: bytes) -> object:
         # The label of the block does not matter: PKCS #1, PKCS #8 and SEC 1 are tried in turn.
         key = load_der_private_key(der, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        pass  # encrypted, of another kind, or broken
+        pass  # of another kind, or broken
     if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
         return key
     if isinstance(key, x25519.X25519PrivateKey):

@@ -2,18 +2,19 @@
 
 import sys
 from collections.abc import Iterator
-from ssl import SSLCertVerificationError, SSLError
+from ssl import SSLCertVerificationError, SSLContext, SSLError
 from time import monotonic
 from urllib.parse import quote, urljoin
 
 from keyferry import __version__
 from keyferry._gotext import go_strerror
 from keyferry._http import Head, Incoming, MalformedAnswerError, encode_request_head
+from keyferry._net.trust import advise_on, why_untrusted
 from keyferry._secret import printable
 from keyferry.clusters.channel import Channel, Refused, choose_proxy, open_channel, proxy_authorization
 from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.clusters.url import Url, parse_url
-from keyferry.errors import ClusterAuthError
+from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ def server_url(server: str) -> Url:
     if url is None or not url.host:
         url = parse_url(f"http://{server}")
     if url is None or url.scheme not in ("http", "https"):
-        raise ClusterAuthError(server, "the server is not an http or https URL")
+        message = "the server is not an http or https URL"
+        raise ClusterAuthError(server, message, "", EnvironmentProblem(message))
     return url
 
 
@@ -150,10 +152,14 @@ def _send_once(  # noqa: PLR0913, PLR0917 - the parts of a request
     session: ClusterSession, grant: Grant, target: str, method: str, body: bytes, deadline: float
 ) -> Reply:
     channel: Channel | None = None
+
+    def tls() -> SSLContext:
+        return session.ssl_context(grant=grant)
+
     try:
         url = server_url(session.server)
         proxy = choose_proxy(url, session.config.proxy_url)
-        channel = open_channel(url, proxy, session.ssl_context, deadline)
+        channel = open_channel(url, proxy, tls, deadline)
         extra = {}
         if proxy is not None and url.scheme == "http":
             target, extra = f"http://{url.host}{target}", proxy_authorization(proxy)
@@ -195,7 +201,9 @@ def _words(error: Exception) -> str:
     if isinstance(error, Refused):
         return str(error)
     if isinstance(error, SSLCertVerificationError):
-        return f"its certificate is not accepted: {error.verify_message}"
+        advice = advise_on(error, "")
+        more = f"; {advice}, or set tls-server-name to one that it has" if advice else ""
+        return f"its certificate is not accepted: {why_untrusted(error)}{more}"
     if isinstance(error, SSLError):
         return f"TLS failed: {(error.reason or 'unknown').replace('_', ' ').lower()}"
     if isinstance(error, OSError):

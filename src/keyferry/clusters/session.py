@@ -17,7 +17,7 @@ from keyferry.clusters.headers import FORBIDDEN, Headers, TokenFile, impersonati
 from keyferry.clusters.resolve import ClientConfig, check_transport
 from keyferry.clusters.runner import ExecRunner
 from keyferry.clusters.tls import ClusterContext, Pair
-from keyferry.errors import ClusterAuthError, KeyferryError
+from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, PluginProtocolError
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Limits
 
@@ -125,24 +125,25 @@ class ClusterSession:
             return answer
         return send(renewed)
 
-    def ssl_context(self, *, ahead: bool = True) -> ssl.SSLContext:
+    def ssl_context(self, *, ahead: bool = True, grant: Grant | None = None) -> ssl.SSLContext:
         """A context for this cluster; each new connection has the client certificate of the moment.
 
         With *ahead* a plugin is run now if there is no credential yet, since it may bring the certificate.
-        Without, connections have none until the first grant.
+        Without, connections have none until the first grant. With a *grant* nothing is run, and connections
+        have the certificate that came with it: a request never shows parts of two credentials.
         """
         if self.config.insecure and self.config.ca_data:
             text = "specifying a root certificates file with the insecure flag is not allowed"
-            raise ClusterAuthError(
-                self.server, "certificate-authority and insecure-skip-tls-verify exclude each other", text
-            )
-        if ahead and self._authenticator is not None:
+            message = "certificate-authority and insecure-skip-tls-verify exclude each other"
+            raise ClusterAuthError(self.server, message, text, EnvironmentProblem(message, text))
+        if ahead and grant is None and self._authenticator is not None:
             self._authenticator.credential()
+        pair = self._pair if grant is None else lambda: (0, self._pair_of(grant.credential))
         return ClusterContext.make(
             ca=self.config.ca_data,
             insecure=self.config.insecure,
             server_name=self.config.tls_server_name,
-            pair=self._pair,
+            pair=pair,
         )
 
     def httpx_auth(self) -> "httpx.Auth":
@@ -188,16 +189,18 @@ class ClusterSession:
         return make_configuration(self)
 
     def _pair(self) -> tuple[int, Pair | None]:
+        # In this order: an old number may stand beside a new pair for a moment, never the reverse, which would last.
+        number = self.certificates
+        return number, self._pair_of(self._authenticator.current() if self._authenticator else None)
+
+    def _pair_of(self, credential: ClusterCredential | None) -> Pair | None:
         if self.config.client_certificate_data:
             # Not strictly: an error of decoding would hold the key, and OpenSSL refuses what is no PEM.
             certificate = self.config.client_certificate_data.decode("utf-8", "replace")
-            return 0, (certificate, self.config.client_key_data.decode("utf-8", "replace"))
-        # In this order: an old number may stand beside a new pair for a moment, never the reverse, which would last.
-        number = self.certificates
-        credential = self._authenticator.current() if self._authenticator is not None else None
+            return certificate, self.config.client_key_data.decode("utf-8", "replace")
         if credential is None or not credential.certificate_pem:
-            return number, None
-        return number, (credential.certificate_pem, credential.key_pem)
+            return None
+        return credential.certificate_pem, credential.key_pem
 
     def _grant(self, credential: ClusterCredential | None) -> Grant:
         authorization = self._authorization(credential)
@@ -206,7 +209,7 @@ class ClusterSession:
 
     def _authorization(self, credential: ClusterCredential | None) -> str:
         if credential is not None:
-            return self._bearer(credential.token)
+            return self._bearer(credential.token, is_plugins=True)
         if self._token_file is not None:
             return self._bearer(self._token_file.read())
         if self.config.bearer_token:
@@ -216,14 +219,17 @@ class ClusterSession:
             return f"Basic {base64.b64encode(pair).decode()}"
         return ""
 
-    def _bearer(self, token: str) -> str:
-        if FORBIDDEN.search(token):
-            del token  # or the error would keep it, in its frame
-            text = 'net/http: invalid header field value for "Authorization"'
-            raise ClusterAuthError(
-                self.server, "the token holds a control character and cannot be sent", text
-            )
-        return f"Bearer {token}" if token else ""
+    def _bearer(self, token: str, *, is_plugins: bool = False) -> str:
+        if not FORBIDDEN.search(token):
+            return f"Bearer {token}" if token else ""
+        del token  # or the error would keep it, in its frame
+        message = "the token holds a control character and cannot be sent"
+        text = 'net/http: invalid header field value for "Authorization"'
+        cause: KeyferryError = EnvironmentProblem(message, text)
+        if is_plugins:
+            plugin = self.config.exec.command if self.config.exec is not None else ""
+            cause = PluginProtocolError(plugin, message, text)
+        raise ClusterAuthError(self.server, message, text, cause)
 
 
 def uses_plugin(config: ClientConfig) -> bool:

@@ -15,7 +15,9 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-from keyferry.errors import ClusterAuthError
+from keyferry._net.trust import judge_as_go, why_untrusted
+from keyferry.clusters.pem import find_authorities
+from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 Pair = tuple[str, str]
 
@@ -44,13 +46,17 @@ class ClusterContext(ssl.SSLContext):
     ) -> "ClusterContext":
         """A context that trusts *ca*, or the system's authorities if it is empty.
 
-        *pair* gives the client certificate and key in use, with a number that changes when they do.
+        *pair* gives the client certificate and key in use, with a number that changes when they do. What
+        there is of them now is tried at once; raises ClusterAuthError for what cannot be used.
         """
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context._ca, context._insecure, context._server_name = ca, insecure, server_name
         context._pair, context._inner, context._alpn = pair, None, []
         context._lock = allocate_lock()
         _trust(context, ca, insecure=insecure)
+        failure = _try_pair(context, pair()[1])
+        if failure is not None:
+            raise failure
         return context
 
     def set_alpn_protocols(self, alpn_protocols: Any) -> None:
@@ -85,6 +91,7 @@ class ClusterContext(ssl.SSLContext):
 
     def _make_inner(self, pair: Pair | None) -> ssl.SSLContext:
         inner = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        inner.sslsocket_class, inner.sslobject_class = _ExplainingSocket, _ExplainingObject
         _trust(inner, self._ca, insecure=self._insecure)
         inner.check_hostname = self.check_hostname
         inner.verify_mode = self.verify_mode
@@ -95,8 +102,38 @@ class ClusterContext(ssl.SSLContext):
         return inner
 
 
+class _ExplainingSocket(ssl.SSLSocket):
+    """Says why a server is not trusted in words that name the rule, whatever library passes them on."""
+
+    def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - the standard library's signature
+        """Shake hands."""
+        try:
+            super().do_handshake(block)
+        except ssl.SSLCertVerificationError as error:
+            _explain(error)
+            raise
+
+
+class _ExplainingObject(ssl.SSLObject):
+    """As ``_ExplainingSocket``, for TLS in memory."""
+
+    def do_handshake(self) -> None:
+        """Shake hands."""
+        try:
+            super().do_handshake()
+        except ssl.SSLCertVerificationError as error:
+            _explain(error)
+            raise
+
+
+def _explain(error: ssl.SSLCertVerificationError) -> None:
+    text = f"[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: {why_untrusted(error)}"
+    error.args, error.strerror = (error.errno, text), text
+
+
 def _trust(context: ssl.SSLContext, ca: bytes, *, insecure: bool) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    judge_as_go(context)
     if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -107,19 +144,26 @@ def _trust(context: ssl.SSLContext, ca: bytes, *, insecure: bool) -> None:
 
 
 def _load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
-    try:
-        context.load_verify_locations(cadata=ca.decode("ascii"))
-    except (ssl.SSLError, ValueError):
+    """Trust the certificates in *ca*; as in Go, what cannot be read beside one that can is passed over.
+
+    They are handed to OpenSSL without their PEM, in which it would ask the terminal for a pass phrase.
+    """
+    loaded = 0
+    for certificate in find_authorities(ca):
+        try:
+            context.load_verify_locations(cadata=certificate)
+        except (ssl.SSLError, ValueError):
+            continue
+        loaded += 1
+    if not loaded:
         message = "certificate-authority holds no PEM certificate that can be read"
-        raise ClusterAuthError("", message, "unable to load root certificates") from None
+        raise _unusable(message, "unable to load root certificates")
 
 
 def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> None:
     """Give *context* a client certificate and key without writing them to a disk."""
     if sys.platform == "win32":
-        raise ClusterAuthError(
-            "", "client certificates cannot be used on Windows without writing the key to a disk"
-        )
+        raise _unusable("client certificates cannot be used on Windows without writing the key to a disk")
     load = _load_from_memory if hasattr(os, "memfd_create") else _load_from_pipes
     try:
         load(context, certificate_pem.encode(), key_pem.encode())
@@ -127,7 +171,31 @@ def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> No
         problem = error.reason or "unknown"
     else:
         return
-    raise ClusterAuthError("", f"the client certificate and key cannot be used: {problem}")
+    raise _unusable(f"the client certificate and key cannot be used: {problem}")
+
+
+def _try_pair(context: ssl.SSLContext, pair: Pair | None) -> ClusterAuthError | None:
+    """Give *context* a pair; what is wrong with it is returned, without the frames that hold the key."""
+    try:
+        if pair is not None:
+            load_pair(context, *pair)
+    except ClusterAuthError as error:
+        return error.with_traceback(None)
+    return None
+
+
+def _refuse_pass_phrase() -> str:
+    """Stand for the pass phrase of a key: without this OpenSSL would ask for one on the terminal, and wait."""
+    message = (
+        "the client key, or its certificate, is encrypted, expected one without a pass phrase; "
+        "'openssl pkey -in KEY -out DECRYPTED' takes it off"
+    )
+    raise _unusable(message, "tls: failed to parse private key")
+
+
+def _unusable(message: str, kubernetes_text: str = "") -> ClusterAuthError:
+    """What is wrong with the kubeconfig's part: no server was asked."""
+    return ClusterAuthError("", message, kubernetes_text, EnvironmentProblem(message, kubernetes_text))
 
 
 def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
@@ -139,7 +207,7 @@ def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -
         _write_all(fd, certificate.rstrip() + b"\n" + key)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
-        context.load_cert_chain(f"/proc/self/fd/{fd}")
+        context.load_cert_chain(f"/proc/self/fd/{fd}", password=_refuse_pass_phrase)
     finally:
         os.close(fd)
 
@@ -148,7 +216,8 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
     """For macOS and other systems with /dev/fd: one pipe each, written by a thread while OpenSSL reads."""
     pipes = [_fed_pipe(certificate), _fed_pipe(key)]
     try:
-        context.load_cert_chain(*(f"/dev/fd/{fd}" for fd in pipes))
+        chain, private = (f"/dev/fd/{fd}" for fd in pipes)
+        context.load_cert_chain(chain, private, _refuse_pass_phrase)
     finally:
         for fd in pipes:
             os.close(fd)

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 
 from keyferry._secret import MASK
-from keyferry.api.meta import format_time
+from keyferry.api.meta import format_instant
 from keyferry.clusters.disclose import mask_arguments
 from keyferry.clusters.mechanism import Mechanism, find_mechanism
 from keyferry.clusters.url import hide_password
@@ -49,7 +49,7 @@ def ending(expires_ns: int, now_ns: int) -> str:
     """When something ends, or that it has ended."""
     seconds = (expires_ns - now_ns) / 1e9
     when = f"ends in {span(seconds)}" if seconds >= 0 else f"ended {span(seconds)} ago"
-    return f"{when} ({format_time(expires_ns)})"
+    return f"{when} ({format_instant(expires_ns)})"
 
 
 def _files(inquiry: Inquiry) -> Iterator[Reason]:
@@ -197,7 +197,7 @@ def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
     facts: dict[str, object] = {
         "token": bool(credential.token),
         "certificate": bool(credential.certificate_pem),
-        "expires": None if credential.expires_ns is None else format_time(credential.expires_ns),
+        "expires": None if credential.expires_ns is None else format_instant(credential.expires_ns),
         "seconds": round(inquiry.seconds, 6),
     }
     text = f"answered after {inquiry.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
@@ -208,7 +208,7 @@ def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
 def _certificate(inquiry: Inquiry) -> Iterator[Reason]:
     pair = inquiry.key_pair
     if pair is not None:
-        facts: dict[str, object] = {"subject": pair.subject, "notAfter": format_time(pair.not_after_ns)}
+        facts: dict[str, object] = {"subject": pair.subject, "notAfter": format_instant(pair.not_after_ns)}
         text = f"certificate of {pair.subject!r}, which {ending(pair.not_after_ns, inquiry.now_ns)}"
         yield Reason("plugin", pair.subject, "certificate", text, facts)
 

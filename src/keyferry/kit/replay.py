@@ -1,13 +1,13 @@
 """A recorded trace as a stand-in for its plugin: it answers as that did, with placeholders for the secrets."""
 
 import signal
-from datetime import UTC, datetime
 
 from keyferry._clock import time_ns
 from keyferry._gotext import go_strerror
 from keyferry._json import dumps, loads
 from keyferry._values import Value, field
-from keyferry.errors import DocumentError, EnvironmentProblem
+from keyferry.api.meta import format_instant, parse_time
+from keyferry.errors import DocumentError, EnvironmentProblem, TimeError
 from keyferry.kit.report import API_VERSION
 from keyferry.kit.trace import KIND
 
@@ -15,6 +15,8 @@ __all__ = ["Replay", "load_trace", "replay"]
 
 _LARGEST_FILE = 64 * 1024 * 1024
 _SECOND = 1_000_000_000
+# The end of the year 9999, after which a time has no form that is read.
+_END_NS = 253_402_300_800 * _SECOND
 
 
 class Replay(Value):
@@ -70,16 +72,11 @@ def _shift(document: dict[str, object], trace: dict[str, object], now_ns: int) -
     status, recorded = document.get("status"), trace.get("recordedAtSeconds")
     if not isinstance(status, dict) or not isinstance(recorded, int):
         return document
-    then = status.get("expirationTimestamp")
     try:
-        instant = datetime.fromisoformat(then) if isinstance(then, str) else None
-    except ValueError:
-        instant = None
-    if instant is None or instant.tzinfo is None:
+        then = parse_time(str(status.get("expirationTimestamp")))
+    except TimeError:
         return document
-    seconds = instant.timestamp() - recorded + now_ns // _SECOND
-    try:
-        moved = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
+    moved = then + (now_ns // _SECOND - recorded) * _SECOND
+    if not 0 <= moved < _END_NS:
         return document
-    return {**document, "status": {**status, "expirationTimestamp": moved}}
+    return {**document, "status": {**status, "expirationTimestamp": format_instant(moved)}}

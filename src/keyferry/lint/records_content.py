@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
-from keyferry.api.meta import format_time
+from keyferry.api.meta import format_instant
 from keyferry.errors import ImageNameError, Problem
 from keyferry.images.reference import trim
 from keyferry.pulls.decide import MOST_ADDED
@@ -18,7 +18,7 @@ def check_record(record: ImagePulledRecord, now_ns: int) -> Iterator[Problem]:
     if record.last_updated_ns == NO_TIME_NS:
         yield Problem("lastUpdatedTime", "it is missing: the next clean-up takes the record", code="KF423")
     elif record.last_updated_ns > now_ns + _SLACK_NS:
-        shown = format_time(record.last_updated_ns)
+        shown = format_instant(record.last_updated_ns)
         yield Problem("lastUpdatedTime", f"{shown} is in the future", code="KF423")
     if not record.credential_mapping:
         message = "nobody is named: every use of this image is verified"

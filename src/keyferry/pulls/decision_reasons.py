@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.api.meta import format_time
+from keyferry.api.meta import format_instant
 from keyferry.images.reasons import Reason
 from keyferry.pulls.decide import MOST_ADDED, Decision
 from keyferry.pulls.policy import PRELOADED
@@ -60,7 +60,7 @@ def _found(decision: Decision) -> Reason:
     record = decision.situation.lookup.record
     assert record is not None  # noqa: S101 - asked by the caller
     names = sorted(record.credential_mapping)
-    facts: dict[str, object] = {"lastUpdatedTime": format_time(record.last_updated_ns), "names": names}
+    facts: dict[str, object] = {"lastUpdatedTime": format_instant(record.last_updated_ns), "names": names}
     text = f"recorded as pulled under {', '.join(map(repr, names)) or 'no name at all'}"
     return Reason("record", record.image_ref, "found", text, facts)
 

@@ -2,7 +2,7 @@
 
 import ssl
 
-from keyferry._net.trust import relax
+from keyferry._net.trust import default_context
 from keyferry._values import Value
 from keyferry.errors import EnvironmentProblem
 
@@ -30,8 +30,7 @@ class Route(Value):
 
 def make_context(route: Route) -> ssl.SSLContext:
     """The client's side of TLS; raises EnvironmentProblem for a bundle that cannot be read."""
-    context = ssl.create_default_context()
-    relax(context)
+    context = default_context()
     if route.ca_file:
         try:
             context.load_verify_locations(route.ca_file)

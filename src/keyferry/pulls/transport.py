@@ -13,6 +13,7 @@ from keyferry._net.connection import Connection, connect, describe
 from keyferry._net.deadline import Deadline
 from keyferry._net.forms import encode_form, encode_query
 from keyferry._net.proxy import Origin, authorization, choose_proxy, split_url
+from keyferry._net.trust import advise_on
 from keyferry.errors import HttpError
 from keyferry.pulls.registry_addresses import literal_address
 from keyferry.pulls.registry_answer import Answer
@@ -145,11 +146,10 @@ class Transport:
     @staticmethod
     def failure(origin: Origin, error: Exception, proxy: Origin | None) -> HttpError:
         """What went wrong on the way, in words that hold nothing of a request or an answer."""
-        hint = ""
-        if isinstance(error, ssl.SSLCertVerificationError):
-            hint = (
-                "if its authority is a private one, name its certificate with --ca-file or in SSL_CERT_FILE"
-            )
+        hint = advise_on(
+            error,
+            "if its authority is a private one, name its certificate with --ca-file or in SSL_CERT_FILE",
+        )
         via = "" if proxy is None else f" (through the proxy {proxy})"
         return HttpError(str(origin), describe(error) + via, hint, isinstance(error, TimeoutError))
 

@@ -8,7 +8,7 @@ from time import sleep
 
 from keyferry._http import Head, Incoming, MalformedAnswerError, encode_request_head
 from keyferry._net.proxy import Origin, authorization, choose_proxy, split_url
-from keyferry._net.trust import Tls, Trust
+from keyferry._net.trust import Tls, Trust, advise_on
 from keyferry._values import Value, field
 from keyferry.errors import DocumentError, HttpError
 
@@ -27,6 +27,7 @@ _JITTER_STEPS = 65536
 _TOO_MANY_DIGITS = 12
 # How the two problems begin that another attempt does not cure.
 _UNTRUSTED, _TOO_LONG = "its certificate is not trusted", "the answer is longer"
+_PRIVATE_AUTHORITY = "if a proxy or a private authority stands in between, name its bundle in SSL_CERT_FILE"
 
 
 class Reply(Value):
@@ -167,11 +168,12 @@ def _attempt(way: _Way, method: str, data: bytes, deadline: "Deadline") -> "tupl
     except (OSError, ValueError, MalformedAnswerError) as error:
         # A new error, and not raised in here: the frames of what was caught hold headers and bodies.
         problem, is_timeout = describe(error), isinstance(error, TimeoutError)
+        hint = advise_on(error, _PRIVATE_AUTHORITY)
     finally:
         if connection is not None:
             connection.close()
     via = "" if way.proxy is None else f" (through the proxy {way.proxy})"
-    return nothing, HttpError(str(way.origin), problem + via, _advice(problem), is_timeout)
+    return nothing, HttpError(str(way.origin), problem + via, hint, is_timeout)
 
 
 def _is_untrusted(failure: HttpError | None) -> bool:
@@ -229,9 +231,3 @@ def _retry_after(reply: Reply, delay: float) -> float:
     if not asked.isascii() or not asked.isdigit():
         return delay
     return max(delay, float(asked)) if len(asked) < _TOO_MANY_DIGITS else float("inf")
-
-
-def _advice(problem: str) -> str:
-    if problem.startswith(_UNTRUSTED):
-        return "if a proxy or a private authority stands in between, name its bundle in SSL_CERT_FILE"
-    return ""

@@ -8,10 +8,12 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from keyferry.errors import ClusterAuthError, KeyferryError
 from support.adapters_under_test import DRIVERS, Driver, Reply
 from support.api_server import LOOPBACK, REVIEWS, ApiServer, Authority, Pair, running_proxy
+from support.certificates import key_pem
 from support.kube import OTHER, TOKEN, Kube, credential, pair_fields, watch_writes
 from support.plugins import wait_until
 
@@ -93,6 +95,23 @@ def test_token_and_certificate_go_together(
     kube.answer(credential(TOKEN, pair))
     server.serials, server.needs_both = {pair.serial}, True
     assert drive().get(PATH).status == 200
+
+
+@owns_connections
+def test_answer_that_has_ended_already_serves_one_request(
+    drive: Drive, kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    """One run a request, and never a part of one answer beside a part of another."""
+    first, second = authority.client(), authority.client()
+    kube.answer(credential(TOKEN, first, seconds=-1), credential(OTHER, second, seconds=-1))
+    server.always = 200
+    driver = drive()
+    assert [driver.get(PATH).status for _ in range(2)] == [200, 200]
+    assert [(seen.token, seen.serial) for seen in server.seen] == [
+        (TOKEN, first.serial),
+        (OTHER, second.serial),
+    ]
+    assert kube.runs() == 2
 
 
 def test_user_is_reviewed(drive: Drive) -> None:
@@ -454,6 +473,19 @@ def test_other_host_name_is_refused(drive: Drive, kube: Kube, authority: Authori
         assert_refused(drive, server)
 
 
+def test_common_name_is_no_name_of_the_server(drive: Drive, kube: Kube, authority: Authority) -> None:
+    """As in Go: only subject alternative names count, and the error says so."""
+    with ApiServer(authority, "localhost") as server:
+        server.tokens = {TOKEN}
+        kube.write(f"https://localhost:{server.port}", ca=authority.pem)
+        assert drive().get(PATH).status == 200
+    with ApiServer(authority, pair=authority.server_called("localhost")) as server:
+        kube.write(f"https://localhost:{server.port}", ca=authority.pem)
+        assert_refused(drive, server)
+        shown = chain(outcome(drive))
+    assert "certificate is not valid for 'localhost'; only its subject alternative names count" in shown
+
+
 def test_tls_server_name_is_what_counts(drive: Drive, kube: Kube, authority: Authority) -> None:
     with ApiServer(authority, "api.internal") as server:
         server.tokens = {TOKEN}
@@ -477,6 +509,40 @@ def test_insecure_skips_the_check(drive: Drive, kube: Kube, authority: Authority
         assert drive().get(PATH).status == 200
 
 
+@pytest.mark.parametrize("form", ["pkcs8", "traditional"])
+def test_encrypted_key_of_the_kubeconfig_is_a_clear_error(
+    drive: Drive, kube: Kube, server: ApiServer, authority: Authority, form: str
+) -> None:
+    pair = authority.client()
+    key = encrypted(pair, form)
+    kube.write(server.url, ca=authority.pem, user=pair_fields(Pair(pair.certificate, key)))
+    error = outcome(drive)
+    assert isinstance(error, ClusterAuthError)
+    assert "the client key, or its certificate, is encrypted, expected one without" in str(error)
+    assert error.kubernetes_text == "tls: failed to parse private key"
+    assert not any(line in chain(error) for line in key.splitlines()[1:-1] if line)
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("form", ["pkcs8", "traditional"])
+def test_encrypted_key_of_a_plugin_is_a_clear_error(
+    drive: Drive, kube: Kube, server: ApiServer, authority: Authority, form: str
+) -> None:
+    pair = authority.client()
+    kube.answer(credential(pair=Pair(pair.certificate, encrypted(pair, form))))
+    error = outcome(drive)
+    assert isinstance(error, ClusterAuthError)
+    assert "the key is encrypted, expected one without a pass phrase" in str(error)
+    expected = "getting credentials: failed parsing client key/certificate: tls: failed to parse private key"
+    assert error.kubernetes_text == expected
+    assert server.seen == []
+
+
+def encrypted(pair: Pair, form: str) -> str:
+    """The key of a pair, with a pass phrase."""
+    return key_pem(load_pem_private_key(pair.key.encode(), None), form, "pass")  # type: ignore[arg-type] # an EC key
+
+
 def test_redirect_to_another_host_carries_nothing(
     drive: Drive, kube: Kube, server: ApiServer, authority: Authority
 ) -> None:
@@ -489,6 +555,20 @@ def test_redirect_to_another_host_carries_nothing(
         assert [seen.status for seen in server.seen] == [302]
         assert [seen.authorization for seen in other.seen if seen.authorization] == []
     assert kube.runs() == 1
+
+
+@owns_connections
+def test_redirect_to_another_port_is_not_followed(
+    drive: Drive, kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    """Who listens on another port of the same host may be anybody."""
+    kube.answer(credential(TOKEN, authority.client()))
+    with ApiServer(authority) as other:
+        other.tokens = {TOKEN}
+        server.redirect_to = f"{other.url}/stolen"
+        outcome(drive, "/redirect")
+        assert [seen.status for seen in server.seen] == [302]
+        assert (other.seen, list(other.open)) == ([], [])
 
 
 def test_redirect_on_the_same_host_is_followed(drive: Drive, server: ApiServer) -> None:
@@ -530,6 +610,23 @@ def test_proxy_of_the_cluster_is_used(
         assert proxy.told[0].startswith(f"CONNECT {LOOPBACK}:{server.port} ")
         assert "proxy-authorization: basic " in proxy.told[0].lower()
         assert TOKEN not in "".join(proxy.told)
+
+
+@owns_connections
+def test_proxy_behind_tls_is_judged_by_the_same_rules(
+    drive: Drive, kube: Kube, server: ApiServer, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is trusted if the system trusts its authority; its common name does not count."""
+    trusted = kube.folder / "system.pem"
+    trusted.write_text(authority.pem, encoding="utf-8")
+    monkeypatch.setenv("SSL_CERT_FILE", str(trusted))
+    for pair, status in ((authority.server("localhost"), 200), (authority.server_called("localhost"), 0)):
+        with running_proxy(pair) as proxy:
+            url = f"https://localhost:{proxy.port}"
+            kube.write(server.url, ca=authority.pem, cluster={"proxy-url": url})
+            found = outcome(drive)
+            assert (found.status if isinstance(found, Reply) else 0) == status, chain(found)
+            assert len(proxy.told) == (1 if status else 0)
 
 
 def test_proxies_of_the_environment_are_not_used(drive: Drive, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,10 @@
 
 import asyncio
 import io
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import aiohttp
 import pytest
@@ -18,6 +19,7 @@ from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
 from support.api_server import ApiServer, Authority
 from support.kube import OTHER, TOKEN, Kube, credential
+from support.plugins import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -66,6 +68,14 @@ async def post(client: aiohttp.ClientSession, data: object) -> int:
 async def pieces() -> AsyncIterator[bytes]:
     """A body that can be read only once."""
     yield b"{}"
+
+
+def piped(data: bytes) -> BinaryIO:
+    """A stream that can be read only once."""
+    reader, writer = os.pipe()
+    os.write(writer, data)
+    os.close(writer)
+    return open(reader, "rb")
 
 
 def test_making_a_session_runs_nothing(kube: Kube, make: Make) -> None:
@@ -128,6 +138,18 @@ def test_session_reaches_its_cluster_only(kube: Kube, authority: Authority, make
     assert kube.runs() == 0
 
 
+def test_another_port_is_another_server(kube: Kube, authority: Authority, make: Make) -> None:
+    with ApiServer(authority) as other:
+
+        async def work(client: aiohttp.ClientSession) -> None:
+            with pytest.raises(ClusterAuthError, match="reaches its cluster only"):
+                await get(client, f"{other.url}/")
+
+        run(kube.session(), make, work)
+        assert (other.seen, list(other.open)) == ([], [])
+    assert kube.runs() == 0
+
+
 def test_file_is_sent_again_from_where_it_stood(kube: Kube, server: ApiServer) -> None:
     kube.answer(credential(TOKEN), credential(OTHER))
     server.tokens = {OTHER}
@@ -151,6 +173,40 @@ def test_body_that_was_used_up_is_not_sent_again(kube: Kube, server: ApiServer, 
     assert run(kube.session(), make, work) == [401, 200]
     assert [seen.body for seen in server.seen] == [b"{}", b"{}"]
     assert kube.runs() == 2
+
+
+def test_stream_that_was_read_to_its_end_is_not_sent_again(kube: Kube, server: ApiServer, make: Make) -> None:
+    """What comes through a pipe is gone: a second request would have an empty body, and be believed."""
+    kube.answer(credential(TOKEN), credential(OTHER))
+    server.tokens = {OTHER}
+
+    async def work(client: aiohttp.ClientSession) -> int:
+        with piped(b"{}") as body:
+            return await post(client, body)
+
+    assert run(kube.session(), make, work) == 401
+    assert [(seen.body, seen.status) for seen in server.seen] == [(b"{}", 401)]
+    assert kube.runs() == 2
+
+
+def test_every_idle_connection_of_an_old_certificate_is_closed(
+    kube: Kube, server: ApiServer, authority: Authority, make: Make
+) -> None:
+    """Also those that the request at hand could not have used."""
+    old, new = authority.client(), authority.client()
+    kube.answer(credential(pair=old, seconds=100), credential(pair=new))
+    server.serials = {old.serial, new.serial}
+
+    async def work(client: aiohttp.ClientSession) -> None:
+        # Kept apart by aiohttp, though what a request says about TLS does not count here.
+        assert [await get(client, ssl=False), await get(client)] == [200, 200]
+        assert len(server.open) == 2
+        kube.clock.step(101)
+        assert await get(client) == 200
+        await asyncio.to_thread(wait_until, lambda: len(server.open) == 1, "the old connections to be closed")
+
+    run(kube.session(), make, work)
+    assert [seen.serial for seen in server.seen] == [old.serial, old.serial, new.serial]
 
 
 def test_refusal_that_is_made_good_raises_nothing(kube: Kube, server: ApiServer, make: Make) -> None:

@@ -173,6 +173,13 @@ def test_has_certificate_key_and_expiry(kube: Kube, authority: Authority) -> Non
     assert status == json.loads(credential(TOKEN, pair, seconds=10**9))["status"]
 
 
+def test_the_end_is_passed_on_to_the_nanosecond(kube: Kube) -> None:
+    """Half a second less could be a credential that has ended."""
+    kube.answer(status_with(token=TOKEN, expirationTimestamp="2099-01-01T00:00:00.500000001Z"))
+    status = json.loads(keyferry_kube(kube, "token").stdout)["status"]
+    assert status["expirationTimestamp"] == "2099-01-01T00:00:00.500000001Z"
+
+
 def test_reveal_prints_the_bare_token(kube: Kube) -> None:
     assert keyferry_kube(kube, "token", "--reveal").stdout == f"{TOKEN}\n"
 

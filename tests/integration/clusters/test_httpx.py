@@ -117,6 +117,27 @@ def test_auth_gives_other_servers_nothing(kube: Kube, authority: Authority) -> N
     assert kube.runs() == 1
 
 
+def test_another_port_is_another_server(kube: Kube, server: ApiServer, authority: Authority) -> None:
+    """The ready client does not go there, and the auth gives it nothing."""
+    session = kube.session()
+    with ApiServer(authority) as other:
+        with session.httpx_client() as ready, pytest.raises(ClusterAuthError, match="its cluster only"):
+            ready.get(f"{other.url}/")
+        with httpx.Client(verify=session.ssl_context(), trust_env=False, auth=session.httpx_auth()) as own:
+            assert own.get(f"{server.url}{PATH}").status_code == 200
+            assert own.get(f"{other.url}{PATH}").status_code == 401
+        assert [seen.authorization for seen in other.seen] == [""]
+
+        async def ask() -> None:
+            async with session.httpx_async_client() as ready:
+                with pytest.raises(ClusterAuthError, match="its cluster only"):
+                    await ready.get(f"{other.url}/")
+
+        asyncio.run(ask())
+        assert len(other.seen) == 1
+    assert kube.runs() == 1
+
+
 @pytest.mark.parametrize("option", ["auth", "base_url", "cert", "proxy", "transport", "verify"])
 def test_options_that_the_session_decides_are_refused(kube: Kube, option: str) -> None:
     with pytest.raises(TypeError, match=f"decides on {option}"):

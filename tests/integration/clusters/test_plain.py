@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import ssl
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Self
 
 import pytest
 
-from keyferry.clusters.tls import load_pair
-from support.api_server import ApiServer, Authority, ConnectProxy, running_proxy
-from support.kube import TOKEN, Kube, credential
+from support.api_server import ApiServer, Authority, ConnectProxy, Pair, running_proxy
+from support.kube import OTHER, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import keyferry_kube
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
@@ -33,6 +31,93 @@ def test_a_server_that_is_not_trusted_gets_no_credential(kube: Kube, server: Api
     done = keyferry_kube(kube, "raw", "/version")
     assert (done.returncode, server.seen) == (5, [])
     assert "its certificate is not accepted" in done.stderr
+
+
+def test_a_server_whose_certificate_has_only_a_common_name_gets_no_credential(
+    kube: Kube, authority: Authority
+) -> None:
+    with ApiServer(authority, pair=authority.server_called("localhost")) as server:
+        kube.write(f"https://localhost:{server.port}", ca=authority.pem)
+        done = keyferry_kube(kube, "raw", "/version")
+        assert (done.returncode, server.seen) == (5, [])
+    assert (
+        "its certificate is not accepted: Hostname mismatch, certificate is not valid for 'localhost'; "
+        "only its subject alternative names count, a common name does not; have it issued with this name among "
+        "its subject alternative names, or set tls-server-name to one that it has"
+    ) in done.stderr
+
+
+def test_a_proxy_whose_certificate_has_only_a_common_name_is_told_nothing(
+    kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    trusted = kube.folder / "system.pem"
+    trusted.write_text(authority.pem)
+    with running_proxy(authority.server_called("localhost")) as proxy:
+        url = f"https://me:pass-word@localhost:{proxy.port}"
+        kube.write(server.url, ca=authority.pem, cluster={"proxy-url": url})
+        done = keyferry_kube(kube, "raw", "/version", SSL_CERT_FILE=str(trusted))
+        assert (done.returncode, proxy.told) == (5, [])
+    assert "only its subject alternative names count" in done.stderr
+    assert "pass-word" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", [("raw", "/version"), ("whoami",)], ids=["raw", "whoami"])
+def test_one_request_shows_one_credential_though_it_has_expired_already(
+    kube: Kube, server: ApiServer, authority: Authority, command: tuple[str, ...]
+) -> None:
+    """The plugin is run once; its token and its certificate go together."""
+    first, second = authority.client(), authority.client()
+    kube.answer(credential(TOKEN, first, seconds=0), credential(OTHER, second, seconds=0))
+    server.tokens, server.serials, server.needs_both = {TOKEN}, {first.serial}, True
+    done = keyferry_kube(kube, *command)
+    assert (done.returncode, kube.runs()) == (0, 1), done.stderr
+    assert [(seen.token, seen.serial) for seen in server.seen] == [(TOKEN, first.serial)]
+
+
+def test_a_second_try_shows_the_second_credential_and_no_part_of_the_first(
+    kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    first, second = authority.client(), authority.client()
+    kube.answer(credential(TOKEN, first, seconds=0), credential(OTHER, second, seconds=0))
+    server.tokens, server.serials, server.needs_both = {OTHER}, {second.serial}, True
+    assert keyferry_kube(kube, "raw", "/version").returncode == 0
+    assert [(seen.token, seen.serial) for seen in server.seen] == [
+        (TOKEN, first.serial),
+        (OTHER, second.serial),
+    ]
+    assert kube.runs() == 2
+
+
+@pytest.mark.parametrize("command", [("raw", "/version"), ("whoami",), ("token",)], ids=" ".join)
+def test_a_token_that_cannot_be_sent_is_the_plugins_failure(
+    kube: Kube, server: ApiServer, command: tuple[str, ...]
+) -> None:
+    kube.answer(credential(f"{TOKEN}\nX-Injected: 1"))
+    done = keyferry_kube(kube, *command)
+    assert (done.returncode, done.stdout, server.seen) == (4, "", [])
+    assert "the token holds a control character and cannot be sent" in done.stderr
+    assert TOKEN not in done.stderr
+
+
+def test_what_the_kubeconfig_has_and_cannot_be_used_is_no_refusal(
+    kube: Kube, server: ApiServer, authority: Authority
+) -> None:
+    """Nothing was sent, so that no server can have refused it."""
+    pair = authority.client()
+    user: dict[str, Mapping[str, object]] = {
+        "the token holds a control character": {"token": f"{TOKEN}\n1"},
+        "what Impersonate-User would say holds a control character": {"token": TOKEN, "as": "a\nb"},
+        "the client certificate and key cannot be used": pair_fields(Pair(pair.certificate, "no key")),
+    }
+    for words, fields in user.items():
+        kube.write(server.url, ca=authority.pem, user=fields)
+        done = keyferry_kube(kube, "raw", "/version")
+        assert (done.returncode, done.stdout, server.seen) == (3, "", [])
+        assert words in done.stderr
+    kube.write(server.url, ca="nobody")
+    done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, server.seen) == (3, [])
+    assert "certificate-authority holds no PEM certificate that can be read" in done.stderr
 
 
 def test_a_server_that_is_not_there(kube: Kube) -> None:
@@ -283,24 +368,7 @@ def silent_server(says: bytes) -> _Silent:
     return _Silent(says)
 
 
-class _TlsProxy(ConnectProxy):
-    """The proxy, reached by TLS."""
-
-    def __init__(self, tls: ssl.SSLContext) -> None:
-        super().__init__()
-        self._tls = tls
-
-    def get_request(self) -> tuple[socket.socket, object]:
-        request, address = super().get_request()
-        return self._tls.wrap_socket(request, server_side=True), address
-
-
 @pytest.fixture
 def tls_proxy(authority: Authority) -> Iterator[ConnectProxy]:
-    pair = authority.server("127.0.0.1")
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    load_pair(tls, pair.certificate, pair.key)
-    with _TlsProxy(tls) as proxy:
-        threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
+    with running_proxy(authority.server("127.0.0.1")) as proxy:
         yield proxy
-        proxy.shutdown()

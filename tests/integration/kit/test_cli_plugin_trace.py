@@ -153,7 +153,9 @@ def test_a_run_that_does_not_end_is_recorded(tmp_path: Path) -> None:
 
 def test_a_cluster_plugin_can_be_recorded_and_replayed(tmp_path: Path) -> None:
     """Its time is moved with the clock, so that the stand-in's answer is as fresh as the plugin's was."""
-    path = write_plugin(tmp_path, answering({"token": TOKEN, "expirationTimestamp": "2099-01-01T00:00:00Z"}))
+    path = write_plugin(
+        tmp_path, answering({"token": TOKEN, "expirationTimestamp": "2099-01-01T00:00:00.5Z"})
+    )
     file = tmp_path / "trace.json"
     done = run_keyferry("plugin", "trace", str(path), "--kind", "cluster", "--out", str(file))
     assert done.returncode == 0, done.stderr
@@ -168,6 +170,7 @@ def test_a_cluster_plugin_can_be_recorded_and_replayed(tmp_path: Path) -> None:
         "expirationTimestamp": answer["status"]["expirationTimestamp"],
     }
     assert answer["status"]["expirationTimestamp"].startswith("2108-12-")
+    assert answer["status"]["expirationTimestamp"].endswith(".5Z")
 
 
 def test_a_trace_stands_in_for_its_plugin_in_a_lookup(tmp_path: Path) -> None:

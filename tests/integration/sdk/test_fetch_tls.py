@@ -130,6 +130,30 @@ def test_a_certificate_of_another_name_is_refused(authority: Authority) -> None:
         assert server.received == []
 
 
+def test_a_common_name_is_no_name(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Go, whichever way the authority is known; the message says what to do about it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    hashed(folder, authority.bundle)
+    with serving(lambda _: Reply(), authority.context(common_name="localhost")) as server:
+        for route in (
+            Route(ca_file=str(authority.bundle)),
+            Route(ca_data=authority.bundle.read_text()),
+            Route(),
+        ):
+            monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+            with pytest.raises(HttpError) as caught:
+                get(server, route, "localhost")
+            assert caught.value.problem == (
+                "its certificate is not trusted: Hostname mismatch, certificate is not valid for 'localhost'; "
+                "only its subject alternative names count, a common name does not"
+            )
+            assert caught.value.hint == "have it issued with this name among its subject alternative names"
+        assert server.received == []
+
+
 def test_the_name_of_the_url_is_checked_at_another_address(authority: Authority) -> None:
     """Dialling elsewhere does not change whom the plugin wants to talk to."""
     route = Route(ca_file=str(authority.bundle), address="127.0.0.1")

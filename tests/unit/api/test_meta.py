@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.api.meta import decode_duration, format_duration, format_time, parse_duration, parse_time
+from keyferry.api.meta import (
+    decode_duration,
+    format_duration,
+    format_instant,
+    format_time,
+    parse_duration,
+    parse_time,
+)
 from keyferry.errors import DurationError, TimeError
 
 SECOND = 1_000_000_000
@@ -214,6 +221,26 @@ def test_times_agree_with_datetime(moment: datetime) -> None:
 )
 def test_times_are_written_in_utc_and_whole_seconds(text: str, written: str) -> None:
     assert format_time(parse_time(text)) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00.5Z"),
+        ("2026-01-01T00:00:00,500Z", "2026-01-01T00:00:00.5Z"),
+        ("2026-01-01T00:00:00.0Z", "2026-01-01T00:00:00Z"),
+        ("2026-01-01T00:00:10Z", "2026-01-01T00:00:10Z"),
+        ("2026-01-01T00:00:00.0000000019Z", "2026-01-01T00:00:00.000000001Z"),
+        ("1969-12-31T23:59:59.9Z", "1969-12-31T23:59:59.9Z"),
+    ],
+)
+def test_instants_are_written_with_their_fraction(text: str, written: str) -> None:
+    assert format_instant(parse_time(text)) == written
+
+
+@given(st.integers(parse_time("0000-01-01T00:00:00Z"), parse_time("9999-12-31T23:59:59.999999999Z")))
+def test_an_instant_is_read_as_it_was_written(nanoseconds: int) -> None:
+    assert parse_time(format_instant(nanoseconds)) == nanoseconds
 
 
 @given(st.text("0123456789-:TZ.,+ ") | st.text())

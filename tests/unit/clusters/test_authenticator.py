@@ -5,6 +5,7 @@ import gc
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -246,6 +247,65 @@ def test_asyncio_waits_without_blocking_the_loop() -> None:
 
     asyncio.run(main())
     assert runs.count == 2
+
+
+def test_a_task_that_gives_up_takes_the_run_from_no_other() -> None:
+    gate = threading.Event()
+    runs = Runs(ClusterCredential("t"), gate=gate)
+    authenticator = Authenticator(runs)
+
+    async def main() -> list[object]:
+        tasks = [asyncio.create_task(authenticator.credential_async()) for _ in range(5)]
+        await asyncio.to_thread(runs.begun.wait, 20)
+        tasks[0].cancel()
+        tasks[3].cancel()
+        await asyncio.wait([tasks[0], tasks[3]])
+        gate.set()
+        return list(await asyncio.gather(*tasks, return_exceptions=True))
+
+    results = asyncio.run(main())
+    assert [isinstance(result, ClusterCredential) for result in results] == [False, True, True, False, True]
+    assert runs.count == 1
+
+
+class Counting(ThreadPoolExecutor):
+    """An executor that counts what it is given to do."""
+
+    submitted = 0
+
+    def submit(self, *args: Any, **kwargs: Any) -> Any:
+        """Count, and do it."""
+        self.submitted += 1
+        return super().submit(*args, **kwargs)
+
+
+@pytest.mark.parametrize("is_renewal", [False, True], ids=["first", "renewal"])
+def test_a_burst_larger_than_the_loops_executor_leaves_threads_for_others(*, is_renewal: bool) -> None:
+    """However many tasks wait for a run, one thread does."""
+    gate = threading.Event()
+    gate.set()
+    runs = Runs(ClusterCredential("t"), gate=gate)
+    authenticator = Authenticator(runs)
+    refused = authenticator.credential() if is_renewal else None
+    gate.clear()
+
+    async def ask() -> ClusterCredential:
+        if refused is None:
+            return await authenticator.credential_async()
+        return await authenticator.renew_async(refused)
+
+    async def main() -> int:
+        executor = Counting(2)
+        asyncio.get_running_loop().set_default_executor(executor)
+        tasks = [asyncio.create_task(ask()) for _ in range(THREADS)]
+        await asyncio.sleep(0)
+        submitted = executor.submitted
+        gate.set()
+        assert {credential.token for credential in await asyncio.gather(*tasks)} == {"t"}
+        return submitted
+
+    assert asyncio.run(main()) == 1
+    assert runs.count == (2 if is_renewal else 1)
 
 
 def test_a_fork_during_a_run_leaves_the_child_free_to_run_its_own() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from keyferry.api.clientauthentication import v1
-from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
+from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus, encode_exec_info
 from keyferry.clusters.envinfo import load_exec_info, read_exec_info
 from keyferry.errors import EnvironmentProblem
 
@@ -27,6 +27,19 @@ def test_what_is_told_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert info.cluster == ClusterInfo(server="https://x", proxy_url="http://p", config='{"a":1}')
     monkeypatch.setenv("KUBERNETES_EXEC_INFO", environ["KUBERNETES_EXEC_INFO"])
     assert load_exec_info() == info
+
+
+def test_a_status_is_kept_and_not_shown() -> None:
+    """As client-go's own helper keeps it; its token is as secret as any."""
+    status = (
+        '"status":{"token":"s3cret","clientKeyData":"k3y","expirationTimestamp":"2026-01-01T00:00:00.5Z"}'
+    )
+    text = told(server="https://x")["KUBERNETES_EXEC_INFO"].rstrip()[:-1]
+    info = read_exec_info(f"{text},{status}}}".encode())
+    assert info.status == ExecCredentialStatus("s3cret", "", "k3y", 1_767_225_600_500_000_000)
+    assert "s3cret" not in repr(info)
+    assert "k3y" not in repr(info)
+    assert load_exec_info(told(server="https://x")).status is None
 
 
 def test_without_the_variable_it_says_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:

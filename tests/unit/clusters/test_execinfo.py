@@ -1,6 +1,8 @@
 """A plugin's environment: of equal names the last counts, and what is told of the cluster comes last."""
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -20,6 +22,8 @@ from keyferry.errors import EnvironmentProblem
         ([b"=x", b"=y"], [b"=y"]),
         ([b"=C:=1", b"=D:=2", b"=C:=3"], [b"=D:=2", b"=C:=3"]),
         ([b"bare", b"A=1"], [b"bare", b"A=1"]),
+        ([b"A", b"A=1", b"A", b"A=2"], [b"A", b"A", b"A=2"]),
+        ([b"", b"A=1", b""], [b"A=1"]),
     ],
 )
 def test_the_last_of_equal_names_stays_in_its_place(entries: list[bytes], merged: list[bytes]) -> None:
@@ -54,6 +58,14 @@ def test_a_mapping_keeps_the_order_and_drops_what_has_no_name() -> None:
         (b"A", b"2=3"),
         (b"=C:", b"4"),
     ]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such entries")
+def test_entries_of_any_form_reach_a_program_as_they_are() -> None:
+    """Without a value, each of them beside a variable of the same spelling; with a name that begins with '='."""
+    entries = [b"A", b"A=1", b"A", b"B=2=3", b"=C:=4"]
+    done = subprocess.run(["/usr/bin/env", "-0"], env=to_mapping(entries), stdout=subprocess.PIPE, check=True)
+    assert done.stdout.removesuffix(b"\0").split(b"\0") == entries
 
 
 def test_this_processs_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 import keyferry
-from keyferry.clusters.tls import ClusterContext, Pair, _load_from_pipes, load_pair
+from keyferry.clusters.tls import ClusterContext, Pair, _load_from_memory, _load_from_pipes, load_pair
 from keyferry.errors import ClusterAuthError
 from support.certificates import AFTER, key_pem, make_certificate, make_key
 
@@ -70,9 +70,9 @@ def shake(
     raise AssertionError("the handshake does not end")
 
 
-def cluster(ca: Pair | None = None, **settings: object) -> ClusterContext:
+def cluster(trusted: Pair | None = None, **settings: object) -> ClusterContext:
     given: dict[str, object] = {
-        "ca": ca[0].encode() if ca else b"",
+        "ca": trusted[0].encode() if trusted else b"",
         "insecure": False,
         "server_name": "",
         "pair": lambda: (0, None),
@@ -191,10 +191,10 @@ class Watched(ssl.SSLContext):
 
     look: Callable[[str], None]
 
-    def load_cert_chain(self, certfile: str, keyfile: str | None = None) -> None:  # type: ignore[override] # as it is called
+    def load_cert_chain(self, certfile: str, *, password: Callable[[], str]) -> None:  # type: ignore[override] # as it is called
         """Look, then load."""
         self.look(certfile)
-        super().load_cert_chain(certfile, keyfile)
+        super().load_cert_chain(certfile, password=password)
 
 
 @linux
@@ -251,6 +251,34 @@ def test_elsewhere_pipes_serve_as_well(kind: str) -> None:
     assert len(os.listdir("/proc/self/fd")) <= before
     _, theirs = shake(context, server(own, (certificate, key)))
     assert shown_certificate(theirs) == as_pem(certificate)
+
+
+@linux
+@pytest.mark.parametrize("load", [_load_from_memory, _load_from_pipes])
+@pytest.mark.parametrize("form", ["pkcs8", "traditional"])
+def test_an_encrypted_key_is_refused_whichever_way_it_is_read(
+    load: Callable[[ssl.SSLContext, bytes, bytes], None], form: str
+) -> None:
+    key = make_key()
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ClusterAuthError, match="is encrypted, expected one without a pass phrase"):
+        load(
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            make_certificate(key).encode(),
+            key_pem(key, form, "pass").encode(),
+        )
+    assert len(os.listdir("/proc/self/fd")) <= before
+
+
+def test_an_authority_beside_what_cannot_be_read_is_trusted_as_in_go() -> None:
+    """Text in any encoding, other blocks, a block with headers, one that holds no certificate."""
+    own = server_pair("k.example")
+    with_header = own[0].replace("-----\n", "-----\nSubject: x\n\n", 1)
+    broken = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
+    ca = b"\xff caf\xc3\xa9\n" + (with_header + broken + key_pem(make_key()) + own[0]).encode()
+    shake(cluster(ca=ca), server(own))
+    with pytest.raises(ClusterAuthError, match="no PEM certificate"):
+        cluster(ca=(with_header + broken).encode())
 
 
 AUDIT = """

@@ -1,11 +1,14 @@
 """Whom TLS trusts: cheaply first, and in the end whom the system trusts."""
 
+import ast
 import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
 
+import keyferry
+import keyferry_plugins
 from keyferry._net.deadline import Deadline
 from keyferry._net.trust import Tls, Trust
 from keyferry.errors import HttpError
@@ -120,3 +123,30 @@ def test_a_narrow_context_checks_as_much_as_a_full_one() -> None:
     assert narrow.verify_flags == full.verify_flags
     assert narrow.minimum_version == full.minimum_version
     assert not full.verify_flags & ssl.VERIFY_X509_STRICT
+
+
+SOURCES = (Path(keyferry.__file__).parent, Path(keyferry_plugins.__file__).parent)
+MAKERS = {"SSLContext", "create_default_context", "create_ssl_context"}
+# Service Fabric's server is known by its certificate's thumbprint, and by no name at all.
+MAKE_CONTEXTS = {
+    "keyferry/_net/trust.py",
+    "keyferry/clusters/tls.py",
+    "keyferry_plugins/azure/service_fabric.py",
+}
+
+
+def makes_a_context(path: Path) -> bool:
+    """Tell whether a module makes a context of TLS by itself."""
+    calls = [node.func for node in ast.walk(ast.parse(path.read_bytes())) if isinstance(node, ast.Call)]
+    return any(isinstance(call, ast.Attribute) and call.attr in MAKERS for call in calls)
+
+
+def test_contexts_are_made_in_one_place() -> None:
+    """Another place would accept common names, which is what Python does when it is not told otherwise."""
+    found = {
+        str(path.relative_to(source.parent))
+        for source in SOURCES
+        for path in source.rglob("*.py")
+        if makes_a_context(path)
+    }
+    assert found == MAKE_CONTEXTS

@@ -71,7 +71,10 @@ def encode_exec_info(api_version: str, cluster: ClusterInfo | None, *, interacti
 
 
 def encode_exec_credential(status: ExecCredentialStatus, api_version: str = API_VERSION) -> bytes:
-    """The bytes a plugin of *api_version* writes: one JSON document on one line; what is absent is left out."""
+    """The bytes a plugin of *api_version* writes: one JSON document on one line; what is absent is left out.
+
+    The time is in whole seconds, as Go's plugins write it: never later than what was given.
+    """
     fields: dict[str, object] = {
         "expirationTimestamp": None if status.expiration_ns is None else format_time(status.expiration_ns),
         "token": status.token,

@@ -15,6 +15,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from yarl import URL
 
+from keyferry._net.trust import default_context
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
 
@@ -42,6 +43,7 @@ class ClusterConnector(aiohttp.TCPConnector):
         self._cluster = cluster
         self._origin = server_url(cluster).origin()
         self._context: ssl.SSLContext | None = None
+        self._proxy_context: ssl.SSLContext | None = None
         self._identity: tuple[int, bool] | None = None
         self._made: WeakKeyDictionary[ResponseHandler, tuple[int, bool]] = WeakKeyDictionary()
         self._busy: WeakSet[ResponseHandler] = WeakSet()
@@ -83,6 +85,10 @@ class ClusterConnector(aiohttp.TCPConnector):
 
     def _get_ssl_context(self, req: aiohttp.ClientRequest) -> ssl.SSLContext | None:
         # What a request says about TLS does not count: whom to trust is the kubeconfig's to say.
-        if req.is_ssl() and req.url.origin() == self._origin:
+        if not req.is_ssl():
+            return None
+        if req.url.origin() == self._origin:
             return self._context
-        return super()._get_ssl_context(req)
+        if self._proxy_context is None:
+            self._proxy_context = default_context()
+        return self._proxy_context

@@ -7,6 +7,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
+from keyferry._net.trust import default_context
 from keyferry.clusters.adapters.httpx_transport import (
     AsyncClusterTransport,
     ClusterTransport,
@@ -140,7 +141,7 @@ def _make_proxy(session: ClusterSession, url: str) -> httpx.Proxy:
     if scheme.startswith("socks5") and find_spec("socksio") is None:
         raise ClusterAuthError(session.server, "the proxy is a SOCKS proxy, which needs httpx[socks]")
     try:
-        return httpx.Proxy(url)
+        return httpx.Proxy(url, ssl_context=default_context() if scheme == "https" else None)
     except (ValueError, httpx.InvalidURL):
         pass
     message = "the proxy is not a URL with http, https or socks5"
