@@ -10,6 +10,7 @@ from keyferry._secret import printable
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.asking import as_json, as_yaml
 from keyferry.cli.commands import Exit, exit_code
+from keyferry.cli.node_settings import node_runtime
 from keyferry.cli.pull_arguments import (
     add_pull_arguments,
     add_root_arguments,
@@ -23,6 +24,7 @@ from keyferry.cli.pull_threads import run_at_once
 from keyferry.cli.registry_arguments import route_for
 from keyferry.cli.sources import Sources, add_source_arguments, read_sources
 from keyferry.images.reference import normalise
+from keyferry.pulls.beside import check_root
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.pull_outcome import PullOutcome
 from keyferry.pulls.puller import Puller, open_target
@@ -79,19 +81,33 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return Exit.USAGE
-    policy = chosen_policy(args)
+    root = "" if args.root is None else os.path.abspath(args.root)
+    if root:
+        check_root(root, args.node, no_kubelet=args.no_kubelet)  # before anything is asked
+    policy = chosen_policy(args, root)
     sources = read_sources(args)
     _note(sources.notes)
     providers = open_providers(args, sources)
     with closing(_open_target(args)) as target:
         records = None
-        if args.root is not None:
+        if root:
             records = load_records(
-                os.path.abspath(args.root), policy=policy, max_parallel_pulls=args.parallel
+                root,
+                policy=policy,
+                max_parallel_pulls=args.parallel,
+                no_kubelet=args.no_kubelet,
+                look=lambda: args.node,
             )
             _recover(records, target)
         puller = Puller(
-            target, providers=providers, records=records, max_parallel=args.parallel, evict=not args.no_evict
+            target,
+            providers=providers,
+            records=records,
+            max_parallel=args.parallel,
+            evict=not args.no_evict,
+            preload=args.preload,
+            no_kubelet=args.no_kubelet,
+            look=lambda: args.node,
         )
         outcomes = _pull_all(args, puller, sources)
     _print(args, outcomes)
@@ -101,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open_target(args: argparse.Namespace) -> PullTarget:
-    cri = "" if args.cri == "auto" else args.cri
+    cri = node_runtime(args.cri, args.node) if args.to is None else args.cri
     return open_target(cri=cri, to=args.to, platform=args.platform, route=route_for(args))
 
 
