@@ -77,7 +77,9 @@ class Kubelet(Value):
         """A path of the kubelet's, from here: it may have another root, or a folder of its own to start from."""
         start, absolute = ("root", path) if path.startswith("/") else ("cwd", f"/{path}")
         seen = f"{self.process}/{start}{absolute}"
-        return seen if os.path.exists(seen) else path
+        # By its plain name wherever that means the same, or nothing else can be had.
+        is_plain = not os.path.exists(seen) or (os.path.exists(path) and os.path.samefile(seen, path))
+        return path if is_plain else seen
 
     def read_environment(self) -> Mapping[str, str] | None:
         """The environment it was started with; None if it may not be read."""

@@ -91,7 +91,7 @@ class _Merged:
         for path in self._files():
             fields = self._load(path)
             self._fields = _merge(self._fields, fields)
-            self._origins |= dict.fromkeys(fields, f"{path}, which {kubelet} reads")
+            self._origins |= dict.fromkeys(fields, f"{path} of {kubelet}")
 
     def find(self, field: str, flag: str = "") -> Setting | None:
         """A text: the flag's, else the files'."""
@@ -159,7 +159,7 @@ class _Merged:
         return value
 
     def _note(self, path: str, problem: str) -> Json:
-        self.notes.append(f"{path}, which {self._kubelet} reads: {problem}")
+        self.notes.append(f"{path} of {self._kubelet}: {problem}")
         return {}
 
 
