@@ -37,9 +37,13 @@ image layout (--to). The pod's secrets, the node's docker config and the credent
 in the kubelet's order until one works; without any credential the one attempt is anonymous. If a plugin's
 credential is refused, the plugin is run once more and what it gives then is tried, unless --no-evict.
 
-With --root the node's pull records are kept there, as the kubelet keeps them: an intent before each pull,
-a record of whose credential worked after it; and an image that is there already is used only if the records
-and the policy let this pod, else it is pulled to verify. Without --root nothing is recorded or verified.
+With --root pull records are kept there, as the kubelet keeps them: an intent before each pull, a record of
+whose credential worked after it; and an image that is there already is used only if the records and the
+policy let this pod, else it is pulled to verify. Without --root nothing is recorded or verified.
+
+A kubelet that runs lets every pod use what it has not pulled itself, and does not see what others write to
+its records. So a pull with a credential into its runtime is refused unless you say --preload, and its
+root always: let a pod pull the image, or stop the kubelet first.
 
 Exit code 0 says that every image is there; 1 that one is not to be had, 5 that a registry refused every
 credential, 4 that a plugin failed and left none, 3 that something cannot be reached or used, 124 that
@@ -48,7 +52,8 @@ it took too long. With several images it is that of the first that failed."""
 EXAMPLES = """\
 examples:
   sudo keyferry pull registry.example/team/app:v1
-  sudo keyferry pull registry.example/team/app:v1 --pod pod.yaml --secret secret.yaml --root /var/lib/kubelet
+  sudo keyferry pull registry.example/team/pause:v1 --preload
+  keyferry pull registry.example/team/app:v1 --to ./app --pod pod.yaml --secret secret.yaml --root ./node
   keyferry pull registry.example/team/app:v1 --to ./app --platform linux/arm64
   keyferry pull app:v1 db:v2 --to ./images --parallel 2 -o json"""
 
@@ -64,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_root_arguments(
         parser,
         "the node's pull records",
-        "keep them in this kubelet root, as in /var/lib/kubelet (default: none are kept)",
+        "keep them in this root, which no running kubelet may use (default: none are kept)",
     )
     add_config_arguments(parser)
     add_source_arguments(parser)

@@ -26,8 +26,8 @@ Remove the records of images that the node no longer has, as a kubelet does afte
 needs the list of images that are there (--cri, --images, --image-id), and removes only records that were last
 changed before that list was made: what changed later belongs to a later pull.
 
-Without --yes nothing is removed, only shown. Files that cannot be read are never removed. A kubelet that
-is running keeps its records in memory as well; it will not notice before it starts again.
+Without --yes nothing is removed, only shown. Files that cannot be read are never removed. While a kubelet
+uses the root, --yes is refused: it has its records in memory, and prunes them itself.
 
 Exit code 0 says that nothing is, or was, to be removed or all of it was; 1 that --yes would remove something."""
 

@@ -29,7 +29,7 @@ arrive gets a record that names nobody, so that its use is verified; the note of
 whose image is not there stays noted, and so does one whose process lives.
 
 It needs the list of images that are there (--cri, --images). Names are compared as they are written.
-Without --yes nothing is changed, only shown.
+Without --yes nothing is changed, only shown. While a kubelet uses the root, --yes is refused.
 
 Exit code 0 says that nothing is, or was, to be settled or all of it was; 1 that --yes would settle something."""
 
