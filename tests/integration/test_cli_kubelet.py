@@ -2,12 +2,17 @@
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from keyferry.images.load import load_providers
 from support.commands import Node, run_keyferry
 from support.kubelets import Processes, listening, write_config
+from support.parts import missing, need
 from support.records import IMAGE, plant
 
 IMAGE_OF_PLUGIN = "reg.io/team/app"
@@ -242,3 +247,38 @@ def test_a_token_for_another_audience_does_not_reach_the_plugin(node: Node, tmp_
         if code:
             assert "expected the audience 'registry.test'" in done.stderr
             assert payload not in done.stdout + done.stderr
+
+
+def test_the_library_passes_on_the_environment_it_is_given(node: Node) -> None:
+    """Its own unless another is given, less what is withheld; no value of it shows."""
+    given = {"PATH": "/usr/bin:/bin", "GIVEN": "kf-given-word", "WITHHELD": "1"}
+    providers = load_providers(node.config, node.bin_dir, environ=given, withhold_env=["WITHHELD"])
+    assert providers.lookup(IMAGE_OF_PLUGIN).credentials
+    found = environment(node)
+    assert (found["GIVEN"], found["SET"]) == ("kf-given-word", "x")
+    assert not {"WITHHELD", "HOME", "KEYFERRY_PROC"} & found.keys()
+    assert "kf-given-word" not in repr(vars(providers.providers[0]))
+    load_providers(node.config, node.bin_dir).lookup(IMAGE_OF_PLUGIN)
+    assert environment(node)["KEYFERRY_PROC"] == os.environ["KEYFERRY_PROC"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")
+def test_a_container_cannot_tell_and_says_so(tmp_path: Path) -> None:
+    """A namespace of processes, as a container without hostPID has it: the real /proc of one."""
+    for name in ("image_manager", "pods"):
+        (tmp_path / "root" / name).mkdir(parents=True, mode=0o700)
+    (tmp_path / "images.json").write_text('{"images": [{"id": "sha256:x"}]}')
+    contained = [need("unshare"), "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*contained, "true"], capture_output=True, check=False).returncode != 0:
+        missing("namespaces cannot be made here")
+    inside = [*contained, sys.executable, "-m", "keyferry", "records"]
+    words = ["prune", "--images", str(tmp_path / "images.json"), "--root", str(tmp_path / "root"), "--yes"]
+    env = {**os.environ, "KEYFERRY_PROC": "/proc"}
+    done = subprocess.run([*inside, *words], env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert "cannot tell whether a kubelet uses the root" in done.stderr
+    assert "--no-kubelet" in done.stderr
+    told = subprocess.run(
+        [*inside, *words, "--no-kubelet"], env=env, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 0, told.stderr

@@ -152,3 +152,38 @@ def test_a_finding_reads_as_a_sentence(node: Machine) -> None:
     """What was chosen and who says so, for people."""
     found = discover("/c", None, environ={"KEYFERRY_BIN_DIR": "/b"}, node=Node(str(node.proc)))
     assert str(found) == "config /c (given), bin dir /b (KEYFERRY_BIN_DIR)"
+
+
+def test_nobody_is_looked_for_if_all_is_given(node: Machine) -> None:
+    """A command that is told everything pays for nothing; one that is not remembers whom it saw."""
+    node.run(17, "kubelet", *flags("/k", "/kb"))
+    for config, bin_dir, environ in (
+        ("/c", "/b", {}),
+        (None, None, {"KEYFERRY_CONFIG": "/c", "KEYFERRY_BIN_DIR": "/b"}),
+    ):
+        looked = Node(str(node.proc))
+        found = discover(config, bin_dir, environ=environ, node=looked)
+        assert (found.config, found.kubelet) == ("/c", None)
+        assert "kubelets" not in vars(looked)
+    found = discover(environ={}, node=Node(str(node.proc)))
+    assert found.kubelet is not None
+    assert found.kubelet.pid == 17
+
+
+def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(node: Machine) -> None:
+    """Reading them takes a parser, and may fail; what cannot be read is noted."""
+    node.run(17, "kubelet", "--config=/nonexistent", *flags("/k", "/kb"))
+    assert discover(environ={}, node=Node(str(node.proc))).notes == ()
+    (node.proc / "17" / "cmdline").write_bytes(b"kubelet\0--config=/nonexistent\0")
+    path = node.write(WELL_KNOWN[0].config)
+    found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
+    assert found.config == path
+    (note,) = found.notes
+    assert note == "/nonexistent of the kubelet, process 17: cannot be read: no such file or directory"
+
+
+def test_the_usual_places_may_be_below_another_root(node: Machine) -> None:
+    """A container may have its host's files in a folder."""
+    path = node.write(WELL_KNOWN[0].config)
+    found = discover(environ={"KEYFERRY_HOST_ROOT": str(node.root)}, node=Node(str(node.proc)))
+    assert found.config == path
