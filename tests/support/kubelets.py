@@ -74,8 +74,9 @@ def _wait_for_name(pid: int) -> None:
 
 
 @contextmanager
-def listening(path: Path) -> Iterator[Path]:
+def listening(path: Path, user: int | None = None) -> Iterator[Path]:
     """A unix socket on which somebody listens; then a file that is left of it."""
+    own = os.geteuid()
     path.parent.mkdir(parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as server:
         folder = os.open(path.parent, os.O_RDONLY)
@@ -84,7 +85,11 @@ def listening(path: Path) -> Iterator[Path]:
             server.bind(f"/proc/self/fd/{folder}/{path.name}")
         finally:
             os.close(folder)
-        server.listen()
+        os.seteuid(own if user is None else user)
+        try:
+            server.listen()
+        finally:
+            os.seteuid(own)
         yield path
 
 

@@ -24,7 +24,6 @@ from keyferry.cli.pull_threads import run_at_once
 from keyferry.cli.registry_arguments import route_for
 from keyferry.cli.sources import Sources, add_source_arguments, read_sources
 from keyferry.images.reference import normalise
-from keyferry.pulls.beside import check_root
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.pull_outcome import PullOutcome
 from keyferry.pulls.puller import Puller, open_target
@@ -87,8 +86,6 @@ def run(args: argparse.Namespace) -> int:
         )
         return Exit.USAGE
     root = "" if args.root is None else os.path.abspath(args.root)
-    if root:
-        check_root(root, args.node, no_kubelet=args.no_kubelet)  # before anything is asked
     policy = chosen_policy(args, root)
     sources = read_sources(args)
     _note(sources.notes)

@@ -9,7 +9,6 @@ from keyferry.cli.node_settings import node_root, node_runtime
 from keyferry.cli.sources import read_file
 from keyferry.errors import KeyferryError
 from keyferry.images.node import Node
-from keyferry.pulls.beside import check_root
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.policy import VerificationPolicy
 from keyferry.pulls.present import NodeImage, parse_crictl_images
@@ -83,11 +82,10 @@ def open_to_read(args: argparse.Namespace, policy: VerificationPolicy | None = N
 
 
 def open_to_write(args: argparse.Namespace) -> Records:
-    """The same with ``--yes``, if no kubelet uses them; raises EnvironmentProblem."""
-    root = settle_root(args)
-    if args.yes:
-        check_root(root, args.node, no_kubelet=args.no_kubelet)
-    return look_at_records(root, read_only=not args.yes, no_kubelet=args.no_kubelet, look=lambda: args.node)
+    """The same; with ``--yes`` what is written is refused beside a kubelet."""
+    return look_at_records(
+        settle_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, look=lambda: args.node
+    )
 
 
 def settle_root(args: argparse.Namespace) -> str:

@@ -144,9 +144,10 @@ def test_flags_are_read_in_every_way_they_can_be_written() -> None:
 
 def test_the_flags_of_k3s_are_its_own() -> None:
     """Its --config is no kubelet's, which comes as --kubelet-arg; some flags they have in common."""
-    words = ["--config=/etc/rancher/k3s/config.yaml", "--root-dir=/no", f"{CONFIG_FLAG}=/p"]
-    words += ["--container-runtime-endpoint", "unix:///x", "--kubelet-arg=config=/kubelet.yaml"]
-    words += ["--kubelet-arg", "root-dir=/data", "--kubelet-arg=--kubeconfig=/k", "--kubelet-arg", "v"]
+    words = [f"{CONFIG_FLAG}=/p", "--container-runtime-endpoint", "unix:///x"]
+    words += ["--kubelet-arg=config=/kubelet.yaml", "--kubelet-arg", "root-dir=/data"]
+    words += ["--kubelet-arg=--kubeconfig=/k", "--kubelet-arg", "v"]
+    words += ["--config=/etc/rancher/k3s/config.yaml", "--root-dir=/no"]
     assert parse_flags(words, is_embedded=True) == {
         CONFIG_FLAG: "/p",
         "--container-runtime-endpoint": "unix:///x",

@@ -160,6 +160,8 @@ def test_another_users_process_keeps_nobody_from_anything(processes: Processes, 
         assert runtime_refusal(socket, processes) == ""
     with processes.kubelet(f"--root-dir={theirs}", user=NOBODY) as pid:
         assert f"process {pid}" in root_refusal(theirs, processes)
+        with listening(tmp_path / "their.sock", NOBODY) as path:
+            assert f"process {pid}" in runtime_refusal(path, processes)
 
 
 def test_a_puller_does_not_bring_a_private_image_to_a_kubelet(processes: Processes, tmp_path: Path) -> None:
