@@ -43,6 +43,17 @@ def environment(node: Node) -> dict[str, str]:
     return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
+@pytest.mark.parametrize("command", ["can-pull", "pull"])
+def test_so_they_do_where_a_registry_is_asked(processes: Processes, tmp_path: Path, command: str) -> None:
+    """Also if that cannot be reached."""
+    node = Node(tmp_path).add("plugin", ["127.0.0.1:1"], before='env > "$0.env"')
+    with processes.kubelet(*flags(node), env={"FROM_KUBELET": "7", "PATH": "/usr/bin:/bin"}):
+        more = ["--to", str(tmp_path / "layout")] if command == "pull" else []
+        run_keyferry(command, "127.0.0.1:1/app:v1", *more, FROM_CALLER="1")
+        assert environment(node)["FROM_KUBELET"] == "7"
+        assert "FROM_CALLER" not in environment(node)
+
+
 @pytest.mark.parametrize("command", ["get", "explain"])
 def test_plugins_get_the_environment_of_the_kubelet(processes: Processes, node: Node, command: str) -> None:
     """As the kubelet runs them; nothing of the caller's. What the config sets comes on top."""
@@ -152,6 +163,18 @@ def test_records_are_those_of_the_running_kubelet(processes: Processes, tmp_path
         plant(tmp_path / "other")
         other = run_keyferry("records", "who", IMAGE, "--root", str(tmp_path / "other"))
         assert "under NeverVerifyPreloadedImages:" in other.stdout
+
+
+def test_the_nodes_docker_config_is_in_the_root_of_the_kubelet(
+    processes: Processes, node: Node, tmp_path: Path
+) -> None:
+    """Where a kubelet looks first."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "config.json").write_text('{"auths": {"doc.io": {"username": "docker-user", "password": "p"}}}')
+    with processes.kubelet(f"--root-dir={root}"):
+        done = run_keyferry("get", "doc.io/x", *node.options(), "--docker-config", "auto")
+        assert "docker-user" in done.stdout, done.stderr
 
 
 def test_a_kubelet_that_keeps_no_records_verifies_nothing(processes: Processes, tmp_path: Path) -> None:

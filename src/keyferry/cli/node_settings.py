@@ -50,10 +50,12 @@ def node_root(root: str | None, node: Node) -> str:
     if root is not None:
         return os.path.abspath(root)
     settings = node.settings
-    if settings is None or settings.root_dir.value == KUBELET_ROOT:
+    if settings is None:
         return KUBELET_ROOT
-    report_notes([f"root {settings.root_dir}"])
-    return settings.kubelet.inside(settings.root_dir.value)
+    path = settings.kubelet.inside(settings.root_dir.value)
+    if path != KUBELET_ROOT:
+        report_notes([f"root {settings.root_dir}"])
+    return path
 
 
 def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -> "VerificationPolicy":

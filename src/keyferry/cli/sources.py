@@ -15,6 +15,10 @@ from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
 from keyferry.images.kubelet import KUBELET_ROOT
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.kubelet_config import KubeletSettings
+
 Json = dict[str, object]
 DEFAULT_NAMESPACE = "default"
 
@@ -225,7 +229,8 @@ def _docker_config(args: argparse.Namespace) -> str | None:
     if option != "auto":
         return option
     home = os.environ.get("HOME", "")
-    root = KUBELET_ROOT if args.node.settings is None else args.node.settings.root_dir.value
+    settings: KubeletSettings | None = args.node.settings
+    root = KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)
     for path, _ in node_config_candidates(root, os.getcwd(), home):
         if os.path.isfile(path):
             return path

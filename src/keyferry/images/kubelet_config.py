@@ -141,7 +141,8 @@ class _Merged:
 
     def _load(self, path: str) -> Json:
         try:
-            with open(self._kubelet.inside(path), "rb") as stream:
+            # A pipe in its place must not make us wait.
+            with open(self._kubelet.inside(path), "rb", opener=_open_now) as stream:
                 document = read_document(stream.read(_MOST_BYTES))
         except OSError as error:
             return self._note(path, f"cannot be read: {go_strerror(error)}")
@@ -161,6 +162,10 @@ class _Merged:
     def _note(self, path: str, problem: str) -> Json:
         self.notes.append(f"{path} of {self._kubelet}: {problem}")
         return {}
+
+
+def _open_now(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def _merge(base: Json, patch: Json) -> Json:

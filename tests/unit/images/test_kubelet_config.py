@@ -1,5 +1,6 @@
 """What a kubelet is set to: flags over drop-in files over the config file over defaults, as it reads them itself."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,34 @@ def test_a_file_that_cannot_be_read_is_noted_and_nothing_is_guessed(
     assert note in found
     assert settings.endpoint is None
     assert settings.root_dir.value == "/data"
+
+
+def test_a_pipe_in_place_of_a_file_makes_nobody_wait(processes: Processes, tmp_path: Path) -> None:
+    """It has nothing in it."""
+    os.mkfifo(tmp_path / "pipe")
+    settings = settings_of(processes, "kubelet", f"--config={tmp_path / 'pipe'}")
+    assert "expected a KubeletConfiguration" in settings.notes[0]
+
+
+def test_what_is_in_a_file_is_in_no_note(processes: Processes, tmp_path: Path) -> None:
+    """A kubelet's config may hold a password in staticPodURLHeader."""
+    path = tmp_path / "kubelet.yaml"
+    head = "kind: KubeletConfiguration\napiVersion: kubelet.config.k8s.io/v1beta1\n"
+    for number, body in enumerate(
+        (
+            "kf-word: [",
+            "kf-word: 1\nkf-word: 2\n",
+            "featureGates: kf-word\n",
+            "\tkf-word",
+            "&kf-word *kf-word",
+        )
+    ):
+        path.write_text(head + body)
+        processes.write(100 + number, "kubelet", f"--config={path}")
+        node = Node(str(processes))
+        settings = node.settings_of(node.kubelets.found[-1])
+        assert settings.notes
+        assert "kf-word" not in f"{settings.notes}{settings!r}"
 
 
 def test_a_drop_in_folder_that_is_missing_is_noted(processes: Processes, tmp_path: Path) -> None:

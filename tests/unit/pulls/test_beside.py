@@ -122,6 +122,20 @@ def test_the_runtime_of_a_running_kubelet_is_refused(processes: Processes, tmp_p
             assert runtime_refusal(socket, processes) == ""
 
 
+def test_a_kubelet_in_a_container_has_files_of_its_own(processes: Processes, tmp_path: Path) -> None:
+    """The same name means another runtime and another root there, as on a laptop with kind."""
+    other = tmp_path / "other"
+    socket, root = tmp_path / "runtime.sock", kubelets_root(tmp_path / "root")
+    home = processes.write(17, "kubelet", f"--container-runtime-endpoint={socket}", f"--root-dir={root}")
+    (home / "root").symlink_to(other)
+    kubelets_root(other / str(root).lstrip("/"))
+    with listening(socket), listening(other / str(socket).lstrip("/")) as inner:
+        assert runtime_refusal(socket, processes) == ""
+        assert root_refusal(root, processes) == ""
+        assert "process 17" in runtime_refusal(inner, processes)
+        assert "process 17" in root_refusal(other / str(root).lstrip("/"), processes)
+
+
 def test_a_kubelet_whose_runtime_is_not_known_may_use_any(processes: Processes, tmp_path: Path) -> None:
     """Its config file cannot be read, or its program has no default."""
     socket = tmp_path / "runtime.sock"
