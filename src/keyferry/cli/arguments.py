@@ -94,7 +94,7 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         choices=("kubelet", "self"),
         metavar="WHOM",
         help="whose environment plugins get: kubelet, or self for this process "
-        "(default: the running kubelet's if it says where the config or the plugins are)",
+        "(default: the running kubelet's, unless the config and the bin dir are both given)",
     )
 
 

@@ -3,14 +3,13 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
-from keyferry._secret import printable
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.asking import as_json, as_yaml
 from keyferry.cli.commands import Exit, exit_code
-from keyferry.cli.node_settings import node_runtime
+from keyferry.cli.node_settings import node_runtime, report_notes
 from keyferry.cli.pull_arguments import (
     add_pull_arguments,
     add_root_arguments,
@@ -88,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     root = "" if args.root is None else os.path.abspath(args.root)
     policy = chosen_policy(args, root)
     sources = read_sources(args)
-    _note(sources.notes)
+    report_notes(sources.notes)
     providers = open_providers(args, sources)
     with closing(_open_target(args)) as target:
         records = None
@@ -126,11 +125,11 @@ def _open_target(args: argparse.Namespace) -> PullTarget:
 def _recover(records: Records, target: PullTarget) -> None:
     """What a kubelet does when it starts: pulls that died with their process become records of nobody."""
     recovery = records.recover(target.list_images)
-    _note(
+    report_notes(
         f"{image!r} was being pulled by a process that died; its use will be verified"
         for image, _ in recovery.recovered
     )
-    _note(map(str, recovery.problems))
+    report_notes(map(str, recovery.problems))
 
 
 def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tuple[PullOutcome, ...]:
@@ -164,21 +163,16 @@ def _print(args: argparse.Namespace, outcomes: Sequence[PullOutcome]) -> None:
 
 def _report(outcome: PullOutcome) -> None:
     """Say what went wrong, and what to try."""
-    _note(map(str, outcome.failures))
+    report_notes(map(str, outcome.failures))
     for attempt in outcome.attempts if outcome.error is None else ():
         if not attempt.worked:
-            _note([f"{outcome.image}: {attempt.who}: {attempt.said}"])
+            report_notes([f"{outcome.image}: {attempt.who}: {attempt.said}"])
     if outcome.record_problem is not None:
-        _note([f"{outcome.image} is there, but not recorded: {outcome.record_problem}"])
+        report_notes([f"{outcome.image} is there, but not recorded: {outcome.record_problem}"])
     if outcome.decision is not None and outcome.decision.write_problem is not None:
-        _note([f"{outcome.image}: not recorded: {outcome.decision.write_problem}"])
+        report_notes([f"{outcome.image}: not recorded: {outcome.decision.write_problem}"])
     if outcome.error is not None:
-        _note([str(outcome.error), f"try 'keyferry explain {outcome.image}'"])
-
-
-def _note(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(f"keyferry: {printable(line)}", file=sys.stderr)
+        report_notes([str(outcome.error), f"try 'keyferry explain {outcome.image}'"])
 
 
 def _code(outcome: PullOutcome) -> Exit:

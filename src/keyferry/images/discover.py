@@ -39,24 +39,10 @@ WELL_KNOWN = (
 
 
 class Discovery(Value):
-    """The config and bin dir to use, and who says so.
+    """The config and bin dir to use, and who says so; what is not named is empty.
 
     *kubelet* is the one that runs here, if one was looked for and found. *notes* say which of its files cannot be read.
     """
-
-    config: str
-    bin_dir: str
-    config_from: str
-    bin_dir_from: str
-    kubelet: Kubelet | None = None
-    notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return f"config {self.config} ({self.config_from}), bin dir {self.bin_dir} ({self.bin_dir_from})"
-
-
-class _Candidate(Value):
-    """A config, a bin dir or both, and who names them; what is not named is empty."""
 
     config: str = ""
     bin_dir: str = ""
@@ -64,6 +50,9 @@ class _Candidate(Value):
     bin_dir_from: str = ""
     kubelet: Kubelet | None = None
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"config {self.config} ({self.config_from}), bin dir {self.bin_dir} ({self.bin_dir_from})"
 
 
 def discover(
@@ -81,16 +70,16 @@ def discover(
     """
     variables = os.environ if environ is None else environ
     given = (
-        _Candidate(config=config or "", config_from="given"),
-        _Candidate(bin_dir=bin_dir or "", bin_dir_from="given"),
-        _Candidate(config=variables.get("KEYFERRY_CONFIG", ""), config_from="KEYFERRY_CONFIG"),
-        _Candidate(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
+        Discovery(config=config or "", config_from="given"),
+        Discovery(bin_dir=bin_dir or "", bin_dir_from="given"),
+        Discovery(config=variables.get("KEYFERRY_CONFIG", ""), config_from="KEYFERRY_CONFIG"),
+        Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
     )
     top = root or variables.get(ROOT_VARIABLE) or "/"
     return _choose(given, _node_candidates(Node() if node is None else node, top))
 
 
-def _choose(given: Sequence[_Candidate], more: Iterator[_Candidate]) -> Discovery:
+def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
     """The first config and the first bin dir that goes with it; no more is looked at than that takes."""
     seen = [each for each in given if each.config or each.bin_dir]
     while True:
@@ -100,25 +89,27 @@ def _choose(given: Sequence[_Candidate], more: Iterator[_Candidate]) -> Discover
             break
         following = next(more, None)
         if following is None:
-            raise _not_found(named)
+            raise _not_found(named, [note for each in seen for note in each.notes])
         seen.append(following)
-    kubelet = next((each.kubelet for each in seen if each.kubelet is not None), None)
+    kubelet = next((each.kubelet for each in (named, plugins, *seen) if each.kubelet is not None), None)
     notes = tuple(note for each in seen for note in each.notes)
     return Discovery(named.config, plugins.bin_dir, named.config_from, plugins.bin_dir_from, kubelet, notes)
 
 
-def _not_found(named: _Candidate | None) -> EnvironmentProblem:
+def _not_found(named: Discovery | None, notes: Sequence[str]) -> EnvironmentProblem:
+    unread = "".join(f"; {note}" for note in notes)
     if named is not None:
         return EnvironmentProblem(
             f"the config is {named.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
+            + unread
         )
     return EnvironmentProblem(
         f"no provider config found: give {CONFIG_FLAG} or KEYFERRY_CONFIG; no running kubelet names one, "
-        f"and there is none in the usual places of {', '.join(place.who for place in WELL_KNOWN)}"
+        f"and there is none in the usual places of {', '.join(place.who for place in WELL_KNOWN)}" + unread
     )
 
 
-def _matching_bin_dir(seen: Sequence[_Candidate], named: _Candidate | None) -> _Candidate | None:
+def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Discovery | None:
     """The first bin dir that is set by itself or belongs to the chosen config, never one of another config."""
     for each in seen:
         if each.bin_dir and (not each.config or (named is not None and each.config == named.config)):
@@ -126,7 +117,7 @@ def _matching_bin_dir(seen: Sequence[_Candidate], named: _Candidate | None) -> _
     return None
 
 
-def _node_candidates(node: Node, root: str) -> Iterator[_Candidate]:
+def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
     """What this node uses, best first."""
     for kubelet in node.kubelets.believed:
         yield _kubelet_candidate(node, kubelet)
@@ -134,18 +125,18 @@ def _node_candidates(node: Node, root: str) -> Iterator[_Candidate]:
         path = os.path.join(root, place.config.lstrip("/"))
         if os.path.exists(path):
             who = f"the usual place of {place.who}"
-            yield _Candidate(path, os.path.join(root, place.bin_dir.lstrip("/")), who, who)
+            yield Discovery(path, os.path.join(root, place.bin_dir.lstrip("/")), who, who)
 
 
-def _kubelet_candidate(node: Node, kubelet: Kubelet) -> _Candidate:
+def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:
     """What a kubelet's flags say; its files are read only if they do not say all."""
     config, bin_dir = kubelet.flags.get(CONFIG_FLAG, ""), kubelet.flags.get(BIN_DIR_FLAG, "")
     who = f"flags of {kubelet}"
     if config and bin_dir:
-        return _Candidate(config, bin_dir, who, who, kubelet)
+        return Discovery(config, bin_dir, who, who, kubelet)
     settings = node.settings_of(kubelet)
     named, plugins = settings.provider_config, settings.bin_dir
-    return _Candidate(
+    return Discovery(
         "" if named is None else named.value,
         "" if plugins is None else plugins.value,
         "" if named is None else named.origin,

@@ -165,9 +165,10 @@ def test_nobody_is_looked_for_if_all_is_given(node: Machine) -> None:
         found = discover(config, bin_dir, environ=environ, node=looked)
         assert (found.config, found.kubelet) == ("/c", None)
         assert "kubelets" not in vars(looked)
-    found = discover(environ={}, node=Node(str(node.proc)))
+    node.run(3, "kubelet", "--v=2")
+    found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
     assert found.kubelet is not None
-    assert found.kubelet.pid == 17
+    assert found.kubelet.pid == 17, "the one that names the config, not the first"
 
 
 def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(node: Machine) -> None:
@@ -175,6 +176,8 @@ def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(node: 
     node.run(17, "kubelet", "--config=/nonexistent", *flags("/k", "/kb"))
     assert discover(environ={}, node=Node(str(node.proc))).notes == ()
     (node.proc / "17" / "cmdline").write_bytes(b"kubelet\0--config=/nonexistent\0")
+    with pytest.raises(EnvironmentProblem, match="; /nonexistent of the kubelet, process 17: cannot be read"):
+        discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
     path = node.write(WELL_KNOWN[0].config)
     found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
     assert found.config == path
