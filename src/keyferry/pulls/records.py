@@ -25,17 +25,21 @@ def load_records(  # noqa: PLR0913 - one door, many settings, all but the first 
     allowlist: Iterable[str] = (),
     max_pods: int = 110,
     max_parallel_pulls: int | None = None,
+    read_only: bool = False,
     no_kubelet: bool = False,
     look: Callable[[], Node] = Node,
 ) -> Records:
     """The records of a node, for a program that pulls; folders are made and older versions rewritten.
 
+    With *read_only* they are as they are, also beside a running kubelet: nothing is made, changed or locked.
     *max_pods* and *max_parallel_pulls* size the memory as they do in the kubelet. Raises PolicyError
     for a policy that makes no sense, RecordError if the folders cannot be used, and EnvironmentProblem if a
     kubelet that runs uses the root; where that cannot be seen, *no_kubelet* says that none does. *look* gives the
     node as it is now.
     """
     chosen = policy if isinstance(policy, VerificationPolicy) else make_policy(policy, allowlist)
+    if read_only:
+        return look_at_records(root, policy=chosen)
     sizes = CacheSizes.for_node(max_pods, max_parallel_pulls)
     return open_records(
         root,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import EnvironmentProblem
+from keyferry.errors import EnvironmentProblem, RecordError
 from keyferry.images.node import Node
 from keyferry.pulls.beside import check_root, check_runtime
 from keyferry.pulls.puller import Puller
@@ -211,6 +211,10 @@ def test_records_of_a_running_kubelet_are_not_opened_to_write(processes: Process
         records = look_at_records(str(tmp_path / "root"), read_only=False)
         assert len(records.list().values) == 1
         assert records.prune([], dry_run=True).removed
+        reader = load_records(str(tmp_path / "root"), policy="AlwaysVerify", read_only=True)
+        assert reader.decide(IMAGE, REF).rule == "everybody"
+        with pytest.raises(RecordError, match="for reading alone"):
+            reader.record_intent(IMAGE)
         for write in (lambda: records.prune([]), lambda: records.recover(lambda: [Present(REF)])):
             with pytest.raises(EnvironmentProblem, match="is the root of a kubelet"):
                 write()
