@@ -1,7 +1,10 @@
 """Beside a kubelet nothing private is pulled into its runtime, and nothing written to its records."""
 
+import errno
 import os
+import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -80,6 +83,28 @@ def test_a_kubelet_is_found_by_its_socket(processes: Processes, tmp_path: Path, 
     processes.set_namespace(CONTAINER)
     with listening(root / name) as path:
         assert f"a kubelet that listens at {path}" in root_refusal(root, processes, no_kubelet=True)
+
+
+def test_a_socket_is_found_below_a_long_path_and_with_many_waiting(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """An address of the system's holds about a hundred bytes; and nobody waits in a queue that is full."""
+    root = kubelets_root(tmp_path / ("long" * 40))
+    with listening(root / "pod-resources" / "kubelet.sock"):
+        assert "a kubelet that listens" in root_refusal(root, processes)
+    path = tmp_path / "pod-resources" / "kubelet.sock"
+    path.parent.mkdir()
+    with ExitStack() as stack:
+        server = stack.enter_context(socket.socket(socket.AF_UNIX))
+        server.bind(os.path.relpath(path))
+        server.listen(0)
+        errors = [0]
+        while errors[-1] == 0:
+            client = stack.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            errors.append(client.connect_ex(os.path.relpath(path)))
+        assert errors[-1] == errno.EAGAIN
+        assert "a kubelet that listens" in root_refusal(tmp_path, processes)
 
 
 @pytest.mark.parametrize("hide", ["container", "hidepid"])
