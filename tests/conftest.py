@@ -2,11 +2,13 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+from support.kubelets import Processes
 from support.plugins import Node
 
 # Tests that run in the background ignore interrupts and hang-ups, and so would every program they start.
@@ -24,3 +26,21 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 def node(tmp_path: Path) -> Node:
     """An empty node: a folder for plugins and their config."""
     return Node(tmp_path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A machine on which no kubelet runs and nothing is in the usual places, whatever this one is."""
+    folder = tmp_path_factory.mktemp("machine")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KEYFERRY_PROC", str(Processes(folder / "proc")))
+        patch.setenv("KEYFERRY_HOST_ROOT", str(folder))
+        yield
+
+
+@pytest.fixture
+def processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Processes:
+    """The processes of this test alone, for whatever it runs."""
+    shown = Processes(tmp_path / "proc")
+    monkeypatch.setenv("KEYFERRY_PROC", str(shown))
+    return shown

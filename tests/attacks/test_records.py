@@ -1,5 +1,6 @@
 """Hostile records: damaged, planted, linked, opened to others; crashes at every step; two programs at once."""
 
+import json
 import os
 import signal
 from collections.abc import Callable
@@ -7,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.api.kubeletconfig.records import encode_record
+from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
 from keyferry.errors import RecordError
 from keyferry.pulls.decide import PodCredentials
 from keyferry.pulls.folder_lock import FolderLock
-from keyferry.pulls.records import look_at_records
+from keyferry.pulls.hashes import file_name
+from keyferry.pulls.policy import VerificationPolicy
+from keyferry.pulls.records import load_records, look_at_records
+from support.commands import run_keyferry
+from support.kubelets import Processes
 from support.records import (
     EVERYBODY,
     HASH,
@@ -290,3 +295,58 @@ def test_no_hash_leaves_through_a_repr(tmp_path: Path) -> None:
     decision = records.decide(IMAGE, REF, PodCredentials((secret(),)))
     shown = f"{records!r}{records.find(REF)!r}{decision!r}{decision.reasons!r}{records.list().values!r}"
     assert HASH not in shown
+
+
+def test_nothing_is_added_to_a_record_beside_a_running_kubelet(processes: Processes, tmp_path: Path) -> None:
+    """It holds the record in memory, and its next write would take the addition away: it is reported, not made."""
+    path = plant(tmp_path, encode_record(record(entry=with_secrets(secret()))))
+    before = path.read_bytes()
+    rotated = PodCredentials((secret(credential_hash="7a" * 32),))
+    with processes.kubelet(f"--root-dir={tmp_path}"):
+        records = look_at_records(str(tmp_path), policy=VerificationPolicy("AlwaysVerify"), read_only=False)
+        decision = records.decide(IMAGE, REF, rotated)
+        assert not decision.must_pull
+        assert "is the root of a kubelet" in str(decision.write_problem)
+        assert path.read_bytes() == before
+    assert records.decide(IMAGE, REF, rotated).write_problem is None
+    assert path.read_bytes() != before
+
+
+@as_root
+def test_a_foreign_process_called_kubelet_neither_leads_nor_blocks(
+    processes: Processes, tmp_path: Path
+) -> None:
+    """Root reads no file that it names, takes no root from it, and is not kept from its own records."""
+    folder_of(tmp_path)
+    pipe = tmp_path / "config"
+    os.mkfifo(pipe)  # whoever opened it would wait for ever
+    with processes.kubelet(f"--config={pipe}", f"--root-dir={tmp_path}", user=NOBODY_USER):
+        done = run_keyferry("records", "list", "--root", str(tmp_path))
+        assert (done.returncode, done.stderr) == (0, "")
+        elsewhere = run_keyferry("records", "list")
+        assert "/var/lib/kubelet" in elsewhere.stderr
+        load_records(str(tmp_path)).record_intent(IMAGE)
+
+
+def test_the_commands_write_nothing_beside_a_running_kubelet(processes: Processes, tmp_path: Path) -> None:
+    """Pruning and settling are refused with --yes, and still show what they would do without."""
+    path = plant(tmp_path)
+    intent = folder_of(tmp_path, "pulling") / file_name(IMAGE)
+    intent.write_bytes(encode_intent(ImagePullIntent(IMAGE)))
+    intent.chmod(0o600)
+    images = tmp_path / "images.json"
+    images.write_text(json.dumps({"images": [{"id": "sha256:other", "repoTags": [IMAGE]}]}))
+    words = ["--images", str(images), "--root", str(tmp_path)]
+    with processes.kubelet(f"--root-dir={tmp_path}"):
+        for command in ("prune", "recover"):
+            done = run_keyferry("records", command, *words, "--yes", "--no-kubelet")
+            assert done.returncode == 3, done.stderr
+            assert "is the root of a kubelet (process " in done.stderr
+            shown = run_keyferry("records", command, *words)
+            assert (shown.returncode, "--yes does it" in shown.stderr) == (1, True)
+        assert path.exists()
+        assert intent.exists()
+    assert run_keyferry("records", "recover", *words, "--yes").returncode == 0
+    assert not intent.exists()
+    assert run_keyferry("records", "prune", *words, "--yes").returncode == 0
+    assert not path.exists()

@@ -24,6 +24,7 @@ from keyferry.pulls.puller import Puller, pull, pull_async
 from keyferry.pulls.records import load_records
 from support.commands import run_keyferry
 from support.images import build, noise
+from support.kubelets import Processes
 from support.plugins import Node, provider_entry, wait_until
 from support.pull_world import KINDS, TARGETS, USERS, World, running_world
 from support.pulling import intents_in, pull_secret, records_in, silent_server, write_secret
@@ -110,6 +111,28 @@ def test_the_command_pulls_into_the_runtime_with_what_a_plugin_gives(
     shown = "".join(each.stdout + each.stderr for each in (done, again, refused))
     assert USERS["alice"] not in shown
     assert "another-word" not in shown
+
+
+def test_beside_a_kubelet_a_private_image_is_pulled_only_for_every_pod(
+    world: World, runtime: Runtime, processes: Processes, tmp_path: Path
+) -> None:
+    """What a kubelet did not pull itself is preloaded to it, with records elsewhere or without any."""
+    image = world.put("basic", "beside/app")
+    secret = write_secret(tmp_path, "s", world.host("basic"), "alice", USERS["alice"])
+    words = ["pull", image, *world.options("runtime", tmp_path), "--secret", secret]
+    with processes.kubelet(f"--container-runtime-endpoint=unix://{world.containerd.socket}") as pid:
+        for more in ([], ["--root", str(tmp_path / "root")], ["--no-kubelet"]):
+            done = run_keyferry(*words, *more)
+            assert done.returncode == 3, done.stderr
+            assert f"a kubelet (process {pid}) uses the container runtime at" in done.stderr
+            assert "--preload" in done.stderr
+        assert runtime.find_image(image) is None
+        assert (intents_in(tmp_path / "root"), records_in(tmp_path / "root")) == ([], {})
+        told = run_keyferry(*words, "--preload")
+        assert told.returncode == 0, told.stderr
+    assert runtime.find_image(image) is not None
+    again = run_keyferry(*words, "--pull-policy", "Always")
+    assert again.returncode == 0, "and without a kubelet nobody has to be told"
 
 
 def plugin_of(world: World, node: Node, kind: str, user: str, password: str) -> list[str]:

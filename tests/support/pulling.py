@@ -85,6 +85,7 @@ class FakeTarget:
     most_at_once: int = 0
     at_once: int = 0
     place: str = "a fake"
+    runtime_socket: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find_image(self, image: str) -> FakeImage | None:

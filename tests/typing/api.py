@@ -40,6 +40,7 @@ def with_everything(folder: Path, clock: Callable[[], int]) -> keyferry.Provider
         docker_config=folder,
         timeout_seconds=5,
         withhold_env=["VAULT_TOKEN"],
+        environ={"PATH": "/usr/bin"},
         coalesce=False,
         clock=clock,
     )

@@ -5,6 +5,8 @@ import sys
 from types import ModuleType
 from typing import NoReturn
 
+from keyferry.images.node import Node
+
 
 class Parser(argparse.ArgumentParser):
     """A parser that says in one line what is wrong and what to type next."""
@@ -42,6 +44,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the provider config and the plugins are."""
+    parser.set_defaults(node=Node())
     group = parser.add_argument_group("where the config is")
     group.add_argument(
         "--config",
@@ -84,7 +87,14 @@ def add_run_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a variable of this environment that plugins do not get; may be repeated",
+        help="a variable of their environment that plugins do not get; may be repeated",
+    )
+    group.add_argument(
+        "--env-from",
+        choices=("kubelet", "self"),
+        metavar="WHOM",
+        help="whose environment plugins get: kubelet, or self for this process "
+        "(default: the running kubelet's, unless the config and the bin dir are both given)",
     )
 
 

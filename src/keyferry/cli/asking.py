@@ -3,20 +3,24 @@
 import argparse
 import sys
 
+from keyferry._values import replace
 from keyferry.cli.commands import Exit, exit_code
+from keyferry.cli.node_settings import plugin_environment
 from keyferry.cli.sources import Sources, read_sources
 from keyferry.images.answer import Answer
 from keyferry.images.discover import Discovery, discover
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.reference import normalise
+from keyferry.images.validate import GATE
 
 
 def ask(args: argparse.Namespace) -> tuple[Answer, Discovery, Sources]:
     """Look up the image of the command line with all its sources."""
     normalise(args.image)  # a wrong image name is said before anything is read
     sources = read_sources(args)
-    found = discover(args.config, args.bin_dir)
+    found = discover(args.config, args.bin_dir, node=args.node)
+    sources = replace(sources, notes=(*sources.notes, *found.notes))
     providers = open_providers(args, found, sources)
     answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     return answer, found, sources
@@ -31,7 +35,16 @@ def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources)
         docker_config=sources.docker_config,
         timeout_seconds=args.timeout,
         withhold_env=args.withhold_env,
+        environ=plugin_environment(args, found),
+        service_account_tokens=_takes_tokens(args, found),
     )
+
+
+def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:
+    """The gate of the kubelet whose config it is; on if nobody says."""
+    if found.kubelet is None:
+        return True
+    return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
 
 
 def report_failures(answer: Answer) -> None:

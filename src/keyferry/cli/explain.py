@@ -5,6 +5,7 @@ import argparse
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.asking import as_json, as_yaml, ask, code_for
 from keyferry.cli.explain_access import add_access_arguments, decide_access
+from keyferry.cli.node_settings import environment_text, environment_traps
 from keyferry.cli.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.sources import Sources, add_source_arguments
 from keyferry.cli.terminal import style
@@ -59,43 +60,56 @@ def run(args: argparse.Namespace) -> int:
     answer, found, sources = ask(args)
     attempts = check_answer(args, answer) if args.check_registry else ()
     decision = decide_access(args, answer)
+    traps = environment_traps(args, found)
+    environment = environment_text(args, found)
     if args.output in ("json", "yaml"):
         checked = check_document(attempts) if attempts else None
         access = None if decision is None else decision_document(decision)
         document = explanation_document(
-            answer, config=_config(found, sources), registry=checked, access=access
+            answer,
+            config=_config(found, sources, environment),
+            registry=checked,
+            access=access,
+            traps=traps,
         )
         print(as_json(document) if args.output == "json" else as_yaml(document))
     else:
         all_patterns = args.all_patterns or args.output == "wide"
         said = tuple(attempt_lines(attempts))
-        where = _where(found, sources)
+        where = _where(found, sources, environment)
         access_lines = () if decision is None else tuple(decision_lines(decision))
         text = render(
-            answer, where=where, style=style, all_patterns=all_patterns, registry=said, access=access_lines
+            answer,
+            where=where,
+            style=style,
+            all_patterns=all_patterns,
+            registry=said,
+            access=access_lines,
+            traps=traps,
         )
         print(text)
     return code_for_check(answer, attempts) if attempts else code_for(answer)
 
 
-def _config(found: Discovery, sources: Sources) -> dict[str, object]:
+def _config(found: Discovery, sources: Sources, environment: str) -> dict[str, object]:
     return {
         "path": found.config,
         "pathFrom": found.config_from,
         "binDir": found.bin_dir,
         "binDirFrom": found.bin_dir_from,
+        "environmentFrom": environment,
         "dockerConfig": sources.docker_config,
         "pullSecrets": [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets],
         "notes": list(sources.notes),
     }
 
 
-def _where(found: Discovery, sources: Sources) -> tuple[str, ...]:
+def _where(found: Discovery, sources: Sources, environment: str) -> tuple[str, ...]:
     secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
     return (
         f"pull secrets: {secrets or 'none given (--pod, --secret)'}",
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
         f"providers: {found.config} ({found.config_from})",
-        f"plugins: {found.bin_dir} ({found.bin_dir_from})",
+        f"plugins: {found.bin_dir} ({found.bin_dir_from}), in the environment of {environment}",
         *sources.notes,
     )

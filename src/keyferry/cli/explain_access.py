@@ -1,12 +1,13 @@
 """May a pod use an image that is on the node already? What ``explain`` asks the records for that."""
 
 import argparse
-import os
 import sys
 
 from keyferry._secret import printable
+from keyferry.cli.node_settings import node_root, node_runtime
 from keyferry.cli.pull_arguments import add_root_arguments, chosen_policy
 from keyferry.images.answer import Answer
+from keyferry.images.kubelet import KUBELET_ROOT
 from keyferry.images.reference import with_default_tag
 
 TYPE_CHECKING = False
@@ -14,15 +15,14 @@ if TYPE_CHECKING:
     from keyferry.pulls.decide import Decision
     from keyferry.pulls.ledger import Records
 
-_KUBELET_ROOT = "/var/lib/kubelet"
-
 
 def add_access_arguments(parser: argparse.ArgumentParser) -> None:
     """Which records, which policy, and which image is there."""
     group = add_root_arguments(
         parser,
         "may this pod use the image that is there",
-        f"the kubelet's root, to read its pull records (default: {_KUBELET_ROOT}, if any of these is given)",
+        "the kubelet's root, to read its pull records (default: the running kubelet's, else "
+        f"{KUBELET_ROOT}, if any of these is given)",
     )
     there = group.add_mutually_exclusive_group()
     there.add_argument(
@@ -41,8 +41,8 @@ def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None"
     # Not for those who do not ask: records bring a good deal along.
     from keyferry.pulls.records import look_at_records
 
-    policy = chosen_policy(args)
-    records = look_at_records(os.path.abspath(args.root or _KUBELET_ROOT), policy=policy)
+    root = node_root(args.root, args.node)
+    records = look_at_records(root, policy=chosen_policy(args, root))
     reference = _find_reference(args, records)
     if reference is None:
         message = f"no record names {args.image!r}; say whether it is there: --cri SOCKET or --image-id ID"
@@ -58,7 +58,7 @@ def _find_reference(args: argparse.Namespace, records: "Records") -> str | None:
     if args.cri:
         from keyferry.pulls.cri import connect_runtime
 
-        with connect_runtime("" if args.cri == "auto" else args.cri) as runtime:
+        with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
             found = runtime.find_image(with_default_tag(args.image))
         return "" if found is None else found.id
     from keyferry.cli.records_arguments import report_problems

@@ -11,7 +11,9 @@ from keyferry.cli.arguments import add_output_argument
 from keyferry.cli.commands import Exit
 from keyferry.cli.lint_output import listing, report_document, table_lines
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.discover import CONFIG_FLAG, Discovery, discover
+from keyferry.images.discover import Discovery, discover
+from keyferry.images.kubelet import CONFIG_FLAG
+from keyferry.images.node import Node
 from keyferry.images.validate import GATE
 from keyferry.lint.codes import CODES, SEVERITIES, Severity
 from keyferry.lint.dispatch import lint_any
@@ -110,27 +112,27 @@ def run(args: argparse.Namespace) -> int:
 
 def _targets(args: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
     if not args.targets:
-        yield _discovered(args.bin_dir)
+        yield _discovered(args.bin_dir, Node())
         return
     bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
     yield from ((path, bin_dir) for path in args.targets)
 
 
-def _discovered(bin_dir: str | None) -> tuple[str, str | None]:
+def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
     try:
-        found = discover(None, bin_dir)
+        found = discover(None, bin_dir, node=node)
     except EnvironmentProblem:
-        found = _discover_config()
+        found = _discover_config(node)
         _say(f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known")
         return found.config, None
     _say(f"linting {found}")
     return found.config, found.bin_dir
 
 
-def _discover_config() -> Discovery:
+def _discover_config(node: Node) -> Discovery:
     """The node's config alone: it can be looked at without its plugins."""
     try:
-        return discover(None, os.curdir)
+        return discover(None, os.curdir, node=node)
     except EnvironmentProblem as error:
         message = str(error).replace(f"give {CONFIG_FLAG}", "name a file or directory, or set")
     raise EnvironmentProblem(message.replace("set or ", "set "))

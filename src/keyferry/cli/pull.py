@@ -3,13 +3,13 @@
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 
-from keyferry._secret import printable
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.asking import as_json, as_yaml
 from keyferry.cli.commands import Exit, exit_code
+from keyferry.cli.node_settings import node_runtime, report_notes
 from keyferry.cli.pull_arguments import (
     add_pull_arguments,
     add_root_arguments,
@@ -35,9 +35,13 @@ image layout (--to). The pod's secrets, the node's docker config and the credent
 in the kubelet's order until one works; without any credential the one attempt is anonymous. If a plugin's
 credential is refused, the plugin is run once more and what it gives then is tried, unless --no-evict.
 
-With --root the node's pull records are kept there, as the kubelet keeps them: an intent before each pull,
-a record of whose credential worked after it; and an image that is there already is used only if the records
-and the policy let this pod, else it is pulled to verify. Without --root nothing is recorded or verified.
+With --root pull records are kept there, as the kubelet keeps them: an intent before each pull, a record of
+whose credential worked after it; and an image that is there already is used only if the records and the
+policy let this pod, else it is pulled to verify. Without --root nothing is recorded or verified.
+
+A kubelet that runs lets every pod use what it has not pulled itself, and does not see what others write to
+its records. So a pull with a credential into its runtime is refused unless you say --preload, and its
+root always: let a pod pull the image, or stop the kubelet first.
 
 Exit code 0 says that every image is there; 1 that one is not to be had, 5 that a registry refused every
 credential, 4 that a plugin failed and left none, 3 that something cannot be reached or used, 124 that
@@ -46,7 +50,8 @@ it took too long. With several images it is that of the first that failed."""
 EXAMPLES = """\
 examples:
   sudo keyferry pull registry.example/team/app:v1
-  sudo keyferry pull registry.example/team/app:v1 --pod pod.yaml --secret secret.yaml --root /var/lib/kubelet
+  sudo keyferry pull registry.example/team/pause:v1 --preload
+  keyferry pull registry.example/team/app:v1 --to ./app --pod pod.yaml --secret secret.yaml --root ./node
   keyferry pull registry.example/team/app:v1 --to ./app --platform linux/arm64
   keyferry pull app:v1 db:v2 --to ./images --parallel 2 -o json"""
 
@@ -62,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_root_arguments(
         parser,
         "the node's pull records",
-        "keep them in this kubelet root, as in /var/lib/kubelet (default: none are kept)",
+        "keep them in this root, which no running kubelet may use (default: none are kept)",
     )
     add_config_arguments(parser)
     add_source_arguments(parser)
@@ -79,19 +84,31 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return Exit.USAGE
-    policy = chosen_policy(args)
+    root = "" if args.root is None else os.path.abspath(args.root)
+    policy = chosen_policy(args, root)
     sources = read_sources(args)
-    _note(sources.notes)
+    report_notes(sources.notes)
     providers = open_providers(args, sources)
     with closing(_open_target(args)) as target:
         records = None
-        if args.root is not None:
+        if root:
             records = load_records(
-                os.path.abspath(args.root), policy=policy, max_parallel_pulls=args.parallel
+                root,
+                policy=policy,
+                max_parallel_pulls=args.parallel,
+                no_kubelet=args.no_kubelet,
+                look=lambda: args.node,
             )
             _recover(records, target)
         puller = Puller(
-            target, providers=providers, records=records, max_parallel=args.parallel, evict=not args.no_evict
+            target,
+            providers=providers,
+            records=records,
+            max_parallel=args.parallel,
+            evict=not args.no_evict,
+            preload=args.preload,
+            no_kubelet=args.no_kubelet,
+            look=lambda: args.node,
         )
         outcomes = _pull_all(args, puller, sources)
     _print(args, outcomes)
@@ -101,18 +118,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _open_target(args: argparse.Namespace) -> PullTarget:
-    cri = "" if args.cri == "auto" else args.cri
+    cri = node_runtime(args.cri, args.node) if args.to is None else args.cri
     return open_target(cri=cri, to=args.to, platform=args.platform, route=route_for(args))
 
 
 def _recover(records: Records, target: PullTarget) -> None:
     """What a kubelet does when it starts: pulls that died with their process become records of nobody."""
     recovery = records.recover(target.list_images)
-    _note(
+    report_notes(
         f"{image!r} was being pulled by a process that died; its use will be verified"
         for image, _ in recovery.recovered
     )
-    _note(map(str, recovery.problems))
+    report_notes(map(str, recovery.problems))
 
 
 def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tuple[PullOutcome, ...]:
@@ -146,21 +163,16 @@ def _print(args: argparse.Namespace, outcomes: Sequence[PullOutcome]) -> None:
 
 def _report(outcome: PullOutcome) -> None:
     """Say what went wrong, and what to try."""
-    _note(map(str, outcome.failures))
+    report_notes(map(str, outcome.failures))
     for attempt in outcome.attempts if outcome.error is None else ():
         if not attempt.worked:
-            _note([f"{outcome.image}: {attempt.who}: {attempt.said}"])
+            report_notes([f"{outcome.image}: {attempt.who}: {attempt.said}"])
     if outcome.record_problem is not None:
-        _note([f"{outcome.image} is there, but not recorded: {outcome.record_problem}"])
+        report_notes([f"{outcome.image} is there, but not recorded: {outcome.record_problem}"])
     if outcome.decision is not None and outcome.decision.write_problem is not None:
-        _note([f"{outcome.image}: not recorded: {outcome.decision.write_problem}"])
+        report_notes([f"{outcome.image}: not recorded: {outcome.decision.write_problem}"])
     if outcome.error is not None:
-        _note([str(outcome.error), f"try 'keyferry explain {outcome.image}'"])
-
-
-def _note(lines: Iterable[str]) -> None:
-    for line in lines:
-        print(f"keyferry: {printable(line)}", file=sys.stderr)
+        report_notes([str(outcome.error), f"try 'keyferry explain {outcome.image}'"])
 
 
 def _code(outcome: PullOutcome) -> Exit:

@@ -6,11 +6,12 @@ import sys
 
 from keyferry.cli import asking
 from keyferry.cli.arguments import parse_seconds
+from keyferry.cli.node_settings import add_no_kubelet_argument, node_policy, report_notes
 from keyferry.cli.sources import Sources
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.discover import discover
 from keyferry.images.lookup import Providers
-from keyferry.pulls.policy import DEFAULT, POLICIES, VerificationPolicy, make_policy
+from keyferry.pulls.policy import DEFAULT, POLICIES, VerificationPolicy
 from keyferry.pulls.pull_policy import PULL_POLICIES
 
 _MOST_PARALLEL = 64
@@ -25,7 +26,8 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
         "--cri",
         metavar="SOCKET",
         default="",
-        help="a container runtime, as unix:///run/containerd/containerd.sock (default: the one of this node)",
+        help="a container runtime, as unix:///run/containerd/containerd.sock "
+        "(default: the running kubelet's, else the one of this node)",
     )
     where.add_argument(
         "--to", metavar="DIR", help="a folder in the OCI image layout; made if it is not there"
@@ -76,6 +78,12 @@ def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not run a plugin once more when its credential is refused, as Kubernetes does not",
     )
+    group.add_argument(
+        "--preload",
+        action="store_true",
+        help="every pod of this node may have the images: pull with a credential though a kubelet uses the runtime",
+    )
+    add_no_kubelet_argument(group)
     group.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and errors")
 
 
@@ -87,7 +95,8 @@ def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) ->
         "--policy",
         choices=POLICIES,
         metavar="POLICY",
-        help=f"the node's policy, one of {', '.join(POLICIES)} (default: {DEFAULT}, as the kubelet's)",
+        help=f"the node's policy, one of {', '.join(POLICIES)} (default: that of the running kubelet whose root "
+        f"it is, else {DEFAULT})",
     )
     group.add_argument(
         "--allow",
@@ -99,10 +108,10 @@ def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) ->
     return group
 
 
-def chosen_policy(args: argparse.Namespace) -> VerificationPolicy:
-    """The node's policy as the options have it; leaves as for wrong usage if that makes no sense."""
+def chosen_policy(args: argparse.Namespace, root: str) -> VerificationPolicy:
+    """The policy of *root* as the options or its kubelet have it; leaves as for wrong usage if it makes no sense."""
     try:
-        return make_policy(args.policy or DEFAULT, args.allow)
+        return node_policy(args.policy, args.allow, root, args.node)
     except PolicyError as error:
         print(f"keyferry: {error}", file=sys.stderr)
         raise SystemExit(2) from None
@@ -116,13 +125,15 @@ def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
             file=sys.stderr,
         )
         return Providers((), docker_config=sources.docker_config)
-    return asking.open_providers(args, discover(args.config, args.bin_dir), sources)
+    found = discover(args.config, args.bin_dir, node=args.node)
+    report_notes(found.notes)
+    return asking.open_providers(args, found, sources)
 
 
 def _finds_config(args: argparse.Namespace) -> bool:
     try:
         # With a folder of plugins given, a config is all that can be missing.
-        discover(args.config, os.curdir)
+        discover(args.config, os.curdir, node=args.node)
     except EnvironmentProblem:
         return False
     return True

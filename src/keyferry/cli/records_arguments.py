@@ -1,13 +1,14 @@
 """What the subcommands of ``records`` share: which records, which images are there, and what could not be read."""
 
 import argparse
-import os
 import sys
 from collections.abc import Iterable
 
 from keyferry.cli.arguments import add_output_argument
+from keyferry.cli.node_settings import node_root, node_runtime
 from keyferry.cli.sources import read_file
 from keyferry.errors import KeyferryError
+from keyferry.images.node import Node
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.policy import VerificationPolicy
 from keyferry.pulls.present import NodeImage, parse_crictl_images
@@ -20,8 +21,11 @@ FORMATS = ("table", "json", "yaml")
 def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = False) -> None:
     """Which records, and how they are shown."""
     add_output_argument(parser, FORMATS)
+    parser.set_defaults(node=Node(), no_kubelet=False)
     parser.add_argument(
-        "--root", default=KUBELET_ROOT, metavar="DIR", help=f"the kubelet's root (default: {KUBELET_ROOT})"
+        "--root",
+        metavar="DIR",
+        help=f"the kubelet's root (default: that of the running kubelet, else {KUBELET_ROOT})",
     )
     if reveal:
         parser.add_argument(
@@ -56,7 +60,7 @@ def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
     """The images that the options name; None if there is no such option."""
     if args.images is None and not args.image_id and not args.cri:
         return None
-    listed: tuple[PresentImage, ...] = runtime_images(args.cri) if args.cri else ()
+    listed: tuple[PresentImage, ...] = _runtime_images(args) if args.cri else ()
     if args.images is not None:
         data = sys.stdin.buffer.read() if args.images == "-" else read_file(args.images)
         named = parse_crictl_images(data, "standard input" if args.images == "-" else args.images)
@@ -64,19 +68,30 @@ def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
     return (*listed, *map(NodeImage, args.image_id))
 
 
-def runtime_images(socket: str) -> tuple[PresentImage, ...]:
+def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:
     """The images that a container runtime has; "auto" stands for the one of this node."""
     from keyferry.pulls.cri import connect_runtime
 
-    with connect_runtime("" if socket == "auto" else socket) as runtime:
+    with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
         return runtime.list_images()
 
 
-def open_to_read(
-    args: argparse.Namespace, policy: VerificationPolicy | None = None, *, read_only: bool = True
-) -> Records:
-    """The records of ``--root``, as they are; opening them writes nothing."""
-    return look_at_records(os.path.abspath(args.root), policy=policy, read_only=read_only)
+def open_to_read(args: argparse.Namespace, policy: VerificationPolicy | None = None) -> Records:
+    """The records of the root, as they are; nothing is written."""
+    return look_at_records(settle_root(args), policy=policy)
+
+
+def open_to_write(args: argparse.Namespace) -> Records:
+    """The same; with ``--yes`` what is written is refused beside a kubelet."""
+    return look_at_records(
+        settle_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, look=lambda: args.node
+    )
+
+
+def settle_root(args: argparse.Namespace) -> str:
+    """The root that is meant; the options have it from now on."""
+    args.root = node_root(args.root, args.node)
+    return str(args.root)
 
 
 def report_problems(problems: Iterable[KeyferryError]) -> bool:

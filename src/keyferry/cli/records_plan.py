@@ -3,6 +3,7 @@
 import argparse
 
 from keyferry.cli.commands import Exit
+from keyferry.cli.node_settings import node_policy
 from keyferry.cli.records_arguments import (
     add_image_arguments,
     add_record_arguments,
@@ -10,6 +11,7 @@ from keyferry.cli.records_arguments import (
     present_images,
     print_document,
     report_problems,
+    settle_root,
 )
 from keyferry.cli.records_output import API_VERSION, decision_document
 from keyferry.cli.records_pods import read_uses
@@ -43,7 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``keyferry records plan``."""
     group = parser.add_argument_group("policies, in the kubelet's words")
     _add_policy(group, "--policy", "--allow", "the policy to try", required=True)
-    _add_policy(group, "--from-policy", "--from-allow", f"the policy of now (default: {DEFAULT})")
+    _add_policy(
+        group, "--from-policy", "--from-allow", f"the policy of now (default: the kubelet's, else {DEFAULT})"
+    )
     group = parser.add_argument_group("which pods")
     group.add_argument(
         "--pod",
@@ -70,7 +74,6 @@ def _add_policy(
         policy,
         choices=POLICIES,
         required=required,
-        default=None if required else DEFAULT,
         metavar="POLICY",
         help=f"{what}, one of {', '.join(POLICIES)}",
     )
@@ -86,7 +89,7 @@ def _add_policy(
 def run(args: argparse.Namespace) -> int:
     """Plan it."""
     after = make_policy(args.policy, args.allow)
-    before = make_policy(args.from_policy, args.from_allow)
+    before = node_policy(args.from_policy, args.from_allow, settle_root(args), args.node)
     images = present_images(args)
     records = open_to_read(args)
     listing = records.list()

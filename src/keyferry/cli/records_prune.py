@@ -5,10 +5,11 @@ import os
 import sys
 
 from keyferry.cli.commands import Exit
+from keyferry.cli.node_settings import add_no_kubelet_argument
 from keyferry.cli.records_arguments import (
     add_image_arguments,
     add_record_arguments,
-    open_to_read,
+    open_to_write,
     present_images,
     print_document,
     report_problems,
@@ -25,8 +26,8 @@ Remove the records of images that the node no longer has, as a kubelet does afte
 needs the list of images that are there (--cri, --images, --image-id), and removes only records that were last
 changed before that list was made: what changed later belongs to a later pull.
 
-Without --yes nothing is removed, only shown. Files that cannot be read are never removed. A kubelet that
-is running keeps its records in memory as well; it will not notice before it starts again.
+Without --yes nothing is removed, only shown. Files that cannot be read are never removed. While a kubelet
+uses the root, --yes is refused: it has its records in memory, and prunes them itself.
 
 Exit code 0 says that nothing is, or was, to be removed or all of it was; 1 that --yes would remove something."""
 
@@ -51,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--yes", action="store_true", help="remove them")
     add_record_arguments(parser)
+    add_no_kubelet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -67,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         raise EnvironmentProblem(
             f"{args.images or args.cri}: the list has no images; a node without any is hardly meant"
         )
-    records = open_to_read(args, read_only=not args.yes)
+    records = open_to_write(args)
     pruning = records.prune([image.id for image in images], until_ns, dry_run=not args.yes)
     report_problems(pruning.problems)
     if args.output == "table":
@@ -78,11 +80,6 @@ def run(args: argparse.Namespace) -> int:
     number = len(pruning.removed)
     print(f"keyferry: {number} of {number + len(pruning.kept)} records {done}", file=sys.stderr)
     return Exit.NO if number and not args.yes else Exit.OK
-
-
-def _prune(args: argparse.Namespace, ids: list[str], until_ns: int) -> "Pruning":
-    records = open_to_read(args)
-    return records.prune(ids, until_ns, dry_run=not args.yes)
 
 
 def _until(args: argparse.Namespace) -> int:

@@ -4,10 +4,11 @@ import argparse
 import sys
 
 from keyferry.cli.commands import Exit
+from keyferry.cli.node_settings import add_no_kubelet_argument
 from keyferry.cli.records_arguments import (
     add_image_arguments,
     add_record_arguments,
-    open_to_read,
+    open_to_write,
     present_images,
     print_document,
     report_problems,
@@ -28,7 +29,7 @@ arrive gets a record that names nobody, so that its use is verified; the note of
 whose image is not there stays noted, and so does one whose process lives.
 
 It needs the list of images that are there (--cri, --images). Names are compared as they are written.
-Without --yes nothing is changed, only shown.
+Without --yes nothing is changed, only shown. While a kubelet uses the root, --yes is refused.
 
 Exit code 0 says that nothing is, or was, to be settled or all of it was; 1 that --yes would settle something."""
 
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_image_arguments(parser)
     parser.add_argument("--yes", action="store_true", help="settle them")
     add_record_arguments(parser)
+    add_no_kubelet_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -52,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
         message = "which images are there? give --cri or --images; try 'keyferry records recover --help'"
         print(f"keyferry: {message}", file=sys.stderr)
         return Exit.USAGE
-    records = open_to_read(args, read_only=not args.yes)
+    records = open_to_write(args)
     recovery = records.recover(lambda: images) if args.yes else _foresee(records, images)
     report_problems(recovery.problems)
     if args.output == "table":

@@ -4,11 +4,13 @@ import argparse
 import sys
 
 from keyferry.cli.commands import Exit
+from keyferry.cli.node_settings import node_policy
 from keyferry.cli.records_arguments import (
     add_record_arguments,
     open_to_read,
     print_document,
     report_problems,
+    settle_root,
 )
 from keyferry.cli.records_output import (
     API_VERSION,
@@ -18,7 +20,7 @@ from keyferry.cli.records_output import (
     short_reference,
 )
 from keyferry.pulls.access import Access, find_access
-from keyferry.pulls.policy import DEFAULT, POLICIES, make_policy
+from keyferry.pulls.policy import DEFAULT, POLICIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,9 +56,8 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--policy",
         choices=POLICIES,
-        default=DEFAULT,
         metavar="POLICY",
-        help=f"one of {', '.join(POLICIES)} (default: {DEFAULT}, as the kubelet's)",
+        help=f"one of {', '.join(POLICIES)} (default: that of the running kubelet whose root it is, else {DEFAULT})",
     )
     group.add_argument(
         "--allow",
@@ -69,7 +70,8 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer it."""
-    records = open_to_read(args, make_policy(args.policy, args.allow))
+    policy = node_policy(args.policy, args.allow, settle_root(args), args.node)
+    records = open_to_read(args, policy)
     listing = records.list()
     found = find_access(listing.values, args.image)
     report_problems((*listing.problems, *listing.doubts.values()))

@@ -13,6 +13,11 @@ from keyferry._values import Value
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
+from keyferry.images.kubelet import KUBELET_ROOT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.kubelet_config import KubeletSettings
 
 Json = dict[str, object]
 DEFAULT_NAMESPACE = "default"
@@ -66,7 +71,7 @@ def read_sources(args: argparse.Namespace) -> Sources:
     pod = _pod(objects, args)
     secrets, notes = _pull_secrets(objects, _pull_secret_names(objects))
     account = _account(objects, pod, args)
-    return Sources(pod, secrets, account, _docker_config(args.docker_config), notes)
+    return Sources(pod, secrets, account, _docker_config(args), notes)
 
 
 class _Object(Value):
@@ -219,11 +224,14 @@ def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) 
     return StaticAccount(ServiceAccount(""), token)
 
 
-def _docker_config(option: str | None) -> str | None:
+def _docker_config(args: argparse.Namespace) -> str | None:
+    option: str | None = args.docker_config
     if option != "auto":
         return option
     home = os.environ.get("HOME", "")
-    for path, _ in node_config_candidates("/var/lib/kubelet", os.getcwd(), home):
+    settings: KubeletSettings | None = args.node.settings
+    root = KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)
+    for path, _ in node_config_candidates(root, os.getcwd(), home):
         if os.path.isfile(path):
             return path
     return None

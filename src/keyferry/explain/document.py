@@ -20,17 +20,19 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
     }
 
 
-def explanation_document(
+def explanation_document(  # noqa: PLR0913 - what there is to say, by keyword
     answer: Answer,
     *,
     config: dict[str, object],
     reveal: bool = False,
     registry: dict[str, object] | None = None,
     access: dict[str, object] | None = None,
+    traps: tuple[Reason, ...] = (),
 ) -> dict[str, object]:
     """What ``keyferry explain`` says; *registry* is what was found out by asking it, if it was asked.
 
-    *access* is the decision whether an image that is there may be used, if that was asked.
+    *access* is the decision whether an image that is there may be used, if that was asked; *traps* are
+    what to beware of beside the answer's own.
     """
     decision = next(reason for reason in answer.reasons if reason.stage == "decision")
     document: dict[str, object] = {
@@ -42,7 +44,7 @@ def explanation_document(
         "decision": {"outcome": decision.outcome, "text": decision.text},
         "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
         "failures": failures_document(answer),
-        "traps": [_reason(reason) for reason in answer.reasons if reason.stage == "trap"],
+        "traps": [_reason(reason) for reason in (*answer.reasons, *traps) if reason.stage == "trap"],
         "reasons": [_reason(reason) for reason in answer.reasons if reason.stage not in ("trap", "decision")],
     }
     asked = {"access": access, "registry": registry}

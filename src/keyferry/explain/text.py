@@ -33,13 +33,14 @@ def render(  # noqa: PLR0913 - what there is to say, by keyword
     all_patterns: bool = False,
     registry: tuple[str, ...] = (),
     access: tuple[str, ...] = (),
+    traps: tuple[Reason, ...] = (),
 ) -> str:
     """The whole explanation; *where* says which config and sources it is about, *registry* what that one said.
 
-    *access* says whether an image that is there may be used.
+    *access* says whether an image that is there may be used, *traps* what to beware of beside the answer's own.
     """
     by_stage: dict[str, list[Reason]] = {}
-    for reason in answer.reasons:
+    for reason in (*answer.reasons, *traps):
         by_stage.setdefault(reason.stage, []).append(reason)
     sections = (
         ("image", _image(by_stage)),

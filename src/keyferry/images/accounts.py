@@ -1,11 +1,13 @@
 """Pods and their service accounts, as far as providers are told of them."""
 
+import binascii
 from collections.abc import Mapping
 from typing import Protocol
 
+from keyferry._json import loads
 from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
-from keyferry.errors import ServiceAccountError
+from keyferry.errors import DocumentError, ServiceAccountError
 
 
 class Pod(Value):
@@ -105,6 +107,26 @@ def pick_annotations(
     return picked, ""
 
 
+def token_audiences(token: str) -> tuple[str, ...] | None:
+    """The audiences that a JSON web token names, unverified; None for a token of another form."""
+    parts = token.split(".")
+    if len(parts) != 3:  # noqa: PLR2004 - header, claims, signature
+        return None
+    try:
+        claims = loads(_decode_part(parts[1]))
+    except (binascii.Error, DocumentError, ValueError):
+        claims = None
+    if not isinstance(claims, dict):
+        return None
+    named = claims.get("aud")
+    return tuple(each for each in (named if isinstance(named, list) else [named]) if isinstance(each, str))
+
+
+def _decode_part(part: str) -> bytes:
+    standard = part.encode("ascii").translate(bytes.maketrans(b"-_", b"+/"))
+    return binascii.a2b_base64(standard + b"=" * (-len(standard) % 4))
+
+
 class NotApplicable(Exception):  # noqa: N818 - a decision, not an error
     """The provider is not for this pod; not a failure."""
 
@@ -141,7 +163,21 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
         token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))
     except ServiceAccountError as error:
         raise _reworded("failed to get service account token", error) from None
+    _check_audience(token, attributes.service_account_token_audience)
     return Identity(ref, token, annotations)
+
+
+def _check_audience(token: str, wanted: str) -> None:
+    """Keep a token that is meant for somebody else from a plugin; an API server never gives one."""
+    audiences = token_audiences(token)
+    if audiences is None or wanted in audiences:
+        return
+    found = ", ".join(map(repr, audiences)) or "nobody in particular"
+    message = (
+        f"the service account token is for {found}, expected the audience {wanted!r}; the plugin does not get it: "
+        f"'kubectl create token NAME --audience {wanted}' makes the right one"
+    )
+    raise ServiceAccountError(message, message)
 
 
 def _reworded(what: str, error: ServiceAccountError) -> ServiceAccountError:

@@ -5,12 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._values import Value
 from keyferry.errors import EnvironmentProblem
+from keyferry.images.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
+from keyferry.images.node import Node
 
-CONFIG_FLAG = "--image-credential-provider-config"
-BIN_DIR_FLAG = "--image-credential-provider-bin-dir"
-
-# Programs that are a kubelet, or run one inside themselves and take its flags as --kubelet-arg.
-_KUBELETS = ("kubelet", "hyperkube", "k3s", "k3s-server", "k3s-agent", "rke2")
+# Where files are looked for if not below /: for a container that has its host's in another place.
+ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
 
 
 class Place(Value):
@@ -40,12 +39,17 @@ WELL_KNOWN = (
 
 
 class Discovery(Value):
-    """The config and bin dir to use, and who says so."""
+    """The config and bin dir to use, and who says so; what is not named is empty.
 
-    config: str
-    bin_dir: str
-    config_from: str
-    bin_dir_from: str
+    *kubelet* is the one that runs here, if one was looked for and found. *notes* say which of its files cannot be read.
+    """
+
+    config: str = ""
+    bin_dir: str = ""
+    config_from: str = ""
+    bin_dir_from: str = ""
+    kubelet: Kubelet | None = None
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"config {self.config} ({self.config_from}), bin dir {self.bin_dir} ({self.bin_dir_from})"
@@ -56,95 +60,87 @@ def discover(
     bin_dir: str | None = None,
     *,
     environ: Mapping[str, str] | None = None,
-    proc: str = "/proc",
-    root: str = "/",
+    node: Node | None = None,
+    root: str | None = None,
 ) -> Discovery:
     """What was given, else what the environment names, else what this node uses.
 
-    *proc* and *root* are where processes and files are looked for. Raises EnvironmentProblem if nothing is found.
+    *node* has the kubelets that run here; *root* is where files are looked for, KEYFERRY_HOST_ROOT or ``/``.
+    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if nothing is found.
     """
-    candidates = list(_candidates(config, bin_dir, os.environ if environ is None else environ, proc, root))
-    chosen_config = next(((path, who) for path, _, who in candidates if path), None)
-    chosen_bin = _matching_bin_dir(candidates, chosen_config)
-    if chosen_config is None:
-        raise EnvironmentProblem(
-            f"no provider config found: give {CONFIG_FLAG} or KEYFERRY_CONFIG; no running kubelet names one, "
-            f"and there is none in the usual places of {', '.join(place.who for place in WELL_KNOWN)}"
-        )
-    if chosen_bin is None:
-        raise EnvironmentProblem(
-            f"the config is {chosen_config[0]}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
-        )
-    return Discovery(chosen_config[0], chosen_bin[0], chosen_config[1], chosen_bin[1])
+    variables = os.environ if environ is None else environ
+    given = (
+        Discovery(config=config or "", config_from="given"),
+        Discovery(bin_dir=bin_dir or "", bin_dir_from="given"),
+        Discovery(config=variables.get("KEYFERRY_CONFIG", ""), config_from="KEYFERRY_CONFIG"),
+        Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
+    )
+    top = root or variables.get(ROOT_VARIABLE) or "/"
+    return _choose(given, _node_candidates(Node() if node is None else node, top))
 
 
-def _matching_bin_dir(
-    candidates: Sequence[tuple[str, str, str]], chosen: tuple[str, str] | None
-) -> tuple[str, str] | None:
+def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
+    """The first config and the first bin dir that goes with it; no more is looked at than that takes."""
+    seen = [each for each in given if each.config or each.bin_dir]
+    while True:
+        named = next((each for each in seen if each.config), None)
+        plugins = _matching_bin_dir(seen, named)
+        if named is not None and plugins is not None:
+            break
+        following = next(more, None)
+        if following is None:
+            raise _not_found(named, [note for each in seen for note in each.notes])
+        seen.append(following)
+    kubelet = next((each.kubelet for each in (named, plugins, *seen) if each.kubelet is not None), None)
+    notes = tuple(note for each in seen for note in each.notes)
+    return Discovery(named.config, plugins.bin_dir, named.config_from, plugins.bin_dir_from, kubelet, notes)
+
+
+def _not_found(named: Discovery | None, notes: Sequence[str]) -> EnvironmentProblem:
+    unread = "".join(f"; {note}" for note in notes)
+    if named is not None:
+        return EnvironmentProblem(
+            f"the config is {named.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
+            + unread
+        )
+    return EnvironmentProblem(
+        f"no provider config found: give {CONFIG_FLAG} or KEYFERRY_CONFIG; no running kubelet names one, "
+        f"and there is none in the usual places of {', '.join(place.who for place in WELL_KNOWN)}" + unread
+    )
+
+
+def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Discovery | None:
     """The first bin dir that is set by itself or belongs to the chosen config, never one of another config."""
-    for path, folder, who in candidates:
-        if folder and (not path or (chosen is not None and path == chosen[0])):
-            return folder, who
+    for each in seen:
+        if each.bin_dir and (not each.config or (named is not None and each.config == named.config)):
+            return each
     return None
 
 
-def _candidates(
-    config: str | None, bin_dir: str | None, environ: Mapping[str, str], proc: str, root: str
-) -> Iterator[tuple[str, str, str]]:
-    """Config, bin dir and who names them, best first; either may be empty."""
-    yield config or "", "", "given"
-    yield "", bin_dir or "", "given"
-    yield environ.get("KEYFERRY_CONFIG", ""), "", "KEYFERRY_CONFIG"
-    yield "", environ.get("KEYFERRY_BIN_DIR", ""), "KEYFERRY_BIN_DIR"
-    for pid, flags in _kubelet_flags(proc):
-        yield flags.get(CONFIG_FLAG, ""), flags.get(BIN_DIR_FLAG, ""), f"flags of the kubelet, process {pid}"
+def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
+    """What this node uses, best first."""
+    for kubelet in node.kubelets.believed:
+        yield _kubelet_candidate(node, kubelet)
     for place in WELL_KNOWN:
         path = os.path.join(root, place.config.lstrip("/"))
         if os.path.exists(path):
-            yield path, os.path.join(root, place.bin_dir.lstrip("/")), f"the usual place of {place.who}"
+            who = f"the usual place of {place.who}"
+            yield Discovery(path, os.path.join(root, place.bin_dir.lstrip("/")), who, who)
 
 
-def _kubelet_flags(proc: str) -> Iterator[tuple[int, dict[str, str]]]:
-    for pid in sorted(int(name) for name in _listing(proc) if name.isdigit()):
-        argv = _command_line(f"{proc}/{pid}/cmdline")
-        if argv and os.path.basename(argv[0]).split(" ")[0] in _KUBELETS and _is_trusted(f"{proc}/{pid}"):
-            flags = parse_flags(argv[1:])
-            if flags:
-                yield pid, flags
-
-
-def _is_trusted(process: str) -> bool:
-    """Tell whether a process is root's or our own: any user can call a program "kubelet" and name a bin dir."""
-    try:
-        return os.stat(process).st_uid in (0, os.geteuid())
-    except OSError:
-        return False
-
-
-def parse_flags(argv: Sequence[str]) -> dict[str, str]:
-    """The two flags in a kubelet's command line, or in the ``--kubelet-arg`` of k3s and RKE2."""
-    flags: dict[str, str] = {}
-    words = iter(argv)
-    for word in words:
-        name, equals, value = word.partition("=")
-        if name == "--kubelet-arg":
-            name, equals, value = ("--" + (value if equals else next(words, ""))).partition("=")
-        if name in (CONFIG_FLAG, BIN_DIR_FLAG):
-            flags[name] = value if equals else next(words, "")
-    return flags
-
-
-def _listing(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _command_line(path: str) -> list[str]:
-    try:
-        with open(path, "rb") as stream:
-            raw = stream.read(1 << 20)
-    except OSError:
-        return []
-    return [os.fsdecode(word) for word in raw.split(b"\0") if word]
+def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:
+    """What a kubelet's flags say; its files are read only if they do not say all."""
+    config, bin_dir = kubelet.flags.get(CONFIG_FLAG, ""), kubelet.flags.get(BIN_DIR_FLAG, "")
+    who = f"flags of {kubelet}"
+    if config and bin_dir:
+        return Discovery(config, bin_dir, who, who, kubelet)
+    settings = node.settings_of(kubelet)
+    named, plugins = settings.provider_config, settings.bin_dir
+    return Discovery(
+        "" if named is None else named.value,
+        "" if plugins is None else plugins.value,
+        "" if named is None else named.origin,
+        "" if plugins is None else plugins.origin,
+        kubelet,
+        settings.notes,
+    )

@@ -1,7 +1,7 @@
 """From a config on disk to providers that can be asked, past every check a kubelet makes at its start."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._clock import monotonic_ns
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
@@ -10,7 +10,7 @@ from keyferry.images.accounts import ServiceAccounts
 from keyferry.images.config import ReadConfig, read_config
 from keyferry.images.discover import discover
 from keyferry.images.lookup import Providers
-from keyferry.images.plugin import ExecPlugin
+from keyferry.images.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider import Provider
 from keyferry.images.register import check_bin_dir, check_executables, plugin_path
 from keyferry.images.validate import kubernetes_validation_text, validate
@@ -26,6 +26,7 @@ def load_providers(  # noqa: PLR0913 - one door, many settings, all but the firs
     docker_config: str | os.PathLike[str] | None = None,
     timeout_seconds: float = 60.0,
     withhold_env: Iterable[str] = (),
+    environ: Mapping[str, str] | None = None,
     coalesce: bool = True,
     clock: Callable[[], int] = monotonic_ns,
 ) -> Providers:
@@ -38,7 +39,8 @@ def load_providers(  # noqa: PLR0913 - one door, many settings, all but the firs
 
     *service_accounts* is where providers with ``tokenAttributes`` get accounts
     and tokens from, *service_account_tokens* the feature gate for them.
-    *withhold_env* names variables of this process that plugins do not get.
+    *environ* is the environment that plugins get, that of this process unless given;
+    *withhold_env* names variables of it that they do not get.
     Without *coalesce*, images of one registry never share a run.
     """
     found = discover(_path(config), _path(bin_dir))
@@ -47,10 +49,11 @@ def load_providers(  # noqa: PLR0913 - one door, many settings, all but the firs
     plugins = os.path.abspath(found.bin_dir)
     limits = Limits(timeout_seconds=timeout_seconds)
     withheld = frozenset(withhold_env)
+    environment = None if environ is None else encode_environment(environ)
     providers = [
         Provider(
             entry,
-            exec_plugin(entry, plugins, limits, withheld),
+            exec_plugin(entry, plugins, limits, withheld, environment),
             accounts=service_accounts,
             clock=clock,
             coalesce=coalesce,
@@ -81,6 +84,7 @@ def exec_plugin(
     bin_dir: str,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     withhold: frozenset[str] = frozenset(),
+    environ: Mapping[bytes, bytes] | None = None,
 ) -> ExecPlugin:
     """The executable of a configured provider."""
     return ExecPlugin(
@@ -91,6 +95,7 @@ def exec_plugin(
         tuple((variable.name, variable.value) for variable in provider.env or ()),
         withhold,
         limits,
+        environ,
     )
 
 

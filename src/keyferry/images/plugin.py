@@ -41,6 +41,7 @@ class ExecPlugin(Value):
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     withhold: frozenset[str] = frozenset()
     limits: Limits = Limits()
+    environ: Mapping[bytes, bytes] | None = field(default=None, repr=False)
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
@@ -62,7 +63,7 @@ class ExecPlugin(Value):
             return run(
                 (self.path, *self.args),
                 stdin=encode_request(request, self.api_version),
-                environ=child_environment(self.env, self.withhold),
+                environ=child_environment(self.env, self.withhold, self.environ),
                 limits=limits,
             )
         except (OSError, ValueError) as error:
@@ -200,11 +201,14 @@ def _shape_message(reader: Reader) -> str:
 _FIELDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth")
 
 
-def child_environment(env: Iterable[tuple[str, str]], withhold: frozenset[str]) -> Mapping[bytes, bytes]:
-    """This process's environment with the configured variables on top; the last of equals wins."""
+def child_environment(
+    env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
+) -> Mapping[bytes, bytes]:
+    """An environment, this process's unless given, with the configured variables on top; the last of equals wins."""
+    base = ENVIRONMENT if environ is None else environ
     if not env and not withhold:
-        return ENVIRONMENT
-    merged = dict(ENVIRONMENT)
+        return base
+    merged = dict(base)
     for name in withhold:
         merged.pop(os.fsencode(name), None)
     for name, value in env:
@@ -214,6 +218,11 @@ def child_environment(env: Iterable[tuple[str, str]], withhold: frozenset[str]) 
             merged[os.fsencode(key)] = os.fsencode(rest)
         # "=value", a variable without a name, can be seen by no program and not be passed by Python.
     return merged
+
+
+def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
+    """An environment as the system takes it."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
 
 
 # The bytes behind os.environ: the same mapping, kept up to date by it, without decoding on every read.

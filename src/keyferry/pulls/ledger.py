@@ -39,7 +39,7 @@ class Records:
     Safe to use from many threads and processes, and after a fork.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what can differ between two of them
         self,
         open_store: Callable[[], Store],
         policy: VerificationPolicy,
@@ -47,6 +47,7 @@ class Records:
         read_only: bool = False,
         max_parallel_pulls: int | None = None,
         clock: Callable[[], int] = time_ns,
+        before_writing: Callable[[], None] | None = None,
     ) -> None:
         self.policy = policy
         self.read_only = read_only
@@ -54,6 +55,7 @@ class Records:
         self._open_store = open_store
         self._max_parallel_pulls = max_parallel_pulls
         self._clock = clock
+        self._before_writing = before_writing
         self._begin()
 
     def _begin(self) -> None:
@@ -117,6 +119,7 @@ class Records:
         if decision.addition is None or self.read_only:
             return decision
         try:
+            self._begin_writing()
             self._add(image, image_ref, decision.addition)
         except KeyferryError as error:
             return replace(decision, write_problem=error)
@@ -132,7 +135,7 @@ class Records:
 
     def record_intent(self, image: str) -> None:
         """Note, durably, that *image* is about to be pulled; RecordError if that fails, and then do not pull."""
-        store = self._writable()
+        store = self._begin_writing()
         with self._image_locks.of(image), store.writing():
             store.write_intent(image)
             self.files.lock.hold_image(image)
@@ -166,6 +169,7 @@ class Records:
 
         Nobody is named in them, so the images are verified. The runtime is asked only if there are intents.
         """
+        self._begin_writing()
         listing = self._store.list_intents()
         waiting = {intent.image for intent in listing.values}
         problems: list[KeyferryError] = list(listing.problems)
@@ -195,12 +199,19 @@ class Records:
         until = self._clock() if until_ns is None else until_ns
         if dry_run:
             return sort_out(self._store.list_records(), present, until)
-        store = self._writable()
+        store = self._begin_writing()
         with store.writing():
             pruning = sort_out(self.files.list_records(), present, until)
             for record in pruning.removed:
                 store.delete_record(record.image_ref)
         return pruning
+
+    def _begin_writing(self) -> Store:
+        """The store, if something may be written now; what was begun is always finished."""
+        store = self._writable()
+        if self._before_writing is not None:
+            self._before_writing()
+        return store
 
     def _writable(self) -> Store:
         if self.read_only:

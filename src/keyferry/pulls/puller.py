@@ -1,6 +1,6 @@
 """Pull images exactly as the kubelet does: its credentials, its order, its records, its back-off; and say why."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
 from threading import BoundedSemaphore, Lock
 from typing import Self, TypedDict, Unpack
@@ -9,7 +9,9 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.accounts import Pod
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.lookup import Providers
+from keyferry.images.node import Node
 from keyferry.pulls.backoff import BackOff
+from keyferry.pulls.beside import check_runtime
 from keyferry.pulls.cri import connect_runtime
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.platform import parse_platform
@@ -51,6 +53,10 @@ class Puller:
     *providers* are where credentials come from beside a pod's own secrets; *records* say who may use what is
     there, and without them everybody may. *max_parallel* is how many pulls run at once, None for any number.
     Without *evict* a provider whose credential is refused is not asked once more, as in Kubernetes.
+
+    A kubelet that uses the target lets every pod have what it has not pulled itself. So nothing is pulled with a
+    credential beside one, unless *preload* says that every pod may have it. Where processes cannot be seen,
+    *no_kubelet* says that there is none. *look* gives the node as it is now.
     """
 
     def __init__(  # noqa: PLR0913 - what can differ between two pullers
@@ -62,6 +68,9 @@ class Puller:
         max_parallel: int | None = 1,
         evict: bool = True,
         back_off: BackOff | None = None,
+        preload: bool = False,
+        no_kubelet: bool = False,
+        look: Callable[[], Node] = Node,
     ) -> None:
         if max_parallel is not None and max_parallel < 1:
             raise EnvironmentProblem(
@@ -77,7 +86,11 @@ class Puller:
             back_off or BackOff(),
             nullcontext() if max_parallel is None else BoundedSemaphore(max_parallel),
             evict,
+            self._refuse,
         )
+        self._preload = preload
+        self._no_kubelet = no_kubelet
+        self._look = look
         self._max_threads = max_parallel or _MOST_THREADS
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = Lock()
@@ -126,6 +139,10 @@ class Puller:
         if executor is not None:
             executor.shutdown()
 
+    def _refuse(self) -> None:
+        if self.target.runtime_socket and not self._preload:
+            check_runtime(self.target.runtime_socket, self._look(), no_kubelet=self._no_kubelet)
+
     def _threads(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor
 
@@ -168,14 +185,25 @@ def pull(  # noqa: PLR0913 - one door, many settings, all but the first by keywo
     providers: Providers | None = None,
     records: Records | None = None,
     evict: bool = True,
+    preload: bool = False,
+    no_kubelet: bool = False,
     **options: Unpack[PullOptions],
 ) -> PullOutcome:
     """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
 
-    See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raises ImagePullError.
+    See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raises ImagePullError, and
+    EnvironmentProblem beside a kubelet.
     """
     with closing(open_target(cri=cri, to=to, platform=platform, route=route)) as target:
-        return Puller(target, providers=providers, records=records, evict=evict).pull(image, **options)
+        puller = Puller(
+            target,
+            providers=providers,
+            records=records,
+            evict=evict,
+            preload=preload,
+            no_kubelet=no_kubelet,
+        )
+        return puller.pull(image, **options)
 
 
 async def pull_async(  # noqa: PLR0913 - as pull
@@ -188,6 +216,8 @@ async def pull_async(  # noqa: PLR0913 - as pull
     providers: Providers | None = None,
     records: Records | None = None,
     evict: bool = True,
+    preload: bool = False,
+    no_kubelet: bool = False,
     **options: Unpack[PullOptions],
 ) -> PullOutcome:
     """As ``pull``, without blocking the event loop; cancelling does not end a pull that runs."""
@@ -204,6 +234,8 @@ async def pull_async(  # noqa: PLR0913 - as pull
         providers=providers,
         records=records,
         evict=evict,
+        preload=preload,
+        no_kubelet=no_kubelet,
         **options,
     )
     return await asyncio.to_thread(work)

@@ -54,6 +54,11 @@ class LayoutTarget:
         """The folder."""
         return self._folder
 
+    @property
+    def runtime_socket(self) -> str:
+        """None: what is in a folder is nothing to a kubelet."""
+        return ""
+
     def find_image(self, image: str) -> LayoutImage | None:
         """The image of that name or id, for the wanted platform, if all of it is there."""
         names = _names_of(image)

@@ -26,7 +26,10 @@ __all__ = ["Ensuring", "Need", "Tools"]
 
 
 class Tools(Value):
-    """What a puller works with; *records* is None where nobody keeps any."""
+    """What a puller works with; *records* is None where nobody keeps any.
+
+    *refuse* raises if an image that takes a credential must not be brought to the target.
+    """
 
     target: PullTarget
     providers: Providers
@@ -35,6 +38,7 @@ class Tools(Value):
     back_off: BackOff
     slots: AbstractContextManager[object]
     evict: bool
+    refuse: Callable[[], None]
 
 
 class Need(Value):
@@ -85,6 +89,8 @@ class Ensuring:
             self._decision = None
             raise absent(self._need.image)
         credentials = self._credentials().credentials
+        if credentials:
+            self._tools.refuse()
         return self._pull(credentials)
 
     def _find(self) -> FoundImage | None:

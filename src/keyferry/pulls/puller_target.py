@@ -40,6 +40,10 @@ class PullTarget(Protocol):
     def place(self) -> str:
         """What it is called."""
 
+    @property
+    def runtime_socket(self) -> str:
+        """The socket of the container runtime that has the images; empty where no kubelet looks."""
+
     def find_image(self, image: str) -> FoundImage | None:
         """The image of that name, tag included, or of that reference; None if it is not there."""
 
@@ -70,6 +74,11 @@ class RuntimeTarget:
     def place(self) -> str:
         """Its socket."""
         return f"unix://{self._runtime.socket}"
+
+    @property
+    def runtime_socket(self) -> str:
+        """Its path."""
+        return self._runtime.socket
 
     def find_image(self, image: str) -> RuntimeImage | None:
         """What the runtime has under a name or reference."""

@@ -1,5 +1,8 @@
 """A provider is told of a pod's account what its config asks for, and nothing else."""
 
+import base64
+import json
+
 import pytest
 
 from keyferry.errors import ServiceAccountError
@@ -14,6 +17,7 @@ from keyferry.images.accounts import (
     TokenRequest,
     identify,
     pick_annotations,
+    token_audiences,
 )
 from support.scripted import Accounts, attributes
 
@@ -108,3 +112,42 @@ def test_a_static_account_answers_to_every_name() -> None:
     assert account.get("any", "name") is KNOWN
     assert account.token(TokenRequest(REF, "a", POD)) == "hunter2"
     assert "hunter2" not in repr(account) + repr(Identity(REF, "hunter2"))
+
+
+def web_token(claims: object) -> str:
+    """A token in the form of an API server's; nobody checks the signature here."""
+    payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+    return f"e30.{payload}.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("token", "audiences"),
+    [
+        (web_token({"aud": ["a", "b"]}), ("a", "b")),
+        (web_token({"aud": "a"}), ("a",)),
+        (web_token({"aud": ["a", 7]}), ("a",)),
+        (web_token({"sub": "\u00ff\u00fe?>"}), ()),
+        (web_token({"aud": None}), ()),
+        (web_token(["a"]), None),
+        ("opaque", None),
+        ("a.b", None),
+        ("a.!!!!.c", None),
+        ("a.\u00e9.c", None),
+        ("a.e30x.c", None),
+        ("", None),
+    ],
+)
+def test_the_audiences_of_a_token(token: str, audiences: tuple[str, ...] | None) -> None:
+    """Those that its claims name; a token of another form tells nothing, and is no error."""
+    assert token_audiences(token) == audiences
+
+
+def test_a_token_for_somebody_else_is_kept_from_the_plugin() -> None:
+    """Whoever gave it; the error names audiences and never the token."""
+    wanted = attributes().service_account_token_audience
+    for token in (web_token({"aud": ["https://kubernetes.default.svc"]}), web_token({"sub": "legacy"})):
+        with pytest.raises(ServiceAccountError, match=f"expected the audience '{wanted}'") as caught:
+            identify(attributes(), StaticAccount(KNOWN, token), POD)
+        assert token.split(".")[1] not in f"{caught.value}{caught.value!r}{caught.value.kubernetes_text}"
+    for token in (web_token({"aud": ["other", wanted]}), "opaque"):
+        assert identify(attributes(), StaticAccount(KNOWN, token), POD).token == token

@@ -1,0 +1,151 @@
+"""Is a kubelet at work here? What it has not pulled itself it takes for preloaded, and records it alone may write."""
+
+import os
+import socket as sockets
+import struct
+from contextlib import closing
+
+from keyferry._values import Value
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.kubelet import KUBELET_ROOT, Kubelet
+from keyferry.images.node import Node
+
+__all__ = ["check_root", "check_runtime"]
+
+# What a kubelet listens on, and the folders that it makes, below its root.
+_SOCKETS = ("pod-resources/kubelet.sock", "device-plugins/kubelet.sock")
+_FOLDERS = ("pods", "plugins", "plugins_registry", "pod-resources")
+_LONGEST_ADDRESS = 107
+
+
+class _Presence(Value):
+    """Who was found, in words, and if nobody, why there may be somebody all the same."""
+
+    who: str = ""
+    doubt: str = ""
+
+
+def check_runtime(socket: str, node: Node, *, no_kubelet: bool = False) -> None:
+    """Refuse to bring a private image to a runtime that a kubelet uses; raises EnvironmentProblem.
+
+    With *no_kubelet* it is refused only if one is found, and not if that cannot be seen.
+    """
+    presence = _on_runtime(socket, node)
+    what = (
+        "what a kubelet did not pull itself is preloaded to it, and every pod of the node may use it without a "
+        "credential; let a pod pull the image, pull it into a folder (--to), or, if every pod may have it, "
+        "say so with --preload (preload=True)"
+    )
+    if presence.who:
+        raise EnvironmentProblem(f"{presence.who} uses the container runtime at {socket}: {what}")
+    if presence.doubt and not no_kubelet:
+        raise EnvironmentProblem(
+            f"cannot tell whether a kubelet uses the container runtime at {socket}: {presence.doubt}; {what}; "
+            "if there is no kubelet, say so with --no-kubelet (no_kubelet=True)"
+        )
+
+
+def check_root(root: str, node: Node, *, no_kubelet: bool = False) -> None:
+    """Refuse to write the records of a kubelet that runs; raises EnvironmentProblem.
+
+    With *no_kubelet* it is refused only if one is found, and not if that cannot be seen.
+    """
+    presence = _on_root(root, node)
+    what = (
+        "a kubelet that runs does not see what others write to its records, and overwrites it; stop it first, or "
+        "use another root"
+    )
+    if presence.who:
+        raise EnvironmentProblem(f"{root} is the root of {presence.who}: {what}")
+    if presence.doubt and not no_kubelet:
+        raise EnvironmentProblem(
+            f"cannot tell whether a kubelet uses the root {root}: {presence.doubt}; {what}; "
+            "if there is none, say so with --no-kubelet (no_kubelet=True)"
+        )
+
+
+def _on_runtime(socket: str, node: Node) -> _Presence:
+    owner = _listener(socket)
+    users = {os.geteuid()} if owner is None else {os.geteuid(), owner[1]}
+    for kubelet in node.kubelets.found:
+        # Of others' processes only those count whose user has the runtime: nobody else can keep us from it.
+        if kubelet.belongs_to(users) and _uses_runtime(kubelet, node, socket):
+            return _Presence(_name(kubelet))
+    # In a container of its own, a runtime that is seen has its kubelet there too.
+    is_beside_us = node.kubelets.is_contained and owner is not None and owner[0] > 0
+    return _Presence(doubt="" if is_beside_us else node.kubelets.hidden)
+
+
+def _on_root(root: str, node: Node) -> _Presence:
+    for name in _SOCKETS:
+        path = os.path.join(root, name)
+        if _listener(path) is not None:
+            return _Presence(f"a kubelet that listens at {path}")
+    users = {os.geteuid(), *_owner(root)}
+    for kubelet in node.kubelets.found:
+        used = kubelet.flags.get("--root-dir") or KUBELET_ROOT
+        if kubelet.belongs_to(users) and _is_same(kubelet.inside(used), root):
+            return _Presence(_name(kubelet))
+    # A folder in which no kubelet has ever been at work is nobody's.
+    is_kubelets = any(os.path.lexists(os.path.join(root, name)) for name in _FOLDERS)
+    return _Presence(doubt=node.kubelets.hidden if is_kubelets else "")
+
+
+def _uses_runtime(kubelet: Kubelet, node: Node, socket: str) -> bool:
+    """Tell whether a kubelet uses a runtime; one whose settings are not known may."""
+    if not kubelet.is_believed:
+        return True
+    settings = node.settings_of(kubelet)
+    if settings.endpoint is None:
+        return True
+    endpoints = (settings.endpoint, settings.image_endpoint)
+    addresses = [each.value.removeprefix("unix://") for each in endpoints if each is not None]
+    return any(_is_same(kubelet.inside(each), socket) for each in addresses if "://" not in each)
+
+
+def _name(kubelet: Kubelet) -> str:
+    return f"a kubelet (process {kubelet.pid})"
+
+
+def _is_same(first: str, second: str) -> bool:
+    try:
+        return os.path.samefile(first, second)
+    except OSError:
+        return os.path.realpath(first) == os.path.realpath(second)
+
+
+def _owner(path: str) -> tuple[int, ...]:
+    try:
+        return (os.stat(path).st_uid,)
+    except OSError:
+        return ()
+
+
+def _listener(path: str) -> tuple[int, int] | None:
+    """The process and user that listen on a unix socket, 0 for a process that is not seen; None if nobody does."""
+    if not hasattr(sockets, "SO_PEERCRED"):
+        return None
+    with closing(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)) as connection:
+        # A listener that is busy must not make us wait.
+        connection.setblocking(False)
+        try:
+            _connect(connection, path)
+        except BlockingIOError:
+            return 0, os.geteuid()
+        except OSError:
+            return None
+        raw = connection.getsockopt(sockets.SOL_SOCKET, sockets.SO_PEERCRED, struct.calcsize("3i"))
+    pid, uid, _ = struct.unpack("3i", raw)
+    return pid, uid
+
+
+def _connect(connection: sockets.socket, path: str) -> None:
+    """Connect to a path of any length; an address holds about a hundred bytes."""
+    if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
+        connection.connect(path)
+        return
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        connection.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
+    finally:
+        os.close(folder)

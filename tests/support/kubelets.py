@@ -1,0 +1,101 @@
+"""Kubelets to test with: real processes of that name, and folders that show them, and nobody else, as /proc does."""
+
+import json
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+FIRST_NAMESPACE = "pid:[4026531836]"
+
+
+class Processes:
+    """A folder like ``/proc`` on a machine where all processes are seen, and only init runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        self.write(1, "/sbin/init")
+        self.set_namespace(FIRST_NAMESPACE)
+
+    def __str__(self) -> str:
+        return str(self.folder)
+
+    def write(self, pid: int, *argv: str, **files: bytes) -> Path:
+        """Write down a process that is none; its folder is ours."""
+        home = self.folder / str(pid)
+        home.mkdir()
+        (home / "cmdline").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in argv))
+        for name, content in files.items():
+            (home / name).write_bytes(content)
+        return home
+
+    def show(self, pid: int) -> None:
+        """Show a process that runs."""
+        (self.folder / str(pid)).symlink_to(f"/proc/{pid}")
+
+    def set_namespace(self, name: str) -> None:
+        """Say whose processes these are."""
+        link = self.folder / "1" / "ns" / "pid"
+        link.parent.mkdir(exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(name)
+
+    def hide(self) -> None:
+        """Show only our own processes, as with hidepid."""
+        (self.folder / "1" / "cmdline").unlink()
+
+    @contextmanager
+    def kubelet(
+        self, *flags: str, env: Mapping[str, str] | None = None, user: int | None = None
+    ) -> Iterator[int]:
+        """Run a process that is called kubelet, with these flags; gives its number."""
+        # A shell that waits for its standard input to end: what follows its script are arguments that it ignores.
+        argv = ["kubelet", "-c", "read line", *flags]
+        with subprocess.Popen(
+            argv, executable="/bin/sh", stdin=subprocess.PIPE, env=env, cwd="/", user=user
+        ) as process:
+            _wait_for_name(process.pid)
+            self.show(process.pid)
+            try:
+                yield process.pid
+            finally:
+                (self.folder / str(process.pid)).unlink()
+                process.communicate()
+
+
+def _wait_for_name(pid: int) -> None:
+    """Wait until a new process has its arguments: the system sets them a moment after it has started."""
+    while not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"kubelet\0"):
+        time.sleep(0.001)
+
+
+@contextmanager
+def listening(path: Path, user: int | None = None) -> Iterator[Path]:
+    """A unix socket on which somebody listens; then a file that is left of it."""
+    own = os.geteuid()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            # An address holds about a hundred bytes, and folders of tests have long names.
+            server.bind(f"/proc/self/fd/{folder}/{path.name}")
+        finally:
+            os.close(folder)
+        os.seteuid(own if user is None else user)
+        try:
+            server.listen()
+        finally:
+            os.seteuid(own)
+        yield path
+
+
+def write_config(path: Path, **fields: object) -> Path:
+    """A KubeletConfiguration, in JSON, which is YAML."""
+    document = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **fields}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document))
+    return path
