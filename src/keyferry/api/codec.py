@@ -7,7 +7,6 @@ the first thing. ``kubernetes_failure`` says which of those Kubernetes would nam
 """
 
 import re
-from binascii import a2b_base64
 
 from keyferry._paths import Path, format_path
 from keyferry.api.meta import decode_duration
@@ -110,14 +109,13 @@ class Reader:
 
     def data(self, value: object, path: "Path") -> bytes:
         """Bytes written as base64; null gives none. Go passes over line ends and wants the padding."""
-        text = self.text(value, path).replace("\n", "").replace("\r", "")
-        try:
-            if len(text) % 4 == 0 and not text.endswith("==="):
-                return a2b_base64(text, strict_mode=True)
-        except ValueError:
-            pass  # noted below: the decoder's exception would keep the text
-        self.note(path, "the value is not base64", "illegal base64 data", "base64")
-        return b""
+        from keyferry._base64 import corrupt_input_text, decode_base64
+
+        text = self.text(value, path).encode("utf-8", "surrogatepass")
+        data = decode_base64(text)
+        if data is None:
+            self.note(path, "the value is not base64", corrupt_input_text(text), "base64")
+        return data or b""
 
     def anything(self, value: object, path: "Path") -> object:  # noqa: ARG002 - the shape of a decoder
         """Any value at all, unchecked."""

@@ -29,25 +29,29 @@ def plugin_entries(environ: Iterable[bytes], env: Iterable[tuple[str, str]], inf
 
 
 def merge_entries(entries: Iterable[bytes]) -> tuple[bytes, ...]:
-    """*entries* with only the last of each name, where it stands; EnvironmentProblem if one holds a NUL."""
-    kept: dict[bytes, bytes] = {}
-    for entry in entries:
+    """*entries* with only the last of each name, where it stands; EnvironmentProblem if one holds a NUL.
+
+    As in Go's ``os/exec``, one without '=' names nothing, so that none replaces another.
+    """
+    kept: dict[bytes | int, bytes] = {}
+    for number, entry in enumerate(entries):
         if b"\0" in entry:
             # The name is left out as well: whoever cannot spell a value may have put it there.
             message = "an environment variable for the plugin contains a NUL"
             raise EnvironmentProblem(message, "exec: environment variable contains NUL")
-        name = _split(entry)[0]
+        name = _split(entry)[0] if b"=" in entry else number
         kept.pop(name, None)
-        kept[name] = entry
+        if entry:
+            kept[name] = entry
     return tuple(kept.values())
 
 
 def to_mapping(entries: Iterable[bytes]) -> dict[bytes, bytes]:
     """Merged entries as a mapping in the same order.
 
-    A variable without a name is dropped: no program can see it, and Python cannot pass it.
+    A variable without a name, and an entry without '=', are dropped: Python cannot pass them.
     """
-    pairs = map(_split, entries)
+    pairs = (_split(entry) for entry in entries if b"=" in entry)
     return {name: value for name, value in pairs if name}
 
 

@@ -20,6 +20,8 @@ from keyferry.errors import EnvironmentProblem
         ([b"=x", b"=y"], [b"=y"]),
         ([b"=C:=1", b"=D:=2", b"=C:=3"], [b"=D:=2", b"=C:=3"]),
         ([b"bare", b"A=1"], [b"bare", b"A=1"]),
+        ([b"A", b"A=1", b"A", b"A=2"], [b"A", b"A", b"A=2"]),
+        ([b"", b"A=1", b""], [b"A=1"]),
     ],
 )
 def test_the_last_of_equal_names_stays_in_its_place(entries: list[bytes], merged: list[bytes]) -> None:
@@ -49,7 +51,7 @@ def test_a_nul_is_refused_without_its_variable() -> None:
 
 
 def test_a_mapping_keeps_the_order_and_drops_what_has_no_name() -> None:
-    assert list(to_mapping([b"B=1", b"=x", b"A=2=3", b"=C:=4"]).items()) == [
+    assert list(to_mapping([b"B=1", b"=x", b"bare", b"A=2=3", b"=C:=4"]).items()) == [
         (b"B", b"1"),
         (b"A", b"2=3"),
         (b"=C:", b"4"),
