@@ -91,10 +91,9 @@ def go_scalar(value: object) -> str:
         return str(value).lower()
     if isinstance(value, int):
         return str(value) if value < 2**63 else hex(value)
-    assert isinstance(value, float)
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else f"{value:+}".title()
-    return _write_float(value, next(n for n in range(18) if float(f"{value:.{n}e}") == value))
+    if isinstance(value, float) and math.isfinite(value):
+        return _write_float(value, next(n for n in range(18) if float(f"{value:.{n}e}") == value))
+    return f"{value:+}".title().replace("+Nan", "NaN")
 
 
 def _resolve_plain(text: str) -> Scalar:

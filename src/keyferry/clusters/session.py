@@ -227,13 +227,9 @@ class ClusterSession:
 
 
 def uses_plugin(config: ClientConfig) -> bool:
-    """Tell whether the exec section counts: a token, basic auth or a certificate beside it goes before it."""
+    """Tell whether the exec section counts: a token, a user name or a certificate beside it goes before it."""
     return config.exec is not None and not (
-        config.bearer_token
-        or config.token_file
-        or config.username
-        or config.password
-        or config.client_certificate_data
+        config.bearer_token or config.token_file or config.username or config.client_certificate_data
     )
 
 
