@@ -100,7 +100,7 @@ def _register(given: Json, path: str, folder: str) -> Json:
 
 def _registered(path: str, bin_dir: str, error: ConfigError) -> list[str]:
     """The providers a kubelet had taken before it stopped at an executable."""
-    if error.problems[0].code not in ("KF141", "KF142"):
+    if not all(problem.code in ("KF141", "KF142") for problem in error.problems):
         return []
     read = read_config(path)
     checks = check_executables(read, bin_dir)

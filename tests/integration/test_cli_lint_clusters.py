@@ -164,6 +164,8 @@ def test_files_of_all_kinds_at_once(tmp_path: Path) -> None:
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: %{SECRET}}}}}]\n", id="directive"),
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: @{SECRET}}}}}]\n", id="reserved"),
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!int {SECRET}}}}}]\n", id="no number"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{~: {SECRET}}}}}]\n", id="null key"),
+        pytest.param(f"kind: Config\n~: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="null key above"),
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!binary {SECRET}}}}}]\n", id="no binary"),
     ],
 )  # fmt: skip
