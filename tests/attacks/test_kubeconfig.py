@@ -5,7 +5,6 @@ import hashlib
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import traceback
@@ -19,11 +18,11 @@ from keyferry.clusters.load import load_cluster
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginNotFoundError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+from support.parts import need, root
 from support.plugins import wait_until, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has these")
-root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
 
 Json = dict[str, Any]
 V1 = "client.authentication.k8s.io/v1"
@@ -330,11 +329,8 @@ __attribute__((constructor)) static void load(void) {
 @linux
 def test_a_preloaded_library_reaches_the_plugin_alone_and_only_from_a_trusted_file(kube: Kube) -> None:
     """LD_PRELOAD of a kubeconfig is code that runs, so it takes the same trust as the command."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
     library, mark = kube.folder / "evil.so", kube.folder / "loaded"
-    command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(library)]
+    command = [need("cc"), "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(library)]
     subprocess.run(command, input=LIBRARY.encode(), check=True)
     env = [{"name": "LD_PRELOAD", "value": str(library)}, {"name": "MARK", "value": str(mark)}]
     kube.exec(kube.program("plugin"), env=env)

@@ -12,6 +12,7 @@ from keyferry.errors import RecordError
 from keyferry.pulls.decide import PodCredentials
 from keyferry.pulls.folder_lock import FolderLock
 from keyferry.pulls.records import look_at_records
+from support.parts import root as as_root
 from support.records import (
     EVERYBODY,
     HASH,
@@ -31,7 +32,6 @@ from support.records import (
 
 GRANTING = encode_record(record())
 NOBODY_USER = 65534
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
 def link(root: Path, make: Callable[[Path, Path], None]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.lint.codes import CODES
 from keyferry.lint.provider_config import lint
+from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -255,7 +256,7 @@ def _verdicts() -> list[dict[str, Any]]:
     return verdicts("credential-provider-config")
 
 
-@pytest.mark.skipif(not _verdicts(), reason="no folder of public configs (KEYFERRY_PUBLIC_CONFIGS)")
+@pytest.mark.skipif(not _verdicts(), reason=BEYOND_CI["public-configs"])
 def test_public_configs_get_the_verdict_of_kubernetes() -> None:
     wrong = {}
     for entry in _verdicts():

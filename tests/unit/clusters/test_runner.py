@@ -143,9 +143,8 @@ def test_the_path_of_this_process_counts_not_a_configured_one(
     assert ExecRunner(config, recorder=metrics).credential().token == "t"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux limits one variable")
 def test_too_much_for_one_variable_is_said_before_it_is_tried(tmp_path: Path, metrics: CallMetrics) -> None:
-    if sys.platform != "linux":
-        pytest.skip("Linux limits one variable")
     cluster = ClusterInfo(certificate_authority_data=b"x" * 4_000_000)
     config = replace(plugin(tmp_path, SAY), provide_cluster_info=True)
     with pytest.raises(PluginStartError, match="provideClusterInfo") as caught:

@@ -7,6 +7,7 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.discover import BIN_DIR_FLAG, CONFIG_FLAG, WELL_KNOWN, discover, parse_flags
+from support.parts import root
 
 
 class Node:
@@ -101,7 +102,7 @@ def test_other_processes_are_not_asked(node: Node) -> None:
         node.discover()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder to another user takes root")
+@root
 def test_a_kubelet_of_another_user_is_not_believed(node: Node) -> None:
     """Anyone can name a process kubelet; only root's and our own say which programs we run."""
     evil = node.run(1, "kubelet", *flags("/evil", "/evil"))

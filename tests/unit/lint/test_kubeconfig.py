@@ -19,12 +19,12 @@ from keyferry.lint.dispatch import lint_any, recognise
 from keyferry.lint.kubeconfig import lint_kubeconfig
 from keyferry.lint.report import FileReport
 from support.certificates import key_pem, make_certificate, make_key
+from support.parts import root
 from support.plugins import write_executable
 
 V1 = "client.authentication.k8s.io/v1"
 SECRET = "hunter2-hunter2"
 Json = dict[str, Any]
-root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
 
 
 @pytest.fixture
