@@ -1,4 +1,4 @@
-"""A test skips for the platform it is for, or for what ``support.parts`` says that CI cannot promise, and nothing else."""
+"""A test skips for the platform it is for, or for what ``support.parts`` says that CI cannot promise."""
 
 import ast
 from collections.abc import Iterator
