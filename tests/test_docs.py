@@ -127,7 +127,7 @@ def test_the_launcher_of_the_sdks_page_works(tmp_path: Path) -> None:
 
 
 def test_every_install_command_is_one_that_works() -> None:
-    """keyferry is on no package index: it is installed from a clone, with extras that there are."""
+    """Keyferry is on no package index: it is installed from a clone, with extras that there are."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = set(project["optional-dependencies"])
     found = [

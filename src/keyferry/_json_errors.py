@@ -107,7 +107,9 @@ def _decode(text: str, decoder: json.JSONDecoder, quoted: bytes | str | None = N
 
 def _shown(quoted: bytes | str | None) -> str | None:
     """The text to quote from: as long as the one that is read, with bytes that are not UTF-8 as surrogates."""
-    return quoted.decode("utf-8", "surrogateescape") if isinstance(quoted, bytes) else quoted
+    if isinstance(quoted, bytes):
+        return quoted.decode("utf-8", "surrogateescape")
+    return None if quoted is None else re.sub("[\ud800-\udfff]", "\ufffd", quoted)
 
 
 def _read_integer(digits: str) -> int | float:

@@ -1,7 +1,7 @@
 """What Go says of JSON that it cannot read, worked out from where Python's decoder stopped.
 
-The words are those of ``encoding/json`` in Go 1.27, which Kubernetes 1.36 is built with: its scanner is
-that of ``encoding/json/v2``, which names the whole character, not its first byte.
+The words are those of ``encoding/json`` since Go 1.27, as the recorded answers have them: its scanner is that
+of ``encoding/json/v2``, which names the whole character, not its first byte.
 """
 
 import re
@@ -70,18 +70,18 @@ def _locate(problem: str, text: str, offset: int) -> tuple[int, str]:
     at = _locate_in_number(text, offset)
     if at is not None:
         return at, _NUMBER
-    return offset, _AFTER.get(problem) or _AFTER_MEMBER[_innermost(text[:offset])]
+    return offset, _AFTER.get(problem) or _AFTER_MEMBER.get(_innermost(text[:offset]), _AFTER["Extra data"])
 
 
 def _innermost(text: str) -> str:
-    """The bracket that was opened last of those that *text* leaves open."""
+    """The bracket that was opened last of those that *text* leaves open; none for text without one."""
     found: list[str] = []
     for bracket in brackets(text):
         if bracket in "[{":
             found.append(bracket)
-        else:
+        elif found:
             found.pop()
-    return found[-1]
+    return found[-1] if found else ""
 
 
 def _skip_blanks(text: str, offset: int) -> int:
@@ -114,7 +114,8 @@ def _locate_in_number(text: str, offset: int) -> int | None:
 
 
 def _escape_text(text: str, offset: int, shown: str | None) -> str:
-    start = offset if text[offset] == "\\" else text.rindex("\\", 0, offset)
+    # In CPython the decoder points at the backslash or just behind it.
+    start = offset if text[offset : offset + 1] == "\\" else text.rindex("\\", 0, offset)
     is_unicode = text[start + 1] == "u"
     if is_unicode and re.fullmatch(r"\\u[0-9a-fA-F]{0,3}", text[start:]):
         return ENDS_EARLY

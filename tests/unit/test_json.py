@@ -94,6 +94,12 @@ def test_text_that_go_refuses_is_refused(data: bytes) -> None:
     assert error.error_class == "json-syntax"
 
 
+def test_half_a_pair_in_a_text_does_not_break_its_error() -> None:
+    for text in ('"\\\ud800"', '"\\u12\udc80"', "\udc80"):
+        with pytest.raises(DocumentError, match="not valid JSON"):
+            _json.loads(text, quoting=True)
+
+
 @pytest.mark.parametrize("data", DEEP.values(), ids=DEEP)
 def test_deep_nesting_is_an_error_and_not_a_crash(data: bytes) -> None:
     """What is deeper than Go goes is refused; between that and Python's own limit, versions of Python differ."""
