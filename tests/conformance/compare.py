@@ -20,7 +20,7 @@ CONTRACT = re.compile(
 # What is left uncompared of the project's own files, and why. Everything else in them is compared to the byte.
 OWN = re.compile(
     # Names of Go's types and of the struct that a field is in; keyferry names the field's path.
-    r"json: cannot unmarshal [a-z]+ into Go "
+    r"json: cannot unmarshal [a-z]+ into Go struct field "
     # Which part of a key's encoding does not parse: OpenSSL's reader stops elsewhere than Go's.
     r"|tls: failed to parse private key"
     # The character at fault of what a plugin printed: Go quotes it, keyferry quotes nothing of it.

@@ -119,6 +119,11 @@ UNLIKE = {
         "json: cannot unmarshal number into Go x",
         OWN,
     ),
+    "a Go value": (
+        "json: cannot unmarshal bool into Go value a",
+        "json: cannot unmarshal bool into Go value b",
+        OWN,
+    ),
     "a YAML detail": ("yaml: line 2: x", "yaml: line 3: x", OWN),
 }
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 # Kubernetes keeps at most this many strict errors of one document.
 _MOST_STRICT_ERRORS = 100
+# The nameless type that Kubernetes reads apiVersion and kind into, as Go prints it.
+_TYPE_META = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
 # What a hostile document can make us remember; beyond it only the first value that does not fit matters.
 _MOST_PROBLEMS = 1000
 
@@ -203,7 +207,7 @@ class WrongTypeError(Exception):
         super().__init__(field, found, expected)
         self.field = field
         self.message = f"found {article(found)}, expected {article(expected)}"
-        into = f"struct field .{field} of type string" if field else "value of type struct"
+        into = f"struct field .{field} of type string" if field else f"value of type {_TYPE_META}"
         self.kubernetes_text = (
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {into}"
         )
