@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from keyferry._values import Value
+from keyferry._values import Value, field
 from keyferry.errors import Problem
 from keyferry.images.causes import Causes, explain
 from keyferry.images.config import ReadConfig
@@ -18,7 +18,7 @@ class Stage(Value):
 
     name: str
     problems: tuple[Problem, ...] = ()
-    kubernetes_text: str = ""
+    kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
 
 
 def _is_checked(_: Problem) -> bool:
