@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 
@@ -123,6 +124,20 @@ def test_the_launcher_of_the_sdks_page_works(tmp_path: Path) -> None:
     (tmp_path / "acme_registry" / "plugin.py").write_text("def main(): print('started')\n")
     done = run_example(sdk_examples()[4].replace("/opt/acme/lib", str(tmp_path)))
     assert done.stdout == b"started\n", done.stderr
+
+
+def test_every_install_command_is_one_that_works() -> None:
+    """Keyferry is on no package index: it is installed from a clone, with extras that there are."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = set(project["optional-dependencies"])
+    found = [
+        command
+        for page in [*PAGES, *(ROOT / "docs" / "plugins").glob("*.md")]
+        for command in re.findall(r"pipx? install ([^\s`]+)", page.read_text(encoding="utf-8"))
+    ]
+    wanted = {".", "./keyferry", *(f"'.[{extra}]'" for extra in extras)}
+    assert found
+    assert set(found) <= wanted
 
 
 def test_the_version_is_the_same_everywhere() -> None:

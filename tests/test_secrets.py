@@ -249,7 +249,7 @@ def test_a_plugin_that_cannot_start_shows_no_variable(tmp_path: Path) -> None:
     write_printer(tmp_path, "plugin", b"")
     (tmp_path / "config.json").write_text(config_text({"env": [{"name": "A", "value": f"{SECRET}\0"}]}))
     shown = shown_of_answer(load_providers(tmp_path / "config.json", tmp_path).lookup("reg.io/app"))
-    assert "cannot be started: invalid argument" in shown
+    assert "an environment variable for the plugin contains a NUL" in shown
     assert SECRET not in shown
 
 

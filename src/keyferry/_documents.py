@@ -97,26 +97,30 @@ class Document(Value):
         return self.positions[path]
 
 
-def read_document(data: bytes) -> Document:
-    """Read JSON if the first character that is not blank is ``{``, and YAML 1.1 otherwise."""
+def read_document(data: bytes, *, quoting: bool = False) -> Document:
+    """Read JSON if the first character that is not blank is ``{``, and YAML 1.1 otherwise.
+
+    With *quoting* the ``kubernetes_text`` of an error quotes what Kubernetes quotes. It is for files that people
+    write, never for what a plugin printed.
+    """
     if re.match(_BLANK + "{", _json.decode_utf8(data)):
-        return read_json(data)
-    return read_yaml(data)
+        return read_json(data, quoting=quoting)
+    return read_yaml(data, quoting=quoting)
 
 
-def read_json(data: bytes) -> Document:
+def read_json(data: bytes, *, quoting: bool = False) -> Document:
     """Read one JSON value, with nothing after it."""
-    value = _json.loads(data)
+    value = _json.loads(data, quoting=quoting)
     scanner = _Scanner(_json.decode_utf8(data))
     scanner.run()
     return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
 
 
-def read_yaml(data: bytes) -> Document:
+def read_yaml(data: bytes, *, quoting: bool = False) -> Document:
     """Read the first document of a YAML 1.1 stream, by go-yaml's rules."""
     from ._yaml import load
 
-    value, root, duplicates = load(data)
+    value, root, duplicates = load(data, quoting=quoting)
     return Document(value, Positions(root), duplicates, "yaml")
 
 

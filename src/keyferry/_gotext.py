@@ -3,7 +3,7 @@
 Bytes that were not UTF-8 are expected as ``surrogateescape`` leaves them, U+DC80 to U+DCFF.
 """
 
-__all__ = ["go_strerror", "quote", "quote_bytewise"]
+__all__ = ["go_strerror", "quote", "quote_bytewise", "quote_rune"]
 
 _ESCAPES = {
     '"': '\\"',
@@ -23,6 +23,12 @@ def quote(text: str) -> str:
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(map(_quote_rune, text)) + '"'
+
+
+def quote_rune(char: str) -> str:
+    """Quote one character as ``strconv.QuoteRune`` does, and a byte that is not UTF-8 by its number."""
+    shown = {"'": "\\'", '"': '"'}.get(char) or _quote_rune(char)
+    return f"'{shown}'"
 
 
 def quote_bytewise(text: str) -> str:

@@ -62,26 +62,30 @@ else:
     _QUICK = (_make(_Settings()), _make(_UnrepeatedSettings()))
 
 
-def loads(data: bytes | str) -> object:
-    """Parse exactly one JSON value; of members with the same name the last one wins."""
+def loads(data: bytes | str, *, quoting: bool = False) -> object:
+    """Parse exactly one JSON value; of members with the same name the last one wins.
+
+    With *quoting* the ``kubernetes_text`` of an error names the character at fault, as Go does. It is for files
+    that people write, never for what a plugin printed.
+    """
     text = _prepare(data)
     is_read, value = _read_quickly(text, 0)
     if is_read:
         return value
     from ._json_errors import decode_plain
 
-    return decode_plain(text)
+    return decode_plain(text, data if quoting else None)
 
 
-def loads_with_duplicates(data: bytes | str) -> "tuple[object, tuple[Path, ...]]":
-    """Parse exactly one JSON value and list the paths of repeated members, in document order."""
+def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> "tuple[object, tuple[Path, ...]]":
+    """As ``loads``, with the paths of repeated members, in document order."""
     text = _prepare(data)
     is_read, value = _read_quickly(text, 1)
     if is_read:
         return value, ()
     from ._json_errors import decode_noting_duplicates
 
-    return decode_noting_duplicates(text)
+    return decode_noting_duplicates(text, data if quoting else None)
 
 
 def dumps(value: object) -> str:

@@ -1,13 +1,15 @@
 """JSON out of the ordinary: what is wrong with a text, which members repeat, what needs escapes.
 
-Loaded only when there is such a text; see ``_json``. Errors carry no part of the document, and they are
-raised outside ``except`` blocks: Python's own decoding errors keep the whole text.
+Loaded only when there is such a text; see ``_json``. Errors carry no part of the document unless a caller lets
+them name the character at fault, and they are raised outside ``except`` blocks: Python's own decoding errors keep
+the whole text.
 """
 
 import json
 import re
 
 from ._json import MAX_DEPTH, MAX_DUPLICATES
+from ._json_wording import ENDS_EARLY, brackets, constant_text, go_syntax_text
 from ._paths import Path
 from .errors import DocumentError
 
@@ -16,26 +18,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # Compiled when first used: most runs need none of them, and compiling takes milliseconds.
-_UNFINISHED_VALUE = r"(?:(?<=[0-9])(?:\.|[eE][-+]?)|-|t|tr|tru|f|fa|fal|fals|n|nu|nul|[ \t\r\n]*)\Z"
-_UNFINISHED_ESCAPE = r"\\u[0-9a-fA-F]{0,3}\Z"
-_BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|([\[{])|([\]}])'
 # Every escape is matched, so that the second half of an escaped backslash starts none.
 _ESCAPE = r"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 _NOT_WRITTEN_RAW = "[<>&\u2028\u2029\ud800-\udfff]"
 
 
-def decode_plain(text: str) -> object:
-    """Parse exactly one JSON value; of members with the same name the last one wins."""
-    return _decode(text, _PLAIN)
+def decode_plain(text: str, quoted: bytes | str | None = None) -> object:
+    """Parse exactly one JSON value; of members with the same name the last one wins.
+
+    *quoted* is the text as it came, if an error may quote from it.
+    """
+    return _decode(text, _PLAIN, quoted)
 
 
-def decode_noting_duplicates(text: str) -> tuple[object, tuple[Path, ...]]:
-    """Parse exactly one JSON value and list the paths of repeated members, in document order."""
+def decode_noting_duplicates(text: str, quoted: bytes | str | None = None) -> tuple[object, tuple[Path, ...]]:
+    """As ``decode_plain``, with the paths of repeated members, in document order."""
     try:
-        return _decode(text, _UNREPEATED), ()
+        return _decode(text, _UNREPEATED, quoted), ()
     except _RepeatedNameError:
         pass
-    return _decode(text, _PLAIN), tuple(_find_duplicates(text))
+    return _decode(text, _PLAIN, quoted), tuple(_find_duplicates(text))
 
 
 def encode(value: object) -> str:
@@ -71,23 +73,26 @@ def _repair_surrogate(match: re.Match[str]) -> str:
 def _measure_depth(text: str) -> tuple[int, int]:
     """Give the deepest nesting and how many brackets are still open at the end."""
     depth = deepest = 0
-    for match in re.finditer(_BRACKET, text):
-        depth += match.lastindex == 1
-        depth -= match.lastindex == 2  # noqa: PLR2004 - the group of closing brackets
+    for bracket in brackets(text):
+        depth += 1 if bracket in "[{" else -1
         deepest = max(deepest, depth)
         if deepest > MAX_DEPTH:
             break
     return deepest, depth
 
 
-def _decode(text: str, decoder: json.JSONDecoder) -> object:
+def _decode(text: str, decoder: json.JSONDecoder, quoted: bytes | str | None = None) -> object:
     failure = None
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        failure = _describe(error.msg, text, error.pos, error.lineno, error.colno)
+        go_text = go_syntax_text(error.msg, text, error.pos, _shown(quoted))
+        failure = _refusal(error.msg, go_text, error.lineno, error.colno)
+    except _ConstantError as error:
+        go_text = constant_text(error.name, quoting=quoted is not None)
+        failure = _refusal("the constants NaN and Infinity are no JSON values", go_text)
     except RecursionError:
-        failure = _ends_early() if _measure_depth(text)[1] > 0 else _too_deep()
+        failure = _refusal("", ENDS_EARLY) if _measure_depth(text)[1] > 0 else _too_deep()
     except ValueError:
         # The interpreter refuses to convert integers of thousands of digits.
         decoder = json.JSONDecoder(
@@ -97,7 +102,14 @@ def _decode(text: str, decoder: json.JSONDecoder) -> object:
         )
     if failure is not None:
         raise failure
-    return _decode(text, decoder)
+    return _decode(text, decoder, quoted)
+
+
+def _shown(quoted: bytes | str | None) -> str | None:
+    """The text to quote from: as long as the one that is read, with bytes that are not UTF-8 as surrogates."""
+    if isinstance(quoted, bytes):
+        return quoted.decode("utf-8", "surrogateescape")
+    return None if quoted is None else re.sub("[\ud800-\udfff]", "\ufffd", quoted)
 
 
 def _read_integer(digits: str) -> int | float:
@@ -107,38 +119,23 @@ def _read_integer(digits: str) -> int | float:
         return float(digits)
 
 
-def _refuse_constant(_name: str) -> object:
-    raise _refusal("NaN and Infinity are no JSON values", "looking for beginning of value")
+class _ConstantError(Exception):
+    """A constant that is no JSON."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
 
 
-def _describe(problem: str, text: str, offset: int, line: int, column: int) -> DocumentError:
-    unterminated = problem.startswith("Unterminated string")
-    cut_escape = problem.startswith("Invalid \\u") and re.search(_UNFINISHED_ESCAPE, text[offset - 2 :])
-    if unterminated or cut_escape or re.compile(_UNFINISHED_VALUE).match(text, offset):
-        return _ends_early(line, column)
-    reason = problem[0].lower() + problem[1:].removesuffix(" at")
-    return _refusal(reason, _GO_CONTEXTS.get(problem, "in the document"), line, column)
+def _refuse_constant(name: str) -> object:
+    raise _ConstantError(name)
 
 
-_GO_CONTEXTS = {
-    "Expecting value": "looking for beginning of value",
-    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
-    "Expecting ':' delimiter": "after object key",
-    "Expecting ',' delimiter": "after object key:value pair",
-    "Extra data": "after top-level value",
-    "Invalid control character at": "in string literal",
-}
-
-
-def _refusal(reason: str, context: str, line: int | None = None, column: int | None = None) -> DocumentError:
-    return DocumentError(
-        f"not valid JSON: {reason}", line, column, f"invalid character {context}", "json-syntax"
-    )
-
-
-def _ends_early(line: int | None = None, column: int | None = None) -> DocumentError:
-    text = "unexpected end of JSON input"
-    return DocumentError("not valid JSON: the text ends too early", line, column, text, "json-syntax")
+def _refusal(problem: str, go_text: str, line: int | None = None, column: int | None = None) -> DocumentError:
+    reason = problem[:1].lower() + problem[1:].removesuffix(" at")
+    if go_text == ENDS_EARLY:
+        reason = "the text ends too early"
+    return DocumentError(f"not valid JSON: {reason}", line, column, go_text, "json-syntax")
 
 
 def _too_deep() -> DocumentError:

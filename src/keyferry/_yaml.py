@@ -12,24 +12,29 @@ from yaml.reader import ReaderError
 from yaml.scanner import ScannerError
 
 from ._documents import MAX_DEPTH, DuplicateKey, Place, Position
+from ._gotext import quote
 from ._json import MAX_DUPLICATES
 from ._paths import Path
-from ._yaml_scalars import is_merge_key, refuse, resolve, to_json, to_key
+from ._yaml_scalars import go_scalar, is_merge_key, refuse, resolve, to_json, to_key
 from .errors import DocumentError
 
 # Deeper text is not even looked through for syntax errors: libyaml's cost per token grows with the depth.
 _SCANNED_DEPTH = 2_500
+_MOST_SHOWN = 1000  # of the nodes of a value that an error quotes, aliases expanded
 _FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml lets aliases do as they like
 
 
-def load(data: bytes, *, in_python: bool = False) -> tuple[object, Place, tuple[DuplicateKey, ...]]:
+def load(
+    data: bytes, *, quoting: bool = False, in_python: bool = False
+) -> tuple[object, Place, tuple[DuplicateKey, ...]]:
     """Read the first document of *data*: its value, where everything stood, and the keys given twice.
 
+    With *quoting* the ``kubernetes_text`` of an error quotes the document where go-yaml does.
     *in_python* asks for the parser that needs no libyaml, as where PyYAML was built without it.
     """
-    builder = _Builder()
+    builder = _Builder(quoting=quoting)
     c_parser = None if in_python else getattr(yaml, "CSafeLoader", None)
-    for event in _read_events(data, c_parser or yaml.SafeLoader):
+    for event in _read_events(data, c_parser or yaml.SafeLoader, quoting=quoting):
         builder.take(event)
     value = to_json(builder.root.node.value, builder.root.at)
     return value, Place(builder.root.at, builder.root.node.children), tuple(builder.duplicates)
@@ -38,16 +43,16 @@ def load(data: bytes, *, in_python: bool = False) -> tuple[object, Place, tuple[
 # Stage one: text to events, and every syntax error.
 
 
-def _read_events(data: bytes, loader: type[yaml.SafeLoader]) -> list[yaml.Event]:
+def _read_events(data: bytes, loader: type[yaml.SafeLoader], *, quoting: bool) -> list[yaml.Event]:
     try:
-        return list(_check(yaml.parse(data, Loader=loader)))
+        return list(_check(yaml.parse(data, Loader=loader), quoting=quoting))
     except (yaml.YAMLError, ValueError) as error:
         failure = _describe(error, data)
     # Raised out here on purpose: the parser's exception may hold the text.
     raise failure
 
 
-def _check(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
+def _check(events: Iterable[yaml.Event], *, quoting: bool) -> Iterator[yaml.Event]:
     depth = deepest = 0
     anchors: set[str | None] = set()
     for event in events:
@@ -57,7 +62,7 @@ def _check(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
             _check_version(event)
         elif isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
             # Not quoted in our words: it may be a password that begins with a star.
-            at, text = _start(event), f"yaml: unknown anchor '{event.anchor}' referenced"
+            at, text = _start(event), f"yaml: unknown anchor {_name(event, quoting=quoting)}referenced"
             message = "an alias names no anchor; text that begins with '*' takes quotes"
             raise DocumentError(message, at.line, at.column, text)
         elif isinstance(event, yaml.NodeEvent):
@@ -69,6 +74,10 @@ def _check(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
         yield event
     if deepest > MAX_DEPTH:
         raise DocumentError("nested too deeply", kubernetes_text="yaml: exceeded max depth of 10000")
+
+
+def _name(event: yaml.AliasEvent, *, quoting: bool) -> str:
+    return f"'{event.anchor}' " if quoting else ""
 
 
 def _check_version(event: yaml.DocumentStartEvent) -> None:
@@ -159,7 +168,7 @@ class _Mapping(_Node):
 
     def __init__(self, start: Position, *, finished: bool) -> None:
         super().__init__(start, finished=finished)
-        self.key: _Key | None = None
+        self.key: _Key | _Use | None = None  # a use for what cannot be a key, until its value is known
         self.entries: dict[tuple[str, str], tuple[_Key, _Use]] = {}
         self.firsts: dict[tuple[str, str], Position] = {}
 
@@ -167,7 +176,8 @@ class _Mapping(_Node):
 class _Builder:
     """Builds values from the events of one document."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, quoting: bool) -> None:
+        self.quoting = quoting
         self.root = _Use(_Node(Position(1, 1)), Position(1, 1), 1)
         self.open: list[_Sequence | _Mapping] = []
         self.anchors: dict[str | None, _Node] = {}
@@ -188,7 +198,7 @@ class _Builder:
         self.spend(1, 0)
         start = _start(event)
         if isinstance(event, yaml.ScalarEvent):
-            node = self.anchors[event.anchor] = _make_scalar(event, start)
+            node = self.anchors[event.anchor] = _make_scalar(event, start, quoting=self.quoting)
             self.attach(_Use(node, start, 1))
             return
         kind = _Sequence if isinstance(event, yaml.SequenceStartEvent) else _Mapping
@@ -198,7 +208,7 @@ class _Builder:
     def take_alias(self, event: yaml.AliasEvent) -> None:
         node, at = self.anchors[event.anchor], _start(event)
         if not node.finished:
-            raise refuse(f"anchor '{event.anchor}' value contains itself", at)
+            raise refuse(f"anchor {_name(event, quoting=self.quoting)}value contains itself", at)
         self.spend(1 + node.weight, node.weight)
         self.attach(_Use(node, at, 1 + node.weight, is_alias=True))
 
@@ -222,6 +232,8 @@ class _Builder:
             parent.key = _make_key(use)
         else:
             key, parent.key = parent.key, None
+            if isinstance(key, _Use):
+                raise _refuse_key(key, use, quoting=self.quoting)
             if key.is_merge:
                 self.merge(parent, key, use)
             else:
@@ -257,23 +269,46 @@ class _Builder:
             if isinstance(node, _Sequence):
                 path.extend([] if merging else [len(node.items)])
                 merging = False
-            elif node.key is not None:
+            elif isinstance(node.key, _Key):
                 merging = node.key.is_merge
                 path.extend([] if merging else [node.key.name])
         return tuple(path)
 
 
-def _make_scalar(event: yaml.ScalarEvent, start: Position) -> _Node:
+def _make_scalar(event: yaml.ScalarEvent, start: Position, *, quoting: bool) -> _Node:
     is_plain = event.implicit[0]
-    value = resolve(event.tag, event.value, start, is_plain=is_plain)
+    value = resolve(event.tag, event.value, start, is_plain=is_plain, quoting=quoting)
     return _Node(start, value, is_merge=is_merge_key(event.tag, event.value, is_plain=is_plain))
 
 
-def _make_key(use: _Use) -> _Key:
+def _make_key(use: _Use) -> _Key | _Use:
     if isinstance(use.node, _Sequence | _Mapping):
         raise refuse("invalid map key", use.at)
-    name = to_key(use.node.value, use.at)
+    name = to_key(use.node.value)
+    if name is None:
+        return use
     return _Key(name, type(use.node.value).__name__, use.at, use.node.is_merge and not use.is_alias)
+
+
+def _refuse_key(key: _Use, value: _Use, *, quoting: bool) -> DocumentError:
+    """What sigs.k8s.io/yaml says of a key that JSON has no name for; it prints the value beside it."""
+    kind = "%!s(<nil>)" if key.node.value is None else "uint64"
+    text = f"unsupported map key of type: {kind}"
+    if quoting and value.weight <= _MOST_SHOWN:
+        text += f", key: {_go_syntax(key.node)}, value: {_go_syntax(value.node)}"
+    message = "null and numbers over 63 bits cannot be keys"
+    return DocumentError(message, key.at.line, key.at.column, text, "other")
+
+
+def _go_syntax(node: _Node) -> str:
+    """A value as Go's ``%#v`` prints what go-yaml makes of it."""
+    if isinstance(node, _Sequence):
+        return "[]interface {}{" + ", ".join(_go_syntax(use.node) for use in node.items) + "}"
+    if isinstance(node, _Mapping):
+        entries = sorted(node.entries.values(), key=lambda entry: entry[0].name)
+        shown = (f"{quote(key.name)}:{_go_syntax(use.node)}" for key, use in entries)
+        return "map[interface {}]interface {}{" + ", ".join(shown) + "}"
+    return go_scalar(node.value)
 
 
 def _finish(node: _Sequence | _Mapping) -> None:

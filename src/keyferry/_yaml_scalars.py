@@ -6,6 +6,7 @@ import re
 import struct
 
 from ._documents import Position
+from ._gotext import quote
 from ._json import decode_utf8
 from .errors import DocumentError
 
@@ -27,9 +28,9 @@ _BASES = {"0x": 16, "0b": 2, "0o": 8, "0": 8, "": 10}
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 
 
-def refuse(problem: str, at: Position) -> DocumentError:
-    """Make the error for a document that go-yaml refuses with *problem*."""
-    return DocumentError(problem, at.line, at.column, f"yaml: {problem}")
+def refuse(problem: str, at: Position, text: str = "") -> DocumentError:
+    """Make the error for a document that go-yaml refuses with *problem*, or in other words, its *text*."""
+    return DocumentError(problem, at.line, at.column, f"yaml: {text or problem}")
 
 
 def is_merge_key(tag: str | None, text: str, *, is_plain: bool) -> bool:
@@ -37,7 +38,7 @@ def is_merge_key(tag: str | None, text: str, *, is_plain: bool) -> bool:
     return text == "<<" and (is_plain or tag == f"{_TAG}merge")
 
 
-def resolve(tag: str | None, text: str, at: Position, *, is_plain: bool) -> Scalar:
+def resolve(tag: str | None, text: str, at: Position, *, is_plain: bool, quoting: bool = False) -> Scalar:
     """Give the value of a scalar; tags that are not YAML's own leave it a string."""
     if tag is None or tag == "!":
         return _resolve_plain(text) if is_plain else text
@@ -50,7 +51,8 @@ def resolve(tag: str | None, text: str, at: Position, *, is_plain: bool) -> Scal
     if kind == "float" and type(value) is int:
         return float(value)
     if kind != (found := _KINDS[type(value)]):
-        raise refuse(f"cannot decode !!{found} as a !!{kind}", at)
+        quoted = f"cannot decode !!{found} `{text}` as a !!{kind}" if quoting else ""
+        raise refuse(f"cannot decode !!{found} as a !!{kind}", at, quoted)
     return value
 
 
@@ -66,8 +68,8 @@ def to_json(value: object, at: Position) -> object:
     return int(value) if value.is_integer() and abs(value) < 1e21 else value  # noqa: PLR2004 - see above
 
 
-def to_key(value: object, at: Position) -> str:
-    """Give the name a mapping key gets in JSON."""
+def to_key(value: object) -> str | None:
+    """Give the name a mapping key gets in JSON; None for null and numbers over 63 bits, which get none."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -76,9 +78,22 @@ def to_key(value: object, at: Position) -> str:
         return str(value)
     if isinstance(value, float):
         return _format_float(value)
-    kind = "%!s(<nil>)" if value is None else "uint64"
-    text = f"unsupported map key of type: {kind}"
-    raise DocumentError("null and numbers over 63 bits cannot be keys", at.line, at.column, text, "other")
+    return None
+
+
+def go_scalar(value: object) -> str:
+    """Write a scalar as Go's ``%#v`` does."""
+    if value is None:
+        return "<nil>"
+    if isinstance(value, str):
+        return quote(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int):
+        return str(value) if value < 2**63 else hex(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return _write_float(value, next(n for n in range(18) if float(f"{value:.{n}e}") == value))
+    return f"{value:+}".title().replace("+Nan", "NaN")
 
 
 def _resolve_plain(text: str) -> Scalar:
@@ -122,8 +137,13 @@ def _format_float(value: float) -> str:
     digits = next(
         n for n in range(9) if struct.pack("f", float(f"{narrow:.{n}e}")) == struct.pack("f", narrow)
     )
-    text = f"{narrow:.{digits}e}"
+    return _write_float(narrow, digits)
+
+
+def _write_float(value: float, digits: int) -> str:
+    """Write a float with so many digits after its first, as Go's format 'g' does."""
+    text = f"{value:.{digits}e}"
     exponent = int(text.partition("e")[2])
     if -4 <= exponent < 6:  # noqa: PLR2004 - the bounds of Go's 'g' format
-        return f"{narrow:.{max(digits - exponent, 0)}f}"
+        return f"{value:.{max(digits - exponent, 0)}f}"
     return text

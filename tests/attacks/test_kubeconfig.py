@@ -27,12 +27,12 @@ from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Plugin
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from support.adapters_under_test import DRIVERS
 from support.certificates import key_pem, make_certificate, make_key
+from support.parts import root
 from support.plugins import wait_until, write_executable
 from support.terminal import PROMPT, run_on_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Linux alone has these")
-root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
 
 Json = dict[str, Any]
 V1 = "client.authentication.k8s.io/v1"
@@ -781,10 +781,7 @@ __attribute__((constructor)) static void load(void) {
 
 def compile_library(path: Path, statements: str) -> Path:
     """A library that does something as soon as it is loaded."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    command = [compiler, "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(path)]
+    command = [need("cc"), "-shared", "-fPIC", "-w", "-x", "c", "-", "-o", str(path)]
     subprocess.run(command, input=(LIBRARY % statements).encode(), check=True)
     return path
 

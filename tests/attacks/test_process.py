@@ -25,6 +25,7 @@ from keyferry.errors import (
 )
 from keyferry.images.answer import Failure
 from keyferry.invoke.process import Ending, Limits, run
+from support.parts import lacking
 from support.plugins import (
     IMAGE,
     PATIENCE_SECONDS,
@@ -327,7 +328,7 @@ int main(void) {
 def skip_without_ptrace(error: KeyferryError | None) -> None:
     """Leave a test where the system forbids tracing, which such a plugin says by status 77."""
     if isinstance(error, PluginExitError) and error.status == 77:
-        pytest.skip("this system forbids ptrace")
+        lacking("ptrace")
 
 
 def test_a_plugin_that_makes_us_its_tracer_is_ended_at_the_deadline(node: Node) -> None:
@@ -359,7 +360,7 @@ def test_a_plugin_whose_end_is_hidden_is_collected_later(node: Node) -> None:
     outcome = run((str(program),), limits=Limits(timeout_seconds=0.1))
     elapsed = time.monotonic() - started
     if outcome.status == 77:
-        pytest.skip("this system forbids ptrace")
+        lacking("ptrace")
     assert outcome.ending is Ending.TIMED_OUT
     assert elapsed < 0.1 + GRACE_SECONDS
 
@@ -472,7 +473,7 @@ def test_a_plugin_held_open_for_writing_is_a_start_error(node: Node) -> None:
     with path.open("ab"):
         found = providers.lookup(IMAGE)
     if not found.failures:
-        pytest.skip("this kernel runs files that are open for writing")
+        lacking("text-file-busy")
     assert isinstance(found.failures[0].error, PluginStartError)
     assert found.failures[0].kubernetes_text.endswith(f"fork/exec {path}: text file busy: ")
 
@@ -750,7 +751,7 @@ print("nothing left" if os.listdir("/proc/self/fd") == before else "descriptors 
 """
     done = run_at_home(node, FORBID_PIDFD + script)
     if done.returncode == 77:
-        pytest.skip("this system does not take system call filters")
+        lacking("seccomp")
     assert done.stdout == "user user\nnothing left\n", done.stderr
 
 

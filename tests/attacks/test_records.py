@@ -17,6 +17,7 @@ from keyferry.pulls.policy import VerificationPolicy
 from keyferry.pulls.records import load_records, look_at_records
 from support.commands import run_keyferry
 from support.kubelets import Processes
+from support.parts import root as as_root
 from support.records import (
     EVERYBODY,
     HASH,
@@ -36,7 +37,6 @@ from support.records import (
 
 GRANTING = encode_record(record())
 NOBODY_USER = 65534
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 
 
 def link(root: Path, make: Callable[[Path, Path], None]) -> None:

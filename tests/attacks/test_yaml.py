@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from keyferry._documents import read_document, read_yaml
-from keyferry.errors import DocumentError, Problem
+from keyferry.clusters.credential import read_credential
+from keyferry.errors import DocumentError, PluginProtocolError, Problem
 from keyferry.images.config import read_config
 from keyferry.images.decode import ConfigFile, decode_file
 from support.scripted import CONFIG_V1, V1
@@ -236,3 +237,35 @@ def test_utf16_and_a_byte_order_mark_are_read() -> None:
     """As in go-yaml, UTF-16 and a mark are understood, so nothing hides behind them."""
     for encoding in ("utf-16", "utf-8-sig"):
         assert decode_file("c.yaml", (HEAD + PROVIDER).encode(encoding)).config.providers[0].name == "plugin"
+
+
+PRINTED = {
+    "a null key": f"~: {SECRET}\n",
+    "a null key above": f"~: [{{a: {SECRET}}}]\n",
+    "an alias": f"a: *{SECRET}\n",
+    "an anchor in itself": f"a: &{SECRET} [*{SECRET}]\n",
+    "a tag": f"a: !!int {SECRET}\n",
+    "a bare word in JSON": f'{{"a": {SECRET}}}',
+    "an escape in JSON": f'{{"a": "\\{SECRET}"}}',
+    "text after JSON": f"{{}}{SECRET}",
+}
+
+
+@pytest.mark.parametrize("stdout", PRINTED.values(), ids=PRINTED)
+def test_of_what_a_plugin_printed_not_even_kubernetes_text_quotes_a_part(stdout: str) -> None:
+    """Kubernetes quotes what it cannot read; of an answer, which holds credentials, keyferry does not."""
+    with pytest.raises(PluginProtocolError) as caught:
+        read_credential("client.authentication.k8s.io/v1", stdout.encode())
+    text = caught.value.kubernetes_text
+    assert text.startswith("decoding stdout: ")
+    assert SECRET not in text
+    assert f"'{SECRET[0]}'" not in text
+    assert "`" not in text
+
+
+def test_what_stands_under_a_null_key_does_not_swell_the_error() -> None:
+    """A few honest aliases expand to thousands of nodes, and Kubernetes prints the value."""
+    many = "a: &a [" + "x, " * 90 + "x]\nb: &b [" + "*a, " * 90 + "*a]\n"
+    file = decoded(f"{many}~: *b\n")
+    assert "unsupported map key" in file.kubernetes_text
+    assert len(file.kubernetes_text) < 200

@@ -6,48 +6,59 @@ usage: run.py [FILE ...]; without files, all of the project's. The topic is the 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from conformance.compare import differences  # noqa: E402 - found through the line above
+from conformance.compare import CONTRACT, Rules, differences, optional_members  # noqa: E402 - found through the line above
 from conformance.topics import TOPICS  # noqa: E402
 
 Json = dict[str, object]
 
 
-def load_cases(path: Path) -> tuple[str, list[Json]]:
-    """The topic and cases of a vector file."""
-    return path.stem, json.loads(path.read_text(encoding="utf-8"))["cases"]
+class VectorFile(NamedTuple):
+    """A vector file: its topic, its cases, and the members that a recorded answer may leave out."""
+
+    topic: str
+    cases: list[Json]
+    optional: frozenset[str]
 
 
-def run_case(topic: str, case: Json) -> list[str]:
+def load_file(path: Path) -> VectorFile:
+    """Read a vector file."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    return VectorFile(path.stem, document["cases"], optional_members(document.get("about")))
+
+
+def run_case(file: VectorFile, case: Json, details: re.Pattern[str] = CONTRACT) -> list[str]:
     """What differs between the recorded answer and ours; empty if nothing does."""
-    run: Callable[[Json], Json] | None = TOPICS.get(topic)
+    run: Callable[[Json], Json] | None = TOPICS.get(file.topic)
     if run is None:
-        return [f"no runner for the topic {topic!r}"]
+        return [f"no runner for the topic {file.topic!r}"]
     given, want = case["input"], case["want"]
     assert isinstance(given, dict)
     assert isinstance(want, dict)
-    return differences(want, run(given))
+    return differences(want, run(given), Rules(details, file.optional))
 
 
 def run_file(path: Path) -> tuple[int, int]:
     """Run a file's cases; print those that fail; return how many passed and failed."""
-    topic, cases = load_cases(path)
+    file = load_file(path)
     failed = 0
-    for case in cases:
+    for case in file.cases:
         try:
-            found = run_case(topic, case)
+            found = run_case(file, case)
         except Exception as error:  # noqa: BLE001 - a crash is a failed case, and the others still run
             found = [f"raised {type(error).__name__}: {error}"]
         if found:
             failed += 1
             print(f"{path.name}: {case['name']}: " + "; ".join(found))  # noqa: T201
-    return len(cases) - failed, failed
+    return len(file.cases) - failed, failed
 
 
 def main(argv: list[str]) -> int:

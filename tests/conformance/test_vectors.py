@@ -1,22 +1,27 @@
-"""Every recorded answer of Kubernetes, as one test per file."""
+"""Every recorded answer of Kubernetes, as one test per file; and the runner itself."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
-from conformance.run import load_cases, main, run_case
+from conformance.compare import CONTRACT, OWN, Rules, classify, differences, optional_members
+from conformance.run import load_file, main, run_case
 
-VECTORS = sorted((Path(__file__).resolve().parent / "vectors").glob("*.json"))
+HERE = Path(__file__).resolve().parent
+VECTORS = sorted((HERE / "vectors").glob("*.json"))
+DERIVED = sorted((HERE / "derived").glob("*.json"))
 
 
-@pytest.mark.parametrize("path", VECTORS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*VECTORS, *DERIVED], ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_keyferry_answers_as_kubernetes_does(path: Path) -> None:
-    topic, cases = load_cases(path)
-    failed = {str(case["name"]): found for case in cases if (found := run_case(topic, case))}
-    assert cases
+    """To the byte but for the kinds of detail that ``compare.OWN`` names."""
+    file = load_file(path)
+    failed = {str(case["name"]): found for case in file.cases if (found := run_case(file, case, OWN))}
+    assert file.cases
     assert not failed
 
 
@@ -46,6 +51,118 @@ def test_the_runner_fails_on_a_wrong_answer(tmp_path: Path, capsys: pytest.Captu
     )
     assert main([str(wrong)]) == 1
     assert "match.json: w: matched: want False, got True" in capsys.readouterr().out
+
+
+def _match_file(folder: Path, about: object = "", **want: object) -> Path:
+    case = {"name": "w", "input": {"glob": "a.io", "target": "a.io"}, "want": want}
+    path = folder / "match.json"
+    path.write_text(json.dumps({"about": about, "cases": [case]}))
+    return path
+
+
+def test_a_member_that_the_recording_has_not_is_a_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also one that is null; and the other way round."""
+    assert main([str(_match_file(tmp_path, matched=True))]) == 1
+    assert "error: want no such member, got None" in capsys.readouterr().out
+    assert main([str(_match_file(tmp_path, matched=True, error=None, more=None))]) == 1
+    assert "more: want None, got no such member" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("about", "status"),
+    [("error is optional", 0), ("x is optional. error is not", 1), ({"error": "optional"}, 0)],
+)
+def test_a_file_may_say_which_members_are_optional(tmp_path: Path, about: object, status: int) -> None:
+    assert main([str(_match_file(tmp_path, about, matched=True))]) == status
+
+
+def test_no_recorded_file_has_optional_members() -> None:
+    """Words such as "optionally" in what a file says of itself excuse nothing."""
+    assert not any(load_file(path).optional for path in VECTORS)
+    assert optional_members("each step optionally advances the clock") == frozenset()
+
+
+def test_every_recorded_class_is_that_of_its_text() -> None:
+    """So a class can be compared for every text, whatever keyferry calls its own error."""
+    seen = 0
+    for path in VECTORS:
+        for case in load_file(path).cases:
+            want = case["want"]
+            assert isinstance(want, dict)
+            for key, value in want.items():
+                if key.endswith("_class"):
+                    assert classify(want[key.removesuffix("_class")]) == value, case["name"]
+                    seen += 1
+    assert seen == 1056
+
+
+GVK = "error reading GVK from response: couldn't get version/kind; json parse error: "
+ALIKE = {
+    "go's types": (
+        "json: cannot unmarshal number into Go struct field A.b of type string",
+        "json: x",
+        CONTRACT,
+    ),
+    "a character": ("x: invalid character 'a' after object key", "x: invalid character 'b'", CONTRACT),
+    "a plugin's character": (GVK + "invalid character 'x' after a", GVK + "invalid character after a", OWN),
+}
+UNLIKE = {
+    "before the detail": ("a: json: x", "b: json: x", CONTRACT),
+    "no detail": ("a: x", "a: y", CONTRACT),
+    "a detail for none": ("a: json: x", "a: x", CONTRACT),
+    "a time": ('parsing time "x" as "y"', 'parsing time "x"', CONTRACT),
+    "a character of a file": ("x: invalid character 'a' after y", "x: invalid character 'b' after y", OWN),
+    "the JSON type": (
+        "json: cannot unmarshal bool into Go x",
+        "json: cannot unmarshal number into Go x",
+        OWN,
+    ),
+    "a Go value": (
+        "json: cannot unmarshal bool into Go value a",
+        "json: cannot unmarshal bool into Go value b",
+        OWN,
+    ),
+    "a YAML detail": ("yaml: line 2: x", "yaml: line 3: x", OWN),
+}
+
+
+@pytest.mark.parametrize(("want", "got", "details"), ALIKE.values(), ids=ALIKE)
+def test_texts_may_differ_in_a_detail_of_go(want: str, got: str, details: re.Pattern[str]) -> None:
+    assert differences({"error": want}, {"error": got}, Rules(details)) == []
+    assert differences({"errors": [want]}, {"errors": [got]}, Rules(details)) == []
+
+
+@pytest.mark.parametrize(("want", "got", "details"), UNLIKE.values(), ids=UNLIKE)
+def test_texts_that_differ_otherwise_are_reported(want: str, got: str, details: re.Pattern[str]) -> None:
+    assert differences({"error": want}, {"error": got}, Rules(details)) == [
+        f"error: want {want!r}, got {got!r}"
+    ]
+    assert differences({"nested": [{"errors": [want]}]}, {"nested": [{"errors": [got]}]}, Rules(details))
+
+
+def test_a_class_is_compared_with_that_of_our_text_and_of_our_error() -> None:
+    want: dict[str, object] = {"error": "json: cannot unmarshal x", "error_class": "wrong-type"}
+    assert differences(want, {"error": "json: other"}) == ["error_class: want 'wrong-type', got 'other'"]
+    assert differences(want, {"error": "json: cannot unmarshal y", "error_class": "strict"}) == [
+        "error_class: want 'wrong-type', got 'strict'"
+    ]
+    assert differences({"error": "json: x"}, {"error": "json: x", "error_class": "other"})
+
+
+def test_a_hidden_class_is_compared_where_kubernetes_decodes() -> None:
+    want: dict[str, object] = {
+        "error": "error decoding credential provider plugin response from stdout",
+        "decode_error_not_surfaced": "x",
+        "decode_error_not_surfaced_class": "strict",
+    }
+    name = "decode_error_not_surfaced_class"
+    assert differences(want, {"error": want["error"]}) == [f"{name}: want 'strict', got None"]
+    assert differences(want, {"error": want["error"], name: "other"}) == [
+        f"{name}: want 'strict', got 'other'"
+    ]
+    assert differences(want, {"error": want["error"], name: "strict"}) == []
 
 
 def test_the_runner_fails_when_no_case_ran(tmp_path: Path) -> None:

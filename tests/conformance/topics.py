@@ -7,6 +7,7 @@ import os
 import tempfile
 from pathlib import Path
 
+from conformance.layout import content_of, write_program
 from conformance.topics_config import provider_config
 from conformance.topics_exec_credential import exec_credential
 from conformance.topics_keyring import keyring, provide
@@ -41,8 +42,7 @@ def durations(given: Json) -> Json:
     try:
         nanoseconds = _read_duration(str(given["op"]), str(given["text"]))
     except (DurationError, DocumentError) as error:
-        error_class = "duration" if error.kubernetes_text.startswith("time: ") else None
-        return {"error": _staged(given, error), "ns": None, "string": None} | _class(error_class)
+        return {"error": _staged(given, error), "ns": None, "string": None}
     if nanoseconds is None:
         return {"error": None, "ns": None, "string": None}
     shown = format_duration(nanoseconds)
@@ -53,10 +53,10 @@ def _read_duration(op: str, text: str) -> int | None:
     if op == "parse":
         return parse_duration(text)
     if op == "json":
-        return decode_duration(loads(text))
-    document = read_yaml(text.encode())
-    assert isinstance(document.value, dict)
-    return None if document.value["d"] is None else decode_duration(document.value["d"])
+        return decode_duration(loads(text, quoting=True))
+    document = read_yaml(text.encode(), quoting=True)
+    found = document.value.get("d") if isinstance(document.value, dict) else None
+    return None if found is None else decode_duration(found)
 
 
 def _staged(given: Json, error: KeyferryError) -> str:
@@ -65,10 +65,6 @@ def _staged(given: Json, error: KeyferryError) -> str:
         return error.kubernetes_text
     stage = "error converting YAML to JSON: " if isinstance(error, DocumentError) else ""
     return (stage or "error unmarshaling JSON: while decoding JSON: ") + error.kubernetes_text
-
-
-def _class(error_class: str | None) -> Json:
-    return {} if error_class is None else {"error_class": error_class}
 
 
 def image_reference(given: Json) -> Json:
@@ -127,10 +123,8 @@ def response_decoding(given: Json) -> Json:
 
 
 def _decode(given: Json) -> Json:
-    stdout = given["stdout"]
-    data = base64.b64decode(stdout["base64"]) if isinstance(stdout, dict) else str(stdout).encode()
     try:
-        response = decode_response("plug", str(given["apiVersion"]), data)
+        response = decode_response("plug", str(given["apiVersion"]), content_of(given["stdout"]))
     except PluginProtocolError as error:
         return {"accepted": False, "response": None, "error": error.kubernetes_text} | _protocol_class(error)
     return {"accepted": True, "response": _response(response), "error": None}
@@ -138,10 +132,9 @@ def _decode(given: Json) -> Json:
 
 def _protocol_class(error: PluginProtocolError) -> Json:
     """The class of what is reported, or, where Kubernetes hides the detail, of what is hidden."""
-    if error.error_class == "other":
-        return {}
-    hidden = error.kubernetes_text.startswith("error decoding")
-    return {"decode_error_not_surfaced_class" if hidden else "error_class": error.error_class}
+    if error.kubernetes_text.startswith("error decoding"):
+        return {"decode_error_not_surfaced_class": error.error_class}
+    return {} if error.error_class == "other" else {"error_class": error.error_class}
 
 
 def _response(response: v1.CredentialProviderResponse) -> Json:
@@ -165,8 +158,7 @@ def _run_plugin(given: Json) -> Json:
         name = str(given.get("plugin") or "plug")
         path = Path(folder, name)
         if given.get("script") is not None:
-            path.write_text(str(given["script"]))
-            path.chmod(0o755)
+            write_program(path, given["script"], given.get("mode"))
         try:
             _extend_environment(given)
             plugin = _exec_plugin(given, name, str(path))
@@ -178,9 +170,11 @@ def _run_plugin(given: Json) -> Json:
 
 
 def _extend_environment(given: Json) -> None:
+    """What the kubelet itself has in its environment; of an entry without '=', no program sees anything."""
     for entry in given.get("environ") or []:  # type: ignore[attr-defined] # a list of strings
-        name, _, value = str(entry).partition("=")
-        os.environ[name] = value
+        name, mark, value = str(entry).partition("=")
+        if name and mark:
+            os.environ[name] = value
 
 
 def _exec_plugin(given: Json, name: str, path: str) -> ExecPlugin:

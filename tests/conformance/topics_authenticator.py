@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+import httpx
+
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.api.meta import format_instant
 from keyferry.clusters.authenticator import Authenticator
@@ -14,7 +16,7 @@ from keyferry.clusters.credential import ClusterCredential
 from keyferry.clusters.pem import parse_key_pair
 from keyferry.clusters.resolve import ClientConfig
 from keyferry.clusters.runner import ExecRunner
-from keyferry.clusters.session import ClusterSession, Grant, uses_plugin
+from keyferry.clusters.session import ClusterSession, uses_plugin
 from keyferry.errors import ClusterAuthError, KeyferryError
 
 Json = dict[str, object]
@@ -96,15 +98,15 @@ class _Server:
     step: Json
     authorization: list[str] = field(default_factory=list)
 
-    def __call__(self, grant: Grant) -> int:
-        self.authorization.append(dict(grant.headers).get("Authorization", ""))
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.authorization.append(request.headers.get("Authorization", ""))
         if "transportError" in self.step:
             raise OSError(self.step["transportError"])
-        return int(self.step["status"])  # type: ignore[call-overload, no-any-return] # a number
+        return httpx.Response(int(self.step["status"]))  # type: ignore[call-overload] # a number
 
 
 def roundtrip(given: Json) -> Json:
-    """Send requests through a session."""
+    """Send requests through a session, as a program does that uses httpx."""
     with tempfile.TemporaryDirectory() as folder:
         stage = _Stage(folder, given)
         return {"steps": [_send(stage, step) for step in given["steps"]]}  # type: ignore[attr-defined] # a list
@@ -114,8 +116,11 @@ def _send(stage: _Stage, step: Json) -> Json:
     stage.set(step)
     server, before = _Server(step), stage.session.certificates
     answer: Json = {"error": None}
+    # Go takes an empty header for none.
+    own = {"Authorization": str(step["authorization"])} if step.get("authorization") else {}
     try:
-        answer["status"] = stage.session.perform(server, lambda status: status == 401)
+        with httpx.Client(auth=stage.session.httpx_auth(), transport=httpx.MockTransport(server)) as client:
+            answer["status"] = client.get(stage.session.server, headers=own).status_code
     except (KeyferryError, OSError) as error:
         text = error.kubernetes_text if isinstance(error, KeyferryError) else str(error)
         answer["error"] = stage.localised(text)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from conformance.layout import content_of, lay_out_programs, write_program
 from conformance.topics_authenticator import expiry, roundtrip, update_transport
 from keyferry._json import dumps, loads
 from keyferry._values import replace
@@ -88,28 +89,16 @@ def _policy(given: Json) -> PluginPolicy:
     return PluginPolicy(settings.get("policyType", ""), listed)
 
 
-def _stdout(given: Json) -> bytes:
-    stdout = given["stdout"]
-    return base64.b64decode(stdout["base64"]) if isinstance(stdout, dict) else str(stdout).encode()
-
-
-def _write(path: Path, content: str, mode: int = 0o755) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content)
-    path.chmod(mode)
-    return path
-
-
 def _printer(folder: Path, stdout: bytes) -> Path:
     """A plugin that prints *stdout*, and leaves a trace."""
     (folder / "stdout").write_bytes(stdout)
     here = shlex.quote(str(folder))
-    return _write(folder / "plugin", f'#!/bin/sh\necho "$0" >>{here}/ran\nexec cat {here}/stdout\n')
+    return write_program(folder / "plugin", f'#!/bin/sh\necho "$0" >>{here}/ran\nexec cat {here}/stdout\n')
 
 
 def _get_creds(given: Json) -> Json:
     with tempfile.TemporaryDirectory() as name:
-        plugin = _printer(Path(name), _stdout(given))
+        plugin = _printer(Path(name), content_of(given["stdout"]))
         try:
             runner = ExecRunner(_config(given, command=str(plugin)), recorder=_Record())
         except KeyferryError as error:
@@ -177,7 +166,7 @@ def _exec_info(given: Json) -> Json:
 
 
 def _environment(given: Json) -> Json:
-    """What a real program sees; a variable without a name, which Python cannot pass, is asked for apart."""
+    """What a real program sees; entries without a name or without '=', which Python cannot pass, are left out."""
     environ = [b"PATH=/usr/bin:/bin", *(str(entry).encode() for entry in given["environ"])]  # type: ignore[attr-defined]
     config = replace(_config(given), command=shutil.which("env") or "/usr/bin/env", args=("-0",))
     runner = ExecRunner(config, environ=lambda: environ, recorder=_Record())
@@ -187,7 +176,7 @@ def _environment(given: Json) -> Json:
         return {"error": error.kubernetes_text}
     info = encode_exec_info(config.api_version, None, interactive=False)
     merged = merge_entries(plugin_entries(environ, ((each.name, each.value) for each in config.env), info))
-    assert list(merged) == passed or any(entry.startswith(b"=") for entry in merged)
+    assert [entry for entry in merged if entry.partition(b"=")[0] and b"=" in entry] == passed
     return {"error": None, "environ_in_order": [entry.decode() for entry in merged]}
 
 
@@ -208,7 +197,7 @@ def _is_interactive(given: Json) -> Json:
 def _interactive_creds(given: Json) -> Json:
     unavailable, message = _unavailable(given)
     with tempfile.TemporaryDirectory() as name, open(os.devnull, "rb") as empty:
-        plugin = _printer(Path(name), _stdout(given))
+        plugin = _printer(Path(name), content_of(given["stdout"]))
         runner = ExecRunner(
             _config(given, command=str(plugin)),
             stdin_unavailable=unavailable,
@@ -231,7 +220,7 @@ def _run_error(given: Json) -> Json:
     with tempfile.TemporaryDirectory() as name, _silence() as quiet_fd:
         folder = Path(name)
         if given.get("script") is not None:
-            _write(folder / "plugin", str(given["script"]))
+            write_program(folder / "plugin", given["script"], given.get("mode"))
         runner = ExecRunner(
             _config(_placed(given, {"$DIR": name})),
             recorder=record,
@@ -276,16 +265,16 @@ def _validate_policy(given: Json) -> Json:
 def _run_policy(given: Json) -> Json:
     with tempfile.TemporaryDirectory() as name:
         placed = _placed(given, {"$PARENT": str(Path(name).parent), "$DIR": name})
-        files = placed.get("files") or {}
-        assert isinstance(files, dict)
         ran = Path(name, "ran")
         answer = dumps(
             {"apiVersion": _config(given).api_version, "kind": "ExecCredential", "status": {"token": "t"}}
         )
-        for file, mode in files.items():
-            _write(Path(name, file), f"#!/bin/sh\necho \"$0\" >{ran}\necho '{answer}'\n", mode)
+        script = f"#!/bin/sh\necho \"$0\" >{ran}\necho '{answer}'\n"
+        lay_out_programs(Path(name), placed.get("files"), script)
         path = os.pathsep.join(str(each) for each in placed.get("path") or ())  # type: ignore[attr-defined]
-        with _process_state(path, Path(name, str(placed["cwd"])) if "cwd" in placed else None):
+        cwd = Path(name, str(placed.get("cwd") or ""))
+        cwd.mkdir(parents=True, exist_ok=True)
+        with _process_state(path, cwd if "cwd" in placed else None):
             answered = _policy_answer(placed, ran)
     return _placed(answered, {name: "$DIR", str(Path(name).parent): "$PARENT"})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 
+from conformance.layout import content_of
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,
     CredentialProviderRequest,
@@ -13,14 +14,14 @@ from keyferry.api.credentialprovider.v1 import (
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.errors import KeyferryError, PluginError, PullSecretError, ServiceAccountError
 from keyferry.images import cache
-from keyferry.images.accounts import Pod, ServiceAccount, TokenRequest
+from keyferry.images.accounts import Pod, ServiceAccount, ServiceAccountRef, TokenRequest
 from keyferry.images.dockerconfig import (
     DockerConfig,
     PullSecret,
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import Credential, Keyring, Source, is_default_registry, lookup_all
+from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, is_default_registry, lookup_all
 from keyferry.images.lookup import Providers, pull_secrets_keyring
 from keyferry.images.match import covers
 from keyferry.images.provider import Provider
@@ -39,7 +40,7 @@ def keyring(given: Json) -> Json:
     if op == "index":
         return {"index": _keyring(given["providers"]).index()}
     if op in ("docker_config_json", "dockercfg"):
-        return _docker_config(str(op), str(given["content"]))
+        return _docker_config(str(op), content_of(given["content"]))
     if op == "pod_secrets":
         return _pod_secrets(given)
     groups = [given["providers"]] if op == "lookup" else given["keyrings"]
@@ -64,10 +65,10 @@ def _login(credential: Credential) -> Json:
     return {"username": credential.username, "password": credential.password}
 
 
-def _docker_config(op: str, content: str) -> Json:
+def _docker_config(op: str, content: bytes) -> Json:
     parse = parse_docker_config_json if op == "docker_config_json" else parse_dockercfg
     try:
-        entries: DockerConfig = parse(content.encode())
+        entries: DockerConfig = parse(content)
     except PullSecretError as error:
         return {"entries": None, "error": error.kubernetes_text}
     shown = {
@@ -80,7 +81,7 @@ def _docker_config(op: str, content: str) -> Json:
 def _pod_secrets(given: Json) -> Json:
     secrets = [
         PullSecret(
-            s["namespace"], s["name"], s["type"], {k: v.encode() for k, v in s["data"].items()}, s["uid"]
+            s["namespace"], s["name"], s["type"], {k: content_of(v) for k, v in s["data"].items()}, s["uid"]
         )
         for s in given["secrets"]  # type: ignore[attr-defined] # a list of secrets
     ]
@@ -89,18 +90,14 @@ def _pod_secrets(given: Json) -> Json:
     except PullSecretError as error:
         return {"error": error.kubernetes_text}
     found = lookup_all([*rings, _keyring([given["node"]])], str(given["image"]))
-    return {"error": None, "found": bool(found), "creds": [_tracked(credential) for credential in found]}
+    creds = [_tracked(credential, "secret", credential.source.secret) for credential in found]
+    assert not any(credential.source.service_account for credential in found)
+    return {"error": None, "found": bool(found), "creds": creds}
 
 
-def _tracked(credential: Credential) -> Json:
-    secret = credential.source.secret
-    account = credential.source.service_account
-    return _login(credential) | {
-        "hash": credential.hash,
-        "secret": secret and {"namespace": secret.namespace, "name": secret.name, "uid": secret.uid},
-        "service_account": account
-        and {"namespace": account.namespace, "name": account.name, "uid": account.uid},
-    }
+def _tracked(credential: Credential, member: str, origin: SecretRef | ServiceAccountRef | None) -> Json:
+    shown = origin and {"namespace": origin.namespace, "name": origin.name, "uid": origin.uid}
+    return _login(credential) | {"hash": credential.hash, member: shown}
 
 
 class _Clock:
@@ -290,5 +287,8 @@ def _external_keyring(given: Json) -> Json:
     return {
         "found": bool(answer.credentials),
         "executed": [script.asked is not None for script in scripts],
-        "creds": [_tracked(credential) for credential in answer.credentials],
+        "creds": [
+            _tracked(credential, "service_account", credential.source.service_account)
+            for credential in answer.credentials
+        ],
     }

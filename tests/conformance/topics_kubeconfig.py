@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from conformance.layout import lay_out
 from keyferry._json import dumps, loads
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig
@@ -42,10 +43,7 @@ def kubeconfig(given: Json) -> Json:
 
 def _lay_out(given: Json, folder: str) -> None:
     os.mkdir(folder)
-    for name, content in (given.get("files") or {}).items():  # type: ignore[attr-defined] # name to content
-        text = base64.b64decode(content["base64"]) if isinstance(content, dict) else str(content).encode()
-        Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
-        Path(folder, name).write_bytes(text.replace(b"$DIR", folder.encode()))
+    lay_out(Path(folder), given.get("files"), {b"$DIR": folder.encode()})
 
 
 def _load(given: Json, folder: str) -> Json:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
+from conformance.layout import files_below, lay_out
 from keyferry._clock import time_ns
 from keyferry._json import dumps, loads
 from keyferry._values import Value
@@ -18,6 +19,7 @@ from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, Reco
 from keyferry.pulls.allowlist import parse_pattern
 from keyferry.pulls.cache import CacheSizes
 from keyferry.pulls.decide import PodCredentials
+from keyferry.pulls.folder_lock import NAME as LOCK_NAME
 from keyferry.pulls.hashes import AuthConfig, file_name, hash_auth, hashed_json
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.merge import merge_credentials, merge_secrets, merge_service_accounts
@@ -128,7 +130,7 @@ def _directory(given: Json) -> Json:
         files = RecordFiles(root)
         with closing(files):
             files.prepare()
-            answer = _looked_at(files, given) | {"files_after_open": _contents(Path(root))}
+            answer = _looked_at(files, given) | {"files_after_open": _contents(root)}
         localised = loads(dumps(answer).replace(root, "$DIR"))
     assert isinstance(localised, dict)
     return localised
@@ -288,7 +290,7 @@ def _do_delete_file(_: Records, root: Path, step: Json) -> Json:
 def _state(root: str) -> Json:
     files = RecordFiles(root)
     return {
-        "files": sorted(_contents(Path(root))),
+        "files": sorted(_contents(root)),
         "intents": sorted(intent.image for intent in files.list_intents().values),
         "records": sorted((_shown(r) for r in files.list_records().values), key=lambda r: str(r["imageRef"])),
     }
@@ -296,19 +298,14 @@ def _state(root: str) -> Json:
 
 def _lay_out(root: Path, files: object) -> None:
     assert isinstance(files, dict)
-    for name, content in files.items():
-        path = root / "image_manager" / name
-        path.parent.mkdir(0o700, parents=True, exist_ok=True)
-        if name.endswith("/"):
-            path.mkdir(0o700)
-        else:
-            path.write_text(content, encoding="utf-8")
-            path.chmod(0o600)
+    lay_out(root, {f"image_manager/{name}": content for name, content in files.items()}, None, (0o700, 0o600))
 
 
-def _contents(root: Path) -> dict[str, str]:
-    found = (path for path in root.glob("image_manager/pull*/*") if path.is_file())
-    return {f"{path.parent.name}/{path.name}": path.read_text(encoding="utf-8") for path in found}
+def _contents(root: str) -> dict[str, str]:
+    """All files below the kubelet's folder but keyferry's own lock, which a kubelet has not."""
+    found = files_below(Path(root, "image_manager"))
+    found.pop(LOCK_NAME, None)
+    return found
 
 
 def _record(fields: object) -> api.ImagePulledRecord:

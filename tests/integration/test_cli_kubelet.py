@@ -12,7 +12,7 @@ import pytest
 from keyferry.images.load import load_providers
 from support.commands import Node, run_keyferry
 from support.kubelets import Processes, listening, write_config
-from support.parts import missing, need
+from support.parts import missing, need, root
 from support.records import IMAGE, plant
 
 IMAGE_OF_PLUGIN = "reg.io/team/app"
@@ -285,7 +285,7 @@ def test_the_library_passes_on_the_environment_it_is_given(node: Node) -> None:
     assert environment(node)["KEYFERRY_PROC"] == os.environ["KEYFERRY_PROC"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="namespaces take root")
+@root
 def test_a_container_cannot_tell_and_says_so(tmp_path: Path) -> None:
     """A namespace of processes, as a container without hostPID has it: the real /proc of one."""
     for name in ("image_manager", "pods"):

@@ -12,6 +12,7 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.lint.codes import CODES
 from keyferry.lint.provider_config import lint
+from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -226,6 +227,9 @@ def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
         pytest.param(f"env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="no kind"),
         pytest.param(GOOD + f"  env: [{{name: PASSWORD, value: {SECRET}}}]\n", id="variable"),
         pytest.param(GOOD + f"  args: [--password={SECRET}]\n", id="argument"),
+        pytest.param(GOOD + f"  args: [!!int {SECRET}]\n", id="tag"),
+        pytest.param(GOOD + f"  ~: {SECRET}\n", id="null key"),
+        pytest.param(GOOD + f"  args: [*{SECRET}]\n", id="alias"),
         pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg.example"), id="user info"),
         pytest.param(GOOD.replace("reg.example", f"u:{SECRET}@reg[.example"), id="user info, refused"),
         pytest.param(GOOD.replace("reg.example", f"'u:\"{SECRET}@reg.example'"), id="user info with a quote"),
@@ -252,7 +256,7 @@ def _verdicts() -> list[dict[str, Any]]:
     return verdicts("credential-provider-config")
 
 
-@pytest.mark.skipif(not _verdicts(), reason="no folder of public configs (KEYFERRY_PUBLIC_CONFIGS)")
+@pytest.mark.skipif(not _verdicts(), reason=BEYOND_CI["public-configs"])
 def test_public_configs_get_the_verdict_of_kubernetes() -> None:
     wrong = {}
     for entry in _verdicts():

@@ -12,6 +12,7 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.lint.codes import CODES
 from keyferry.lint.dispatch import lint_any
+from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -164,6 +165,8 @@ def test_files_of_all_kinds_at_once(tmp_path: Path) -> None:
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: %{SECRET}}}}}]\n", id="directive"),
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: @{SECRET}}}}}]\n", id="reserved"),
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!int {SECRET}}}}}]\n", id="no number"),
+        pytest.param(f"kind: Config\nusers: [{{name: u, user: {{~: {SECRET}}}}}]\n", id="null key"),
+        pytest.param(f"kind: Config\n~: [{{name: u, user: {{token: {SECRET}}}}}]\n", id="null key above"),
         pytest.param(f"kind: Config\nusers: [{{name: u, user: {{token: !!binary {SECRET}}}}}]\n", id="no binary"),
     ],
 )  # fmt: skip
@@ -205,7 +208,7 @@ def _public() -> list[dict[str, Any]]:
     return verdicts("kubeconfig")
 
 
-@pytest.mark.skipif(not _public(), reason="no folder of public configs (KEYFERRY_PUBLIC_CONFIGS)")
+@pytest.mark.skipif(not _public(), reason=BEYOND_CI["public-configs"])
 def test_public_kubeconfigs_get_the_verdict_of_kubernetes() -> None:
     wrong = {}
     for entry in _public():

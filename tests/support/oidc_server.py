@@ -14,10 +14,8 @@ from typing import IO
 from urllib.parse import urlencode, urljoin
 from urllib.request import HTTPCookieProcessor, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
 
-import pytest
-
 from support.fake_cloud import Authority
-from support.parts import need
+from support.parts import missing, need
 
 MODULES = Path(__file__).parents[2] / ".cache" / "parts" / "oidc" / "node_modules"
 PROGRAM = Path(__file__).with_name("oidc_server") / "server.mjs"
@@ -102,10 +100,7 @@ def running(authority: Authority) -> Iterator[OidcServer]:
     """The server for the length of a block; skips, or fails in CI, where its parts are not installed."""
     node = need("node")
     if not (MODULES / "oidc-provider").is_dir():
-        reason = "npm's oidc-provider is not installed: run make parts"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
+        missing("npm's oidc-provider is not installed: run make parts")
     words = [node, str(PROGRAM), str(MODULES), str(authority.certificate("127.0.0.1"))]
     quiet = {"PATH": os.environ["PATH"], "NODE_NO_WARNINGS": "1"}
     with subprocess.Popen(

@@ -8,7 +8,6 @@ programs, and what they did is read back from files they wrote.
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -16,12 +15,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import pytest
-
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.plugin import ExecPlugin
 from keyferry.invoke.process import Limits
+from support.parts import need
 
 API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
 CONFIG_API_VERSION = "kubelet.config.k8s.io/v1"
@@ -83,11 +81,8 @@ def write_executable(path: Path, content: str | bytes, mode: int = MODE) -> Path
 
 
 def compile_program(path: Path, source: str, *, static: bool = False) -> Path:
-    """Compile a C program; the test is skipped where there is no compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler")
-    command = [compiler, "-O1", "-w", "-x", "c", "-", "-o", str(path)]
+    """Compile a C program."""
+    command = [need("cc"), "-O1", "-w", "-x", "c", "-", "-o", str(path)]
     for linking in (["-static"], []) if static else ([],):
         done = subprocess.run([*command, *linking], input=source.encode(), capture_output=True, check=False)
         if done.returncode == 0:

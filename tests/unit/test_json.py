@@ -90,8 +90,14 @@ def test_text_that_ends_early_is_refused_in_go_s_words(data: bytes) -> None:
 @pytest.mark.parametrize("data", INVALID.values(), ids=INVALID)
 def test_text_that_go_refuses_is_refused(data: bytes) -> None:
     error = refused(data)
-    assert error.kubernetes_text.startswith("invalid character ")
+    assert error.kubernetes_text.startswith(("invalid character ", "invalid escape sequence "))
     assert error.error_class == "json-syntax"
+
+
+def test_half_a_pair_in_a_text_does_not_break_its_error() -> None:
+    for text in ('"\\\ud800"', '"\\u12\udc80"', "\udc80"):
+        with pytest.raises(DocumentError, match="not valid JSON"):
+            _json.loads(text, quoting=True)
 
 
 @pytest.mark.parametrize("data", DEEP.values(), ids=DEEP)

@@ -7,7 +7,6 @@ the first thing. ``kubernetes_failure`` says which of those Kubernetes would nam
 """
 
 import re
-from binascii import a2b_base64
 
 from keyferry._paths import Path, format_path
 from keyferry.api.meta import decode_duration
@@ -23,6 +22,10 @@ if TYPE_CHECKING:
 
 # Kubernetes keeps at most this many strict errors of one document.
 _MOST_STRICT_ERRORS = 100
+# The nameless type that Kubernetes reads apiVersion and kind into, as Go prints it.
+_TYPE_META = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
+)
 # What a hostile document can make us remember; beyond it only the first value that does not fit matters.
 _MOST_PROBLEMS = 1000
 
@@ -110,14 +113,13 @@ class Reader:
 
     def data(self, value: object, path: "Path") -> bytes:
         """Bytes written as base64; null gives none. Go passes over line ends and wants the padding."""
-        text = self.text(value, path).replace("\n", "").replace("\r", "")
-        try:
-            if len(text) % 4 == 0 and not text.endswith("==="):
-                return a2b_base64(text, strict_mode=True)
-        except ValueError:
-            pass  # noted below: the decoder's exception would keep the text
-        self.note(path, "the value is not base64", "illegal base64 data", "base64")
-        return b""
+        from keyferry._base64 import corrupt_input_text, decode_base64
+
+        text = self.text(value, path).encode("utf-8", "surrogatepass")
+        data = decode_base64(text)
+        if data is None:
+            self.note(path, "the value is not base64", corrupt_input_text(text), "base64")
+        return data or b""
 
     def anything(self, value: object, path: "Path") -> object:  # noqa: ARG002 - the shape of a decoder
         """Any value at all, unchecked."""
@@ -205,7 +207,7 @@ class WrongTypeError(Exception):
         super().__init__(field, found, expected)
         self.field = field
         self.message = f"found {article(found)}, expected {article(expected)}"
-        into = f"struct field .{field} of type string" if field else "value of type struct"
+        into = f"struct field .{field} of type string" if field else f"value of type {_TYPE_META}"
         self.kubernetes_text = (
             f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {into}"
         )

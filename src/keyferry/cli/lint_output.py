@@ -15,11 +15,19 @@ Json = dict[str, object]
 API_VERSION = "keyferry.dev/v1alpha1"
 _STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": "cyan"}
 _WIDEST = len("warning")
-# Kubernetes quotes the whole file where its kind is missing, and passwords in URLs; none of that leaves here.
-_WHOLE_FILE = re.compile(r"(Object '\w+' is missing in ').*'", re.DOTALL)
-# An unquoted value that begins with '*' is an alias to YAML, and quoted when it leads nowhere.
-_ANCHOR = re.compile(r"(anchor ')[^']*'")
-_USER_INFO = re.compile(r"(://|Invalid value: \")(?:[^/?#\"\\]|\\.)*@")
+# What Kubernetes quotes and may be a secret, and what is shown in its place.
+_QUOTED = (
+    # The whole file, where its kind is missing.
+    (re.compile(r"(Object '\w+' is missing in ').*'", re.DOTALL), r"\1...'"),
+    # An unquoted value that begins with '*': to YAML it is an alias, and it leads nowhere.
+    (re.compile(r"(anchor ')[^']*'"), r"\1***'"),
+    # A value whose tag says that it is something else.
+    (re.compile(r"(cannot decode !!\w+ `).*(` as a )", re.DOTALL), r"\1***\2"),
+    # What stands under a key that JSON has no name for.
+    (re.compile(r"(unsupported map key of type: .*, value: ).*", re.DOTALL), r"\1***"),
+    # Passwords in URLs.
+    (re.compile(r"(://|Invalid value: \")(?:[^/?#\"\\]|\\.)*@"), r"\1***@"),
+)
 
 
 def table_lines(findings: Sequence[Finding]) -> Iterator[str]:
@@ -113,7 +121,9 @@ def _code(code: Code) -> Json:
 
 
 def _without_secrets(text: str) -> str:
-    return _USER_INFO.sub(r"\1***@", _ANCHOR.sub(r"\1***'", _WHOLE_FILE.sub(r"\1...'", text)))
+    for pattern, shown in _QUOTED:
+        text = pattern.sub(shown, text)
+    return text
 
 
 def _present(fields: Json) -> Json:

@@ -90,13 +90,13 @@ def build_credential(status: ExecCredentialStatus, *, plugin: str = _PLUGIN) -> 
     )
 
 
-def decode(data: bytes, *, default_kind: bool) -> tuple[str, ExecCredential]:
+def decode(data: bytes, *, default_kind: bool, quoting: bool = False) -> tuple[str, ExecCredential]:
     """The version and content of an ExecCredential in JSON or YAML; raises Refusal.
 
     With *default_kind*, a missing kind is taken for the right one and a missing version for
-    client-go's internal one, which no plugin can be configured for.
+    client-go's internal one, which no plugin can be configured for. *quoting* is not for what a plugin printed.
     """
-    document = _read(data)
+    document = _read(data, quoting=quoting)
     api_version, kind = _identify(document, data, default_kind=default_kind)
     if kind != v1.KIND or api_version not in (*API_VERSIONS, _INTERNAL):
         raise _judge_foreign(api_version, kind, document.value, is_converted=default_kind)
@@ -111,10 +111,10 @@ def decode(data: bytes, *, default_kind: bool) -> tuple[str, ExecCredential]:
     return api_version, credential
 
 
-def _read(data: bytes) -> Document:
+def _read(data: bytes, *, quoting: bool) -> Document:
     stage = ""
     try:
-        return read_document(data)
+        return read_document(data, quoting=quoting)
     except DocumentError as error:
         if error.error_class == "json-syntax":
             stage = "couldn't get version/kind; json parse error: "

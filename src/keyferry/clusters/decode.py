@@ -59,7 +59,7 @@ def place(
 def decode_file(path: str, data: bytes) -> KubeconfigFile:
     """Decode one kubeconfig; what is wrong with it is part of the result."""
     try:
-        document = read_yaml(data)
+        document = read_yaml(data, quoting=True)
     except DocumentError as error:
         problem = Problem(
             "",

@@ -70,7 +70,7 @@ def load_exec_info(environ: Mapping[str, str] | None = None) -> ExecInfo:
 def read_exec_info(data: bytes) -> ExecInfo:
     """Read what KUBERNETES_EXEC_INFO holds; raises EnvironmentProblem."""
     try:
-        api_version, credential = decode(data, default_kind=False)
+        api_version, credential = decode(data, default_kind=False, quoting=True)
     except Refusal as refusal:
         stage = "" if refusal.kubernetes_text.startswith("invalid group/kind") else "decode: "
         failure = EnvironmentProblem(f"{EXEC_INFO}: {refusal.message}", stage + refusal.kubernetes_text)

@@ -233,7 +233,7 @@ class ClusterSession:
 
 
 def uses_plugin(config: ClientConfig) -> bool:
-    """Tell whether the exec section counts: a token, basic auth or a certificate beside it goes before it."""
+    """Tell whether the exec section counts: a token, a user name or a certificate beside it goes before it."""
     return config.exec is not None and not _has_static(config)
 
 
@@ -244,11 +244,7 @@ def has_credential(config: ClientConfig) -> bool:
 
 def _has_static(config: ClientConfig) -> bool:
     return bool(
-        config.bearer_token
-        or config.token_file
-        or config.username
-        or config.password
-        or config.client_certificate_data
+        config.bearer_token or config.token_file or config.username or config.client_certificate_data
     )
 
 

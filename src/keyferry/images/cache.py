@@ -164,6 +164,6 @@ def _bytes(data: bytes) -> bytes:
     if len(data) > _LONGEST:
         raise ServiceAccountError(
             f"a part of a cache key is {len(data)} bytes long, at most {_LONGEST} are possible",
-            f"length of bytes exceeds max uint16 value: {len(data)}",
+            f"cryptobyte: pending child length {len(data)} exceeds 2-byte length prefix",
         )
     return struct.pack(">H", len(data)) + data

@@ -39,7 +39,7 @@ class ConfigFile(Value):
 def decode_file(path: str, data: bytes) -> ConfigFile:
     """Decode one config file strictly; what is wrong with it is part of the result."""
     try:
-        document = read_document(data)
+        document = read_document(data, quoting=True)
     except DocumentError as error:
         stage = "couldn't get version/kind; json parse error: " if error.error_class == "json-syntax" else ""
         problem = Problem(

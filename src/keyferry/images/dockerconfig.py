@@ -1,10 +1,9 @@
 """Docker config files and pull secrets, read as the kubelet reads them."""
 
-import base64
-import binascii
 import os
 from collections.abc import Callable, Mapping
 
+from keyferry._base64 import corrupt_input_text, decode_base64
 from keyferry._gotext import go_strerror
 from keyferry._json import loads
 from keyferry._values import Value, field
@@ -111,7 +110,7 @@ def _as_file(read: Callable[[object], DockerConfig], content: bytes) -> DockerCo
 def _load(content: bytes) -> object:
     text = ""
     try:
-        return loads(content)
+        return loads(content, quoting=True)
     except DocumentError as error:
         text = error.kubernetes_text
     raise PullSecretError("is not JSON", text)
@@ -144,16 +143,12 @@ def _read_entry(value: object, where: str) -> DockerEntry:
 
 def _decode_auth(auth: str, where: str) -> tuple[str, str]:
     """The user name and password in an ``auth`` field: padded if it ends in '=', newlines allowed."""
-    text = auth.replace("\r", "").replace("\n", "")
-    if not auth.strip().endswith("="):
-        # Unpadded by its looks: then padding is not allowed at all, and any length but 4n+1 is fine.
-        text += "=" * (-len(text) % 4)
-    try:
-        decoded = base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        decoded = None
-    if decoded is None or len(text) % 4:
-        raise PullSecretError(f"{where}.auth is not base64", "illegal base64 data at input byte 0")
+    text = auth.encode("utf-8", "surrogatepass")
+    # Unpadded by its looks: then padding is not allowed at all, and any length but 4n+1 is fine.
+    padded = auth.strip().endswith("=")
+    decoded = decode_base64(text, padded=padded)
+    if decoded is None:
+        raise PullSecretError(f"{where}.auth is not base64", corrupt_input_text(text, padded=padded))
     username, colon, password = decoded.partition(b":")
     if not colon:
         raise PullSecretError(f"{where}.auth holds no ':', expected base64 of username:password", _BAD_AUTH)

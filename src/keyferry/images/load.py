@@ -12,8 +12,8 @@ from keyferry.images.discover import discover
 from keyferry.images.lookup import Providers
 from keyferry.images.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider import Provider
-from keyferry.images.register import check_bin_dir, check_executables, plugin_path
-from keyferry.images.validate import kubernetes_validation_text, validate
+from keyferry.images.refusals import find_refusals, place_of
+from keyferry.images.register import plugin_path
 from keyferry.invoke.process import Limits
 
 
@@ -64,18 +64,16 @@ def load_providers(  # noqa: PLR0913 - one door, many settings, all but the firs
 
 
 def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = True) -> ReadConfig:
-    """Read a config and make every check a kubelet makes at its start; ConfigError says what would stop it."""
-    missing = check_bin_dir(bin_dir)
-    if missing is not None:
-        raise ConfigError((missing,))
+    """Read a config and make every check a kubelet makes at its start.
+
+    ConfigError has everything that would stop it, in the order of the files: what lint calls errors.
+    """
     read = read_config(config)
-    read.raise_for_problems()
-    problems = validate(read, service_account_tokens=service_account_tokens)
-    if problems:
-        raise ConfigError(problems, kubernetes_validation_text(problems))
-    unusable = tuple(problem for problem in check_executables(read, bin_dir) if problem is not None)
-    if unusable:
-        raise ConfigError(unusable)
+    found = find_refusals(read, bin_dir, service_account_tokens=service_account_tokens)
+    stages = [stage for stage in found if stage.problems]
+    if stages:
+        problems = dict.fromkeys(problem for stage in stages for problem in stage.problems)
+        raise ConfigError(tuple(sorted(problems, key=place_of)), stages[0].kubernetes_text)
     return read
 
 

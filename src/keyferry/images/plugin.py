@@ -59,6 +59,8 @@ class ExecPlugin(Value):
     def _run(self, request: CredentialProviderRequest, timeout_seconds: float | None) -> Outcome:
         limits = self.limits if timeout_seconds is None else _with_timeout(self.limits, timeout_seconds)
         problem: OSError | ValueError
+        if any("\0" in name + value for name, value in self.env):
+            raise self._nul_failure(request.image)
         try:
             return run(
                 (self.path, *self.args),
@@ -69,6 +71,11 @@ class ExecPlugin(Value):
         except (OSError, ValueError) as error:
             problem = error
         raise self._start_failure(request.image, problem)
+
+    def _nul_failure(self, image: str) -> PluginError:
+        # Go looks at the environment before it looks for the executable.
+        text = self._kubernetes_text(image, "exec: environment variable contains NUL", b"")
+        return PluginStartError(self.name, "an environment variable for the plugin contains a NUL", text)
 
     def _start_failure(self, image: str, error: OSError | ValueError) -> PluginError:
         reason = go_strerror(error)

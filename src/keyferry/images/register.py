@@ -1,6 +1,5 @@
 """What the kubelet checks before it takes a config into use: the bin dir and every executable in it."""
 
-import errno
 import os
 import stat
 
@@ -42,7 +41,7 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno in (errno.ENOENT, errno.ENOTDIR):
+        if isinstance(error, FileNotFoundError):
             # Two spaces: Kubernetes prints a path that it has not got.
             return _place(
                 config,
@@ -56,7 +55,7 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
             index,
             "KF142",
             f"{_shown(path)} cannot be read: {go_strerror(error)}",
-            _inspecting(path, go_strerror(error)),
+            _inspecting(path, f"stat {path}: {go_strerror(error)}"),
         )
     if stat.S_ISDIR(mode):
         return _place(

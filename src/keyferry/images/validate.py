@@ -105,7 +105,7 @@ def _check_duration(nanoseconds: int | None) -> Iterator[_Found]:
     elif nanoseconds < 0:
         shown = format_duration(nanoseconds)
         message = f"found the negative duration {shown!r}, expected '0s' or more"
-        detail = "defaultCacheDuration must be greater than or equal to 0"
+        detail = "must be greater than or equal to 0"
         yield ("defaultCacheDuration",), _invalid("KF126", path, quote(shown), detail, message)
 
 

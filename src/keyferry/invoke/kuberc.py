@@ -87,7 +87,7 @@ def _read(file: str, data: bytes) -> LoadedKuberc:
         if not text.strip():
             continue
         try:
-            return _load(file, read_document(text))
+            return _load(file, read_document(text, quoting=True))
         except DocumentError as error:
             # Lines are counted from the separator before, and so not named.
             problems.append(Problem("", error.message, kubernetes_text=error.kubernetes_text, file=file))

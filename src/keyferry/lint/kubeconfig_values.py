@@ -122,7 +122,7 @@ def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
         yield ("tokenFile",), "KF282", message
     if user.exec is not None and not _counts(user):
         message = (
-            "the plugin is never run: a token, tokenFile, username, password or client certificate beside "
+            "the plugin is never run: a token, tokenFile, username or client certificate beside "
             "it goes before it"
         )
         yield ("exec",), "KF272", message

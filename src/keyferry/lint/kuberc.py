@@ -98,7 +98,7 @@ def _parts(path: str, data: bytes) -> Iterator[_Part]:
 
 def _read_part(path: str, text: bytes, lines_before: int) -> _Part:
     try:
-        return _Part(path, text, lines_before, read_document(text))
+        return _Part(path, text, lines_before, read_document(text, quoting=True))
     except DocumentError as error:
         line = None if error.line is None else error.line + lines_before
         problem = Problem(

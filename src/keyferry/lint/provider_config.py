@@ -5,13 +5,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from keyferry._paths import format_path
-from keyferry._values import Value
 from keyferry.errors import Problem
+from keyferry.images.causes import Causes
 from keyferry.images.config import ReadConfig, read_config
-from keyferry.images.register import check_bin_dir, check_executables
-from keyferry.images.validate import kubernetes_validation_text, validate
+from keyferry.images.refusals import Stage, find_refusals
 from keyferry.lint.files import check_files
-from keyferry.lint.hints import Causes, explain
 from keyferry.lint.patterns import Suspicion, check_shared
 from keyferry.lint.plugins import check_bin_dir_owner, check_plugin
 from keyferry.lint.providers import check_provider
@@ -58,38 +56,23 @@ def lint(
     )
 
 
-class _Stage(Value):
-    """What the kubelet would stop at in one of its stages, and how it would put it."""
-
-    problems: tuple[Problem, ...]
-    kubernetes_text: str = ""
-
-
-def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator[_Stage]:
-    """The stages in the kubelet's order; it stops at the first with problems, this goes through all."""
-    missing = check_bin_dir(bin_dir) if bin_dir is not None else None
-    if missing is not None:
-        yield _Stage((missing,), missing.kubernetes_text)
-    if not rules.directory and os.path.isdir(config.path):
-        refused = refuse_directory(config.path, rules)
-        yield _Stage((refused,), refused.kubernetes_text)
-    read = tuple(explain(problem) for problem in config.problems)
-    yield _Stage(read, config.kubernetes_text)
-    newer = tuple(newer_fields(config, rules))
-    yield _Stage(newer, _strict_text(newer))
-    invalid = tuple(_validated(config, rules, read))
-    yield _Stage(invalid, kubernetes_validation_text(invalid) if invalid else "")
-    if bin_dir is not None and missing is None:
-        unusable = (problem for problem in check_executables(config, bin_dir) if problem is not None)
-        kept = tuple(Causes((*read, *invalid)).remove_from(unusable))
-        yield _Stage(kept, kept[0].kubernetes_text if kept else "")
-
-
-def _validated(config: ReadConfig, rules: Rules, read: tuple[Problem, ...]) -> Iterator[Problem]:
-    if read and not config.providers:
-        return  # nothing was read, which is no reason to say that nothing is configured
-    found = validate(config, service_account_tokens=rules.gate)
-    yield from Causes(read).remove_from(each for each in found if is_checked(each, rules))
+def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator[Stage]:
+    """What stops a kubelet of one version: what would stop the latest, and what that version does not know yet."""
+    stages = find_refusals(
+        config,
+        bin_dir,
+        service_account_tokens=rules.gate,
+        is_checked=lambda problem: is_checked(problem, rules),
+    )
+    for stage in stages:
+        is_reading = stage.name == "read"
+        if is_reading and not rules.directory and os.path.isdir(config.path):
+            refused = refuse_directory(config.path, rules)
+            yield Stage("read", (refused,), refused.kubernetes_text)
+        yield stage
+        if is_reading:
+            newer = tuple(newer_fields(config, rules))
+            yield Stage("read", newer, _strict_text(newer))
 
 
 def _strict_text(problems: tuple[Problem, ...]) -> str:

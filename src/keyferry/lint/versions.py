@@ -12,7 +12,8 @@ from keyferry.images.validate import GATE
 
 LATEST = "1.36"
 _OLDEST = 26  # the first with v1 of the config and of the protocol
-_TOKENS, _DIRECTORY, _CACHE_TYPE, _GATE_ON, _NEWEST = 33, 34, 34, 34, 36
+_TOKENS, _DIRECTORY, _CACHE_TYPE, _GATE_ON = 33, 34, 34, 34
+_NEWEST = 37  # a running kubelet of that line keeps the rules of LATEST, which the recorded answers are of
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+-].*)?", re.ASCII)
 
 
@@ -48,7 +49,7 @@ def _minor(kubernetes: str) -> int:
             f"Kubernetes {kubernetes} is not supported: the v1 provider config came with 1.{_OLDEST}"
         )
     if minor > _NEWEST:
-        raise ValueError(f"Kubernetes {kubernetes} is not known yet, the latest known is {LATEST}")
+        raise ValueError(f"Kubernetes {kubernetes} is not known yet, the latest known is 1.{_NEWEST}")
     return minor
 
 

@@ -87,8 +87,8 @@ def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], 
 def _load(data: bytes) -> _Loaded:
     """Read as Kubernetes does: JSON after an opening brace, else YAML. Nearly every file is plain JSON."""
     if data[:1] == b"{":
-        return _Loaded(*loads_with_duplicates(data))
-    document = read_document(data)
+        return _Loaded(*loads_with_duplicates(data, quoting=True))
+    document = read_document(data, quoting=True)
     if document.format == "json":
         return _Loaded(document.value, tuple(each.path for each in document.duplicates))
     return _Loaded(document.value, (), is_yaml=True, yaml_text=_yaml_text(document))

@@ -11,6 +11,7 @@ from keyferry import __version__
 from keyferry.sdk import Deadline, HttpError
 from keyferry.sdk.http import ONCE, Retry, Route, fetch
 from support.fake_cloud import Received, Reply, serving
+from support.parts import lacking
 
 QUICK = Retry(attempts=3, first_seconds=0.01, most_seconds=0.02)
 LATE = 60.0
@@ -172,13 +173,11 @@ def test_an_address_is_dialled_in_place_of_the_hosts_own(monkeypatch: pytest.Mon
 
 def test_ipv6_addresses_are_written_with_brackets() -> None:
     """In the URL and in the Host header."""
-    if not socket.has_ipv6:
-        pytest.skip("needs IPv6")
     heads: list[bytes] = []
     try:
         listener = socket.create_server(("::1", 0), family=socket.AF_INET6)
     except OSError:
-        pytest.skip("needs IPv6 on loopback")
+        lacking("ipv6")
 
     def serve_one() -> None:
         client, _ = listener.accept()

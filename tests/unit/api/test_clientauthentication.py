@@ -46,11 +46,27 @@ def test_what_is_not_set_is_left_out_but_server_and_config() -> None:
     assert v1beta1.encode_exec_info(None, interactive=False).endswith('"spec":{"interactive":false}}\n')
 
 
-@pytest.mark.parametrize("config", ["", "  ", "not json", "{}{}", "[1,]"])
-def test_a_config_that_is_not_json_is_refused(config: str) -> None:
+# MarshalJSON of apimachinery's RawExtension guesses from the first byte, and encoding/json reads the rest.
+_UNRECOGNIZED = "cannot convert RawExtension with unrecognized content type to unstructured"
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ("", _UNRECOGNIZED),
+        ("yaml: too", _UNRECOGNIZED),
+        ("  ", "unexpected end of JSON input"),
+        ("not json", "invalid character 'o' in literal null (expecting 'u')"),
+        ("{}{}", "invalid character '{' after top-level value"),
+        ("[1,]", "invalid character ']' looking for beginning of value"),
+        ("[1 2]", "invalid character '2' after array element"),
+    ],
+)
+def test_a_config_that_is_not_json_is_refused(config: str, reason: str) -> None:
     with pytest.raises(DocumentError, match="is not JSON") as caught:
         v1.encode_exec_info(v1.API_VERSION, ClusterInfo(config=config), interactive=False)
-    assert caught.value.kubernetes_text.startswith("encode ExecCredentials: json: error calling MarshalJSON")
+    prefix = "encode ExecCredentials: json: error calling MarshalJSON for type *runtime.RawExtension: "
+    assert caught.value.kubernetes_text == prefix + reason
 
 
 @pytest.mark.parametrize("config", [None, "null", '{"a":[1,2],"b":"\\u2028"}', '"s"', "12345678901234567890"])

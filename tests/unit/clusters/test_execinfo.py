@@ -53,8 +53,9 @@ def test_a_nul_is_refused_without_its_variable() -> None:
 
 
 def test_a_mapping_keeps_the_order_and_drops_what_has_no_name() -> None:
-    assert list(to_mapping([b"B=1", b"=x", b"A=2=3", b"=C:=4"]).items()) == [
+    assert list(to_mapping([b"B=1", b"=x", b"bare", b"A=2=3", b"=C:=4"]).items()) == [
         (b"B", b"1"),
+        (b"bare", b""),
         (b"A", b"2=3"),
         (b"=C:", b"4"),
     ]

@@ -151,7 +151,7 @@ def test_what_is_left_out_is_taken_for_a_v1_config(tmp_path: Path, text: str) ->
         ),
         (
             "users:\n- name: u\n  user: {client-key-data: x}",
-            "illegal base64 data",
+            "illegal base64 data at input byte 0",
             "3:10: users[0].user.client-key-data: the value is not base64",
             "base64",
         ),

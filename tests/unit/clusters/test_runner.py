@@ -21,6 +21,7 @@ from keyferry.clusters.hints import HintLimiter
 from keyferry.clusters.runner import ExecRunner
 from keyferry.errors import (
     ConfigError,
+    PluginError,
     PluginExitError,
     PluginNotFoundError,
     PluginOutputError,
@@ -142,9 +143,8 @@ def test_the_path_of_this_process_counts_not_a_configured_one(
     assert ExecRunner(config, recorder=metrics).credential().token == "t"
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux limits one variable")
 def test_too_much_for_one_variable_is_said_before_it_is_tried(tmp_path: Path, metrics: CallMetrics) -> None:
-    if sys.platform != "linux":
-        pytest.skip("Linux limits one variable")
     cluster = ClusterInfo(certificate_authority_data=b"x" * 4_000_000)
     config = replace(plugin(tmp_path, SAY), provide_cluster_info=True)
     with pytest.raises(PluginStartError, match="provideClusterInfo") as caught:
@@ -166,6 +166,28 @@ def test_a_nul_in_an_argument_is_gos_invalid_argument(tmp_path: Path, metrics: C
     with pytest.raises(PluginStartError) as caught:
         ExecRunner(replace(plugin(tmp_path, SAY), args=("a\0b",)), recorder=metrics).run()
     assert caught.value.kubernetes_text == f"exec: fork/exec {tmp_path}/plugin: invalid argument"
+
+
+@pytest.mark.parametrize(
+    ("command", "failure"),
+    [
+        ("gone/tool", "gone/tool: no such file or directory"),
+        ("./gone/../gone/tool", "gone/tool: no such file or directory"),
+        ("plain/tool", "plain/tool: not a directory"),
+        ("../here/gone/tool", "../here/gone/tool: no such file or directory"),
+    ],
+)
+def test_a_relative_command_through_a_missing_folder_is_gos_fork_exec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics: CallMetrics, command: str, failure: str
+) -> None:
+    """A command with a slash is not searched for, so neither help nor hint is shown, and the path is cleaned."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "plain").write_text("")
+    monkeypatch.chdir(tmp_path / "here")
+    config = ExecConfig(command, api_version=API_VERSION, interactive_mode="Never", install_hint="a hint")
+    with pytest.raises(PluginError) as caught:
+        ExecRunner(config, recorder=metrics).credential()
+    assert caught.value.kubernetes_text == f"exec: fork/exec {failure}"
 
 
 def test_what_cannot_be_run_is_known_at_once(tmp_path: Path) -> None:

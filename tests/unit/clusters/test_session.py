@@ -288,7 +288,7 @@ def test_a_grant_of_another_kind_is_never_renewed() -> None:
         (ClientConfig(SERVER, exec=PLUGIN, bearer_token="t"), False),
         (ClientConfig(SERVER, exec=PLUGIN, token_file="/t"), False),
         (ClientConfig(SERVER, exec=PLUGIN, username="u"), False),
-        (ClientConfig(SERVER, exec=PLUGIN, password="p"), False),
+        (ClientConfig(SERVER, exec=PLUGIN, password="p"), True),  # HasBasicAuth of client-go asks for a name
         (ClientConfig(SERVER, exec=PLUGIN, client_certificate_data=b"c"), False),
         (ClientConfig(SERVER, exec=PLUGIN, impersonate="jane"), True),
     ],

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from keyferry.clusters.trust import is_private, why_untrusted
+from support.parts import root
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
 NOBODY = 65534
 NO_GROUP = 54_321
 

@@ -3,6 +3,7 @@
 import pytest
 
 from keyferry.api.credentialprovider.v1 import AuthConfig
+from keyferry.errors import ServiceAccountError
 from keyferry.images.cache import (
     SWEEP_INTERVAL_NS,
     Cache,
@@ -137,6 +138,15 @@ def test_keys_are_the_kubelets() -> None:
     assert cache_key("reg.io", b"\1\2") == b"\0\6reg.io\0\2\1\2"
     assert base_of(cache_key("reg.io", b"\1\2")) == b"reg.io"
     assert flight_key("i", "h", {}) == b"\0\1i\0\1h\0\0\0\0"
+
+
+def test_a_part_that_its_length_has_no_room_for_is_refused_in_gos_words() -> None:
+    """Two bytes hold 65,535; the words are those of golang.org/x/crypto/cryptobyte."""
+    assert len(cache_key("a" * 65_535, b"")) == 2 + 65_535 + 2
+    with pytest.raises(ServiceAccountError) as caught:
+        cache_key("a" * 65_536, b"")
+    text = "cryptobyte: pending child length 65536 exceeds 2-byte length prefix"
+    assert caught.value.kubernetes_text == text
 
 
 def test_a_token_is_hashed_and_the_empty_one_is_not() -> None:

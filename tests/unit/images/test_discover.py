@@ -9,6 +9,7 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.discover import WELL_KNOWN, discover
 from keyferry.images.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, parse_flags
 from keyferry.images.node import Node
+from support.parts import root
 
 
 class Machine:
@@ -103,7 +104,7 @@ def test_other_processes_are_not_asked(node: Machine) -> None:
         node.discover()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="giving a folder to another user takes root")
+@root
 def test_a_kubelet_of_another_user_is_not_believed(node: Machine) -> None:
     """Anyone can name a process kubelet; only root's and our own say which programs we run."""
     evil = node.run(1, "kubelet", *flags("/evil", "/evil"))

@@ -76,6 +76,23 @@ def test_a_broken_secret_is_named() -> None:
     assert caught.value.kubernetes_text == "json: cannot unmarshal number into Go value of type string"
 
 
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"not json", "invalid character 'o' in literal null (expecting 'u')"),
+        (b'{"reg.io": }', "invalid character '}' looking for beginning of value"),
+        (b'{"reg.io": {"auth": "dXNlcjpwYXNz!"}}', "illegal base64 data at input byte 12"),
+        (b'{"reg.io": {"auth": "dXN lcjpw="}}', "illegal base64 data at input byte 3"),
+        (b'{"reg.io": {"auth": "dXNlc"}}', "illegal base64 data at input byte 4"),
+    ],
+)
+def test_a_broken_secret_has_gos_text(content: bytes, text: str) -> None:
+    """As a pod's event shows it: encoding/json and encoding/base64 of Go, to the character and the byte."""
+    with pytest.raises(PullSecretError) as caught:
+        read_pull_secret(secret("dockercfg", dockercfg=content))
+    assert caught.value.kubernetes_text == text
+
+
 def test_the_name_of_a_file_tells_its_format(tmp_path: Path) -> None:
     """``.dockercfg`` is the old one; errors name the file."""
     for name, content in (("config.json", MODERN), (".dockercfg", LEGACY)):

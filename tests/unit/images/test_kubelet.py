@@ -8,9 +8,9 @@ import pytest
 from keyferry.images.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, look_for_kubelets, parse_flags
 from keyferry.images.node import Node
 from support.kubelets import Processes
+from support.parts import root as as_root
 
 NOBODY = 65534
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 
 
 @pytest.mark.parametrize(

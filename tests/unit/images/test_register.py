@@ -55,6 +55,42 @@ def test_what_cannot_be_run_is_a_problem(tmp_path: Path, name: str, code: str, m
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("folder", "is a directory"),
+        ("plain", "permission denied"),
+        ("loop", "stat $DIR/loop: too many levels of symbolic links"),
+        ("x" * 300, f"stat $DIR/{'x' * 300}: file name too long"),
+    ],
+)
+def test_the_text_for_what_is_there_and_cannot_be_run_is_that_of_look_path(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    """``findExecutable`` in Go's os/exec: errors of stat name their call and the path, the others do not."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "plain").write_text("")
+    os.symlink("loop", tmp_path / "loop")
+    (problem,) = checked(tmp_path, name)
+    assert problem is not None
+    text = problem.kubernetes_text.replace(str(tmp_path), "$DIR")
+    assert text == f'error inspecting binary executable : exec: "$DIR/{name}": {reason}'
+
+
+def test_a_bin_dir_that_is_a_file_is_found_at_the_first_provider(tmp_path: Path) -> None:
+    """The kubelet only looks whether there is something; ENOTDIR is no "did not exist" to Go."""
+    (tmp_path / "config.json").write_text(config_text({"name": "one"}))
+    bin_dir = tmp_path / "bin"
+    bin_dir.write_text("")
+    assert check_bin_dir(str(bin_dir)) is None
+    (problem,) = check_executables(read_config(str(tmp_path / "config.json")), str(bin_dir))
+    assert problem is not None
+    assert problem.code == "KF142"
+    assert problem.kubernetes_text == (
+        f'error inspecting binary executable : exec: "{bin_dir}/one": stat {bin_dir}/one: not a directory'
+    )
+
+
 def test_every_provider_is_checked_in_order(tmp_path: Path) -> None:
     """A bad one does not hide the next."""
     write_printer(tmp_path, "good")

@@ -151,3 +151,13 @@ def test_an_endless_domain_is_refused_in_no_time() -> None:
     """The form of a domain is checked in proportion to its length."""
     assert qualified_name_problems("a" * 5_000 + "./b")
     assert qualified_name_problems("a-" * 5_000 + "/b")
+
+
+def test_a_negative_duration_is_refused_in_kubernetes_words(tmp_path: Path) -> None:
+    """The detail does not name the field once more; one nanosecond less than nothing is enough, nothing is not."""
+    (problem,) = validate(read(tmp_path, {"defaultCacheDuration": "-1ns"}))
+    assert problem.kubernetes_text == (
+        'providers.defaultCacheDuration: Invalid value: "-1ns": must be greater than or equal to 0'
+    )
+    assert problem.message == "found the negative duration '-1ns', expected '0s' or more"
+    assert validate(read(tmp_path, {"defaultCacheDuration": "-0s"})) == ()

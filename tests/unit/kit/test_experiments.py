@@ -12,6 +12,7 @@ from keyferry.kit.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.requests import CANARY, good_requests, image_experiments
 from keyferry.kit.subject import CLUSTER, IMAGE, Subject
+from support.parts import lacking
 from support.plugins import write_executable
 
 RECORDER = """\
@@ -99,7 +100,7 @@ def test_the_network_is_really_gone() -> None:
 
     prefix = isolation()
     if not prefix:
-        pytest.skip("needs the right to make a network of its own")
+        lacking("network-namespace")
     shown = subprocess.run(
         [*prefix, "cat", "/proc/net/route"], capture_output=True, text=True, check=True
     ).stdout

@@ -8,6 +8,7 @@ import pytest
 
 from keyferry.lint.provider_config import lint
 from support.lint import codes, config, only, write
+from support.parts import root
 
 
 def test_old_config_versions_and_later_documents_are_named(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_links_are_followed(tmp_path: Path) -> None:
     assert codes(lint(path, bin_dir=str(home))) == ["KF191", "KF191", "KF193"]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@root
 def test_plugins_of_other_users_are_named(tmp_path: Path) -> None:
     path, home = write(tmp_path, config()), _bin_dir(tmp_path)
     os.chown(home, 4242, -1)

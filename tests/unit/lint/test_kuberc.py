@@ -9,12 +9,12 @@ import pytest
 from keyferry.lint.codes import CODES
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.report import FileReport
+from support.parts import root
 from support.plugins import write_executable
 
 HEAD = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"
 LISTED = HEAD + "credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n"
 LIST = "credentialPluginAllowlist"
-root = pytest.mark.skipif(getattr(os, "geteuid", lambda: 1)() != 0, reason="only root can give files away")
 
 
 def lint(folder: Path, text: str, mode: int = 0o600) -> FileReport:

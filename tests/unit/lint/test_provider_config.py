@@ -1,13 +1,16 @@
 """Lint finds everything at once, and gives Kubernetes' verdict in every version."""
 
-import base64
 import json
 from pathlib import Path
 
 import pytest
 
+from conformance.layout import lay_out, lay_out_programs
+from keyferry.errors import ConfigError, Problem
+from keyferry.images.load import check_config
 from keyferry.images.validate import GATE
 from keyferry.lint.provider_config import lint
+from keyferry.lint.report import Finding
 from keyferry.lint.versions import rules_for
 from support.lint import codes, config, lint_provider, only, write
 
@@ -84,6 +87,8 @@ VERSIONS = [
     pytest.param("1.34", {}, {"cacheType": "Token"}, [], id="on by default"),
     pytest.param("v1.34.2", {}, {}, ["KF137"], id="cacheType is required"),
     pytest.param("1.36", OFF, {"cacheType": "Token"}, ["KF130"], id="turned off"),
+    pytest.param("1.37", {}, {"cacheType": "Token"}, [], id="the newest"),
+    pytest.param("1.37", {}, {}, ["KF137"], id="the newest checks as well"),
 ]
 
 
@@ -109,7 +114,7 @@ def test_a_directory_is_refused_before_1_34(tmp_path: Path) -> None:
     ("version", "part"),
     [
         ("1.25", "came with 1.26"),
-        ("1.37", "latest known is 1.36"),
+        ("1.38", "latest known is 1.37"),
         ("2", "not a Kubernetes version"),
         ("", "not"),
     ],
@@ -127,14 +132,8 @@ def test_a_missing_or_empty_target_is_a_finding(tmp_path: Path) -> None:
 
 
 def _lay_out(given: dict[str, object], folder: Path) -> str:
-    files = given.get("files") or {}
-    assert isinstance(files, dict)
-    for name in given.get("dirs") or []:  # type: ignore[attr-defined] # a list of names
-        (folder / name).mkdir(parents=True)
-    for name, content in files.items():
-        data = base64.b64decode(content["base64"]) if isinstance(content, dict) else str(content).encode()
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
+    lay_out(folder, {f"{name}/": None for name in given.get("dirs") or ()})  # type: ignore[attr-defined] # names
+    lay_out(folder, given.get("files"))
     kind, _, name = str(given["path"]).partition(":")
     return str(folder) if kind == "dir" else f"{folder}/{name}" if kind == "file" else ""
 
@@ -153,3 +152,65 @@ def test_the_verdict_is_that_of_kubernetes_in_every_recorded_case(tmp_path: Path
             wrong.append(case["name"])
     assert cases
     assert wrong == []
+
+
+def _raised(path: str, bin_dir: Path, *, gate: bool = True) -> tuple[list[tuple[object, ...]], str]:
+    try:
+        check_config(path, str(bin_dir), service_account_tokens=gate)
+    except ConfigError as error:
+        return [_place(problem) for problem in error.problems], error.kubernetes_text
+    return [], ""
+
+
+def _place(found: Problem | Finding) -> tuple[object, ...]:
+    return found.code, found.file, found.line, found.column, found.path, found.message, found.kubernetes_text
+
+
+def _errors(path: str, bin_dir: Path, *, gate: bool = True) -> tuple[list[tuple[object, ...]], str]:
+    report = lint(path, bin_dir=str(bin_dir), gates={GATE: gate})
+    errors = [_place(finding) for finding in report.findings if finding.severity == "error"]
+    return errors, report.kubernetes_text
+
+
+def test_the_library_raises_the_errors_of_lint(tmp_path: Path) -> None:
+    """One set of rules: all of them, in the same order, with the same words, for every recorded config."""
+    bin_dir = tmp_path / "bin"
+    lay_out_programs(bin_dir, {"one": 0o755, "plain": 0o644, "folder/": 0o755})
+    refused = 0
+    for number, case in enumerate(json.loads(VECTORS.read_text("utf-8"))["cases"]):
+        (tmp_path / str(number)).mkdir()
+        path = _lay_out(case["input"], tmp_path / str(number))
+        gate = bool(case["input"].get("featureGate", True))
+        for folder in (bin_dir, tmp_path / "missing"):
+            raised = _raised(path, folder, gate=gate)
+            assert raised == _errors(path, folder, gate=gate), case["name"]
+            refused += bool(raised[0])
+    assert refused > 500
+
+
+def test_no_problem_hides_another_from_the_library(tmp_path: Path) -> None:
+    """Of the bin dir, of reading, of validation and of executables at once, sorted by file and line."""
+    lay_out_programs(tmp_path / "bin", {"plain": 0o644})
+    folder = tmp_path / "config"
+    folder.mkdir()
+    write(folder, "a: [", "1.yaml")
+    write(folder, config({"name": "plain", "defaultCacheDuration": "-1s"}), "2.json")
+    write(folder, config({"name": "none", "extra": 1}), "3.json")
+    problems, text = _raised(str(folder), tmp_path / "bin")
+    assert [problem[0] for problem in problems] == ["KF103", "KF142", "KF126", "KF141", "KF107"]
+    assert text == lint(str(folder)).kubernetes_text
+    problems, text = _raised(str(folder), tmp_path / "no-bin")
+    assert sorted(str(problem[0]) for problem in problems) == ["KF103", "KF107", "KF126", "KF140"]
+    assert text == f"plugin binary directory {tmp_path}/no-bin did not exist"
+
+
+def test_a_negative_duration_is_an_error_at_its_place(tmp_path: Path) -> None:
+    """A duration of nothing is only worth a look."""
+    finding = only(lint_provider(tmp_path, defaultCacheDuration="-1ns"))
+    assert (finding.code, finding.severity, finding.path) == (
+        "KF126",
+        "error",
+        "providers[0].defaultCacheDuration",
+    )
+    assert codes(lint_provider(tmp_path, defaultCacheDuration="0s")) == ["KF176"]
+    assert codes(lint_provider(tmp_path, defaultCacheDuration="1ns")) == []

@@ -15,12 +15,12 @@ from keyferry.pulls.beside import check_root, check_runtime
 from keyferry.pulls.puller import Puller
 from keyferry.pulls.records import load_records, look_at_records
 from support.kubelets import Processes, listening, write_config
+from support.parts import root as as_root
 from support.pulling import FakeTarget, pull_secret, records_in
 from support.records import IMAGE, REF, Present, plant
 
 NOBODY = 65534
 CONTAINER = "pid:[4026532198]"
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 LOGIN = ("alice", "kf-word")
 SECRET = pull_secret("s", "reg.example", *LOGIN)
 

@@ -12,6 +12,7 @@ import pytest
 from keyferry.errors import ProvideError
 from keyferry.sdk import Deadline
 from keyferry.sdk.files import Lock, read_bounded, read_private, write_private
+from support.parts import root
 from support.plugins import PATIENCE_SECONDS, wait_until
 from support.sdk_plugins import SOURCE
 
@@ -94,7 +95,7 @@ def test_a_file_that_others_may_touch_is_as_good_as_none(tmp_path: Path, mode: i
     assert read_private(str(private(tmp_path / "file", mode))) is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="needs another owner")
+@root
 def test_a_file_of_somebody_else_is_as_good_as_none(tmp_path: Path) -> None:
     """Also for root, who could read it."""
     path = private(tmp_path / "file")

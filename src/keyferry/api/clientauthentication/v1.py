@@ -28,6 +28,8 @@ API_VERSION = f"{GROUP}/v1"
 # Go's zero time, the first instant of the year 1, which counts as no time at all.
 _NO_TIME_NS = -62_135_596_800 * 1_000_000_000
 _CONFIG_PATH = ("spec", "cluster", "config")
+_JSON_BEGINS = tuple('\t\r\n {[ntf"-0123456789')
+_UNRECOGNIZED = "cannot convert RawExtension with unrecognized content type to unstructured"
 
 
 class ClusterInfo(Value):
@@ -104,11 +106,12 @@ def _compact(config: str | None) -> str:
     """JSON text without blanks outside strings, with Go's escapes."""
     if config is None:
         return "null"
-    failure = ""
+    # Kubernetes looks at the first byte for what this is before it lets the encoder read it.
+    failure = "" if config[:1] in _JSON_BEGINS else _UNRECOGNIZED
     try:
-        loads(config)
+        loads(config, quoting=True)
     except DocumentError as error:
-        failure = error.kubernetes_text
+        failure = failure or error.kubernetes_text
     if failure:
         text = f"json: error calling MarshalJSON for type *runtime.RawExtension: {failure}"
         raise DocumentError(

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 
 from keyferry.errors import Problem
 
@@ -91,6 +90,8 @@ def _hint(path: str) -> str:
 
 
 def _meant(parent: str, name: str) -> str:
+    from difflib import get_close_matches
+
     known = {field.lower(): field for field in _fields(parent)}
     squeezed = name.lower().replace("_", "").replace("-", "")
     close = get_close_matches(squeezed, known, 1, 0.75)

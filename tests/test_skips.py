@@ -1,0 +1,47 @@
+"""A test skips for the platform it is for, or for what ``support.parts`` says that CI cannot promise."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import parts
+
+TESTS = Path(__file__).parent
+# What a condition may ask of the platform, or of the tests' own installation.
+PLATFORM = ("sys.platform", "os.path.isdir('/proc/self/fd')", "execinfo._limit()", "find_spec('socksio')")
+
+
+def skips(tree: ast.Module) -> Iterator[ast.Call]:
+    names = ("pytest.skip", "pytest.mark.skip", "pytest.mark.skipif", "pytest.importorskip")
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return (call for call in calls if ast.unparse(call.func) in names)
+
+
+def is_accounted_for(call: ast.Call) -> bool:
+    text = ast.unparse(call)
+    is_conditional = ast.unparse(call.func) == "pytest.mark.skipif"
+    return is_conditional and ("BEYOND_CI[" in text or any(each in text for each in PLATFORM))
+
+
+def test_every_skip_is_accounted_for() -> None:
+    unaccounted = [
+        f"{path.relative_to(TESTS)}:{call.lineno}: {ast.unparse(call)}"
+        for path in sorted(TESTS.rglob("*.py"))
+        if path != Path(parts.__file__)
+        for call in skips(ast.parse(path.read_text("utf-8")))
+        if not is_accounted_for(call)
+    ]
+    assert not unaccounted
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])
+def test_a_missing_part_fails_in_ci_alone(
+    monkeypatch: pytest.MonkeyPatch, ci: str, outcome: type[BaseException]
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match="no-such-program is not installed"):
+        parts.need("no-such-program")
+    with pytest.raises(pytest.skip.Exception, match="which sandboxes forbid"):
+        parts.lacking("ptrace")
