@@ -27,7 +27,7 @@ from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Plugin
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 from support.adapters_under_test import DRIVERS
 from support.certificates import key_pem, make_certificate, make_key
-from support.parts import root
+from support.parts import need, root
 from support.plugins import wait_until, write_executable
 from support.terminal import PROMPT, run_on_terminal
 
