@@ -3,7 +3,7 @@
 import argparse
 
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.asking import as_json, as_yaml, ask, code_for
+from keyferry.cli.asking import as_json, as_yaml, ask, code_for, missing_lines
 from keyferry.cli.explain_access import add_access_arguments, decide_access
 from keyferry.cli.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.sources import Sources, add_source_arguments
@@ -23,7 +23,9 @@ the image. Then the order of trial, what the kubelet does next, and every trap t
 No secret is shown. Plugins are run as the kubelet runs them. With --check-registry the registry
 is asked, too, for the head of the image's manifest, with each credential in turn. With --cri,
 --image-id or --root it says whether this pod may use the image that is on the node already: by
-which record, under which policy, by which rule."""
+which record, under which policy, by which rule.
+
+The exit code is that of 'keyferry get', or with --check-registry that of 'keyferry can-pull'."""
 
 EXAMPLES = """\
 examples:
@@ -57,25 +59,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
     answer, found, sources = ask(args)
-    attempts = check_answer(args, answer) if args.check_registry else ()
+    check = check_answer(args, answer) if args.check_registry else None
     decision = decide_access(args, answer)
     if args.output in ("json", "yaml"):
-        checked = check_document(attempts) if attempts else None
-        access = None if decision is None else decision_document(decision)
+        checked = None if check is None else check_document(check)
+        access = None if decision is None else decision_document(decision, answer.missing)
         document = explanation_document(
             answer, config=_config(found, sources), registry=checked, access=access
         )
         print(as_json(document) if args.output == "json" else as_yaml(document))
     else:
         all_patterns = args.all_patterns or args.output == "wide"
-        said = tuple(attempt_lines(attempts))
+        said = () if check is None else tuple(attempt_lines(check))
         where = _where(found, sources)
-        access_lines = () if decision is None else tuple(decision_lines(decision))
-        text = render(
-            answer, where=where, style=style, all_patterns=all_patterns, registry=said, access=access_lines
+        access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
+        print(
+            render(
+                answer,
+                where=where,
+                style=style,
+                all_patterns=all_patterns,
+                registry=said,
+                access=access_lines,
+                hints=tuple(missing_lines(answer.missing)),
+            )
         )
-        print(text)
-    return code_for_check(answer, attempts) if attempts else code_for(answer)
+    return code_for(answer) if check is None else code_for_check(answer, check)
 
 
 def _config(found: Discovery, sources: Sources) -> dict[str, object]:

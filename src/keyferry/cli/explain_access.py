@@ -48,6 +48,9 @@ def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None"
         message = f"no record names {args.image!r}; say whether it is there: --cri SOCKET or --image-id ID"
         print(f"keyferry: {printable(message)}", file=sys.stderr)
         return None
+    if not args.policy:
+        message = f"the node's policy was not given, so the kubelet's default {policy.name} is taken"
+        print(f"keyferry: {message}; --policy tells", file=sys.stderr)
     return records.decide(args.image, reference, answer.credentials)
 
 

@@ -8,8 +8,8 @@ from contextlib import closing
 
 from keyferry._secret import printable
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.asking import as_json, as_yaml
-from keyferry.cli.commands import Exit, exit_code
+from keyferry.cli.asking import as_json, as_yaml, missing_lines
+from keyferry.cli.commands import Exit, exit_code, gravest
 from keyferry.cli.pull_arguments import (
     add_pull_arguments,
     add_root_arguments,
@@ -41,7 +41,7 @@ and the policy let this pod, else it is pulled to verify. Without --root nothing
 
 Exit code 0 says that every image is there; 1 that one is not to be had, 5 that a registry refused every
 credential, 4 that a plugin failed and left none, 3 that something cannot be reached or used, 124 that
-it took too long. With several images it is that of the first that failed."""
+it took too long. With several images it is 1 if any is not to be had, else that of the first that failed."""
 
 EXAMPLES = """\
 examples:
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         return Exit.USAGE
     policy = chosen_policy(args)
     sources = read_sources(args)
-    _note(sources.notes)
+    _note((*sources.notes, *missing_lines(sources.missing_secrets)))
     providers = open_providers(args, sources)
     with closing(_open_target(args)) as target:
         records = None
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     _print(args, outcomes)
     for outcome in outcomes:
         _report(outcome)
-    return next((code for code in map(_code, outcomes) if code), Exit.OK)
+    return gravest(map(_code, outcomes))
 
 
 def _open_target(args: argparse.Namespace) -> PullTarget:

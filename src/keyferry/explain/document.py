@@ -3,7 +3,7 @@
 from keyferry._secret import MASK
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source
-from keyferry.images.reasons import Reason
+from keyferry.images.reasons import Reason, missing_documents
 
 API_VERSION = "keyferry.dev/v1alpha1"
 
@@ -17,6 +17,8 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
         "name": answer.name,
         "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
         "failures": failures_document(answer),
+        "outcome": str(answer.outcome),
+        "missing": missing_documents(answer.missing),
     }
 
 
@@ -40,6 +42,7 @@ def explanation_document(
         "name": answer.name,
         "config": config,
         "decision": {"outcome": decision.outcome, "text": decision.text},
+        "missing": missing_documents(answer.missing),
         "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
         "failures": failures_document(answer),
         "traps": [_reason(reason) for reason in answer.reasons if reason.stage == "trap"],
@@ -79,7 +82,7 @@ def failures_document(answer: Answer) -> list[dict[str, object]]:
             "cause": getattr(failure.error, "cause", "service-account"),
             "message": str(failure.error),
         }
-        for failure in answer.failures
+        for failure in answer.kubelet_failures
     ]
 
 
