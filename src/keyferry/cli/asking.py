@@ -3,9 +3,11 @@
 import argparse
 import sys
 
+from keyferry._secret import escape_controls, printable
 from keyferry._values import replace
 from keyferry.cli.commands import Exit, exit_code
 from keyferry.cli.sources import OPTIONS, Sources, read_sources
+from keyferry.cli.terminal import Lines
 from keyferry.images.answer import Answer
 from keyferry.images.discover import Discovery, discover
 from keyferry.images.load import load_providers
@@ -62,16 +64,22 @@ def code_for(answer: Answer) -> Exit:
     return Exit.UNKNOWN if answer.missing else Exit.NO
 
 
-def as_json(document: object) -> str:
-    """JSON for people and programs alike."""
+def as_json(document: object) -> Lines:
+    """JSON for people and programs alike; what could harm a terminal is escaped, so it stays JSON."""
     import json
 
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    is_plain = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
+    return Lines(escape_controls(json.dumps(document, indent=2, ensure_ascii=is_plain)))
 
 
-def as_yaml(document: object) -> str:
+def as_yaml(document: object) -> Lines:
     """The same as YAML."""
     import yaml
 
-    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
-    return text.rstrip("\n")
+    def dump(*, allow_unicode: bool) -> str:
+        return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=allow_unicode, width=110))
+
+    text = dump(allow_unicode=True)
+    if printable(text, "\n") != text:
+        text = dump(allow_unicode=False)
+    return Lines(text.rstrip("\n"))

@@ -8,7 +8,7 @@ from keyferry.cli.arguments import add_config_arguments, add_output_argument, ad
 from keyferry.cli.asking import as_json, as_yaml, ask, report_failures, report_sources
 from keyferry.cli.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.sources import add_source_arguments
-from keyferry.cli.terminal import style, table
+from keyferry.cli.terminal import Lines, style, table
 from keyferry.explain.document import API_VERSION, failures_document
 from keyferry.explain.registry import RegistryCheck, Verdict, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
@@ -65,9 +65,9 @@ def run(args: argparse.Namespace) -> int:
     return code_for_check(answer, check)
 
 
-def _table(check: RegistryCheck) -> str:
+def _table(check: RegistryCheck) -> Lines:
     rows = table(("USERNAME", "KEY", "SOURCE", "THE REGISTRY SAYS"), map(_row, check.attempts))
-    return f"{style(printable(verdict(check)), 'bold', _COLOURS[check.verdict])}\n\n{rows}"
+    return Lines(f"{style(printable(verdict(check)), 'bold', _COLOURS[check.verdict])}\n\n{rows}")
 
 
 def _row(attempt: "Attempt") -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from keyferry.cli.commands import Exit
-from keyferry.cli.terminal import style
+from keyferry.cli.terminal import Lines, style
 
 DESCRIPTION = """\
 The whole story on this machine, nothing to install: writes a provider config with three small plugins
@@ -196,7 +196,7 @@ def _step(told: str, typed: str, expected: Exit) -> bool:
     """Run one command of the story and tell whether it ended as the story says."""
     from keyferry.cli.main import main
 
-    print(f"\n{style('# ' + told, 'cyan')}\n{style('$ keyferry ' + typed, 'bold')}", flush=True)
+    print(Lines(f"\n{style('# ' + told, 'cyan')}\n{style('$ keyferry ' + typed, 'bold')}"), flush=True)
     code = main(shlex.split(typed))
     sys.stdout.flush()
     if code != expected:

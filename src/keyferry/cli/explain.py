@@ -7,7 +7,7 @@ from keyferry.cli.asking import as_json, as_yaml, ask, code_for, missing_lines
 from keyferry.cli.explain_access import add_access_arguments, decide_access
 from keyferry.cli.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.sources import Sources, add_source_arguments
-from keyferry.cli.terminal import style
+from keyferry.cli.terminal import Lines, style
 from keyferry.explain.decision import decision_document, decision_lines
 from keyferry.explain.document import explanation_document
 from keyferry.explain.registry import attempt_lines, check_document
@@ -73,17 +73,16 @@ def run(args: argparse.Namespace) -> int:
         said = () if check is None else tuple(attempt_lines(check))
         where = _where(found, sources)
         access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
-        print(
-            render(
-                answer,
-                where=where,
-                style=style,
-                all_patterns=all_patterns,
-                registry=said,
-                access=access_lines,
-                hints=tuple(missing_lines(answer.missing)),
-            )
+        text = render(
+            answer,
+            where=where,
+            style=style,
+            all_patterns=all_patterns,
+            registry=said,
+            access=access_lines,
+            hints=tuple(missing_lines(answer.missing)),
         )
+        print(Lines(text))
     return code_for(answer) if check is None else code_for_check(answer, check)
 
 

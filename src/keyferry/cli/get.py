@@ -5,11 +5,11 @@ import base64
 import sys
 from collections.abc import Callable
 
-from keyferry._secret import MASK
+from keyferry._secret import MASK, printable
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.asking import as_json, as_yaml, ask, code_for, report_failures, report_sources
 from keyferry.cli.sources import add_source_arguments
-from keyferry.cli.terminal import table
+from keyferry.cli.terminal import table, write_exact
 from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, Outcome
 
@@ -52,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     answer, _, sources = ask(args)
     report_sources(answer, sources)
     text = _WRITERS[args.output](answer, args.reveal)
-    if text:
+    if args.output == "env":
+        write_exact(text.encode("utf-8", "surrogateescape"))
+    elif text:
         print(text)
     report_failures(answer)
     said = _NONE.get(answer.outcome)
@@ -111,6 +113,8 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
     """Lines for a shell, quoted so that nothing in them is run."""
     from shlex import quote
 
+    # To the byte for a shell, on one line each for somebody who looks on.
+    shown = printable if sys.stdout.isatty() else str
     lines = []
     for credential in answer.credentials[:1]:
         password = credential.password if reveal else MASK
@@ -119,7 +123,7 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
             f"REGISTRY_USERNAME={quote(credential.username)}",
             f"REGISTRY_PASSWORD={quote(password)}",
         ]
-    return "\n".join(lines)
+    return "".join(f"{shown(line)}\n" for line in lines)
 
 
 _WRITERS: dict[str, Callable[[Answer, bool], str]] = {

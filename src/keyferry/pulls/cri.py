@@ -149,7 +149,7 @@ class Runtime:
         except grpc.RpcError as error:
             code, said = error.code().name, error.details() or ""
         # Raised out here on purpose: the frames of what was caught hold the request.
-        shown = printable(redact(said, known))[:_LONGEST_MESSAGE]
+        shown = printable(" ".join(redact(said, known).split()))[:_LONGEST_MESSAGE]
         raise ContainerRuntimeError(self.socket, code, shown, classify(code, said))
 
 
