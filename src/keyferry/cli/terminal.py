@@ -98,11 +98,16 @@ class Output:
             os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
-def _harmless(text: str) -> str:
-    """*text* on one line, which may end; Lines on theirs."""
-    if isinstance(text, Lines):
-        return printable(text, keep="\t\n")
-    return printable(text.removesuffix("\n")) + ("\n" if text.endswith("\n") else "")
+def _harmless(text: str, keep: str = "") -> str:
+    """*text* on one line, which may end; Lines on theirs. A pattern of what to *keep* splits it."""
+    kept = "\t\n" if isinstance(text, Lines) else ""
+    body, end = text.removesuffix("\n"), "\n" if text.endswith("\n") else ""
+    if not keep:
+        return printable(body, kept) + end
+    import re
+
+    parts = re.split(f"({keep})", body)
+    return "".join(part if at % 2 else printable(part, kept) for at, part in enumerate(parts)) + end
 
 
 def _drawn_anew(text: str) -> str:
@@ -117,12 +122,8 @@ def _coloured(text: str) -> str:
     """The same with our own colours, where colours are taken."""
     if "\033" not in text or not is_coloured():
         return _harmless(text)
-    import re
-
     own = "|".join(_STYLES.values())
-    parts = re.split(rf"(\033\[(?:0|(?:{own})(?:;(?:{own}))*)m)", text)
-    kept = Lines if isinstance(text, Lines) else str
-    return "".join(part if at % 2 else _harmless(kept(part)) for at, part in enumerate(parts))
+    return _harmless(text, rf"\033\[(?:0|(?:{own})(?:;(?:{own}))*)m")
 
 
 class Guard:

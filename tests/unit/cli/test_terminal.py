@@ -61,6 +61,7 @@ def test_only_our_own_colours_pass_and_only_where_colours_are_taken(monkeypatch:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert written(text, terminal) == "\033[1;32myes\033[0m \ufffd[8mhidden \ufffd[2J\ufffd]0;title\ufffd"
+    assert written("\033[1ma\n\033[0m\n", Terminal()) == "\033[1ma\ufffd\033[0m\n"
     assert "\033" not in written(text, Terminal(), is_talk=True)
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\033" not in written(text, Terminal())
