@@ -75,14 +75,22 @@ def exit_code(error: Exception) -> Exit:
     """The exit code of an error."""
     if isinstance(error, errors.ClusterAuthError):
         return _cluster_code(error)
-    if isinstance(error, errors.RegistryError | errors.ImagePullError):
+    if isinstance(error, errors.RegistryError):
         return _REGISTRY_CODES.get(error.cause, Exit.NO)
+    if isinstance(error, errors.ImagePullError):
+        return _REGISTRY_CODES.get(error.cause) or _code_behind(error)
     if isinstance(error, errors.ContainerRuntimeError):
         return _REGISTRY_CODES.get(error.kind, Exit.NO)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
     return Exit.NO
+
+
+def _code_behind(error: errors.ImagePullError) -> Exit:
+    """3 for what this machine kept from being done, such as a folder that is none."""
+    local = any(isinstance(failure, errors.EnvironmentProblem) for failure in error.failures)
+    return Exit.ENVIRONMENT if local else Exit.NO
 
 
 def _cluster_code(error: errors.ClusterAuthError) -> Exit:

@@ -79,6 +79,9 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return Exit.USAGE
+    if args.platform and args.to is None:
+        _note(["--platform goes with --to DIR: a container runtime pulls for its own platform"])
+        return Exit.USAGE
     policy = chosen_policy(args)
     sources = read_sources(args)
     _note((*sources.notes, *missing_lines(sources.missing_secrets)))

@@ -66,8 +66,9 @@ class Output:
         self._try(lambda stream: stream.buffer.write(data))
 
     def flush(self) -> None:
-        """Have it written now."""
-        self._try(lambda stream: stream.flush())
+        """Have it written now; where nothing was, nothing can fail."""
+        if self._stream is not None:
+            self._try(lambda stream: stream.flush())
 
     def _try(self, do: "Callable[[TextIO], object]") -> None:
         if self._is_lost:
