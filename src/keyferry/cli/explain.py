@@ -100,8 +100,9 @@ def _config(found: Discovery, sources: Sources) -> dict[str, object]:
 
 def _where(found: Discovery, sources: Sources) -> tuple[str, ...]:
     secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
+    none = "not given (--pod, --secret)" if sources.missing else "the pod has none"
     return (
-        f"pull secrets: {secrets or 'none given (--pod, --secret)'}",
+        f"pull secrets: {secrets or none}",
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
         f"providers: {found.config} ({found.config_from})",
         f"plugins: {found.bin_dir} ({found.bin_dir_from})",
