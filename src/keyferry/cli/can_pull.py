@@ -84,6 +84,6 @@ def _document(answer: Answer, check: RegistryCheck) -> dict[str, object]:
         "image": answer.image,
         "name": answer.name,
         **check_document(check),
-        "failures": failures_document(answer),
+        "failures": failures_document(answer.kubelet_failures),
         "missing": missing_documents(answer.missing),
     }

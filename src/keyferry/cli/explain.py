@@ -13,6 +13,7 @@ from keyferry.explain.document import explanation_document
 from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
 from keyferry.images.discover import Discovery
+from keyferry.images.missing import Input
 
 DESCRIPTION = """\
 Why the kubelet would, or would not, have credentials for an image.
@@ -100,7 +101,8 @@ def _config(found: Discovery, sources: Sources) -> dict[str, object]:
 
 def _where(found: Discovery, sources: Sources) -> tuple[str, ...]:
     secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
-    none = "not given (--pod, --secret)" if sources.missing else "the pod has none"
+    is_known = not any(each.input in (Input.POD, Input.PULL_SECRET) for each in sources.missing)
+    none = "the pod has none" if is_known else "not given (--pod, --secret)"
     return (
         f"pull secrets: {secrets or none}",
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",

@@ -96,7 +96,9 @@ class Output:
         except (OSError, ValueError):
             return
         if descriptor >= 0:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
 
 
 def _harmless(text: str, keep: str = "") -> str:

@@ -145,7 +145,7 @@ def identify(
         if attributes.require_service_account:
             raise NotApplicable("it requires a service account, and the pod has none")
         return NOBODY
-    return _fetch(attributes, accounts or _UNKNOWN_ACCOUNT, pod)
+    return _fetch(attributes, _UNKNOWN_ACCOUNT if accounts is None else accounts, pod)
 
 
 _UNKNOWN_ACCOUNT = StaticAccount(ServiceAccount("", None), None)
