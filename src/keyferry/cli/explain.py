@@ -102,7 +102,7 @@ def _config(found: Discovery, sources: Sources) -> dict[str, object]:
 def _where(found: Discovery, sources: Sources) -> tuple[str, ...]:
     secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
     is_known = not any(each.input in (Input.POD, Input.PULL_SECRET) for each in sources.missing)
-    none = "the pod has none" if is_known else "not given (--pod, --secret)"
+    none = "the pod lists none" if is_known else "not given (--pod, --secret)"
     return (
         f"pull secrets: {secrets or none}",
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
