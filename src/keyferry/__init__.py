@@ -49,6 +49,9 @@ __all__ = [
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from . import api as api
+    from . import errors as errors
+    from . import sdk as sdk
     from .agent.cluster_metrics import cluster_metrics_collector as cluster_metrics_collector
     from .agent.metrics import metrics_collector as metrics_collector
     from .agent.pull_metrics import pull_metrics_collector as pull_metrics_collector
@@ -89,6 +92,8 @@ if TYPE_CHECKING:
     from .pulls.puller import pull_async as pull_async
     from .pulls.records import load_records as load_records
 else:
+    # The other doors of the package: "import keyferry" is enough to go through them.
+    _DOORS = ("api", "errors", "sdk")
     _HOMES = {
         "AllowlistEntry": "invoke.policy",
         "Answer": "images.answer",
@@ -132,11 +137,13 @@ else:
     }
 
     def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch
-        if name not in _HOMES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
+        if name in _DOORS:
+            return import_module(f".{name}", __name__)
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
     def __dir__():  # noqa: ANN202
-        return sorted([*globals(), *_HOMES])
+        return sorted({*globals(), *_HOMES, *_DOORS})

@@ -31,7 +31,8 @@ _SHAPES = (
     (r"(?<![\w/.:-])[A-Za-z0-9+/_=-]{40,}", MASK),
 )
 _SHORTEST_KNOWN = 4
-_CONTROL = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]"
+# What moves a cursor, breaks a line, turns text around, or is half a character.
+_CONTROL = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 def redact(text: str, known: tuple[str, ...] = ()) -> str:
@@ -46,16 +47,30 @@ def redact(text: str, known: tuple[str, ...] = ()) -> str:
     return text
 
 
-def printable(text: str) -> str:
-    """Replace characters that would move a cursor or reorder text on a terminal."""
+def printable(text: str, keep: str = "") -> str:
+    """*text* on one line, without characters that would move a cursor or reorder text on a terminal.
+
+    Each is replaced by a mark, but for those to *keep*, such as line breaks that are our own.
+    """
+    if text.isprintable():
+        return text
     import re
 
-    return re.sub(_CONTROL, "\ufffd", text)
+    return re.sub(_CONTROL, lambda found: found[0] if found[0] in keep else "\ufffd", text)
+
+
+def escape_controls(text: str) -> str:
+    """JSON with the same characters escaped, line breaks between its parts left as they are."""
+    if printable(text, "\n") == text:
+        return text
+    import re
+
+    return re.sub(_CONTROL, lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 def stderr_tail(stderr: bytes, known: tuple[str, ...] = (), *, lines: int = 5, width: int = 400) -> str:
     """The last lines of a plugin's standard error, redacted, bounded and safe to print."""
     # Redacted as a whole first: a cut through a secret would leave a piece that looks like none.
-    text = printable(redact(stderr.decode("utf-8", "replace"), known))
-    kept = [line.strip() for line in text.splitlines() if line.strip()][-lines:]
+    text = redact(stderr.decode("utf-8", "replace"), known)
+    kept = [printable(line.strip()) for line in text.splitlines() if line.strip()][-lines:]
     return " | ".join(line if len(line) <= width else line[:width] + "..." for line in kept)

@@ -168,8 +168,10 @@ def _need() -> None:
     try:
         import cryptography as cryptography  # noqa: PLC0414 - only to see whether it is there
     except ImportError:
+        from keyferry.sdk.extras import install_hint
+
         raise ProvideError(
-            "RSA needs the package 'cryptography', which is not installed", "pip install 'keyferry[crypto]'"
+            "RSA needs the package 'cryptography', which is not installed", install_hint("crypto")
         ) from None
 
 

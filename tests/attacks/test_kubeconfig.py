@@ -835,9 +835,7 @@ def intrusion(kube: Kube, variable: str) -> tuple[str, str]:
         text = f"#!/bin/sh\ncat <<'X'\n{answer()}\nX\n"
         return str(write_executable(kube.folder / "plugin", text)), str(evil)
     if variable == "BASH_ENV":
-        bash = shutil.which("bash")
-        if bash is None:
-            pytest.skip("needs bash")
+        bash = need("bash")
         (evil / "rc").write_text(f": >{mark}\n")
         text = f"#!{bash}\nprintf %s {shlex.quote(answer())}\n"
         return str(write_executable(kube.folder / "plugin", text)), str(evil / "rc")

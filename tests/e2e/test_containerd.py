@@ -22,7 +22,7 @@ from keyferry.pulls.cri import Runtime, connect_runtime
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.puller import Puller, pull, pull_async
 from keyferry.pulls.records import load_records
-from support.commands import run_keyferry
+from support.commands import plain_pod, run_keyferry
 from support.images import build, noise
 from support.kubelets import Processes
 from support.plugins import Node, provider_entry, wait_until
@@ -451,8 +451,10 @@ def test_explain_asks_the_runtime_and_the_records(world: World, node: Node, tmp_
     assert absent.returncode == 0, absent.stderr
     done = run_keyferry("explain", image, *config, *root, "--secret", alice)
     assert "the image is there, and this pod may use it as it is: the pod shows a credential" in done.stdout
-    done = run_keyferry("explain", image, *config, *root, "-o", "json")
+    done = run_keyferry("explain", image, *config, *root, *plain_pod(tmp_path), "-o", "json")
     access = json.loads(done.stdout)["access"]
     assert (access["mustPull"], access["rule"]) == (True, "stranger")
+    done = run_keyferry("explain", image, *config, *root, "-o", "json")
+    assert json.loads(done.stdout)["access"]["outcome"] == "unknown"
     missing = run_keyferry("explain", f"{world.host('basic')}/explained/none:v1", *config, *root)
     assert "the image must be pulled: the image is not on the node" in missing.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.commands import Node, run_keyferry
+from support.commands import Node, plain_pod, run_keyferry
 
 IMAGE = "reg.io/team/app:v1"
 BASE = "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\n"
@@ -191,10 +191,11 @@ def test_a_token_without_an_account(node: Node, tmp_path: Path) -> None:
     )
 
 
-def test_a_closed_pipe_is_no_traceback(node: Node) -> None:
+def test_a_closed_pipe_is_no_traceback(node: Node, tmp_path: Path) -> None:
     import subprocess
     import sys
 
-    command = f"{sys.executable} -m keyferry get {IMAGE} {' '.join(node.options())} | true"
+    options = " ".join((*plain_pod(tmp_path), *node.options()))
+    command = f"{sys.executable} -m keyferry get {IMAGE} {options} | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == ""

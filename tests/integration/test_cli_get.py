@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.commands import Node, run_keyferry
+from support.commands import Node, plain_pod, run_keyferry
 
 IMAGE = "reg.io/team/app:v1"
 
@@ -107,12 +107,48 @@ def test_env_lines_can_be_evaluated_by_a_shell_and_nothing_in_them_runs(tmp_path
     assert not (tmp_path / "pwned").exists()
 
 
-def test_no_credentials_is_exit_code_1_with_the_next_command(node: Node) -> None:
-    done = run_keyferry("get", "other.io/app", *node.options())
+def test_no_credentials_is_exit_code_1_with_the_next_command(node: Node, tmp_path: Path) -> None:
+    done = run_keyferry("get", "other.io/app", *plain_pod(tmp_path), *node.options())
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "no credentials for other.io/app" in done.stderr
+    assert "no credentials for other.io/app; a kubelet would pull anonymously" in done.stderr
     assert "keyferry explain other.io/app" in done.stderr
+
+
+@pytest.mark.parametrize("output", ["table", "json", "yaml", "env"])
+def test_without_the_pod_no_credentials_is_not_a_no(node: Node, output: str) -> None:
+    """Its pull secrets may have one: exit code 6, in every format, and the option that would tell."""
+    done = run_keyferry("get", "other.io/app", "-o", output, *node.options())
+    assert done.returncode == 6
+    assert "the pod was not given" in done.stderr
+    assert "--pod FILE tells" in done.stderr
+    assert "anonymously" not in done.stderr
+    if output in ("json", "yaml"):
+        document = yaml.safe_load(done.stdout)
+        assert document["outcome"] == "unknown"
+        assert [each["input"] for each in document["missing"]] == ["pod"]
+
+
+def test_with_a_credential_what_is_missing_is_a_note(node: Node, tmp_path: Path) -> None:
+    """Exit code 0; a secret that the pod lists and nobody gave may come before it."""
+    done = run_keyferry(
+        "get", IMAGE, "--pod", str(pod_file(tmp_path, "absent")), "-o", "json", *node.options()
+    )
+    assert done.returncode == 0
+    assert "pull secret 'absent', which the pod lists, was not given; --secret FILE tells" in done.stderr
+    document = json.loads(done.stdout)
+    assert document["outcome"] == "credentials"
+    assert document["missing"][0]["name"] == "absent"
+
+
+def test_a_listed_secret_that_was_not_given_is_not_a_no(node: Node, tmp_path: Path) -> None:
+    done = run_keyferry("get", "other.io/app", "--pod", str(pod_file(tmp_path, "absent")), *node.options())
+    assert done.returncode == 6
+    secrets = ["--secret", str(secret_file(tmp_path, "absent", "user"))]
+    sure = run_keyferry(
+        "get", "other.io/app", "--pod", str(pod_file(tmp_path, "absent")), *secrets, *node.options()
+    )
+    assert sure.returncode == 1
 
 
 def test_pull_secrets_come_before_providers_in_the_order_given(node: Node, tmp_path: Path) -> None:
@@ -129,7 +165,7 @@ def test_a_pods_own_list_decides_which_secrets_count(node: Node, tmp_path: Path)
     pod = pod_file(tmp_path, "b", "absent")
     done = run_keyferry("get", IMAGE, "--pod", str(pod), *options, "-o", "json", *node.options())
     assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["b", "user"]
-    assert "pull secret 'absent' is listed by the pod but was not given" in done.stderr
+    assert "pull secret 'absent', which the pod lists, was not given" in done.stderr
     assert "secret 'a' was given, but the pod does not list it" in done.stderr
 
 
@@ -188,14 +224,92 @@ def test_a_service_account_token_reaches_the_plugin_that_asks_for_it(tmp_path: P
     assert "tok-en" not in done.stdout + done.stderr
 
 
-def test_without_a_pod_a_provider_that_requires_an_account_is_skipped(tmp_path: Path) -> None:
-    extra = (
-        "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n"
-    )
-    node = Node(tmp_path).add("sa", ["reg.io"], extra=extra)
+TAKES_TOKENS = """\
+  tokenAttributes:
+    serviceAccountTokenAudience: a
+    cacheType: Token
+    requireServiceAccount: true
+    requiredServiceAccountAnnotationKeys: [role]
+"""
+ACCOUNT = """\
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: deployer, namespace: {}, annotations: {{{}}}}}
+"""
+
+
+def token_file(folder: Path) -> list[str]:
+    (folder / "token").write_text("tok-en\n")
+    return ["--service-account-token", str(folder / "token")]
+
+
+@pytest.mark.parametrize(
+    ("has_pod", "has_token", "account", "options"),
+    [
+        pytest.param(False, False, "", ["--pod FILE"], id="nothing"),
+        pytest.param(
+            True, False, "", ["ServiceAccount after the Pod", "--service-account-token FILE"], id="pod"
+        ),
+        pytest.param(True, True, "", ["ServiceAccount after the Pod"], id="pod and token"),
+        pytest.param(
+            True, True, ACCOUNT.format("other", "x: y"), ["ServiceAccount after the Pod"], id="a namesake"
+        ),
+        pytest.param(
+            True,
+            False,
+            ACCOUNT.format("team", "role: r"),
+            ["--service-account-token FILE"],
+            id="pod and account",
+        ),
+    ],
+)
+def test_a_provider_that_takes_tokens_is_unknown_without_its_inputs(
+    tmp_path: Path, *, has_pod: bool, has_token: bool, account: str, options: list[str]
+) -> None:
+    """Neither skipped nor failed: in words, in JSON and in the exit code, with the options that would tell."""
+    node = Node(tmp_path).add("sa", ["reg.io"], extra=TAKES_TOKENS)
+    pod = pod_file(tmp_path)
+    pod.write_text(pod.read_text() + account)
+    words = [*(["--pod", str(pod)] if has_pod else []), *(token_file(tmp_path) if has_token else [])]
+    for command in ("get", "explain"):
+        done = run_keyferry(command, IMAGE, *words, *node.options())
+        assert done.returncode == 6, done.stdout + done.stderr
+        for wrong in ("the pod has none", "failed", "lacks the annotation", "anonymous"):
+            assert wrong not in done.stdout + done.stderr
+        for option in options:
+            assert option in done.stdout + done.stderr
+    assert "cannot tell what it answers, and the plugin did not run" in done.stdout
+    document = json.loads(run_keyferry("explain", IMAGE, *words, "-o", "json", *node.options()).stdout)
+    assert document["decision"]["outcome"] == "unknown"
+    assert document["failures"] == []
+    assert len(document["missing"]) == len(options)
+    assert not (node.bin_dir / "sa.runs").exists()
+
+
+def test_with_everything_given_a_provider_that_takes_tokens_gives_sure_answers(tmp_path: Path) -> None:
+    """An account that lacks the annotation is skipped, token or not; one that has it is asked for."""
+    node = Node(tmp_path).add("sa", ["reg.io"], extra=TAKES_TOKENS)
+    pod = pod_file(tmp_path)
+    plain = pod.read_text()
+    pod.write_text(plain + ACCOUNT.format("team", "x: y"))
+    for token in ([], token_file(tmp_path)):
+        done = run_keyferry("explain", IMAGE, "--pod", str(pod), *token, *node.options())
+        assert done.returncode == 1
+        assert "skipped: the service account lacks the annotation 'role', which it requires" in done.stdout
+    pod.write_text(plain + ACCOUNT.format("team", "role: r"))
+    done = run_keyferry("get", IMAGE, "--pod", str(pod), *token, *node.options())
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_plugin_that_is_asked_without_the_pods_account_says_so(tmp_path: Path) -> None:
+    """Where an account is not required it runs for nobody, as for such a pod; a real pod may get another answer."""
+    extra = TAKES_TOKENS.replace("requireServiceAccount: true", "requireServiceAccount: false")
+    node = Node(tmp_path).add("sa", ["reg.io"], extra=extra.replace("required", "optional"))
     done = run_keyferry("explain", IMAGE, *node.options())
-    assert done.returncode == 1
-    assert "skipped: it requires a service account, and the pod has none" in done.stdout
+    assert done.returncode == 0
+    assert "the kubelet may get another answer: the pod was not given" in done.stdout
+    assert "no anonymous attempt" not in done.stdout
 
 
 def test_explain_tells_the_whole_story(node: Node) -> None:
@@ -212,15 +326,17 @@ def test_explain_tells_the_whole_story(node: Node) -> None:
     assert "pass-word" not in done.stdout + done.stderr
 
 
-def test_explain_points_at_the_trap(node: Node) -> None:
-    done = run_keyferry("explain", "reg.io:5000/app", *node.options())
+def test_explain_points_at_the_trap(node: Node, tmp_path: Path) -> None:
+    done = run_keyferry("explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options())
     assert done.returncode == 1
     assert "differs from the image in the port alone" in done.stdout
     assert "the kubelet makes one anonymous attempt" in done.stdout
 
 
-def test_explain_as_json_carries_reasons_and_traps(node: Node) -> None:
-    document = json.loads(run_keyferry("explain", "reg.io:5000/app", "-o", "json", *node.options()).stdout)
+def test_explain_as_json_carries_reasons_and_traps(node: Node, tmp_path: Path) -> None:
+    words = ["explain", "reg.io:5000/app", "-o", "json", *node.options()]
+    assert json.loads(run_keyferry(*words).stdout)["decision"]["outcome"] == "unknown"
+    document = json.loads(run_keyferry(*words, *plain_pod(tmp_path)).stdout)
     assert document["decision"]["outcome"] == "anonymous"
     assert [trap["outcome"] for trap in document["traps"]] == ["port"]
     assert {reason["stage"] for reason in document["reasons"]} == {"image", "match"}

@@ -103,14 +103,78 @@ def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
     """A pod with the recorded credential stays; one with an image nobody pulled must verify."""
     (tmp_path / "pod.yaml").write_text(POD)
     words = ("records", "plan", "--policy", "AlwaysVerify", "--pod", str(tmp_path / "pod.yaml"))
-    done = run_keyferry(*words, "--root", str(root), "-o", "json")
+    listed = tmp_path / "both.json"
+    names = {REF: IMAGE, "sha256:preloaded": "preloaded.example/x:1"}
+    listed.write_text(
+        json.dumps({"images": [{"id": ref, "repoTags": [name]} for ref, name in names.items()]})
+    )
+    done = run_keyferry(*words, "--root", str(root), "--images", str(listed), "-o", "json")
     assert done.returncode == 1
     effects = {each["image"]: each["effect"] for each in json.loads(done.stdout)["uses"]}
     assert effects == {IMAGE: "same", "preloaded.example/x:1": "verified"}
     assert "hunter2" not in done.stdout + done.stderr
+    unknown = run_keyferry(*words, "--root", str(root))
+    assert unknown.returncode == 6
+    assert "whether 'preloaded.example/x:1' is there; --images FILE or --cri SOCKET tells" in unknown.stderr
     absent = run_keyferry(*words, "--root", str(root), "--images", images_file(tmp_path, REF))
     assert absent.returncode == 0, absent.stdout
     assert "must pull" not in absent.stdout
+
+
+@pytest.mark.parametrize(
+    ("image", "option"),
+    [
+        pytest.param(IMAGE, "--secret FILE tells", id="a secret"),
+        pytest.param("busybox:1", "--pod FILE with the ServiceAccount after the Pod tells", id="an account"),
+    ],
+)
+def test_plan_does_not_take_what_was_not_given_for_what_a_pod_lacks(
+    root: Path, tmp_path: Path, image: str, option: str
+) -> None:
+    """The kubelet would use the image, if that is what it was pulled with: neither 'pull' nor a change is sure."""
+    recorded = account()
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "web", "namespace": recorded.namespace},
+        "spec": {
+            "serviceAccountName": recorded.name,
+            "imagePullSecrets": [{"name": "s1"}],
+            "containers": [{"name": "app", "image": image}],
+        },
+    }
+    (tmp_path / "pod.json").write_text(json.dumps(pod))
+    words = ("records", "plan", "--pod", str(tmp_path / "pod.json"), "--root", str(root))
+    same = run_keyferry(*words, "--policy", "AlwaysVerify")
+    assert same.returncode == 0, same.stdout
+    assert same.stdout.splitlines()[1].split()[2:4] == ["unknown", "unknown"]
+    assert option in same.stderr
+    freed = run_keyferry(*words, "--policy", "NeverVerify", "-o", "json")
+    assert freed.returncode == 6
+    (use,) = json.loads(freed.stdout)["uses"]
+    assert (use["effect"], use["now"]["outcome"], use["then"]["outcome"]) == ("unknown", "unknown", "use")
+    assert "--from-policy tells" in freed.stderr
+    named = run_keyferry(*words, "--policy", "NeverVerify", "--from-policy", "NeverVerify")
+    assert (named.returncode, named.stderr) == (0, "")
+
+
+def test_plan_finds_an_account_in_a_file_of_its_own(root: Path, tmp_path: Path) -> None:
+    """As its help says; the image it was pulled for is used."""
+    recorded = account()
+    metadata = {"name": recorded.name, "namespace": recorded.namespace, "uid": recorded.uid}
+    spec = {"serviceAccountName": recorded.name, "containers": [{"name": "app", "image": "busybox:1"}]}
+    documents = {
+        "pod": {"kind": "Pod", "metadata": {"name": "web", "namespace": recorded.namespace}, "spec": spec},
+        "account": {"kind": "ServiceAccount", "metadata": metadata},
+    }
+    for name, document in documents.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps({"apiVersion": "v1", **document}))
+    files = ("--pod", str(tmp_path / "pod.json"), "--secret", str(tmp_path / "account.json"))
+    done = run_keyferry(
+        "records", "plan", "--policy", "AlwaysVerify", *files, "--root", str(root), "-o", "json"
+    )
+    (use,) = json.loads(done.stdout)["uses"]
+    assert (use["then"]["outcome"], use["then"]["rule"]) == ("use", "same-account")
 
 
 def test_plan_without_pods_looks_at_all_names(root: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -65,6 +66,15 @@ class Node:
     def request(self, name: str) -> str:
         """What a plugin was asked last."""
         return Path(f"{self.bin_dir / name}.request").read_text()
+
+
+def plain_pod(folder: Path) -> list[str]:
+    """The option that names a pod without pull secrets, so that nothing about its credentials is unknown."""
+    path = folder / "plain-pod.json"
+    metadata = {"name": "web", "namespace": "team", "uid": "pod-uid"}
+    spec = {"serviceAccountName": "default", "containers": []}
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+    return ["--pod", str(path)]
 
 
 def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:

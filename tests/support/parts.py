@@ -15,6 +15,7 @@ import pytest
 
 # Rights and traits of the machine, which no installation brings: without them a test skips in CI too.
 BEYOND_CI = {
+    "groups": "needs a group in this system's own table with no member, or with a few",
     "ipv6": "needs IPv6 on loopback, which containers are often started without",
     "network-namespace": "needs the right to make a network of its own, which sandboxes withhold",
     "ptrace": "needs ptrace, which sandboxes forbid",

@@ -1,8 +1,10 @@
 """Secrets are masked by what they are and by what they look like; plain words stay."""
 
+import json
+
 import pytest
 
-from keyferry._secret import MASK, printable, redact, stderr_tail
+from keyferry._secret import MASK, escape_controls, printable, redact, stderr_tail
 
 MASKED = {
     "jwt": ("got eyJhbGciOiJ9.eyJzdWIiOiJ4.c2ln", f"got {MASK}"),
@@ -61,9 +63,25 @@ def test_what_is_too_short_to_be_a_secret_is_not_searched_for() -> None:
     assert redact("exit status 1 yes", ("", "1", "yes")) == "exit status 1 yes"
 
 
-def test_control_characters_are_replaced_but_tabs_and_newlines_stay() -> None:
-    """What moves a cursor or turns text around is made visible."""
-    assert printable("a\x1b[0m\u202eb\tc\nd\u2028e") == "a\ufffd[0m\ufffdb\tc\nd\ufffde"
+def test_control_characters_and_line_breaks_are_replaced() -> None:
+    """What moves a cursor, breaks a line or turns text around is made visible."""
+    assert printable("a\x1b[0m\u202eb\tc\nd\u2028e") == "a\ufffd[0m\ufffdb\ufffdc\ufffdd\ufffde"
+    for char in "\x00\r\x0b\x7f\x85\x9b\u061c\u200e\u200f\u2029\u202a\u2066\u2069\ud800\udcff":
+        assert printable(f"<{char}>") == "<\ufffd>"
+    assert printable("ä € 字 \U0001f600 a\xa0b\u200d") == "ä € 字 \U0001f600 a\xa0b\u200d"
+
+
+def test_line_breaks_of_our_own_are_kept_where_they_are_named() -> None:
+    assert printable("a\tb\nc\rd", keep="\t\n") == "a\tb\nc\ufffdd"
+
+
+def test_json_stays_json_and_shows_nothing_raw() -> None:
+    """The characters are escaped in place; what was decoded is the same."""
+    value = {"a\x9b": "\x1b\u202e\u2028\x7f\n\u200f", "b": ["ä", "\udcff"]}
+    text = escape_controls(json.dumps(value, ensure_ascii=False, indent=1))
+    assert json.loads(text) == value
+    assert "ä" in text
+    assert printable(text, keep="\n") == text
 
 
 def test_the_tail_is_the_last_lines_that_say_something() -> None:

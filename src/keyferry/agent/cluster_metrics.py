@@ -6,8 +6,13 @@ Needs ``keyferry[metrics]``. Nothing listens: register the collector where your 
 from collections.abc import Callable, Iterable, Iterator
 from math import inf
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
+from keyferry._extras import missing_extra
+
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+    from prometheus_client.registry import Collector
+except ImportError as missing:
+    raise missing_extra("metrics", missing) from None
 
 from keyferry._clock import time_ns
 from keyferry.clusters.authenticator import Authenticator, living_authenticators

@@ -5,8 +5,13 @@ Needs ``keyferry[metrics]``. Nothing listens: register the collector where your 
 
 from collections.abc import Iterator
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from keyferry._extras import missing_extra
+
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.registry import Collector
+except ImportError as missing:
+    raise missing_extra("metrics", missing) from None
 
 from keyferry.errors import RecordError
 from keyferry.pulls.ledger import Records

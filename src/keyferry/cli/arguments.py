@@ -5,7 +5,12 @@ import sys
 from types import ModuleType
 from typing import NoReturn
 
+from keyferry.cli.terminal import Lines
 from keyferry.images.node import Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 
 class Parser(argparse.ArgumentParser):
@@ -15,6 +20,11 @@ class Parser(argparse.ArgumentParser):
         """Report wrong usage and leave with exit code 2."""
         print(f"keyferry: {message}; try '{self.prog} --help'", file=sys.stderr)
         raise SystemExit(2)
+
+    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
+        """Help is ours, line breaks included."""
+        if message:
+            (file or sys.stdout).write(Lines(message))
 
 
 def make_parser(prog: str, module: ModuleType) -> Parser:

@@ -3,14 +3,17 @@
 import argparse
 import sys
 
+from keyferry._secret import escape_controls, printable
 from keyferry._values import replace
 from keyferry.cli.commands import Exit, exit_code
 from keyferry.cli.node_settings import plugin_environment
-from keyferry.cli.sources import Sources, read_sources
+from keyferry.cli.sources import OPTIONS, Sources, read_sources
+from keyferry.cli.terminal import Lines
 from keyferry.images.answer import Answer
 from keyferry.images.discover import Discovery, discover
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
+from keyferry.images.missing import Missing
 from keyferry.images.reference import normalise
 from keyferry.images.validate import GATE
 
@@ -23,7 +26,7 @@ def ask(args: argparse.Namespace) -> tuple[Answer, Discovery, Sources]:
     sources = replace(sources, notes=(*sources.notes, *found.notes))
     providers = open_providers(args, found, sources)
     answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
-    return answer, found, sources
+    return replace(answer, untold=sources.missing), found, sources
 
 
 def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources) -> Providers:
@@ -49,29 +52,46 @@ def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:
 
 def report_failures(answer: Answer) -> None:
     """Say on standard error which providers failed."""
-    for failure in answer.failures:
+    for failure in answer.kubelet_failures:
         print(f"keyferry: {failure}", file=sys.stderr)
 
 
+def report_sources(answer: Answer, sources: Sources) -> None:
+    """Say on standard error what is odd about the sources, and which option would tell what is missing."""
+    for line in (*sources.notes, *missing_lines(answer.missing)):
+        print(f"keyferry: {line}", file=sys.stderr)
+
+
+def missing_lines(missing: tuple[Missing, ...]) -> list[str]:
+    """What was not given, and the option that gives it."""
+    return [f"{each}; {OPTIONS[each.input]} tells" for each in missing]
+
+
 def code_for(answer: Answer) -> Exit:
-    """0 with credentials; else the failure's code; else 1: the kubelet would pull anonymously."""
+    """0 with credentials; else the failure's code; else 6 if something is missing, and 1 for an anonymous pull."""
     if answer.credentials:
         return Exit.OK
-    if answer.failures:
-        return exit_code(answer.failures[0].error)
-    return Exit.NO
+    if answer.kubelet_failures:
+        return exit_code(answer.kubelet_failures[0].error)
+    return Exit.UNKNOWN if answer.missing else Exit.NO
 
 
-def as_json(document: object) -> str:
-    """JSON for people and programs alike."""
+def as_json(document: object) -> Lines:
+    """JSON for people and programs alike; what could harm a terminal is escaped, so it stays JSON."""
     import json
 
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    is_plain = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
+    return Lines(escape_controls(json.dumps(document, indent=2, ensure_ascii=is_plain)))
 
 
-def as_yaml(document: object) -> str:
+def as_yaml(document: object) -> Lines:
     """The same as YAML."""
     import yaml
 
-    text: str = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=110)
-    return text.rstrip("\n")
+    def dump(*, allow_unicode: bool) -> str:
+        return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=allow_unicode, width=110))
+
+    text = dump(allow_unicode=True)
+    if printable(text, "\n") != text:
+        text = dump(allow_unicode=False)
+    return Lines(text.rstrip("\n"))

@@ -3,14 +3,16 @@
 import argparse
 import sys
 
+from keyferry._secret import printable
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.asking import as_json, as_yaml, ask, report_failures
+from keyferry.cli.asking import as_json, as_yaml, ask, report_failures, report_sources
 from keyferry.cli.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.sources import add_source_arguments
-from keyferry.cli.terminal import style, table
+from keyferry.cli.terminal import Lines, style, table
 from keyferry.explain.document import API_VERSION, failures_document
-from keyferry.explain.registry import can_pull, check_document, describe_attempt, verdict
+from keyferry.explain.registry import RegistryCheck, Verdict, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
+from keyferry.images.reasons import missing_documents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +23,9 @@ Can this image be pulled? Finds the credentials a kubelet would try and asks the
 of them, for the head of the image's manifest. Nothing is downloaded.
 
 Exit code 0 means yes, 1 no (there is no such image), 5 that the registry refused every credential,
-3 that it cannot be reached, 4 that a plugin failed and left the kubelet without a credential."""
+4 that a plugin failed and left the kubelet without a credential, 124 that something took too long. 6 means
+that nobody can tell: the registry cannot be reached or gave no answer to go by, something was not given
+that may hold another credential, such as the pod, or containerd has a mirror, which is not asked."""
 
 EXAMPLES = """\
 examples:
@@ -32,6 +36,7 @@ examples:
 
 FORMATS = ("table", "json", "yaml")
 _NOBODY = "(anonymous)"
+_COLOURS = {Verdict.YES: "green", Verdict.NO: "red", Verdict.UNKNOWN: "yellow"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,22 +52,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the answer and what the registry said to each credential."""
     answer, _, sources = ask(args)
-    for note in sources.notes:
-        print(f"keyferry: {note}", file=sys.stderr)
+    report_sources(answer, sources)
     report_failures(answer)
-    attempts = check_answer(args, answer)
+    check = check_answer(args, answer)
+    if check.mirrors is not None:
+        print(f"keyferry: {check.mirrors}, which was not asked", file=sys.stderr)
     if args.output == "table":
-        print(_table(answer, attempts))
+        print(_table(check))
     else:
-        document = _document(answer, attempts)
+        document = _document(answer, check)
         print(as_json(document) if args.output == "json" else as_yaml(document))
-    return code_for_check(answer, attempts)
+    return code_for_check(answer, check)
 
 
-def _table(answer: Answer, attempts: "tuple[Attempt, ...]") -> str:
-    colour = "green" if can_pull(attempts) else "red"
-    rows = table(("USERNAME", "KEY", "SOURCE", "THE REGISTRY SAYS"), map(_row, attempts))
-    return f"{style(verdict(answer.image, attempts), 'bold', colour)}\n\n{rows}"
+def _table(check: RegistryCheck) -> Lines:
+    rows = table(("USERNAME", "KEY", "SOURCE", "THE REGISTRY SAYS"), map(_row, check.attempts))
+    return Lines(f"{style(printable(verdict(check)), 'bold', _COLOURS[check.verdict])}\n\n{rows}")
 
 
 def _row(attempt: "Attempt") -> tuple[str, ...]:
@@ -72,12 +77,13 @@ def _row(attempt: "Attempt") -> tuple[str, ...]:
     return credential.username, credential.key, str(credential.source), describe_attempt(attempt)
 
 
-def _document(answer: Answer, attempts: "tuple[Attempt, ...]") -> dict[str, object]:
+def _document(answer: Answer, check: RegistryCheck) -> dict[str, object]:
     return {
         "apiVersion": API_VERSION,
         "kind": "ImagePullCheck",
         "image": answer.image,
         "name": answer.name,
-        **check_document(attempts),
-        "failures": failures_document(answer),
+        **check_document(check),
+        "failures": failures_document(answer.kubelet_failures),
+        "missing": missing_documents(answer.missing),
     }

@@ -5,6 +5,10 @@ from typing import NamedTuple
 
 from keyferry import errors
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 
 class Exit(IntEnum):
     """The exit codes, the same in every output format."""
@@ -15,6 +19,7 @@ class Exit(IntEnum):
     ENVIRONMENT = 3
     PLUGIN = 4
     REFUSED = 5
+    UNKNOWN = 6
     TIMEOUT = 124
     INTERRUPTED = 130
     PIPE = 141
@@ -22,7 +27,8 @@ class Exit(IntEnum):
 
 EXIT_CODES = """\
 Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
-4 a plugin failed; 5 a registry or server refused; 124 a plugin or server took too long."""
+4 a plugin failed; 5 a registry or server refused; 6 cannot tell (an input is missing, or a host cannot be
+reached); 124 a plugin or server took too long."""
 
 
 class Command(NamedTuple):
@@ -56,18 +62,35 @@ COMMANDS = {
 }
 
 
+def gravest(codes: "Iterable[Exit]") -> Exit:
+    """One exit code for several: a sure no, then what failed, then what nobody can tell, then a yes."""
+    found = tuple(codes)
+    if Exit.NO in found:
+        return Exit.NO
+    failed = (code for code in found if code not in (Exit.OK, Exit.UNKNOWN))
+    return next(failed, Exit.UNKNOWN if Exit.UNKNOWN in found else Exit.OK)
+
+
 def exit_code(error: Exception) -> Exit:
     """The exit code of an error."""
     if isinstance(error, errors.ClusterAuthError):
         return _cluster_code(error)
-    if isinstance(error, errors.RegistryError | errors.ImagePullError):
+    if isinstance(error, errors.RegistryError):
         return _REGISTRY_CODES.get(error.cause, Exit.NO)
+    if isinstance(error, errors.ImagePullError):
+        return _REGISTRY_CODES.get(error.cause) or _code_behind(error)
     if isinstance(error, errors.ContainerRuntimeError):
         return _REGISTRY_CODES.get(error.kind, Exit.NO)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return code
     return Exit.NO
+
+
+def _code_behind(error: errors.ImagePullError) -> Exit:
+    """3 for what this machine kept from being done, such as a folder that is none."""
+    local = any(isinstance(failure, errors.EnvironmentProblem) for failure in error.failures)
+    return Exit.ENVIRONMENT if local else Exit.NO
 
 
 def _cluster_code(error: errors.ClusterAuthError) -> Exit:

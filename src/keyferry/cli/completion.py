@@ -6,6 +6,7 @@ from types import ModuleType
 
 from keyferry.cli.arguments import make_parser
 from keyferry.cli.commands import COMMANDS, Exit
+from keyferry.cli.terminal import Lines
 
 DESCRIPTION = """\
 Print a completion script, made from the commands and options of this very version."""
@@ -24,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the script."""
-    print({"bash": bash, "zsh": zsh, "fish": fish}[args.shell](), end="")
+    print(Lines({"bash": bash, "zsh": zsh, "fish": fish}[args.shell]()), end="")
     return Exit.OK
 
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 
 from keyferry.cli.commands import Exit
-from keyferry.cli.terminal import style
+from keyferry.cli.terminal import Lines, style
 
 DESCRIPTION = """\
 The whole story on this machine, nothing to install: writes a provider config with three small plugins
@@ -71,6 +71,15 @@ users:
       provideClusterInfo: true
 """
 
+_POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: app, namespace: team, uid: 6f1c0b1e-0c1d-4c38-9d0e-2f4c6d9a1b11}
+spec:
+  serviceAccountName: default
+  containers: [{name: app, image: "eu.harbour.example/team/app:v1"}]
+"""
+
 _PILOT = """\
 from time import time
 from keyferry.sdk import ExecResponse, serve_cluster
@@ -125,6 +134,7 @@ def _tell(folder: str) -> int:
 
 
 _WHERE = "--config providers.yaml --bin-dir bin"
+_ASKED = f"{_WHERE} --pod pod.yaml"
 # What is said, what is typed, and the exit code it must have.
 _STORY = (
     ("A config that looks right. What would a kubelet say to it?", "lint mistaken.yaml", Exit.NO),
@@ -135,27 +145,27 @@ _STORY = (
     ),
     (
         "Credentials for an image, as the kubelet would find them.",
-        f"get eu.harbour.example/team/app:v1 {_WHERE}",
+        f"get eu.harbour.example/team/app:v1 {_ASKED}",
         Exit.OK,
     ),
     (
         "And why. Which pattern, which plugin, which key, which order.",
-        f"explain eu.harbour.example/team/app:v1 {_WHERE}",
+        f"explain eu.harbour.example/team/app:v1 {_ASKED}",
         Exit.OK,
     ),
     (
         "The classic: same host, but the pod names a port.",
-        f"explain eu.harbour.example:443/team/app {_WHERE}",
+        f"explain eu.harbour.example:443/team/app {_ASKED}",
         Exit.NO,
     ),
     (
         "A plugin that fails. The kubelet would log this and pull anonymously; the secret it printed is masked here.",
-        f"explain pier.example/app {_WHERE}",
+        f"explain pier.example/app {_ASKED}",
         Exit.PLUGIN,
     ),
     (
         "Does the registry agree? It is asked with each credential, in order; nothing is downloaded.",
-        f"can-pull {{host}}/team/app:v1 {_WHERE}",
+        f"can-pull {{host}}/team/app:v1 {_ASKED}",
         Exit.OK,
     ),
     (
@@ -196,7 +206,7 @@ def _step(told: str, typed: str, expected: Exit) -> bool:
     """Run one command of the story and tell whether it ended as the story says."""
     from keyferry.cli.main import main
 
-    print(f"\n{style('# ' + told, 'cyan')}\n{style('$ keyferry ' + typed, 'bold')}", flush=True)
+    print(Lines(f"\n{style('# ' + told, 'cyan')}\n{style('$ keyferry ' + typed, 'bold')}"), flush=True)
     code = main(shlex.split(typed))
     sys.stdout.flush()
     if code != expected:
@@ -209,6 +219,7 @@ def _write_files(folder: str, host: str) -> None:
     os.makedirs(bin_dir, exist_ok=True)
     _write(os.path.join(folder, "providers.yaml"), _CONFIG.format(host=host), 0o644)
     _write(os.path.join(folder, "mistaken.yaml"), _MISTAKEN, 0o644)
+    _write(os.path.join(folder, "pod.yaml"), _POD, 0o644)
     _write(os.path.join(folder, "kubeconfig.yaml"), _KUBECONFIG.format(), 0o600)
     for name, body in (("harbour", _HARBOUR), ("pier", _PIER), ("pilot", _PILOT)):
         _write(os.path.join(bin_dir, name), f"#!{sys.executable} -I\n{body}", 0o755)

@@ -3,17 +3,18 @@
 import argparse
 
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.asking import as_json, as_yaml, ask, code_for
+from keyferry.cli.asking import as_json, as_yaml, ask, code_for, missing_lines
 from keyferry.cli.explain_access import add_access_arguments, decide_access
 from keyferry.cli.node_settings import environment_text, environment_traps
 from keyferry.cli.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.sources import Sources, add_source_arguments
-from keyferry.cli.terminal import style
+from keyferry.cli.terminal import Lines, style
 from keyferry.explain.decision import decision_document, decision_lines
 from keyferry.explain.document import explanation_document
 from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
 from keyferry.images.discover import Discovery
+from keyferry.images.missing import Input
 
 DESCRIPTION = """\
 Why the kubelet would, or would not, have credentials for an image.
@@ -24,7 +25,9 @@ the image. Then the order of trial, what the kubelet does next, and every trap t
 No secret is shown. Plugins are run as the kubelet runs them. With --check-registry the registry
 is asked, too, for the head of the image's manifest, with each credential in turn. With --cri,
 --image-id or --root it says whether this pod may use the image that is on the node already: by
-which record, under which policy, by which rule."""
+which record, under which policy, by which rule.
+
+The exit code is that of 'keyferry get', or with --check-registry that of 'keyferry can-pull'."""
 
 EXAMPLES = """\
 examples:
@@ -58,13 +61,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
     answer, found, sources = ask(args)
-    attempts = check_answer(args, answer) if args.check_registry else ()
+    check = check_answer(args, answer) if args.check_registry else None
     decision = decide_access(args, answer)
     traps = environment_traps(args, found)
     environment = environment_text(args, found)
     if args.output in ("json", "yaml"):
-        checked = check_document(attempts) if attempts else None
-        access = None if decision is None else decision_document(decision)
+        checked = None if check is None else check_document(check)
+        access = None if decision is None else decision_document(decision, answer.missing)
         document = explanation_document(
             answer,
             config=_config(found, sources, environment),
@@ -75,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
         print(as_json(document) if args.output == "json" else as_yaml(document))
     else:
         all_patterns = args.all_patterns or args.output == "wide"
-        said = tuple(attempt_lines(attempts))
+        said = () if check is None else tuple(attempt_lines(check))
         where = _where(found, sources, environment)
-        access_lines = () if decision is None else tuple(decision_lines(decision))
+        access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
         text = render(
             answer,
             where=where,
@@ -86,9 +89,10 @@ def run(args: argparse.Namespace) -> int:
             registry=said,
             access=access_lines,
             traps=traps,
+            hints=tuple(missing_lines(answer.missing)),
         )
-        print(text)
-    return code_for_check(answer, attempts) if attempts else code_for(answer)
+        print(Lines(text))
+    return code_for(answer) if check is None else code_for_check(answer, check)
 
 
 def _config(found: Discovery, sources: Sources, environment: str) -> dict[str, object]:
@@ -106,8 +110,10 @@ def _config(found: Discovery, sources: Sources, environment: str) -> dict[str, o
 
 def _where(found: Discovery, sources: Sources, environment: str) -> tuple[str, ...]:
     secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
+    is_known = not any(each.input in (Input.POD, Input.PULL_SECRET) for each in sources.missing)
+    none = "the pod lists none" if is_known else "not given (--pod, --secret)"
     return (
-        f"pull secrets: {secrets or 'none given (--pod, --secret)'}",
+        f"pull secrets: {secrets or none}",
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
         f"providers: {found.config} ({found.config_from})",
         f"plugins: {found.bin_dir} ({found.bin_dir_from}), in the environment of {environment}",

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from keyferry._secret import printable
-from keyferry.cli.node_settings import node_root, node_runtime
+from keyferry.cli.node_settings import node_root, node_runtime, settings_of_root
 from keyferry.cli.pull_arguments import add_root_arguments, chosen_policy
 from keyferry.images.answer import Answer
 from keyferry.images.kubelet import KUBELET_ROOT
@@ -42,12 +42,16 @@ def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None"
     from keyferry.pulls.records import look_at_records
 
     root = node_root(args.root, args.node)
-    records = look_at_records(root, policy=chosen_policy(args, root))
+    policy = chosen_policy(args, root)
+    records = look_at_records(root, policy=policy)
     reference = _find_reference(args, records)
     if reference is None:
         message = f"no record names {args.image!r}; say whether it is there: --cri SOCKET or --image-id ID"
         print(f"keyferry: {printable(message)}", file=sys.stderr)
         return None
+    if not args.policy and settings_of_root(root, args.node) is None:
+        message = f"the node's policy was not given, so the kubelet's default {policy.name} is taken"
+        print(f"keyferry: {message}; --policy tells", file=sys.stderr)
     return records.decide(args.image, reference, answer.credentials)
 
 

@@ -5,20 +5,22 @@ import base64
 import sys
 from collections.abc import Callable
 
-from keyferry._secret import MASK
+from keyferry._secret import MASK, printable
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.asking import as_json, as_yaml, ask, code_for, report_failures
+from keyferry.cli.asking import as_json, as_yaml, ask, code_for, report_failures, report_sources
 from keyferry.cli.sources import add_source_arguments
-from keyferry.cli.terminal import table
+from keyferry.cli.terminal import table, write_exact
 from keyferry.explain.document import credentials_document
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, Outcome
 
 DESCRIPTION = """\
 Credentials for an image, in the order the kubelet would try them: pull secrets, then the node's
 docker config, then the credential providers that match. Plugins are run as the kubelet runs them.
 
-Passwords are masked unless you say --reveal. Exit code 1 means that there are no credentials:
-a kubelet would make one anonymous attempt."""
+Passwords are masked unless you say --reveal. Exit code 0 means that there are credentials, 1 that there are
+none and a kubelet would make one anonymous attempt, 4 that there are none since a plugin failed, 6 that
+nobody can tell: something was not given that a kubelet knows, such as the pod, and a note says which option
+gives it."""
 
 EXAMPLES = """\
 examples:
@@ -28,6 +30,10 @@ examples:
   keyferry get registry.example/app --secret pull-secret.yaml -o json
   eval "$(keyferry get registry.example/app --reveal -o env)"   # REGISTRY_USERNAME, REGISTRY_PASSWORD"""
 
+_NONE = {
+    Outcome.ANONYMOUS: "; a kubelet would pull anonymously",
+    Outcome.UNKNOWN: " are found; what a kubelet would do cannot be told",
+}
 FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 
@@ -44,18 +50,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the credentials; say on standard error what failed."""
     answer, _, sources = ask(args)
-    for note in sources.notes:
-        print(f"keyferry: {note}", file=sys.stderr)
+    report_sources(answer, sources)
     text = _WRITERS[args.output](answer, args.reveal)
-    if text:
+    if args.output == "env":
+        write_exact(text.encode("utf-8", "surrogateescape"))
+    elif text:
         print(text)
     report_failures(answer)
-    if not answer.credentials and not answer.failures:
+    said = _NONE.get(answer.outcome)
+    if said is not None:
         hint = f"try 'keyferry explain {answer.image}'"
-        print(
-            f"keyferry: no credentials for {answer.name}; a kubelet would pull anonymously; {hint}",
-            file=sys.stderr,
-        )
+        print(f"keyferry: no credentials for {answer.name}{said}; {hint}", file=sys.stderr)
     return code_for(answer)
 
 
@@ -108,6 +113,8 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
     """Lines for a shell, quoted so that nothing in them is run."""
     from shlex import quote
 
+    # To the byte for a shell, on one line each for somebody who looks on.
+    shown = printable if sys.stdout.isatty() else str
     lines = []
     for credential in answer.credentials[:1]:
         password = credential.password if reveal else MASK
@@ -116,7 +123,7 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
             f"REGISTRY_USERNAME={quote(credential.username)}",
             f"REGISTRY_PASSWORD={quote(password)}",
         ]
-    return "\n".join(lines)
+    return "".join(f"{shown(line)}\n" for line in lines)
 
 
 _WRITERS: dict[str, Callable[[Answer, bool], str]] = {

@@ -6,6 +6,7 @@ import sys
 
 from keyferry.cli.commands import Command, exit_code
 from keyferry.cli.nouns import add_subcommand, load_subcommand
+from keyferry.cli.terminal import print_error
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PolicyError
 
 DESCRIPTION = """\
@@ -61,9 +62,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report(error: KeyferryError) -> int:
-    for line in str(error).splitlines() or [type(error).__name__]:
-        # A server's URL may hold a user and password, and errors name the server.
-        print(f"keyferry: {_USER_INFO.sub('://***@', line)}", file=sys.stderr)
+    # A server's URL may hold a user and password, and errors name the server.
+    print_error(error, lambda line: _USER_INFO.sub("://***@", line))
     hint = _hint(error)
     if hint:
         print(f"keyferry: {hint}", file=sys.stderr)

@@ -12,6 +12,7 @@ from keyferry.cli.kube_arguments import add_context_arguments, resolve_context
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from keyferry.cli.terminal import Lines
     from keyferry.clusters.resolve import ClientConfig
 
 DESCRIPTION = """\
@@ -49,8 +50,9 @@ def run(args: argparse.Namespace) -> int:
     interactive, question = _interactive(config)
     text, is_masked = _info(config, interactive=interactive, reveal=args.reveal)
     if args.output == "raw":
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text.encode("utf-8", "surrogateescape"))
+        from keyferry.cli.terminal import write_exact
+
+        write_exact(text.encode("utf-8", "surrogateescape"))
         if is_masked:
             print("keyferry: what looks like a secret is masked; --reveal shows it", file=sys.stderr)
         return Exit.OK
@@ -111,10 +113,10 @@ def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
         print(as_json(document) if args.output == "json" else as_yaml(document))
 
 
-def _text(document: dict[str, object]) -> str:
+def _text(document: dict[str, object]) -> "Lines":
     from keyferry._secret import printable
     from keyferry.cli.asking import as_json
-    from keyferry.cli.terminal import style
+    from keyferry.cli.terminal import Lines, style
 
     words, names = document["args"], document["env"]
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
@@ -127,9 +129,10 @@ def _text(document: dict[str, object]) -> str:
     )
     blocks = []
     for title, body in sections:
-        indented = "\n".join(f"  {line}" for line in printable(body).splitlines())
+        lines = body.split("\n") if isinstance(body, Lines) else [body]
+        indented = "\n".join(f"  {printable(line)}" for line in lines)
         blocks.append(f"{style(title.upper(), 'bold')}\n{indented}")
-    return "\n\n".join(blocks)
+    return Lines("\n\n".join(blocks))
 
 
 def _shorten(value: object, name: str = "") -> object:

@@ -42,10 +42,10 @@ def run(args: argparse.Namespace) -> int:
     inquiry = _inquire(args)
     reasons = reasons_for(inquiry)
     if args.output == "table":
-        from keyferry.cli.terminal import style
+        from keyferry.cli.terminal import Lines, style
         from keyferry.explain.cluster_text import render
 
-        print(render(reasons, style))
+        print(Lines(render(reasons, style)))
     else:
         from keyferry.cli.asking import as_json, as_yaml
         from keyferry.explain.cluster_text import document

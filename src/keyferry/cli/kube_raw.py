@@ -29,19 +29,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, and pass on what comes."""
+    from keyferry.cli.terminal import write_exact
     from keyferry.clusters.plain import request
 
     session = open_session(args)
     with request(
         session, args.path, timeout_seconds=args.timeout, is_endless=_is_endless(args.path)
     ) as reply:
-        out = sys.stdout.buffer
         for chunk in reply.chunks():
-            out.write(chunk)
-            out.flush()
+            write_exact(chunk)
     if reply.is_success:
         return Exit.OK
-    sys.stdout.flush()
     print(f"keyferry: the server said {reply.status} {reply.reason}{_advice(reply.status)}", file=sys.stderr)
     return Exit.REFUSED
 

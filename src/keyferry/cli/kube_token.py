@@ -138,6 +138,6 @@ def _print_token(status: dict[str, str]) -> int:
 
 def _print(text: str) -> None:
     """Print in UTF-8 whatever the locale is: this is for programs."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(f"{text}\n".encode("utf-8", "surrogateescape"))
-    sys.stdout.buffer.flush()
+    from keyferry.cli.terminal import write_exact
+
+    write_exact(f"{text}\n".encode("utf-8", "surrogateescape"))

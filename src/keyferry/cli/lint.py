@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from keyferry.cli.arguments import add_output_argument
 from keyferry.cli.commands import Exit
 from keyferry.cli.lint_output import listing, report_document, table_lines
+from keyferry.cli.terminal import Lines
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.discover import Discovery, discover
 from keyferry.images.kubelet import CONFIG_FLAG
@@ -144,11 +145,11 @@ def _is_shown(finding: Finding, least: Severity) -> bool:
 
 def _write(reports: Sequence[LintReport], shown: Sequence[Finding], output: str) -> None:
     if output == "json":
-        print(json.dumps(report_document(reports, shown), indent=2))
+        print(Lines(json.dumps(report_document(reports, shown), indent=2)))
     elif output == "sarif":
         from keyferry.cli.sarif import to_sarif
 
-        print(json.dumps(to_sarif(shown), indent=2))
+        print(Lines(json.dumps(to_sarif(shown), indent=2)))
     else:
         for line in table_lines(shown):
             print(line)

@@ -2,11 +2,10 @@
 
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._secret import printable
-from keyferry.cli.terminal import style
+from keyferry.cli.terminal import Lines, style
 from keyferry.lint.codes import Code, Severity
 from keyferry.lint.report import FileReport, Finding, LintReport
 
@@ -50,7 +49,7 @@ def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
     """What codes mean, for people or as JSON."""
     if output == "json":
         items = [_present(_code(code)) for code in codes]
-        yield json.dumps({"apiVersion": API_VERSION, "kind": "LintCodeList", "items": items}, indent=2)
+        yield Lines(json.dumps({"apiVersion": API_VERSION, "kind": "LintCodeList", "items": items}, indent=2))
         return
     for code in codes:
         versions = f" (Kubernetes: {code.kubernetes})" if code.kubernetes else ""
@@ -63,19 +62,12 @@ def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
 def _line(finding: Finding, width: int) -> str:
     severity = style(finding.severity.ljust(_WIDEST), _STYLES[finding.severity])
     message = f"{finding.path}: {finding.message}" if finding.path else finding.message
-    return f"{_place(finding).ljust(width)}  {severity}  {style(finding.code, 'bold')}  {_safe(message)}"
+    return f"{_place(finding).ljust(width)}  {severity}  {style(finding.code, 'bold')}  {printable(message)}"
 
 
 def _place(finding: Finding) -> str:
     parts = (finding.file or "-", finding.line, finding.column)
-    return _safe(":".join(str(part) for part in parts if part is not None))
-
-
-def _safe(text: str) -> str:
-    """*text* on one line, in characters the terminal can show."""
-    encoding = sys.stdout.encoding or "utf-8"
-    flat = re.sub(r"[\t\r\n]", "\ufffd", printable(text))
-    return flat.encode(encoding, "backslashreplace").decode(encoding)
+    return printable(":".join(str(part) for part in parts if part is not None))
 
 
 def _target(report: LintReport) -> Json:

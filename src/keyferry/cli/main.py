@@ -5,7 +5,9 @@ from importlib import import_module
 from types import ModuleType
 
 from keyferry import __version__
-from keyferry.cli.commands import COMMANDS, EXIT_CODES, Exit
+from keyferry.cli.commands import COMMANDS, EXIT_CODES, Exit, exit_code
+from keyferry.cli.terminal import Guard, Lines, hold_descriptors, print_error
+from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,12 +35,25 @@ Try:
 
 def run() -> None:
     """The console script."""
+    hold_descriptors()
     sys.exit(main())
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
     """Run one command; return its exit code. Every KeyferryError becomes one message here."""
     words = list(sys.argv[1:] if argv is None else argv)
+    with Guard():
+        try:
+            code = _dispatch(words)
+            sys.stdout.flush()
+        except BrokenPipeError:  # whoever read our output has seen enough
+            return Exit.PIPE
+        except EnvironmentProblem as error:  # it cannot be written
+            return _report(error)
+        return code
+
+
+def _dispatch(words: list[str]) -> int:
     name = words[0] if words else ""
     if name in ("", "-h", "--help", "help"):
         return _help(words[1:])
@@ -55,7 +70,7 @@ def _help(words: list[str]) -> int:
         return _run(words[0], ["--help"])
     width = max(map(len, COMMANDS))
     commands = "\n".join(f"  {name:<{width}}  {entry.summary}" for name, entry in COMMANDS.items())
-    print(_SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES), end="")
+    print(Lines(_SUMMARY.format(version=__version__, commands=commands, exits=EXIT_CODES)), end="")
     return Exit.OK
 
 
@@ -75,11 +90,8 @@ def _run(name: str, words: list[str]) -> int:
     try:
         args = _parser(name, module).parse_args(words)
         code = module.run(args)
-        sys.stdout.flush()
     except KeyferryError as error:
         return _report(error)
-    except BrokenPipeError:
-        return _closed_pipe()
     except KeyboardInterrupt:
         print("keyferry: interrupted", file=sys.stderr)
         return Exit.INTERRUPTED
@@ -97,12 +109,9 @@ def _parser(name: str, module: ModuleType) -> "argparse.ArgumentParser":
 
 
 def _report(error: Exception) -> int:
-    from keyferry.cli.commands import exit_code
     from keyferry.errors import ConfigError
 
-    lines = str(error).splitlines() or [type(error).__name__]
-    for line in lines:
-        print(f"keyferry: {line}", file=sys.stderr)
+    print_error(error)
     if isinstance(error, ConfigError):
         print(f"keyferry: a kubelet would not start with this config; {_next_step(error)}", file=sys.stderr)
     return exit_code(error)
@@ -111,11 +120,3 @@ def _report(error: Exception) -> int:
 def _next_step(error: "ConfigError") -> str:
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
     return f"try 'keyferry lint {' '.join(files)}'" if files else "check the path"
-
-
-def _closed_pipe() -> int:
-    """Whoever read our output has seen enough: no message, and none from the interpreter at exit."""
-    import os
-
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return Exit.PIPE

@@ -14,6 +14,7 @@ from keyferry.images.reasons import Reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from keyferry.images.kubelet_config import KubeletSettings
     from keyferry.pulls.policy import VerificationPolicy
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "node_runtime",
     "plugin_environment",
     "report_notes",
+    "settings_of_root",
 ]
 
 SELF, KUBELET = "self", "kubelet"
@@ -73,14 +75,21 @@ def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -
     return make_policy(found.name, allow) if allow else found
 
 
+def settings_of_root(root: str, node: Node) -> "KubeletSettings | None":
+    """What the running kubelet is set to, if *root* is its root."""
+    settings = node.settings
+    if settings is None:
+        return None
+    used = settings.kubelet.inside(settings.root_dir.value)
+    return settings if os.path.realpath(used) == os.path.realpath(root) else None
+
+
 def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
     from keyferry.images.kubelet_config import RECORDS_GATE
     from keyferry.pulls.policy import NEVER, make_policy
 
-    settings = node.settings
-    if settings is None or os.path.realpath(
-        settings.kubelet.inside(settings.root_dir.value)
-    ) != os.path.realpath(root):
+    settings = settings_of_root(root, node)
+    if settings is None:
         return None
     report_notes(settings.notes)
     if settings.gates.get(RECORDS_GATE) is False:

@@ -1,7 +1,6 @@
 """What commands with subcommands share: ``keyferry kube``, ``keyferry plugin``, ``keyferry records``."""
 
 import argparse
-import sys
 from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
@@ -9,7 +8,7 @@ from types import ModuleType
 from keyferry.cli.arguments import Parser, make_parser
 from keyferry.cli.commands import Command
 
-__all__ = ["add_subcommand", "load_subcommand", "print_error"]
+__all__ = ["add_subcommand", "load_subcommand"]
 
 
 def add_subcommand(parser: argparse.ArgumentParser, subcommands: Mapping[str, Command]) -> None:
@@ -29,9 +28,3 @@ def load_subcommand(noun: str, name: str, subcommands: Mapping[str, Command]) ->
     parser = make_parser(f"keyferry {noun} {name}", module)
     module.add_arguments(parser)
     return module, parser
-
-
-def print_error(error: Exception) -> None:
-    """Say on standard error what went wrong, each line with our name before it."""
-    for line in str(error).splitlines() or [type(error).__name__]:
-        print(f"keyferry: {line}", file=sys.stderr)

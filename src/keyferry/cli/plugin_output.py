@@ -17,7 +17,7 @@ _WIDTH = 108
 
 def report_lines(report: Report) -> Iterator[str]:
     """A line for each check, a block for each that failed, and the notes."""
-    yield f"{report.plugin}: {report.kind} plugin, {report.api_version}"
+    yield f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}"
     yield ""
     for result in report.results:
         # Whoever asks for two checks does not want to read of the other sixty.

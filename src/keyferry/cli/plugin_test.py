@@ -9,6 +9,7 @@ from keyferry.cli.arguments import add_output_argument
 from keyferry.cli.commands import Exit
 from keyferry.cli.plugin import WrongUsage
 from keyferry.cli.plugin_arguments import add_subject_arguments, make_subject
+from keyferry.cli.terminal import Lines
 from keyferry.kit.codes import CHECKS, SEVERITIES, Severity
 from keyferry.kit.report import Report, Status, to_document
 
@@ -92,7 +93,7 @@ def _write(report: Report, args: argparse.Namespace) -> None:
         if args.junit:
             _save(args.junit, text)
         if args.output == "junit":
-            print(text, end="")
+            print(Lines(text), end="")
     if args.output == "json":
         from keyferry.cli.asking import as_json
 

@@ -7,6 +7,7 @@ import sys
 from keyferry.cli.commands import Exit
 from keyferry.cli.plugin import WrongUsage
 from keyferry.cli.plugin_arguments import add_subject_arguments, make_subject
+from keyferry.cli.terminal import Lines, write_exact
 
 DESCRIPTION = """\
 Run a plugin once and write down the exchange for a bug report: the request, the command, the names of its
@@ -72,8 +73,9 @@ def _replay(args: argparse.Namespace) -> int:
     repeated = replay(load_trace(args.replay))
     if sys.stdin is not None and not sys.stdin.isatty():
         sys.stdin.buffer.read()  # a plugin takes its request, whatever it says
-    sys.stdout.write(repeated.stdout)
-    sys.stderr.write(repeated.stderr)
+    write_exact(repeated.stdout.encode("utf-8", "surrogateescape"))
+    for line in repeated.stderr.splitlines(keepends=True):
+        sys.stderr.write(line)
     return repeated.status
 
 
@@ -91,7 +93,7 @@ def _text(trace: dict[str, object]) -> str:
     parts = []
     for name, value in trace.items():
         body = as_yaml(value) if isinstance(value, dict | list) and value else str(value)
-        lines = printable(body.removesuffix("\n...")).splitlines() or [""]
+        lines = [printable(line) for line in body.removesuffix("\n...").split("\n")]
         is_short = len(lines) == 1 and not isinstance(value, dict | list)
         title = style(name, "bold")
         parts += [f"{title}: {lines[0]}"] if is_short else [f"{title}:", *(f"  {line}" for line in lines)]
@@ -100,7 +102,7 @@ def _text(trace: dict[str, object]) -> str:
 
 def _write(text: str, path: str | None) -> None:
     if path is None:
-        print(text)
+        print(Lines(text))
         return
     from keyferry._gotext import go_strerror
     from keyferry.errors import EnvironmentProblem

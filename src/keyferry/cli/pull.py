@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from keyferry.cli.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.asking import as_json, as_yaml
-from keyferry.cli.commands import Exit, exit_code
+from keyferry.cli.asking import as_json, as_yaml, missing_lines
+from keyferry.cli.commands import Exit, exit_code, gravest
 from keyferry.cli.node_settings import node_runtime, report_notes
 from keyferry.cli.pull_arguments import (
     add_pull_arguments,
@@ -45,7 +45,7 @@ root always: let a pod pull the image, or stop the kubelet first.
 
 Exit code 0 says that every image is there; 1 that one is not to be had, 5 that a registry refused every
 credential, 4 that a plugin failed and left none, 3 that something cannot be reached or used, 124 that
-it took too long. With several images it is that of the first that failed."""
+it took too long. With several images it is 1 if any is not to be had, else that of the first that failed."""
 
 EXAMPLES = """\
 examples:
@@ -84,10 +84,13 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return Exit.USAGE
+    if args.platform and args.to is None:
+        report_notes(["--platform goes with --to DIR: a container runtime pulls for its own platform"])
+        return Exit.USAGE
     root = "" if args.root is None else os.path.abspath(args.root)
     policy = chosen_policy(args, root)
     sources = read_sources(args)
-    report_notes(sources.notes)
+    report_notes((*sources.notes, *missing_lines(sources.missing_secrets)))
     providers = open_providers(args, sources)
     with closing(_open_target(args)) as target:
         records = None
@@ -114,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     _print(args, outcomes)
     for outcome in outcomes:
         _report(outcome)
-    return next((code for code in map(_code, outcomes) if code), Exit.OK)
+    return gravest(map(_code, outcomes))
 
 
 def _open_target(args: argparse.Namespace) -> PullTarget:

@@ -11,6 +11,7 @@ from keyferry.cli.sources import Sources
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.discover import discover
 from keyferry.images.lookup import Providers
+from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.policy import DEFAULT, POLICIES, VerificationPolicy
 from keyferry.pulls.pull_policy import PULL_POLICIES
 
@@ -34,6 +35,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--platform",
+        type=_parse_platform,
         metavar="OS/ARCH",
         default="",
         help="the platform to pull for, such as linux/arm64, into a folder (default: this machine's)",
@@ -137,6 +139,15 @@ def _finds_config(args: argparse.Namespace) -> bool:
     except EnvironmentProblem:
         return False
     return True
+
+
+def _parse_platform(text: str) -> str:
+    try:
+        if text:
+            parse_platform(text)
+    except EnvironmentProblem as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
 
 
 def _parse_number(text: str) -> int:

@@ -87,7 +87,7 @@ def _document(outcome: PullOutcome) -> Json:
         "decision": None if outcome.decision is None else decision_document(outcome.decision),
         "recorded": _recorded(outcome),
         "recordProblem": "" if problem is None else str(problem),
-        "failures": [] if outcome.answer is None else failures_document(outcome.answer),
+        "failures": [] if outcome.answer is None else failures_document(outcome.answer.failures),
         "error": _error(outcome.error),
     }
 

@@ -3,7 +3,8 @@
 import argparse
 
 from keyferry.cli.commands import Command, Exit, exit_code
-from keyferry.cli.nouns import add_subcommand, load_subcommand, print_error
+from keyferry.cli.nouns import add_subcommand, load_subcommand
+from keyferry.cli.terminal import print_error
 from keyferry.errors import KeyferryError, PolicyError
 
 DESCRIPTION = """\

@@ -1,9 +1,11 @@
 """What another verification policy would change."""
 
 import argparse
+import sys
 
-from keyferry.cli.commands import Exit
-from keyferry.cli.node_settings import node_policy
+from keyferry.cli.asking import missing_lines
+from keyferry.cli.commands import Exit, gravest
+from keyferry.cli.node_settings import node_policy, settings_of_root
 from keyferry.cli.records_arguments import (
     add_image_arguments,
     add_record_arguments,
@@ -15,7 +17,9 @@ from keyferry.cli.records_arguments import (
 )
 from keyferry.cli.records_output import API_VERSION, decision_document
 from keyferry.cli.records_pods import read_uses
-from keyferry.pulls.access import Change, plan_policy, uses_of_strangers
+from keyferry.images.missing import distinct
+from keyferry.images.reasons import missing_documents
+from keyferry.pulls.access import Change, UseOutcome, plan_policy, uses_of_strangers
 from keyferry.pulls.policy import DEFAULT, POLICIES, make_policy
 from keyferry.pulls.present import NodeImages
 
@@ -26,9 +30,11 @@ Without pods: for every recorded image, and a pod that can show nothing.
 
 A pod's secrets and service account may follow it in its file, or stand in files of their own (--secret). An
 account is taken to get credentials from its plugin. Which image a name means is looked up in --images; without
-it, in the records, and an image without a record is taken to be there. Nothing is written and no plugin run.
+it, in the records, and whether an image without a record is there is not known then. Nothing is written and
+no plugin run.
 
-Exit code 1 says that something would change."""
+Exit code 1 says that something would change, 6 that nobody can tell: a secret or account that a pod has, or
+the node's images, were not given."""
 
 EXAMPLES = """\
 examples:
@@ -38,7 +44,8 @@ examples:
   sudo keyferry records plan --policy NeverVerifyAllowlistedImages --allow 'registry.k8s.io/*'"""
 
 _HEADER = ("POD", "IMAGE", "NOW", "THEN", "CHANGE", "WHY")
-_EFFECTS = {"same": "", "verified": "must pull", "free": "need not pull"}
+_EFFECTS = {"same": "", "verified": "must pull", "free": "need not pull", "unknown": "cannot tell"}
+_CODES = {"same": Exit.OK, "unknown": Exit.UNKNOWN}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -89,13 +96,15 @@ def _add_policy(
 def run(args: argparse.Namespace) -> int:
     """Plan it."""
     after = make_policy(args.policy, args.allow)
-    before = node_policy(args.from_policy, args.from_allow, settle_root(args), args.node)
+    root = settle_root(args)
+    before = node_policy(args.from_policy, args.from_allow, root, args.node)
     images = present_images(args)
     records = open_to_read(args)
     listing = records.list()
     report_problems(listing.problems)
     uses = read_uses(args.pod, args.secret) if args.pod else uses_of_strangers(listing.values)
     changes = plan_policy(records, uses, NodeImages(listing.values, images), before, after)
+    _report(args, root, changes)
     if args.output == "table":
         _print_table(changes)
     else:
@@ -107,7 +116,17 @@ def run(args: argparse.Namespace) -> int:
             "uses": [_use_document(change) for change in changes],
         }
         print_document(args, document)
-    return Exit.NO if any(change.effect != "same" for change in changes) else Exit.OK
+    return gravest(_CODES.get(change.effect, Exit.NO) for change in changes)
+
+
+def _report(args: argparse.Namespace, root: str, changes: tuple[Change, ...]) -> None:
+    """Say on standard error what was not given, and which option gives it."""
+    if args.from_policy is None and settings_of_root(root, args.node) is None:
+        message = f"the policy of now was not given, so the kubelet's default {DEFAULT} is taken"
+        print(f"keyferry: {message}; --from-policy tells", file=sys.stderr)
+    turned = (change.missing for change in changes if UseOutcome.UNKNOWN in (change.now, change.then))
+    for line in missing_lines(distinct(*turned)):
+        print(f"keyferry: {line}", file=sys.stderr)
 
 
 def _use_document(change: Change) -> dict[str, object]:
@@ -116,8 +135,9 @@ def _use_document(change: Change) -> dict[str, object]:
         "image": change.use.image,
         "imageRef": change.image_ref,
         "effect": change.effect,
-        "now": decision_document(change.before),
-        "then": decision_document(change.after),
+        "now": {**decision_document(change.before), "outcome": str(change.now)},
+        "then": {**decision_document(change.after), "outcome": str(change.then)},
+        "missing": missing_documents(change.missing),
     }
 
 
@@ -128,12 +148,18 @@ def _print_table(changes: tuple[Change, ...]) -> None:
         (
             change.use.pod,
             change.use.image,
-            "pull" if change.before.must_pull else "use",
-            "pull" if change.after.must_pull else "use",
+            str(change.now),
+            str(change.then),
             _EFFECTS[change.effect],
-            change.after.reasons[-1].text.partition(": ")[2],
+            _why(change),
         )
         for change in changes
     ]
     if rows:
         print(table(_HEADER, rows))
+
+
+def _why(change: Change) -> str:
+    if change.then is UseOutcome.UNKNOWN:
+        return "; ".join(map(str, change.missing))
+    return change.after.reasons[-1].text.partition(": ")[2]

@@ -4,11 +4,13 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from keyferry.api.kubeletconfig.records import ImagePullServiceAccount
-from keyferry.cli.sources import _Object, _objects, read_sources
+from keyferry.cli.sources import Sources, _Object, _objects, read_sources
 from keyferry.errors import EnvironmentProblem, PullSecretError
+from keyferry.images.accounts import Pod
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
+from keyferry.images.missing import Input, Missing
 from keyferry.images.reference import normalise
 from keyferry.pulls.access import ImageUse
 from keyferry.pulls.decide import PodCredentials, pod_credentials
@@ -23,18 +25,20 @@ def read_uses(pods: Sequence[str], secrets: Sequence[str]) -> tuple[ImageUse, ..
 
 def _read_pod(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
     args = Namespace(
-        pod=path, secret=list(secrets), docker_config=None, service_account=None, service_account_token=None
+        pod=path, secret=list(secrets), docker_config="", service_account=None, service_account_token=None
     )
     sources = read_sources(args)
-    objects = list(_objects(path))
-    found = [each for each in objects if each.kind == "Pod"]
+    found = [each for each in _objects(path) if each.kind == "Pod"]
     if len(found) != 1 or sources.pod is None:
         raise EnvironmentProblem(f"{path}: found {len(found)} pods, expected one in each file")
     pod = sources.pod
     own = tuple(each for each in sources.pull_secrets if each.namespace == pod.namespace)
-    account = _account(objects, pod.namespace, pod.service_account_name)
+    others = (Missing(Input.PULL_SECRET, each.name) for each in sources.pull_secrets if each not in own)
+    account = _account(sources, pod)
+    unknown = Missing(Input.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
+    missing = (*sources.missing_secrets, *others, *(() if account else (unknown,)))
     for image in dict.fromkeys(_images(found[0])):
-        yield ImageUse(f"{pod.namespace}/{pod.name}", image, _credentials(own, account, image))
+        yield ImageUse(f"{pod.namespace}/{pod.name}", image, _credentials(own, account, image), missing)
 
 
 def _images(pod: _Object) -> Iterator[str]:
@@ -45,11 +49,10 @@ def _images(pod: _Object) -> Iterator[str]:
                 yield container["image"]
 
 
-def _account(objects: Sequence[_Object], namespace: str, name: str) -> ImagePullServiceAccount | None:
-    for each in objects:
-        if each.kind == "ServiceAccount" and each.text("metadata", "name") == name:
-            return ImagePullServiceAccount(each.text("metadata", "uid"), namespace, name)
-    return None
+def _account(sources: Sources, pod: Pod) -> ImagePullServiceAccount | None:
+    if sources.accounts is None or sources.accounts.account.annotations is None:
+        return None
+    return ImagePullServiceAccount(sources.accounts.account.uid, pod.namespace, pod.service_account_name)
 
 
 def _credentials(

@@ -11,6 +11,7 @@ from keyferry.cli.records_arguments import (
     report_problems,
 )
 from keyferry.cli.records_output import API_VERSION, entry_lines, record_document, time_text
+from keyferry.cli.terminal import Lines, style
 from keyferry.pulls.access import find_access
 
 TYPE_CHECKING = False
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"keyferry: nothing is recorded about {args.image!r}", file=sys.stderr)
     if args.output == "table":
         for record in found:
-            print("\n".join(_lines(records, record, reveal=args.reveal)))
+            print(Lines("\n".join(_lines(records, record, reveal=args.reveal))))
     else:
         document = {
             "apiVersion": API_VERSION,
@@ -64,7 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _lines(records: "Records", record: "ImagePulledRecord", *, reveal: bool) -> "Iterator[str]":
     from keyferry._secret import printable
-    from keyferry.cli.terminal import style
 
     yield style(printable(record.image_ref), "bold")
     yield f"  file     {printable(records.files.record_path(record.image_ref))}"

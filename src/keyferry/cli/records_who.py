@@ -19,6 +19,7 @@ from keyferry.cli.records_output import (
     entry_lines,
     short_reference,
 )
+from keyferry.cli.terminal import Lines, style
 from keyferry.pulls.access import Access, find_access
 from keyferry.pulls.policy import DEFAULT, POLICIES
 
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     report_problems((*listing.problems, *listing.doubts.values()))
     stranger = _stranger(records, found, args.image)
     if args.output == "table":
-        print("\n".join(_lines(args.image, found, stranger, reveal=args.reveal)))
+        print(Lines("\n".join(_lines(args.image, found, stranger, reveal=args.reveal))))
     else:
         print_document(args, _document(args, found, stranger, listing.problems))
     is_known = any(not access.entry.is_empty for access in found if access.match != "another-spelling")
@@ -121,7 +122,6 @@ def _document(
 
 def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, reveal: bool) -> "Iterator[str]":
     from keyferry._secret import printable
-    from keyferry.cli.terminal import style
 
     yield style(printable(image), "bold")
     for access in found:

@@ -4,13 +4,12 @@ import argparse
 
 from keyferry.cli.arguments import parse_seconds
 from keyferry.cli.commands import Exit, exit_code
-from keyferry.errors import PullError
+from keyferry.explain.registry import RegistryCheck, Verdict
 from keyferry.images.answer import Answer
 from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.attempt import Attempt
     from keyferry.pulls.registry_route import Route
 
 
@@ -34,6 +33,12 @@ def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") ->
         metavar="SECONDS",
         help="how long the registry may take (default: 60)",
     )
+    group.add_argument(
+        "--hosts-dir",
+        metavar="DIR",
+        default="",
+        help="containerd's folder of registry hosts, where mirrors stand (default: what this node's has)",
+    )
 
 
 def route_for(args: argparse.Namespace) -> "Route":
@@ -43,20 +48,27 @@ def route_for(args: argparse.Namespace) -> "Route":
     return Route(ca_file=args.ca_file, is_insecure=args.insecure)
 
 
-def check_answer(args: argparse.Namespace, answer: Answer) -> "tuple[Attempt, ...]":
+def check_answer(args: argparse.Namespace, answer: Answer) -> RegistryCheck:
     """Ask the registry with everything that was found, or anonymously, as a kubelet would."""
     from keyferry.pulls.check import check_registry
+    from keyferry.pulls.mirrors import find_mirrors
 
-    return check_registry(
+    attempts = check_registry(
         args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
     )
+    mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir)
+    return RegistryCheck(answer.image, attempts, answer.missing, mirrors)
 
 
-def code_for_check(answer: Answer, attempts: "tuple[Attempt, ...]") -> Exit:
-    """0 if any attempt worked; else the code of a plugin that failed and left us without; else the registry's."""
-    failures = tuple(attempt.error for attempt in attempts if attempt.error is not None)
-    if len(failures) < len(attempts):
+def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
+    """0 if any attempt worked; else the code of a plugin that failed and left us without; else the registry's.
+
+    6 where the registry's word does not decide it.
+    """
+    if check.error is None:
         return Exit.OK
-    if answer.failures and not answer.credentials:
-        return exit_code(answer.failures[0].error)
-    return exit_code(PullError(registry_of(answer.name), answer.image, failures))
+    if answer.kubelet_failures and not answer.credentials:
+        return exit_code(answer.kubelet_failures[0].error)
+    if check.verdict is Verdict.UNKNOWN:
+        return Exit.TIMEOUT if check.cause == "timeout" else Exit.UNKNOWN
+    return exit_code(check.error)

@@ -14,6 +14,7 @@ from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
 from keyferry.images.kubelet import KUBELET_ROOT
+from keyferry.images.missing import Input, Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,16 +22,31 @@ if TYPE_CHECKING:
 
 Json = dict[str, object]
 DEFAULT_NAMESPACE = "default"
+# Which option gives what was not given.
+OPTIONS = {
+    Input.POD: "--pod FILE",
+    Input.PULL_SECRET: "--secret FILE",
+    Input.DOCKER_CONFIG: "--docker-config FILE",
+    Input.SERVICE_ACCOUNT: "--pod FILE with the ServiceAccount after the Pod",
+    Input.SERVICE_ACCOUNT_TOKEN: "--service-account-token FILE",
+    Input.IMAGES: "--images FILE or --cri SOCKET",
+}
 
 
 class Sources(Value):
-    """What the files given on the command line hold."""
+    """What the files given on the command line hold, and what they leave out."""
 
     pod: Pod | None = None
     pull_secrets: tuple[PullSecret, ...] = ()
     accounts: StaticAccount | None = None
     docker_config: str | None = None
     notes: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def missing_secrets(self) -> tuple[Missing, ...]:
+        """The pull secrets that the pod lists and nobody gave."""
+        return tuple(each for each in self.missing if each.input is Input.PULL_SECRET)
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
@@ -69,9 +85,11 @@ def read_sources(args: argparse.Namespace) -> Sources:
     """Read what the options name."""
     objects = [item for path in (args.pod, *args.secret) if path for item in _objects(path)]
     pod = _pod(objects, args)
-    secrets, notes = _pull_secrets(objects, _pull_secret_names(objects))
+    names = _pull_secret_names(objects)
+    secrets, notes = _pull_secrets(objects, names)
     account = _account(objects, pod, args)
-    return Sources(pod, secrets, account, _docker_config(args), notes)
+    missing = (*_missing_secrets(secrets, names), *_missing_docker_config(args))
+    return Sources(pod, secrets, account, _docker_config(args), notes, missing)
 
 
 class _Object(Value):
@@ -163,22 +181,37 @@ def _pull_secret_names(objects: list[_Object]) -> list[str] | None:
 def _pull_secrets(
     objects: list[_Object], names: list[str] | None
 ) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
-    """The secrets in the order the pod lists them; those missing or not listed are noted."""
+    """The secrets in the order the pod lists them; those not listed are noted."""
     given = [_secret(item) for item in objects if item.kind == "Secret"]
     if names is None:
         return tuple(given), ()
     by_name = {secret.name: secret for secret in given}
-    missing = [
-        f"pull secret {name!r} is listed by the pod but was not given; --secret FILE adds it"
-        for name in names
-        if name not in by_name
-    ]
     unlisted = [
         f"secret {name!r} was given, but the pod does not list it: the kubelet would not read it"
         for name in by_name
         if name not in names
     ]
-    return tuple(by_name[name] for name in names if name in by_name), (*missing, *unlisted)
+    return tuple(by_name[name] for name in names if name in by_name), tuple(unlisted)
+
+
+def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[Missing]:
+    """What the pod may have beside *secrets*; secrets without a pod count as all that it has."""
+    if names is None and not secrets:
+        yield Missing(Input.POD)
+    given = {secret.name for secret in secrets}
+    yield from (Missing(Input.PULL_SECRET, name) for name in names or () if name not in given)
+
+
+def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
+    """The docker config in the kubelet's root, which only an option has read."""
+    if args.docker_config is not None:
+        return
+    # Where config and plugins are given, nothing else of this machine is looked for: its processes are many.
+    root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
+    for path, _ in node_config_candidates(root, "", ""):
+        if path.startswith(root) and os.path.isfile(path):
+            yield Missing(Input.DOCKER_CONFIG, path)
+            return
 
 
 def _secret(item: _Object) -> PullSecret:
@@ -209,19 +242,25 @@ def _decode(value: object, item: _Object, key: str) -> bytes:
 
 
 def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) -> StaticAccount | None:
-    if args.service_account_token is None:
-        return None
+    path = args.service_account_token
     if pod is None:
-        raise EnvironmentProblem(
-            "--service-account-token needs the account it belongs to: --service-account or --pod"
-        )
-    token = read_file(args.service_account_token).decode("utf-8", "replace").strip()
+        if path is not None:
+            raise EnvironmentProblem(
+                "--service-account-token needs the account it belongs to: --service-account or --pod"
+            )
+        return None
+    token = None if path is None else read_file(path).decode("utf-8", "replace").strip()
     for item in objects:
-        if item.kind == "ServiceAccount" and item.text("metadata", "name") == pod.service_account_name:
+        if item.kind == "ServiceAccount" and _is_account_of(item, pod):
             annotations = item.field("metadata", "annotations")
             found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
             return StaticAccount(ServiceAccount(item.text("metadata", "uid"), found), token)
-    return StaticAccount(ServiceAccount(""), token)
+    return StaticAccount(ServiceAccount("", None), token)
+
+
+def _is_account_of(item: _Object, pod: Pod) -> bool:
+    place = item.text("metadata", "namespace") or pod.namespace
+    return (place, item.text("metadata", "name")) == (pod.namespace, pod.service_account_name)
 
 
 def _docker_config(args: argparse.Namespace) -> str | None:
@@ -229,9 +268,12 @@ def _docker_config(args: argparse.Namespace) -> str | None:
     if option != "auto":
         return option
     home = os.environ.get("HOME", "")
-    settings: KubeletSettings | None = args.node.settings
-    root = KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)
-    for path, _ in node_config_candidates(root, os.getcwd(), home):
+    for path, _ in node_config_candidates(_kubelet_root(args), os.getcwd(), home):
         if os.path.isfile(path):
             return path
     return None
+
+
+def _kubelet_root(args: argparse.Namespace) -> str:
+    settings: KubeletSettings | None = args.node.settings
+    return KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from keyferry._http import Incoming, encode_request_head
 from keyferry._net.trust import default_context
+from keyferry._secret import printable
 from keyferry.clusters.url import Url, parse_url
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 16
 _PORTS = {"http": 80, "https": 443}
 _OK = 200
+_LONGEST_REASON = 200
 _T = TypeVar("_T")
 
 
@@ -176,7 +178,7 @@ def _tunnel(channel: Channel, url: Url, proxy: Url) -> None:
     # Byte by byte: what follows the head belongs to TLS.
     head = Incoming(lambda: channel.receive(1)).read_head()
     if head.status != _OK:
-        raise Refused(f"the proxy said {head.status} {head.reason}")
+        raise Refused(f"the proxy said {head.status} {printable(head.reason)[:_LONGEST_REASON]}")
 
 
 def _wrap(stream: Stream, context: ssl.SSLContext, name: str, deadline: float) -> Stream:

@@ -9,6 +9,7 @@ from base64 import b64decode
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from keyferry._extras import install_hint
 from keyferry._values import Value
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
@@ -138,7 +139,7 @@ def _load_certificate(der: bytes) -> "x509.Certificate":
         from cryptography import x509
     except ImportError:
         message = (
-            "client certificates from a plugin need the package 'cryptography': install keyferry[crypto]"
+            f"client certificates from a plugin need the package 'cryptography': {install_hint('crypto')}"
         )
         raise EnvironmentProblem(message) from None
     try:

@@ -218,7 +218,7 @@ class ExecRunner:
         with_help = self._hints.take()
         hint = self._config.install_hint if with_help else ""
         message = "the executable is not found in PATH" + (
-            f"; to install it: {printable(hint)}" if hint else ""
+            f"; to install it: {printable(' '.join(hint.split()))}" if hint else ""
         )
         text = not_found_text(self._command, hint, with_help=with_help)
         return PluginNotFoundError(self._command, message, text, hint)

@@ -243,9 +243,7 @@ def has_credential(config: ClientConfig) -> bool:
 
 
 def _has_static(config: ClientConfig) -> bool:
-    return bool(
-        config.bearer_token or config.token_file or config.username or config.client_certificate_data
-    )
+    return bool(config.bearer_token or config.token_file or config.username or config.client_certificate_data)
 
 
 def make_session(  # noqa: PLR0913 - one door, all but the first by keyword

@@ -3,15 +3,22 @@
 from collections.abc import Iterator
 
 from keyferry._secret import printable
+from keyferry.images.missing import Missing
+from keyferry.pulls.access import UseOutcome, judge_use
 from keyferry.pulls.decide import Decision
 
 __all__ = ["decision_document", "decision_lines", "summarise_decision"]
 
 
-def decision_document(decision: Decision) -> dict[str, object]:
-    """A decision with stable fields: by which record, which policy and which rule."""
+def decision_document(decision: Decision, missing: tuple[Missing, ...] = ()) -> dict[str, object]:
+    """A decision with stable fields: by which record, which policy and which rule.
+
+    ``mustPull`` is null where what is *missing* may turn it.
+    """
+    outcome = judge_use(decision, missing)
     return {
-        "mustPull": decision.must_pull,
+        "mustPull": None if outcome is UseOutcome.UNKNOWN else decision.must_pull,
+        "outcome": str(outcome),
         "rule": decision.rule,
         "policy": decision.policy.name,
         "imageRef": decision.situation.image_ref,
@@ -28,9 +35,13 @@ def decision_document(decision: Decision) -> dict[str, object]:
     }
 
 
-def decision_lines(decision: Decision) -> Iterator[str]:
-    """The verdict, and below it what led there."""
-    yield _verdict(decision)
+def decision_lines(decision: Decision, missing: tuple[Missing, ...] = ()) -> Iterator[str]:
+    """The verdict, and below it what led there; *missing* is what may turn it."""
+    if judge_use(decision, missing) is UseOutcome.UNKNOWN:
+        why = "; ".join(map(str, missing))
+        yield printable(f"cannot tell whether this pod may use the image that is there: {why}")
+    else:
+        yield _verdict(decision)
     for reason in decision.reasons[:-1]:
         yield f"- {reason.stage} {printable(reason.subject)}: {printable(reason.text)}"
 

@@ -3,7 +3,13 @@
 from keyferry._secret import MASK
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source
-from keyferry.images.reasons import Reason
+from keyferry.images.reasons import Reason, missing_documents
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from keyferry.images.answer import Failure
 
 API_VERSION = "keyferry.dev/v1alpha1"
 
@@ -16,7 +22,9 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
         "image": answer.image,
         "name": answer.name,
         "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-        "failures": failures_document(answer),
+        "failures": failures_document(answer.kubelet_failures),
+        "outcome": str(answer.outcome),
+        "missing": missing_documents(answer.missing),
     }
 
 
@@ -42,8 +50,9 @@ def explanation_document(  # noqa: PLR0913 - what there is to say, by keyword
         "name": answer.name,
         "config": config,
         "decision": {"outcome": decision.outcome, "text": decision.text},
+        "missing": missing_documents(answer.missing),
         "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-        "failures": failures_document(answer),
+        "failures": failures_document(answer.kubelet_failures),
         "traps": [_reason(reason) for reason in (*answer.reasons, *traps) if reason.stage == "trap"],
         "reasons": [_reason(reason) for reason in answer.reasons if reason.stage not in ("trap", "decision")],
     }
@@ -73,15 +82,15 @@ def _credential(credential: Credential, *, reveal: bool) -> dict[str, object]:
     }
 
 
-def failures_document(answer: Answer) -> list[dict[str, object]]:
-    """The providers that failed."""
+def failures_document(failures: "Iterable[Failure]") -> list[dict[str, object]]:
+    """Providers that failed."""
     return [
         {
             "provider": failure.provider,
             "cause": getattr(failure.error, "cause", "service-account"),
             "message": str(failure.error),
         }
-        for failure in answer.failures
+        for failure in failures
     ]
 
 

@@ -1,35 +1,109 @@
 """What a registry said to each credential, for people and for programs; no secret in either."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from enum import StrEnum
 
 from keyferry._secret import printable
+from keyferry._values import Value
 from keyferry.explain.document import source_document
+from keyferry.images.missing import Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from keyferry.errors import RegistryError
     from keyferry.pulls.attempt import Attempt
+    from keyferry.pulls.mirrors import Mirrors
 
-__all__ = ["attempt_lines", "can_pull", "check_document", "describe_attempt", "verdict"]
-
-
-def can_pull(attempts: "Sequence[Attempt]") -> bool:
-    """Tell whether any of them worked."""
-    return any(attempt.worked for attempt in attempts)
+__all__ = ["RegistryCheck", "Verdict", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 
 
-def verdict(name: str, attempts: "Sequence[Attempt]") -> str:
+class Verdict(StrEnum):
+    """Whether an image can be pulled."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+
+class RegistryCheck(Value):
+    """What a registry said to each credential, and what else decides whether the image can be pulled.
+
+    *missing* is what was not given and may hold another credential; *mirrors* are asked before the registry by
+    the container runtime, and were not asked here.
+    """
+
+    image: str
+    attempts: "tuple[Attempt, ...]"
+    missing: tuple[Missing, ...] = ()
+    mirrors: "Mirrors | None" = None
+
+    @property
+    def verdict(self) -> Verdict:
+        """A no is sure only if the registry said so, and nothing else can say yes."""
+        if any(attempt.worked for attempt in self.attempts):
+            return Verdict.YES
+        if self.mirrors is not None or self.cause not in _SURE:
+            return Verdict.UNKNOWN
+        return Verdict.UNKNOWN if self.missing and self.cause == "refused" else Verdict.NO
+
+    @property
+    def error(self) -> "RegistryError | None":
+        """The most telling of what was said, if nothing worked: with a refusal another credential may come further."""
+        errors = [attempt.error for attempt in self.attempts if attempt.error is not None]
+        if not errors or len(errors) < len(self.attempts):
+            return None
+        return next((error for error in errors if not error.is_refusal), errors[-1])
+
+    @property
+    def cause(self) -> str:
+        """What that means, in the words of RegistryError."""
+        return "" if self.error is None else self.error.cause
+
+
+# Only these say something about the image; after all else it is as unknown as before.
+_SURE = ("refused", "not-found")
+
+
+def verdict(check: RegistryCheck) -> str:
     """The answer in one line."""
-    number = len(attempts)
-    for at, attempt in enumerate(attempts, 1):
-        if attempt.worked and attempt.credential is None:
-            return f"yes: {name} can be pulled without a credential"
-        if attempt.worked:
-            which = "the one credential there is" if number == 1 else f"credential {at} of {number}"
-            return f"yes: {name} can be pulled with {which}"
-    if attempts and attempts[0].credential is None:
-        return f"no: there is no credential for {name}, and without one it cannot be pulled"
-    which = "the one credential there is" if number == 1 else f"any of the {number} credentials"
-    return f"no: {name} cannot be pulled with {which}"
+    return _VERDICTS[check.verdict](check)
+
+
+def _yes(check: RegistryCheck) -> str:
+    number = len(check.attempts)
+    at, attempt = next((at, each) for at, each in enumerate(check.attempts, 1) if each.worked)
+    if attempt.credential is None:
+        return f"yes: {check.image} can be pulled without a credential"
+    return f"yes: {check.image} can be pulled with {_the_one(number) or f'credential {at} of {number}'}"
+
+
+def _no(check: RegistryCheck) -> str:
+    if check.attempts and check.attempts[0].credential is None:
+        return f"no: there is no credential for {check.image}, and without one it cannot be pulled"
+    number = len(check.attempts)
+    which = _the_one(number) or f"any of the {number} credentials"
+    return f"no: {check.image} cannot be pulled with {which}"
+
+
+def _cannot_tell(check: RegistryCheck) -> str:
+    return f"cannot tell whether {check.image} can be pulled: {'; '.join(doubts(check))}"
+
+
+def doubts(check: RegistryCheck) -> Iterator[str]:
+    """Why the registry's word alone does not decide it."""
+    if check.error is not None and check.cause not in _SURE:
+        yield f"the registry gave no answer to go by: {check.error.message}"
+    if check.mirrors is not None:
+        yield f"{check.mirrors}, which was not asked"
+    if check.verdict is not Verdict.NO:
+        yield from map(str, check.missing)
+
+
+def _the_one(number: int) -> str:
+    return "the one credential there is" if number == 1 else ""
+
+
+_VERDICTS = {Verdict.YES: _yes, Verdict.NO: _no, Verdict.UNKNOWN: _cannot_tell}
 
 
 def describe_attempt(attempt: "Attempt") -> str:
@@ -43,11 +117,15 @@ def describe_attempt(attempt: "Attempt") -> str:
     return "yes, but it does not ask for a credential: this one is unproven"
 
 
-def attempt_lines(attempts: "Sequence[Attempt]") -> Iterator[str]:
-    """One line for each attempt, in order."""
-    for at, attempt in enumerate(attempts, 1):
+def attempt_lines(check: RegistryCheck) -> Iterator[str]:
+    """One line for each attempt, in order; then why that is not all there is to it."""
+    for at, attempt in enumerate(check.attempts, 1):
         mark = "+" if attempt.worked else "-"
         yield f"{mark} {at}. {_who(attempt)}: {printable(describe_attempt(attempt))}"
+    if check.verdict is Verdict.UNKNOWN:
+        yield f"? {printable(verdict(check))}"
+    elif check.mirrors is not None:
+        yield f"? {printable(str(check.mirrors))}, which was not asked"
 
 
 def _who(attempt: "Attempt") -> str:
@@ -57,9 +135,17 @@ def _who(attempt: "Attempt") -> str:
     return f"{user} of {printable(str(attempt.credential.source))}"
 
 
-def check_document(attempts: "Sequence[Attempt]") -> dict[str, object]:
-    """The same for programs."""
-    return {"canPull": can_pull(attempts), "attempts": [_attempt(attempt) for attempt in attempts]}
+def check_document(check: RegistryCheck) -> dict[str, object]:
+    """The same for programs; ``canPull`` is null where nobody can tell."""
+    mirrors = check.mirrors
+    return {
+        "canPull": None if check.verdict is Verdict.UNKNOWN else check.verdict is Verdict.YES,
+        "outcome": str(check.verdict),
+        "attempts": [_attempt(attempt) for attempt in check.attempts],
+        "mirrors": None
+        if mirrors is None
+        else {"file": mirrors.file, "hosts": list(mirrors.hosts), "problem": mirrors.problem},
+    }
 
 
 def _attempt(attempt: "Attempt") -> dict[str, object]:

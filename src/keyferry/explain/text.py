@@ -8,6 +8,7 @@ from keyferry.images.reasons import Reason
 
 Style = Callable[..., str]
 _MOST_PATTERNS = 4
+_COLOURS = {"failed": "red", "unknown": "yellow"}
 # Nearest miss first: the rule that failed last is the one a small change would mend.
 _NEARNESS = (
     "label",
@@ -34,21 +35,24 @@ def render(  # noqa: PLR0913 - what there is to say, by keyword
     registry: tuple[str, ...] = (),
     access: tuple[str, ...] = (),
     traps: tuple[Reason, ...] = (),
+    hints: tuple[str, ...] = (),
 ) -> str:
     """The whole explanation; *where* says which config and sources it is about, *registry* what that one said.
 
-    *access* says whether an image that is there may be used, *traps* what to beware of beside the answer's own.
+    *access* says whether an image that is there may be used, *traps* what to beware of beside the answer's own,
+    *hints* which option gives what is missing.
     """
     by_stage: dict[str, list[Reason]] = {}
     for reason in (*answer.reasons, *traps):
         by_stage.setdefault(reason.stage, []).append(reason)
     sections = (
         ("image", _image(by_stage)),
-        ("sources", iter(where)),
+        ("sources", map(printable, where)),
         ("providers", _providers(answer, style, all_patterns=all_patterns)),
         ("auth keys on offer", _keys(by_stage, style)),
         ("credentials, in the order they are tried", _credentials(answer)),
-        ("what the kubelet does", (reason.text for reason in by_stage["decision"])),
+        ("what the kubelet does", (printable(reason.text) for reason in by_stage["decision"])),
+        ("what would tell", map(printable, hints)),
         ("may this pod use the image that is there", iter(access)),
         ("what the registry says to each", iter(registry)),
         ("beware", _traps(by_stage, style)),
@@ -74,7 +78,7 @@ def _providers(answer: Answer, style: Style, *, all_patterns: bool) -> Iterator[
         if reason.stage not in ("match", "provider"):
             continue
         if reason.stage == "provider":
-            colour = "red" if reason.outcome == "failed" else "green"
+            colour = _COLOURS.get(reason.outcome, "green")
             yield "    " + style(printable(reason.text), colour)
         else:
             mark = style("+", "green", "bold") if reason.outcome == "matched" else style("-", "dim")

@@ -8,6 +8,7 @@ from keyferry._json import loads
 from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import DocumentError, ServiceAccountError
+from keyferry.images.missing import Input, Missing
 
 
 class Pod(Value):
@@ -20,10 +21,10 @@ class Pod(Value):
 
 
 class ServiceAccount(Value):
-    """A service account as the API server has it."""
+    """A service account as the API server has it; *annotations* is None where they are not known."""
 
     uid: str
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] | None = field(default_factory=dict)
 
 
 class ServiceAccountRef(Value):
@@ -67,29 +68,36 @@ class ServiceAccounts(Protocol):
 
 
 class StaticAccount(Value):
-    """One account with one token, as given on a command line."""
+    """One account with one token, as given on a command line; the token is None if it was not given."""
 
     account: ServiceAccount
-    token_text: str = field(repr=False)
+    token_text: str | None = field(repr=False)
 
     def get(self, namespace: str, name: str) -> ServiceAccount:  # noqa: ARG002 - there is only one
         """The account, whatever it is called."""
         return self.account
 
-    def token(self, request: TokenRequest) -> str:  # noqa: ARG002 - there is only one
+    def token(self, request: TokenRequest) -> str:
         """The token, whatever it is for."""
+        if self.token_text is None:
+            raise NotGivenError((_missing(Input.SERVICE_ACCOUNT_TOKEN, request.account),))
         return self.token_text
 
 
 class Identity(Value):
-    """What a provider is told of a pod's account: nothing, for a provider or pod without one."""
+    """What a provider is told of a pod's account: nothing, for a provider or pod without one.
+
+    *missing* is what the kubelet would tell the provider beside it, and we do not know.
+    """
 
     ref: ServiceAccountRef | None = None
     token: str = field(default="", repr=False)
     annotations: Mapping[str, str] | None = None
+    missing: tuple[Missing, ...] = ()
 
 
 NOBODY = Identity()
+_NO_POD = (Missing(Input.POD),)
 
 
 def pick_annotations(
@@ -131,23 +139,38 @@ class NotApplicable(Exception):  # noqa: N818 - a decision, not an error
     """The provider is not for this pod; not a failure."""
 
 
+class NotGivenError(ServiceAccountError):
+    """Whether the provider is for this pod, or what it would answer, depends on what was not given."""
+
+    def __init__(self, missing: tuple[Missing, ...]) -> None:
+        message = "; ".join(map(str, missing))
+        super().__init__(message, f"failed to get service account: {message}")
+        self.args = (missing,)
+        self.missing = missing
+
+
 def identify(
     attributes: ServiceAccountTokenAttributes | None, accounts: ServiceAccounts | None, pod: Pod | None
 ) -> Identity:
     """Whom a provider is asked on behalf of.
 
-    Raises NotApplicable for a pod the provider is not for, ServiceAccountError if the API server does not help.
+    Raises NotApplicable for a pod the provider is not for, ServiceAccountError if the API server does not help,
+    and of these NotGivenError if there is nobody to ask.
     """
     if attributes is None or not attributes.service_account_token_audience:
         return NOBODY
-    if pod is None or not pod.service_account_name:
+    if pod is None:
+        if attributes.require_service_account:
+            raise NotGivenError(_NO_POD)
+        return Identity(missing=_NO_POD)
+    if not pod.service_account_name:
         if attributes.require_service_account:
             raise NotApplicable("it requires a service account, and the pod has none")
         return NOBODY
-    if accounts is None:
-        message = "no source of service accounts was given"
-        raise ServiceAccountError(message, f"failed to get service account: {message}")
-    return _fetch(attributes, accounts, pod)
+    return _fetch(attributes, _UNKNOWN_ACCOUNT if accounts is None else accounts, pod)
+
+
+_UNKNOWN_ACCOUNT = StaticAccount(ServiceAccount("", None), None)
 
 
 def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts, pod: Pod) -> Identity:
@@ -155,16 +178,36 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
         account = accounts.get(pod.namespace, pod.service_account_name)
     except ServiceAccountError as error:
         raise _reworded("failed to get service account", error) from None
-    annotations, missing = pick_annotations(attributes, account.annotations)
-    if missing:
-        raise NotApplicable(f"the service account lacks the annotation {missing!r}, which it requires")
     ref = ServiceAccountRef(pod.namespace, pod.service_account_name, account.uid)
+    missing = _missing_annotations(attributes, account, ref)
+    annotations, lacking = pick_annotations(attributes, account.annotations or {})
+    if lacking and not missing:
+        raise NotApplicable(f"the service account lacks the annotation {lacking!r}, which it requires")
     try:
         token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))
+    except NotGivenError as untold:
+        raise NotGivenError((*missing, *untold.missing)) from None
     except ServiceAccountError as error:
         raise _reworded("failed to get service account token", error) from None
     _check_audience(token, attributes.service_account_token_audience)
-    return Identity(ref, token, annotations)
+    if lacking:
+        raise NotGivenError(missing)
+    return Identity(ref, token, annotations, missing)
+
+
+def _missing_annotations(
+    attributes: ServiceAccountTokenAttributes, account: ServiceAccount, ref: ServiceAccountRef
+) -> tuple[Missing, ...]:
+    """The account itself, where the provider is told its annotations and they are not known."""
+    asked = (
+        attributes.required_service_account_annotation_keys
+        or attributes.optional_service_account_annotation_keys
+    )
+    return (_missing(Input.SERVICE_ACCOUNT, ref),) if asked and account.annotations is None else ()
+
+
+def _missing(what: Input, ref: ServiceAccountRef) -> Missing:
+    return Missing(what, f"{ref.namespace}/{ref.name}")
 
 
 def _check_audience(token: str, wanted: str) -> None:

@@ -1,16 +1,27 @@
 """The answer to the whole question: credentials in order, failures, and why."""
 
+from enum import StrEnum
 from functools import cached_property
 
 from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
 from keyferry.images.keyring import Credential, Keyring
-from keyferry.images.provision import Provision
+from keyferry.images.missing import Missing, distinct
+from keyferry.images.provision import How, Provision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.images.reasons import Reason
+
+
+class Outcome(StrEnum):
+    """What the kubelet does: try credentials, make one anonymous attempt, or nobody can tell."""
+
+    CREDENTIALS = "credentials"
+    ANONYMOUS = "anonymous"
+    ANONYMOUS_AFTER_FAILURE = "anonymous-after-failure"
+    UNKNOWN = "unknown"
 
 
 class Failure(Value):
@@ -31,6 +42,7 @@ class Answer(Value):
     keys are compared with. ``covering`` pairs the index of each provider that
     matched with its first covering pattern; ``provisions`` is what they gave.
     ``keyrings`` hold everything that was on offer: pull secrets, node config, providers.
+    ``untold`` is what the asker knows to be missing: see ``missing``.
     """
 
     image: str
@@ -40,15 +52,31 @@ class Answer(Value):
     covering: tuple[tuple[int, str], ...]
     providers: tuple[CredentialProvider, ...] = field(repr=False)
     keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
+    untold: tuple[Missing, ...] = ()
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The providers that matched and failed, and why."""
-        return tuple(
-            Failure(provision.provider, provision.error, provision.kubernetes_text)
-            for provision in self.provisions
-            if provision.error is not None
-        )
+        """The providers that matched and failed, and why; also those that could not be asked for this pod."""
+        return tuple(_failure(provision) for provision in self.provisions if provision.error is not None)
+
+    @property
+    def kubelet_failures(self) -> tuple[Failure, ...]:
+        """Those that a kubelet would have too: not what only an input that was not given keeps from being asked."""
+        return tuple(_failure(provision) for provision in self.provisions if provision.how is How.FAILED)
+
+    @property
+    def missing(self) -> tuple[Missing, ...]:
+        """What the kubelet knows and was not given here: with it the answer may be another one."""
+        return distinct(self.untold, *(provision.missing for provision in self.provisions))
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the kubelet does with it."""
+        if self.credentials:
+            return Outcome.CREDENTIALS
+        if self.missing:
+            return Outcome.UNKNOWN
+        return Outcome.ANONYMOUS_AFTER_FAILURE if self.kubelet_failures else Outcome.ANONYMOUS
 
     @cached_property
     def reasons(self) -> "tuple[Reason, ...]":
@@ -62,3 +90,8 @@ class Answer(Value):
         for provision in self.provisions:
             if provision.error is not None:
                 raise provision.error
+
+
+def _failure(provision: Provision) -> Failure:
+    assert provision.error is not None  # noqa: S101 - what failed has one
+    return Failure(provision.provider, provision.error, provision.kubernetes_text)

@@ -190,7 +190,7 @@ class Providers:
         for provision in answer.provisions:
             if provision.how is How.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
-            elif provision.how is not How.SKIPPED:
+            elif provision.how not in (How.SKIPPED, How.UNKNOWN):
                 return
         if len(table) >= _MOST_WARM:
             self._drop_warm()

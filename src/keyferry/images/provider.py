@@ -4,11 +4,11 @@ from _thread import allocate_lock
 from collections.abc import Callable, Hashable
 
 from keyferry._clock import monotonic_ns
-from keyferry._values import Value, field
+from keyferry._values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError, PluginError, PluginProtocolError, ServiceAccountError
-from keyferry.images.accounts import Identity, NotApplicable, Pod, ServiceAccounts, identify
+from keyferry.images.accounts import Identity, NotApplicable, NotGivenError, Pod, ServiceAccounts, identify
 from keyferry.images.cache import Cache, Entry, account_cache_key, covers, flight_key, hash_token
 from keyferry.images.counters import Counters
 from keyferry.images.plugin import Plugin
@@ -75,12 +75,15 @@ class Provider:
             # Always asked anew, as the kubelet does, before the cache.
             identity = identify(self.config.token_attributes, self._accounts, pod)
             account_key = self._account_key(identity)
-            return self._provide(image, identity, account_key, timeout_seconds)
+            provision = self._provide(image, identity, account_key, timeout_seconds)
         except NotApplicable as skip:
             return Provision(self.name, How.SKIPPED, skipped=str(skip))
+        except NotGivenError as untold:
+            return _unknown(self.name, untold, pod)
         except ServiceAccountError as error:
             self.counters.failed("service-account")
             return Provision(self.name, How.FAILED, error=error, kubernetes_text=error.kubernetes_text)
+        return replace(provision, missing=identity.missing) if identity.missing else provision
 
     def evict(self, image: str, username: str, password: str) -> bool:
         """Forget a credential that a registry refused; False if it is not cached or was just evicted.
@@ -246,6 +249,14 @@ class Provider:
             run.seconds,
             identity.ref,
         )
+
+
+def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
+    """Nobody knows what the provider would do. For a pod that is an error, as the kubelet could not go on."""
+    if pod is None:
+        return Provision(name, How.UNKNOWN, missing=untold.missing)
+    text = untold.kubernetes_text
+    return Provision(name, How.UNKNOWN, error=untold, kubernetes_text=text, missing=untold.missing)
 
 
 def _echoed(plugin: str) -> PluginError:

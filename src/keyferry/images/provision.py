@@ -6,6 +6,7 @@ from keyferry._values import Value, field
 from keyferry.errors import KeyferryError
 from keyferry.images.accounts import ServiceAccountRef
 from keyferry.images.cache import Auth
+from keyferry.images.missing import Missing
 
 
 class How(StrEnum):
@@ -16,10 +17,14 @@ class How(StrEnum):
     SHARED = "shared"
     SKIPPED = "skipped"
     FAILED = "failed"
+    UNKNOWN = "unknown"
 
 
 class Provision(Value):
-    """A provider's answer for one image, and how it came about."""
+    """A provider's answer for one image, and how it came about.
+
+    *missing* is what the kubelet would have told the provider and we were not told: with it the answer may differ.
+    """
 
     provider: str
     how: How
@@ -31,3 +36,4 @@ class Provision(Value):
     skipped: str = ""
     error: KeyferryError | None = None
     kubernetes_text: str = field(default="", repr=False)
+    missing: tuple[Missing, ...] = ()

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from keyferry._clock import monotonic_ns
 from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.answer import Answer
+from keyferry.images.answer import Answer, Outcome
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
 from keyferry.images.match import Verdict, judge
+from keyferry.images.missing import Missing
 from keyferry.images.provision import How, Provision
 
 
@@ -94,6 +95,8 @@ def _verdict_facts(pattern: str, verdict: Verdict) -> dict[str, object]:
 
 def _provision(provision: Provision) -> Reason:
     text = _PROVISIONS[provision.how](provision)
+    if provision.missing and provision.how is not How.UNKNOWN:
+        text += f"; the kubelet may get another answer: {_say(provision.missing)}"
     return Reason("provider", provision.provider, str(provision.how), text, _provision_facts(provision))
 
 
@@ -106,9 +109,20 @@ def _provision_facts(provision: Provision) -> dict[str, object]:
         facts["seconds"] = round(provision.seconds, 6)
     if provision.expires_ns is not None:
         facts["expiresInSeconds"] = round(remaining_seconds(provision), 3)
-    if provision.error is not None:
+    if provision.error is not None and provision.how is not How.UNKNOWN:
         facts["error"] = str(provision.error)
+    if provision.missing:
+        facts["missing"] = missing_documents(provision.missing)
     return facts
+
+
+def missing_documents(missing: tuple[Missing, ...]) -> list[dict[str, object]]:
+    """What was not given, with stable fields."""
+    return [{"input": str(each.input), "name": each.name, "text": str(each)} for each in missing]
+
+
+def _say(missing: tuple[Missing, ...]) -> str:
+    return "; ".join(map(str, missing))
 
 
 def remaining_seconds(provision: Provision) -> float:
@@ -149,6 +163,7 @@ _PROVISIONS = {
     How.SHARED: lambda p: f"shared the run of another lookup under way: {_describe(p)}",
     How.SKIPPED: lambda p: f"skipped: {p.skipped}",
     How.FAILED: lambda p: f"failed: {p.error}",
+    How.UNKNOWN: lambda p: f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}",
 }
 
 
@@ -181,24 +196,56 @@ def _credential(at: int, credential: Credential) -> Reason:
 
 def _decision(answer: Answer) -> Reason:
     """What the kubelet does with it."""
+    failed = [failure.provider for failure in answer.kubelet_failures]
+    facts: dict[str, object] = {
+        "credentials": len(answer.credentials),
+        "failedProviders": failed,
+        "missing": missing_documents(answer.missing),
+    }
+    return Reason("decision", answer.name, str(answer.outcome), _DECISIONS[answer.outcome](answer), facts)
+
+
+def _tries(answer: Answer) -> str:
     number = len(answer.credentials)
-    failed = [failure.provider for failure in answer.failures]
-    facts: dict[str, object] = {"credentials": number, "failedProviders": failed}
-    if number:
-        which = (
-            "this credential"
-            if number == 1
-            else f"these {number} credentials, one after the other until one works"
-        )
-        text = f"credentials exist: the kubelet tries {which}; it makes no anonymous attempt"
-        return Reason("decision", answer.name, "credentials", text, facts)
-    if failed:
-        names = ", ".join(map(repr, failed))
-        text = (
-            f"no credentials, since {names} failed: the kubelet logs that, makes one anonymous attempt, "
-            "and the pod's events show only what the registry says to that"
-        )
-        return Reason("decision", answer.name, "anonymous-after-failure", text, facts)
-    return Reason(
-        "decision", answer.name, "anonymous", "no credentials: the kubelet makes one anonymous attempt", facts
+    which = (
+        "this credential"
+        if number == 1
+        else f"these {number} credentials, one after the other until one works"
     )
+    if not answer.missing:
+        return f"credentials exist: the kubelet tries {which}; it makes no anonymous attempt"
+    unsure = {provision.provider for provision in answer.provisions if provision.missing}
+    if all(c.source.kind == "provider" and c.source.name in unsure for c in answer.credentials):
+        return f"credentials are found: the kubelet tries {which}, or others in their place: {_say(answer.missing)}"
+    told = f"the kubelet tries {which}, and perhaps others; it makes no anonymous attempt"
+    return f"credentials exist: {told}: {_say(answer.missing)}"
+
+
+def _failed_names(answer: Answer) -> str:
+    return ", ".join(repr(failure.provider) for failure in answer.kubelet_failures)
+
+
+def _cannot_tell(answer: Answer) -> str:
+    failed = f", and {_failed_names(answer)} failed" if answer.kubelet_failures else ""
+    return (
+        f"cannot tell: no credentials are found{failed}, but not everything is known: {_say(answer.missing)}"
+    )
+
+
+def _after_failure(answer: Answer) -> str:
+    return (
+        f"no credentials, since {_failed_names(answer)} failed: the kubelet logs that, makes one anonymous attempt, "
+        "and the pod's events show only what the registry says to that"
+    )
+
+
+def _anonymous(_: Answer) -> str:
+    return "no credentials: the kubelet makes one anonymous attempt"
+
+
+_DECISIONS = {
+    Outcome.CREDENTIALS: _tries,
+    Outcome.UNKNOWN: _cannot_tell,
+    Outcome.ANONYMOUS_AFTER_FAILURE: _after_failure,
+    Outcome.ANONYMOUS: _anonymous,
+}

@@ -9,6 +9,7 @@ from keyferry.images.match import judge
 from keyferry.images.provision import How
 from keyferry.images.reasons import Reason
 
+_ANSWERED = (How.CACHED, How.RAN, How.SHARED)
 _HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
 
 
@@ -149,7 +150,7 @@ def _stray_keys(answer: Answer) -> Iterator[Reason]:
 
 def _empty_answer(answer: Answer) -> Iterator[Reason]:
     for provision in answer.provisions:
-        if provision.error is None and provision.how is not How.SKIPPED and not provision.auth:
+        if provision.error is None and provision.how in _ANSWERED and not provision.auth:
             kept = (
                 "from its cache" if provision.how is How.CACHED else "and that is kept like any other answer"
             )

@@ -33,7 +33,7 @@ class Secrets(Value):
         for secret in sorted(self.texts, key=len, reverse=True):
             for needle in _spellings(secret):
                 text = text.replace(needle.decode("utf-8", "replace"), MASK)
-        return printable(redact(text))
+        return printable(redact(text), keep="\t\n")
 
 
 class LeakedFile(Value):

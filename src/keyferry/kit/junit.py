@@ -2,6 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
+from keyferry._secret import printable
 from keyferry.kit.report import Report, Result, Status
 
 __all__ = ["to_junit"]
@@ -13,7 +14,7 @@ def to_junit(report: Report, *, strict: bool = False) -> str:
     cases = [_case(report, result, strict=strict) for result in report.results]
     suite.attrib.update(
         {
-            "name": f"keyferry plugin test {report.plugin}",
+            "name": _clean(f"keyferry plugin test {report.plugin}"),
             "tests": str(len(cases)),
             "failures": str(sum(case.find("failure") is not None for case in cases)),
             "errors": "0",
@@ -46,7 +47,8 @@ def _case(report: Report, result: Result, *, strict: bool) -> ET.Element:
 
 def _text(result: Result) -> str:
     blocks = [
-        f"{one.experiment}\n  found:    {one.found}\n  expected: {one.expected}\n  repeat:   {one.repeat}"
+        f"{printable(one.experiment)}\n  found:    {printable(one.found)}\n"
+        f"  expected: {printable(one.expected)}\n  repeat:   {printable(one.repeat)}"
         for one in result.broken
     ]
     return "\n".join([*blocks, f"why: {result.check.why}", f"what to do: {result.check.fix}"])

@@ -1,17 +1,51 @@
 """Who may use an image of the node, and what another policy would change: questions about records, as values."""
 
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 
 from keyferry._values import Value
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
 from keyferry.errors import ImageNameError
+from keyferry.images.missing import Input, Missing
 from keyferry.images.reference import normalise, trim
 from keyferry.pulls.decide import Decision, PodCredentials
 from keyferry.pulls.ledger import Records
 from keyferry.pulls.policy import VerificationPolicy
 from keyferry.pulls.present import NodeImages
 
-__all__ = ["Access", "Change", "ImageUse", "find_access", "plan_policy"]
+__all__ = ["Access", "Change", "ImageUse", "UseOutcome", "find_access", "judge_use", "plan_policy"]
+
+
+class UseOutcome(StrEnum):
+    """What becomes of a pod's wish for an image: it is used as it is, it is pulled, or nobody can tell."""
+
+    USE = "use"
+    PULL = "pull"
+    UNKNOWN = "unknown"
+
+
+def judge_use(decision: Decision, missing: Iterable[Missing]) -> UseOutcome:
+    """A *decision* in the light of what was not given: it stands only if nothing of that can turn it."""
+    inputs = tuple(missing)
+    if any(each.input is Input.IMAGES for each in inputs) and not decision.must_pull:
+        return UseOutcome.UNKNOWN
+    if decision.rule == "stranger" and any(_may_show(decision, each) for each in inputs):
+        return UseOutcome.UNKNOWN
+    return UseOutcome.PULL if decision.must_pull else UseOutcome.USE
+
+
+def _may_show(decision: Decision, missing: Missing) -> bool:
+    """Tell whether what is missing may be what the image was pulled with."""
+    record = decision.record
+    entry = record.credential_mapping.get(trim(decision.situation.image)) if record is not None else None
+    if entry is None:
+        return False
+    if missing.input is Input.PULL_SECRET:
+        return bool(entry.kubernetes_secrets)
+    if missing.input in (Input.SERVICE_ACCOUNT, Input.SERVICE_ACCOUNT_TOKEN):
+        accounts = entry.kubernetes_service_accounts
+        return missing.name in {f"{account.namespace}/{account.name}" for account in accounts}
+    return missing.input is Input.POD
 
 
 class Access(Value):
@@ -52,26 +86,46 @@ def _match(name: str, image: str) -> str:
 
 
 class ImageUse(Value):
-    """A pod that wants an image, and what it can show for itself."""
+    """A pod that wants an image, and what it can show for itself; *missing* is what else it may show."""
 
     pod: str
     image: str
     credentials: PodCredentials = PodCredentials()
+    missing: tuple[Missing, ...] = ()
 
 
 class Change(Value):
-    """What is decided for one use of an image, under the policy of now and under another."""
+    """What is decided for one use of an image, under the policy of now and under another.
+
+    *missing* is what was not given and may turn either decision.
+    """
 
     use: ImageUse
     image_ref: str
     before: Decision
     after: Decision
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def now(self) -> UseOutcome:
+        """What becomes of it under the policy of now."""
+        return judge_use(self.before, self.missing)
+
+    @property
+    def then(self) -> UseOutcome:
+        """What becomes of it under the other policy."""
+        return judge_use(self.after, self.missing)
 
     @property
     def effect(self) -> str:
-        """``same``, ``verified`` if a pull becomes necessary, ``free`` if it no longer is."""
-        if self.before.must_pull == self.after.must_pull:
+        """``same``, ``verified`` if a pull becomes necessary, ``free`` if it no longer is, or ``unknown``."""
+        # Whatever turns one of two decisions by the same rule turns the other too.
+        if self.now is self.then and (
+            self.now is not UseOutcome.UNKNOWN or self.before.rule == self.after.rule
+        ):
             return "same"
+        if UseOutcome.UNKNOWN in (self.now, self.then):
+            return "unknown"
         return "verified" if self.after.must_pull else "free"
 
 
@@ -85,10 +139,12 @@ def plan_policy(
     """What another policy would change for pods; nothing is written."""
     changes = []
     for use in uses:
-        # Without the runtime's list an image with no record is taken to be there: that is where policies differ.
-        ref = images.find(use.image) or ("" if images.is_complete else use.image)
-        decisions = (records.decide(use.image, ref, use.credentials, policy) for policy in (before, after))
-        changes.append(Change(use, ref, *decisions))
+        ref, missing = images.find(use.image), use.missing
+        if not ref and not images.is_complete:
+            # Decided as if it were there, which is where policies differ; whether it is, nobody knows.
+            ref, missing = use.image, (*missing, Missing(Input.IMAGES, use.image))
+        now, then = (records.decide(use.image, ref, use.credentials, policy) for policy in (before, after))
+        changes.append(Change(use, ref, now, then, missing))
     return tuple(changes)
 
 

@@ -2,6 +2,7 @@
 
 import os
 
+from keyferry._extras import install_hint
 from keyferry._secret import printable, redact
 from keyferry._values import Value
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem
@@ -149,7 +150,7 @@ class Runtime:
         except grpc.RpcError as error:
             code, said = error.code().name, error.details() or ""
         # Raised out here on purpose: the frames of what was caught hold the request.
-        shown = printable(redact(said, known))[:_LONGEST_MESSAGE]
+        shown = printable(" ".join(redact(said, known).split()))[:_LONGEST_MESSAGE]
         raise ContainerRuntimeError(self.socket, code, shown, classify(code, said))
 
 
@@ -180,10 +181,9 @@ def _to_image(image: "Any") -> RuntimeImage:
 
 def _grpc() -> "Any":
     try:
+        import google.protobuf as google_protobuf  # noqa: F401 - only to see whether it is there
         import grpc
     except ImportError:
-        raise EnvironmentProblem(
-            "a container runtime is reached through the package 'grpcio', which is not installed: "
-            "pip install 'keyferry[cri]'"
-        ) from None
+        message = "a container runtime is reached through the packages 'grpcio' and 'protobuf', which are not installed"
+        raise EnvironmentProblem(f"{message}: {install_hint('cri')}") from None
     return grpc

@@ -167,5 +167,5 @@ def read_words(answer: Answer, secrets: tuple[str, ...]) -> str:
     code, message = (first.get(name) for name in ("code", "message"))
     parts = [code.lower() if isinstance(code, str) and code.isidentifier() else "", message]
     # Each redacted as a whole, then cut: a cut through a secret would leave a piece that looks like none.
-    shown = [printable(redact(part, secrets)).strip() for part in parts if isinstance(part, str)]
+    shown = [printable(" ".join(redact(part, secrets).split())) for part in parts if isinstance(part, str)]
     return "".join(f": {part[:_LONGEST_WORDS]}" for part in shown if part)

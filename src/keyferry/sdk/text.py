@@ -13,5 +13,5 @@ def shown(text: object, most: int = 300, known: tuple[str, ...] = ()) -> str:
     if len(whole) > _MOST_CHARACTERS:
         # The last word may be half a secret, which looks like none.
         whole = whole[:_MOST_CHARACTERS].rpartition(" ")[0]
-    clean = " ".join(printable(redact(whole, known)).split())
+    clean = printable(" ".join(redact(whole, known).split()))
     return clean if len(clean) <= most else clean[:most] + "..."

@@ -63,9 +63,11 @@ def make_proof() -> Proof:
     try:
         from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
     except ImportError:
+        from keyferry.sdk.extras import install_hint
+
         raise ProvideError(
             "a token bound to a key needs the package 'cryptography', which is not installed",
-            "pip install 'keyferry[crypto]'",
+            install_hint("crypto"),
         ) from None
     key = generate_private_key(65537, _BITS)
     numbers = key.public_key().public_numbers()

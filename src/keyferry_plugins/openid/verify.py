@@ -97,10 +97,12 @@ def _trust_transport(
 ) -> "Mapping[str, object]":
     """The claims of a token that verified TLS brought straight from the issuer, which OpenID Connect lets count."""
     if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
+        from keyferry.sdk.extras import install_hint
+
         raise ProvideError(
             "the token's signature cannot be verified without the package 'cryptography', and it did not come"
             " over verified TLS either",
-            "pip install 'keyferry[crypto]'",
+            install_hint("crypto"),
         )
     algorithm = read_header(token).get("alg")
     if algorithm not in algorithms or str(algorithm)[:2] not in ("RS", "PS", "ES", "Ed"):

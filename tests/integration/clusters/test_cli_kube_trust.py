@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 
@@ -16,6 +15,7 @@ from support.api_server import ApiServer, Authority, running_proxy
 from support.commands import run_keyferry
 from support.kube import TOKEN, Kube
 from support.kube_commands import keyferry_kube
+from support.parts import need
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -36,9 +36,7 @@ def keyferry(*words: str) -> str:
     ],
 )
 def test_what_a_shell_hands_on_is_ones_own(kube: Kube, server: ApiServer, line: str) -> None:
-    bash = shutil.which("bash")
-    if bash is None:
-        pytest.skip("needs bash")
+    bash = need("bash")
     words = {"keyferry": keyferry("raw", "/version"), "config": kube.path, "folder": kube.folder}
     done = subprocess.run(
         [bash, "-c", line.format(**words)],

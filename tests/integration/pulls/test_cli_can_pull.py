@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.commands import Node, run_keyferry
+from support.commands import Node, plain_pod, run_keyferry
 from support.fake_cloud import Authority, Reply, serving
 from support.images import build, push
 from support.registry import Registry, basic, running
@@ -32,7 +32,8 @@ def node_for(folder: Path, host: str, *passwords: str, before: str = "") -> list
     node = Node(folder)
     for at, password in enumerate(passwords):
         node.add(f"plugin{at}", [host], auth(host, password), before=before)
-    return node.options()
+    # Not this machine's mirrors, should it have any.
+    return [*node.options(), "--hosts-dir", str(folder / "no-hosts")]
 
 
 def test_yes_is_exit_code_0_and_says_with_which_credential(registry: Registry, tmp_path: Path) -> None:
@@ -50,10 +51,17 @@ def test_yes_is_exit_code_0_and_says_with_which_credential(registry: Registry, t
 
 def test_refused_by_all_is_exit_code_5(registry: Registry, tmp_path: Path) -> None:
     options = node_for(tmp_path, registry.host, "wrong", "worse")
-    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options)
+    words = ["can-pull", f"{registry.host}/team/app:v1", *options]
+    done = run_keyferry(*words, *plain_pod(tmp_path))
     assert done.returncode == 5
     assert done.stdout.startswith("no: ")
     assert "cannot be pulled with any of the 2 credentials" in done.stdout
+    unsure = run_keyferry(*words, "-o", "json")
+    assert unsure.returncode == 6
+    assert "the pod was not given" in unsure.stderr
+    document = json.loads(unsure.stdout)
+    assert (document["canPull"], document["outcome"]) == (None, "unknown")
+    assert [each["input"] for each in document["missing"]] == ["pod"]
 
 
 def test_no_such_image_is_exit_code_1(registry: Registry, tmp_path: Path) -> None:
@@ -64,7 +72,8 @@ def test_no_such_image_is_exit_code_1(registry: Registry, tmp_path: Path) -> Non
 
 
 def test_without_a_credential_the_attempt_is_anonymous(registry: Registry, tmp_path: Path) -> None:
-    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *node_for(tmp_path, "other.io", PASSWORD))
+    options = node_for(tmp_path, "other.io", PASSWORD)
+    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *plain_pod(tmp_path), *options)
     assert done.returncode == 5
     assert "there is no credential" in done.stdout
     assert "(anonymous)" in done.stdout
@@ -79,10 +88,62 @@ def test_a_plugin_that_failed_is_the_reason_where_it_left_us_without(
     assert "plugin 'plugin0': exited with status 3" in done.stderr
 
 
-def test_a_registry_that_is_not_there_is_exit_code_3(tmp_path: Path) -> None:
-    done = run_keyferry("can-pull", "127.0.0.1:1/team/app", *node_for(tmp_path, "127.0.0.1:1", PASSWORD))
-    assert done.returncode == 3
+def test_a_registry_that_is_not_there_is_exit_code_6(tmp_path: Path) -> None:
+    options = [*plain_pod(tmp_path), *node_for(tmp_path, "127.0.0.1:1", PASSWORD)]
+    done = run_keyferry("can-pull", "127.0.0.1:1/team/app", *options)
+    assert done.returncode == 6
     assert "connection refused" in done.stdout
+    assert done.stdout.startswith("cannot tell whether 127.0.0.1:1/team/app can be pulled")
+    asked = run_keyferry("explain", "127.0.0.1:1/team/app", "--check-registry", *options)
+    assert asked.returncode == 6
+    assert "? cannot tell whether" in asked.stdout
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_registry_that_does_not_say_is_exit_code_6(tmp_path: Path, status: int) -> None:
+    """Too many requests or an error of its own is no word about the image."""
+    with serving(lambda _: Reply(status=status)) as server:
+        host = f"127.0.0.1:{server.port}"
+        options = [*plain_pod(tmp_path), *node_for(tmp_path, host, PASSWORD)]
+        done = run_keyferry("can-pull", f"{host}/team/app", *options)
+    assert done.returncode == 6, done.stdout
+    assert "the registry gave no answer to go by" in done.stdout
+
+
+def write_hosts(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "hosts.toml").write_text(text)
+    return folder.parent
+
+
+MIRROR = '[host."http://127.0.0.1:9"]\n  capabilities = ["pull", "resolve"]\n'
+
+
+@pytest.mark.parametrize("tag", ["v1", "nothing"])
+def test_a_no_is_not_sure_where_containerd_has_a_mirror(registry: Registry, tmp_path: Path, tag: str) -> None:
+    """Refused or not there: the mirror was not asked, and the runtime asks it first."""
+    hosts = write_hosts(tmp_path / "hosts" / registry.host.replace(":", "_"), MIRROR)
+    folder = next(hosts.iterdir())
+    folder.rename(f"{folder}_")
+    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, "wrong" if tag == "v1" else PASSWORD)]
+    words = [f"{registry.host}/team/app:{tag}", *options, "--hosts-dir", str(hosts)]
+    for command in (["can-pull"], ["explain", "--check-registry"]):
+        done = run_keyferry(*command, *words)
+        assert done.returncode == 6, done.stdout
+        assert "containerd has a mirror for it, 'http://127.0.0.1:9'" in done.stdout
+        assert "which was not asked" in done.stdout
+    document = json.loads(run_keyferry("can-pull", *words, "-o", "json").stdout)
+    assert document["canPull"] is None
+    assert document["mirrors"]["hosts"] == ["http://127.0.0.1:9"]
+
+
+def test_a_yes_stays_a_yes_with_a_note_about_the_mirror(registry: Registry, tmp_path: Path) -> None:
+    hosts = write_hosts(tmp_path / "hosts" / "_default", MIRROR)
+    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, PASSWORD), "--hosts-dir", str(hosts)]
+    done = run_keyferry("can-pull", f"{registry.host}/team/app:v1", *options)
+    assert done.returncode == 0
+    assert done.stdout.startswith("yes: ")
+    assert "containerd has a mirror for it" in done.stderr
 
 
 def test_a_registry_that_does_not_answer_is_exit_code_124(tmp_path: Path) -> None:
@@ -142,7 +203,7 @@ def test_over_tls_a_ca_file_or_insecure_is_needed(tmp_path: Path) -> None:
             *node_for(tmp_path / "node", registry.host, PASSWORD),
         ]
         untrusted = run_keyferry(*words)
-        assert untrusted.returncode == 3
+        assert untrusted.returncode == 6
         assert "--ca-file" in untrusted.stdout
         assert run_keyferry(*words, "--ca-file", str(authority.bundle)).returncode == 0
         assert run_keyferry(*words, "--insecure").returncode == 0
@@ -163,7 +224,7 @@ def test_explain_adds_what_the_registry_says_when_it_is_asked(registry: Registry
 
 def test_explain_in_json_has_the_same_field_and_exit_code(registry: Registry, tmp_path: Path) -> None:
     image = f"{registry.host}/team/app:v1"
-    options = node_for(tmp_path, registry.host, "wrong")
+    options = [*plain_pod(tmp_path), *node_for(tmp_path, registry.host, "wrong")]
     assert "registry" not in json.loads(run_keyferry("explain", image, "-o", "json", *options).stdout)
     done = run_keyferry("explain", image, "--check-registry", "-o", "json", *options)
     assert done.returncode == 5

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from support.commands import Node, run_keyferry
+from support.commands import Node, plain_pod, run_keyferry
 from support.images import build, noise, push
 from support.plugins import wait_until
 from support.pulling import intents_in, records_in, silent_server, write_secret
@@ -274,3 +274,24 @@ def _read(fd: int) -> bytes:
         return os.read(fd, 65536)
     except OSError:
         return b""  # the other end is closed
+
+
+def test_a_token_that_was_not_given_is_a_failure_of_a_pull(tmp_path: Path) -> None:
+    """Nothing is pulled in silence without the provider that could not be asked: it is told in every format."""
+    extra = (
+        "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n"
+    )
+    node = Node(tmp_path).add("sa", ["127.0.0.1:1"], extra=extra)
+    words = [
+        "pull",
+        "127.0.0.1:1/app:v1",
+        "--to",
+        str(tmp_path / "to"),
+        *plain_pod(tmp_path),
+        *node.options(),
+    ]
+    done = run_keyferry(*words, "-o", "json")
+    assert done.returncode == 4
+    assert "a token of the service account 'team/default' was not given" in done.stderr
+    (failure,) = json.loads(done.stdout)["items"][0]["failures"]
+    assert (failure["provider"], failure["cause"]) == ("sa", "service-account")

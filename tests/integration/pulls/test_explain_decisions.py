@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.images.keyring import credential_hash
-from support.commands import Node, run_keyferry
+from support.commands import Node, plain_pod, run_keyferry
 from support.pulling import write_secret
 from support.records import folder_of, open_quickly, plant, secret, with_secrets
 
@@ -55,9 +55,28 @@ def test_it_says_by_which_record_policy_and_rule(root: Path, config: list[str], 
     assert state_of(root) == before
 
 
-def test_a_stranger_must_pull_and_a_policy_can_change_that(root: Path, config: list[str]) -> None:
+def test_without_the_pod_nobody_knows_whether_it_may_use_the_image(
+    root: Path, config: list[str], tmp_path: Path
+) -> None:
+    """The recorded secret may be one of its own; the policy that is taken for the node's is said, too."""
+    words = [IMAGE, *config, "--root", str(root)]
+    found = access(*words)
+    assert (found["mustPull"], found["outcome"], found["rule"]) == (None, "unknown", "stranger")
+    done = run_keyferry("explain", *words)
+    assert (
+        "cannot tell whether this pod may use the image that is there: the pod was not given" in done.stdout
+    )
+    assert "the kubelet's default NeverVerifyPreloadedImages is taken; --policy tells" in done.stderr
+    named = run_keyferry("explain", *words, *plain_pod(tmp_path), "--policy", "AlwaysVerify")
+    assert "--policy tells" not in named.stderr
+    assert "this pod must pull it, to be verified" in named.stdout
+
+
+def test_a_stranger_must_pull_and_a_policy_can_change_that(
+    root: Path, config: list[str], tmp_path: Path
+) -> None:
     """By the image's id, or by what records say of its name."""
-    options = [*config, "--root", str(root)]
+    options = [*config, "--root", str(root), *plain_pod(tmp_path)]
     for more in ([], ["--image-id", REF]):
         found = access(IMAGE, *options, *more)
         assert (found["mustPull"], found["rule"], found["imageRef"]) == (True, "stranger", REF)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.clusters.trust import is_private, why_untrusted
-from support.parts import root
+from support.parts import lacking, root
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
 NOBODY = 65534
@@ -224,7 +224,7 @@ def test_a_private_group_lets_nobody_else_in(shared: Path) -> None:
 def test_a_group_with_no_member_or_several_is_not_private(shared: Path, counts: tuple[int, ...]) -> None:
     group = next((group for group in grp.getgrall() if len(members(group)) in counts), None)
     if group is None:
-        pytest.skip("this system has no such group")
+        lacking("groups")
     names = members(group)
     user = next(user for user in pwd.getpwall() if not names or user.pw_name in names)
     path = give(shared, user, group.gr_gid)

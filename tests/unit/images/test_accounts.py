@@ -5,11 +5,13 @@ import json
 
 import pytest
 
+from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import ServiceAccountError
 from keyferry.images.accounts import (
     NOBODY,
     Identity,
     NotApplicable,
+    NotGivenError,
     Pod,
     ServiceAccount,
     ServiceAccountRef,
@@ -19,11 +21,13 @@ from keyferry.images.accounts import (
     pick_annotations,
     token_audiences,
 )
+from keyferry.images.missing import Input, Missing
 from support.scripted import Accounts, attributes
 
 POD = Pod("ns", "pod", "pod-uid", "builder")
 REF = ServiceAccountRef("ns", "builder", "uid")
-KNOWN = ServiceAccount("uid", {"role": "r", "team": "", "other": "x"})
+ANNOTATIONS = {"role": "r", "team": "", "other": "x"}
+KNOWN = ServiceAccount("uid", ANNOTATIONS)
 
 
 class Refusing(Accounts):
@@ -38,13 +42,13 @@ class Refusing(Accounts):
 def test_listed_annotations_are_picked() -> None:
     """Required and optional ones that are there, an empty value included, and no others."""
     asked = attributes(required=("role", "team"), optional=("other", "absent"))
-    assert pick_annotations(asked, KNOWN.annotations) == ({"role": "r", "team": "", "other": "x"}, "")
-    assert pick_annotations(attributes(), KNOWN.annotations) == ({}, "")
+    assert pick_annotations(asked, ANNOTATIONS) == ({"role": "r", "team": "", "other": "x"}, "")
+    assert pick_annotations(attributes(), ANNOTATIONS) == ({}, "")
 
 
 def test_the_first_missing_annotation_is_named() -> None:
     """A required annotation that is missing leaves nothing picked."""
-    assert pick_annotations(attributes(required=("role", "a", "b")), KNOWN.annotations) == ({}, "a")
+    assert pick_annotations(attributes(required=("role", "a", "b")), ANNOTATIONS) == ({}, "a")
 
 
 def test_a_provider_without_attributes_is_told_of_nobody() -> None:
@@ -54,12 +58,60 @@ def test_a_provider_without_attributes_is_told_of_nobody() -> None:
     assert identify(type(attributes())(cache_type="Token"), accounts, POD) is NOBODY
 
 
-@pytest.mark.parametrize("pod", [None, Pod("ns", "pod", "uid", "")])
-def test_a_pod_without_an_account_is_skipped_or_nobody(pod: Pod | None) -> None:
+def test_a_pod_without_an_account_is_skipped_or_nobody() -> None:
     """With a required account the provider does not apply; without it runs for nobody."""
+    pod = Pod("ns", "pod", "uid", "")
     with pytest.raises(NotApplicable, match="requires a service account"):
         identify(attributes(require=True), Accounts({}), pod)
     assert identify(attributes(require=False), Accounts({}), pod) is NOBODY
+
+
+def test_without_a_pod_nobody_knows_whether_the_provider_applies() -> None:
+    """A required account is not taken for a missing one; without that it runs for nobody, and says so."""
+    with pytest.raises(NotGivenError) as caught:
+        identify(attributes(require=True), Accounts({}), None)
+    assert caught.value.missing == (Missing(Input.POD),)
+    assert identify(attributes(require=False), Accounts({}), None) == Identity(missing=(Missing(Input.POD),))
+
+
+NAMED = "ns/builder"
+NO_ACCOUNT, NO_TOKEN = Missing(Input.SERVICE_ACCOUNT, NAMED), Missing(Input.SERVICE_ACCOUNT_TOKEN, NAMED)
+NOT_KNOWN = ServiceAccount("", None)
+
+
+@pytest.mark.parametrize(
+    ("account", "token", "asked", "missing"),
+    [
+        pytest.param(NOT_KNOWN, None, attributes(), (NO_TOKEN,), id="neither, and no annotation matters"),
+        pytest.param(NOT_KNOWN, None, attributes(required=("role",)), (NO_ACCOUNT, NO_TOKEN), id="neither"),
+        pytest.param(NOT_KNOWN, "t", attributes(required=("role",)), (NO_ACCOUNT,), id="token alone"),
+        pytest.param(KNOWN, None, attributes(required=("role",)), (NO_TOKEN,), id="account alone"),
+    ],
+)
+def test_what_was_not_given_is_told_from_what_is_not_there(
+    account: ServiceAccount,
+    token: str | None,
+    asked: ServiceAccountTokenAttributes,
+    missing: tuple[Missing, ...],
+) -> None:
+    """Each missing input by its kind and name; the error is one of accounts, for those who raise it."""
+    with pytest.raises(NotGivenError) as caught:
+        identify(asked, StaticAccount(account, token), POD)
+    assert caught.value.missing == missing
+    assert isinstance(caught.value, ServiceAccountError)
+    assert str(NotGivenError(*caught.value.args)) == str(caught.value)
+
+
+def test_a_known_account_without_a_required_annotation_needs_no_token_to_say_no() -> None:
+    """The kubelet looks at annotations first: that no is sure."""
+    with pytest.raises(NotApplicable, match="lacks the annotation 'absent'"):
+        identify(attributes(required=("absent",)), StaticAccount(KNOWN, None), POD)
+
+
+def test_optional_annotations_that_are_not_known_are_told() -> None:
+    """The provider is asked without them, and the answer says what was missing."""
+    identity = identify(attributes(optional=("role",)), StaticAccount(NOT_KNOWN, "t"), POD)
+    assert (identity.token, identity.annotations, identity.missing) == ("t", {}, (NO_ACCOUNT,))
 
 
 def test_an_account_is_fetched_with_its_token() -> None:
@@ -88,7 +140,7 @@ def test_a_missing_account_or_token_is_a_failure() -> None:
         identify(attributes(), Refusing({("ns", "builder"): KNOWN}), POD)
     assert str(caught.value) == "failed to get service account token: forbidden"
     assert caught.value.kubernetes_text == "failed to get service account token: Forbidden: no"
-    with pytest.raises(ServiceAccountError, match="no source of service accounts"):
+    with pytest.raises(NotGivenError, match="a token of the service account 'ns/builder' was not given"):
         identify(attributes(), None, POD)
 
 

@@ -5,8 +5,9 @@ import threading
 import pytest
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
-from keyferry.errors import PluginExitError, PluginProtocolError
+from keyferry.errors import PluginExitError, PluginProtocolError, ServiceAccountError
 from keyferry.images.accounts import Pod, ServiceAccount, ServiceAccountRef
+from keyferry.images.missing import Input, Missing
 from keyferry.images.provider import Provider
 from keyferry.images.provision import How
 from support.scripted import SECOND, Accounts, Clock, Scripted, attributes, configured, provider, response
@@ -130,11 +131,34 @@ def test_a_pod_it_is_not_for_is_skipped() -> None:
     """With the reason, without a run and without a failure."""
     plugin = Scripted(response())
     asked = provider(plugin, Clock(), configured(token_attributes=attributes()), Accounts({}))
-    provision = asked.provide("reg.io/app")
+    provision = asked.provide("reg.io/app", Pod("ns", "pod", "uid", ""))
     assert provision.how is How.SKIPPED
     assert "requires a service account" in provision.skipped
     assert provision.error is None
     assert not plugin.runs
+
+
+def test_without_a_pod_or_a_token_the_answer_is_unknown() -> None:
+    """Nothing is run and nothing has failed at a plugin; for a known pod it is an error all the same."""
+    plugin = Scripted(response())
+    asked = provider(plugin, Clock(), configured(token_attributes=attributes()), None)
+    nobody = asked.provide("reg.io/app")
+    assert (nobody.how, nobody.missing, nobody.error) == (How.UNKNOWN, (Missing(Input.POD),), None)
+    known = asked.provide("reg.io/app", POD)
+    assert (known.how, known.missing[0].input) == (How.UNKNOWN, Input.SERVICE_ACCOUNT_TOKEN)
+    assert isinstance(known.error, ServiceAccountError)
+    assert not plugin.runs
+    assert asked.counters.read().failures == {}
+
+
+def test_an_optional_account_that_is_not_known_is_told_with_the_answer() -> None:
+    """The plugin runs as for a pod without an account; whose answer that is, stands beside it."""
+    asked = provider(
+        Scripted(response()), Clock(), configured(token_attributes=attributes(require=False)), None
+    )
+    assert asked.provide("reg.io/app").missing == (Missing(Input.POD),)
+    again = asked.provide("reg.io/app")
+    assert (again.how, again.missing) == (How.CACHED, (Missing(Input.POD),))
 
 
 @pytest.mark.parametrize("kind", ["Registry", "Global"])

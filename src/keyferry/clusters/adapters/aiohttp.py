@@ -2,7 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-import aiohttp
+from keyferry._extras import missing_extra
+
+try:
+    import aiohttp
+except ImportError as missing:
+    raise missing_extra("aiohttp", missing) from None
 from aiohttp import ClientRequest, ClientResponse
 from aiohttp.hdrs import AUTHORIZATION
 from aiohttp.payload import BytesPayload, IOBasePayload

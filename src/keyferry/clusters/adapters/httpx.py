@@ -5,7 +5,12 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
-import httpx
+from keyferry._extras import missing_extra
+
+try:
+    import httpx
+except ImportError as missing:
+    raise missing_extra("httpx", missing) from None
 
 from keyferry._net.trust import default_context
 from keyferry.clusters.adapters.httpx_transport import (

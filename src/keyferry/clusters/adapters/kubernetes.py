@@ -11,8 +11,13 @@ import weakref
 from typing import Any, Self, cast
 from urllib.parse import unquote, urljoin, urlsplit
 
-import urllib3
-from kubernetes.client import ApiClient, Configuration
+from keyferry._extras import missing_extra
+
+try:
+    import urllib3
+    from kubernetes.client import ApiClient, Configuration
+except ImportError as missing:
+    raise missing_extra("kubernetes", missing) from None
 from urllib3.exceptions import ClosedPoolError
 
 from keyferry.clusters.adapters.urllib3_pools import ConnectionKeeper, check_proxy, discard, with_grant

@@ -3,7 +3,12 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-import requests
+from keyferry._extras import missing_extra
+
+try:
+    import requests
+except ImportError as missing:
+    raise missing_extra("requests", missing) from None
 from requests.adapters import HTTPAdapter
 from requests.auth import HTTPBasicAuth
 from requests.exceptions import RequestException, UnrewindableBodyError

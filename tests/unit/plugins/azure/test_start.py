@@ -40,5 +40,5 @@ def test_a_plugin_starts_light(name: str) -> None:
 def test_without_cryptography_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """A token bound to a key needs it."""
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.rsa", None)
-    with pytest.raises(ProvideError, match=r"keyferry\[crypto\]"):
+    with pytest.raises(ProvideError, match=r"'\.\[crypto\]'"):
         make_proof()

@@ -94,7 +94,7 @@ def test_without_cryptography_verified_tls_is_needed(issuer: FakeIssuer, tmp_pat
     issuer.give("/token", issuer.tokens())
     with pytest.raises(ProvideError, match="did not come over verified TLS either") as caught:
         ask_without_cryptography(issuer)
-    assert "pip install 'keyferry[crypto]'" in str(caught.value)
+    assert "pip install '.[crypto]'" in str(caught.value)
     with issuing(authority) as secure:
         trust = ("--certificate-authority", str(authority.bundle))
         secure.give("/token", secure.tokens())

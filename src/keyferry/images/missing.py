@@ -1,0 +1,43 @@
+"""What an answer depends on and keyferry was not told: a value, so that unknown is never taken for no."""
+
+from enum import StrEnum
+
+from keyferry._values import Value
+
+__all__ = ["Input", "Missing", "distinct"]
+
+
+class Input(StrEnum):
+    """Something that a kubelet knows, and that somebody who asks about it must give."""
+
+    POD = "pod"
+    PULL_SECRET = "pull-secret"  # noqa: S105 - a word for one
+    DOCKER_CONFIG = "docker-config"
+    SERVICE_ACCOUNT = "service-account"
+    SERVICE_ACCOUNT_TOKEN = "service-account-token"  # noqa: S105 - a word for one
+    IMAGES = "images"
+
+
+class Missing(Value):
+    """An input that was not given; *name* says which, where there can be several."""
+
+    input: Input
+    name: str = ""
+
+    def __str__(self) -> str:
+        return _TEXTS[self.input].format(name=self.name)
+
+
+_TEXTS = {
+    Input.POD: "the pod was not given, so its pull secrets and its service account are not known",
+    Input.PULL_SECRET: "pull secret {name!r}, which the pod lists, was not given",
+    Input.DOCKER_CONFIG: "the node's docker config {name!r} was not given",
+    Input.SERVICE_ACCOUNT: "the service account {name!r} was not given, so its annotations and UID are not known",
+    Input.SERVICE_ACCOUNT_TOKEN: "a token of the service account {name!r} was not given",
+    Input.IMAGES: "the node's images were not given, so it is not known whether {name!r} is there",
+}
+
+
+def distinct(*groups: tuple[Missing, ...]) -> tuple[Missing, ...]:
+    """All of them, in order, each once."""
+    return tuple(dict.fromkeys(missing for group in groups for missing in group))
