@@ -71,8 +71,8 @@ def run(args: argparse.Namespace) -> int:
     """Answer it."""
     records = open_to_read(args, make_policy(args.policy, args.allow))
     listing = records.list()
-    found = find_access(listing.values, args.image)
-    report_problems((*listing.problems, *listing.doubts.values()))
+    found = find_access(listing.believed, args.image)
+    report_problems((*listing.problems, *listing.strays))
     stranger = _stranger(records, found, args.image)
     if args.output == "table":
         print("\n".join(_lines(args.image, found, stranger, reveal=args.reveal)))

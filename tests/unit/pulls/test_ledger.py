@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._files import Folder
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import EnvironmentProblem, PolicyError, RecordError
 from keyferry.pulls.cache import CacheSizes
@@ -285,10 +286,10 @@ class _Between(Disk):
         super().__init__(durable=False)
         self._finish = [finish_pull]
 
-    def read(self, path: str) -> bytes | None:
-        if "/pulling/" in path and self._finish:
+    def read(self, folder: Folder, name: str) -> bytes | None:
+        if folder.path.endswith("/pulling") and self._finish:
             self._finish.pop()()
-        return super().read(path)
+        return super().read(folder, name)
 
 
 def test_a_pull_that_ends_between_two_looks_is_not_missed(tmp_path: Path) -> None:
