@@ -103,6 +103,7 @@ class Folder:
             if make is not None:
                 try:
                     os.mkdir(place, make, dir_fd=at)
+                    self.sync()
                 except FileExistsError:
                     pass
             if stat.S_ISLNK(self.status_of(name).st_mode):
