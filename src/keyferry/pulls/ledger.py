@@ -166,7 +166,7 @@ class Records:
 
         Nobody is named in them, so the images are verified. The runtime is asked only if there are intents.
         """
-        listing = self._store.list_intents()
+        listing = self._writable().list_intents()
         waiting = {intent.image for intent in listing.values}
         problems: list[KeyferryError] = list(listing.problems)
         recovered: list[tuple[str, str]] = []
