@@ -39,14 +39,13 @@ def decode(data: bytes) -> Message:
     at = 0
     while at < len(data):
         key, at = _read_varint(data, at)
-        value: int | bytes
-        value, at = _read_varint(data, at)
+        number, at = _read_varint(data, at)
         if key & 7 == _BYTES:
-            assert isinstance(value, int)
-            value, at = data[at : at + value], at + value
+            found.setdefault(key >> 3, []).append(data[at : at + number])
+            at += number
         else:
             assert key & 7 == _VARINT
-        found.setdefault(key >> 3, []).append(value)
+            found.setdefault(key >> 3, []).append(number)
     assert at == len(data)
     return found
 

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,7 @@ def test_only_a_plain_file_is_written_in_place(folder: Folder, tmp_path: Path, k
     """Anything else would have us write elsewhere."""
     path = tmp_path / "file"
     (tmp_path / "precious").write_bytes(b"keep me")
-    makers = {
+    makers: dict[str, Callable[[], None]] = {
         "link": lambda: path.symlink_to("precious"),
         "hard link": lambda: path.hardlink_to(tmp_path / "precious"),
         "pipe": lambda: os.mkfifo(path),
