@@ -42,7 +42,6 @@ class RecordFiles:
     def __init__(self, root: str, disk: Disk | None = None, *, lock_timeout_seconds: float = 30.0) -> None:
         self.root = root
         self.folder = os.path.join(root, FOLDER)
-        self.pulling = os.path.join(self.folder, PULLING)
         self.pulled = os.path.join(self.folder, PULLED)
         self._disk = disk or Disk()
         self._lock_timeout_seconds = lock_timeout_seconds
