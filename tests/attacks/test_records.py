@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from support.records import (
     IMAGE,
     NAME,
     REF,
+    WHEN,
     Present,
     finish,
     folder_of,
@@ -74,6 +76,10 @@ def huge(root: Path) -> None:
         stream.truncate(1 << 40)
 
 
+def rename(root: Path, name: str) -> None:
+    plant(root).rename(folder_of(root) / name)
+
+
 # How each is made, and what the reasons call it.
 PLANTED: dict[str, tuple[Callable[[Path], object], str]] = {
     "truncated": (lambda root: plant(root, GRANTING[:-9]), "syntax"),
@@ -93,6 +99,9 @@ PLANTED: dict[str, tuple[Callable[[Path], object], str]] = {
     "world-readable": (lambda root: plant(root, mode=0o644), "trust"),
     "group-writable": (lambda root: plant(root, mode=0o660), "trust"),
     "another name": (lambda root: plant(root).rename(folder_of(root) / "sha256-0"), "misplaced"),
+    "the end of its name": (lambda root: rename(root, f"sha256-x{file_name(REF)}"), "misplaced"),
+    "its name twice": (lambda root: rename(root, file_name(REF) * 2), "misplaced"),
+    "its name and more": (lambda root: rename(root, f"{file_name(REF)}.bak"), "misplaced"),
 }  # fmt: skip
 
 
@@ -142,10 +151,105 @@ def test_a_record_of_somebody_else_grants_nothing(tmp_path: Path) -> None:
 
 @as_root
 def test_a_folder_of_somebody_else_grants_nothing(tmp_path: Path) -> None:
-    """Its owner can put any file into it, also one of ours from elsewhere."""
+    """Its owner can put any file into it, also one of ours from elsewhere; nothing is written into it either."""
     plant(tmp_path)
     os.chown(folder_of(tmp_path), NOBODY_USER, NOBODY_USER)
-    assert open_quickly(tmp_path).decide(IMAGE, REF).rule == "unreadable"
+    assert look_at_records(str(tmp_path)).decide(IMAGE, REF).rule == "unreadable"
+    with pytest.raises(RecordError, match="belongs to user 65534, expected user 0") as caught:
+        open_quickly(tmp_path)
+    assert caught.value.cause == "trust"
+
+
+@as_root
+def test_folders_of_the_one_who_owns_the_root_are_used_and_their_records_not_believed(tmp_path: Path) -> None:
+    """As with a mounted folder: what is in it may be his, so the image is verified, and recorded again by us."""
+    path = plant(tmp_path)
+    for each in (tmp_path, path.parent.parent, path.parent, folder_of(tmp_path, "pulling")):
+        os.chown(each, NOBODY_USER, NOBODY_USER)
+    records = open_quickly(tmp_path)
+    assert records.decide(IMAGE, REF).rule == "unreadable"
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    assert path.stat().st_uid == os.geteuid()
+
+
+LINKED = {
+    "image_manager": "image_manager",
+    "pulling": "image_manager/pulling",
+    "pulled": "image_manager/pulled",
+}
+
+
+def lead_away(root: Path, name: str) -> Path:
+    """Put a link in the place of a folder; gives what it leads to, which holds all that was there."""
+    plant(root)
+    folder_of(root, "pulling")
+    victim = root.with_name(f"{root.name}-victim")
+    (root / name).rename(victim)
+    (root / name).symlink_to(victim)
+    victim.chmod(0o755)
+    return victim
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Everything in a folder and below, with its mode."""
+    return {
+        str(path.relative_to(folder)): (path.lstat().st_mode, b"" if path.is_dir() else path.read_bytes())
+        for path in [folder, *sorted(folder.rglob("*"))]
+    }
+
+
+@pytest.mark.parametrize("name", LINKED.values(), ids=LINKED)
+def test_a_link_in_the_place_of_a_folder_is_neither_read_nor_written_through(
+    tmp_path: Path, name: str
+) -> None:
+    """Whoever may make links below the root does not get to say where records are, or what becomes private."""
+    root = tmp_path / "root"
+    victim = lead_away(root, name)
+    before = contents(victim)
+    with pytest.raises(RecordError, match="is a symbolic link, which is not followed") as caught:
+        open_quickly(root)
+    assert (caught.value.cause, caught.value.path) == ("trust", str(root / name))
+    looked = look_at_records(str(root))
+    for policy in ("AlwaysVerify", "NeverVerifyPreloadedImages", "NeverVerify"):
+        looked.policy = VerificationPolicy(policy)
+        # Intents are looked at where there is no record.
+        ref = "sha256:other" if name.endswith("pulling") else REF
+        assert looked.decide(IMAGE, ref).rule == "unreadable"
+    with suppress(RecordError):
+        looked.files.write_record(record())
+    with suppress(RecordError):
+        looked.files.delete_intent(IMAGE)
+    assert contents(victim) == before
+    assert victim.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_root_that_is_a_link_is_followed(tmp_path: Path) -> None:
+    """It is what the user named."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    open_quickly(tmp_path / "link").record_pulled(IMAGE, REF, with_secrets(secret()))
+    assert open_quickly(tmp_path / "real").find(REF).record is not None
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize(
+    "name", ["sha256-", f"sha256-x{file_name(REF)}", "sha256-zzz", f"{file_name(REF)}.bak"]
+)
+def test_a_copy_under_another_name_takes_no_place(tmp_path: Path, name: str, cached: bool) -> None:  # noqa: FBT001 - a parameter
+    """Beside the record itself, before or after it in the order of names, one that lets everybody in does not count."""
+    records = open_quickly(tmp_path)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    stray = folder_of(tmp_path) / name
+    for content in (GRANTING, GRANTING.replace(b"v1beta1", b"v1alpha1")):
+        stray.write_bytes(content)
+        stray.chmod(0o600)
+        fresh = open_quickly(tmp_path, cached=cached)
+        assert fresh.decide(IMAGE, REF).rule == "stranger"
+        listing = fresh.list()
+        assert [each.credential_mapping for each in listing.believed] == [{NAME: with_secrets(secret())}]
+        assert [error.path for error in listing.strays] == [str(stray)]
+        fresh.prune([], WHEN + 1)
+        assert fresh.find(REF).record is not None
 
 
 def test_a_folder_that_all_can_write_grants_nothing_to_those_who_look(tmp_path: Path) -> None:
@@ -169,8 +273,6 @@ def test_a_file_that_appears_where_a_temporary_one_is_made_is_not_followed(tmp_p
 
 def test_a_broken_intent_is_verified_whatever_the_policy(tmp_path: Path) -> None:
     """An intent in doubt may hide a pull that was cut short."""
-    from keyferry.pulls.hashes import file_name
-
     path = folder_of(tmp_path, "pulling") / file_name(IMAGE)
     path.write_bytes(b"{")
     path.chmod(0o600)

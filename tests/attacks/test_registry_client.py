@@ -34,6 +34,8 @@ from support.fake_registry import (
     unauthorized,
 )
 from support.images import OCI, BuiltImage, build, build_index, describe, digest_of
+from support.networks import CAN_SEPARATE, own_addresses, run_separately
+from support.parts import BEYOND_CI
 from support.plugins import wait_until
 
 NAME = "registry.example"
@@ -52,7 +54,24 @@ FORBIDDEN = [
     "0.0.0.0",  # noqa: S104 - as data
     "[::]",
     "[fe80::1]",
+    "[2002:a9fe:a9fe::1]",
+    "[64:ff9b::a9fe:a9fe]",
+    "[64:ff9b:1::a9fe:a9fe]",
+    "[2001:0:4136:e378:0:0:5601:5601]",
+    "[::169.254.169.254]",
 ]
+
+# This machine, and addresses that only hold one of its own.
+HERE = ["127.0.0.1", "localhost", "127.1", "2130706433"]
+EMBEDDED_HERE = [
+    "[::ffff:127.0.0.1]",
+    "[::127.0.0.1]",
+    "[2002:7f00:1::1]",
+    "[64:ff9b::7f00:1]",
+    "[64:ff9b:1::7f00:1]",
+    "[2001:0:4136:e378:0:0:80ff:fffe]",
+]
+OWN = [f"[{address}]" if ":" in address else address for address in own_addresses()]
 
 
 @pytest.fixture(autouse=True)
@@ -203,7 +222,7 @@ def test_a_registry_of_this_machine_does_not_lead_to_metadata_either(host: str) 
     assert "leads to" in str(error)
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.1", "2130706433"])
+@pytest.mark.parametrize("host", [*HERE, *EMBEDDED_HERE, *OWN])
 def test_a_realm_on_this_machine_is_not_asked_for_a_registry_elsewhere(
     elsewhere: Start, authority: Authority, host: str
 ) -> None:
@@ -312,7 +331,7 @@ def test_not_through_a_proxy_either(elsewhere: Start, host: str) -> None:
         assert set(world.proxy.asked) == {f"{NAME}:443"}
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "127.1"])
+@pytest.mark.parametrize("host", [*HERE, *EMBEDDED_HERE, *OWN])
 def test_a_redirect_to_this_machine_is_followed_only_from_this_machine(
     elsewhere: Start, authority: Authority, host: str
 ) -> None:
@@ -323,6 +342,101 @@ def test_a_redirect_to_this_machine_is_followed_only_from_this_machine(
             world.pull()
     assert caught.value.cause == "unsafe"
     assert not victim.received
+
+
+@pytest.mark.parametrize("host", EMBEDDED_HERE)
+def test_an_address_that_only_holds_one_of_this_machine_is_not_this_machine(host: str) -> None:
+    """Not even a registry on this machine may lead there: who delivers the packets decides where they end up."""
+    for scheme in ("http", "https"):
+        registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="{scheme}://{host}/token"')
+        with serving(registry) as server:
+            error = here(server, route=Route(connect_seconds=2))
+        assert error is not None
+        assert error.cause == "unsafe"
+        assert "leads to" in str(error)
+
+
+NAMED_BY_ANOTHER_NETWORK = """
+from pathlib import Path
+from support.networks import add_addresses
+add_addresses("10.99.0.1", "10.99.0.2")
+
+from keyferry.pulls.check import check_registry
+from keyferry.pulls.registry_addresses import is_here
+from keyferry.pulls.registry_route import Route
+from support.fake_cloud import Authority, Reply, serving
+from support.fake_registry import *
+from support.images import build
+
+# A whole network of the loopback interface is delivered here, although no list of addresses has 10.99.0.77.
+assert all(map(is_here, ("10.99.0.1", "10.99.0.2", "10.99.0.77")))
+assert not any(map(is_here, ("10.98.0.1", "2001:db8::1")))
+
+authority = Authority(Path(sys.argv[1]))
+route = Route(ca_file=str(authority.bundle), use_proxy=False)
+image = build(b"layer")
+for victim_host in ("127.0.0.1", "10.99.0.1", "10.99.0.2"):
+    with serving(FakeRegistry(image), authority.context(victim_host), victim_host) as storage:
+        place = f"{storage.url}{manifest_path()}"
+        registry = FakeRegistry(image, instead={
+            manifest_path(): lambda _: Reply(307, headers={"Location": place})})
+        with serving(registry, authority.context("10.99.0.2"), "10.99.0.2") as server:
+            name = f"10.99.0.2:{server.port}/{REPOSITORY}:{TAG}"
+            (attempt,) = check_registry(name, [credential()], route=route)
+        assert attempt.error is None, (victim_host, attempt.error)
+        assert storage.received
+
+# Plain HTTP is for loopback addresses alone, whatever else is this machine's own.
+with serving(FakeRegistry(image, challenge='Basic realm="r"'), host="10.99.0.2") as server:
+    name = f"10.99.0.2:{server.port}/{REPOSITORY}:{TAG}"
+    (attempt,) = check_registry(name, [credential()], route=Route(use_proxy=False))
+    assert attempt.error is not None
+    assert not server.received
+"""
+
+
+HOLDING_LOOPBACK = """
+from pathlib import Path
+from support.networks import add_addresses, add_address_6
+add_addresses("10.99.0.1")
+host = sys.argv[2]
+add_address_6(host)
+
+from keyferry.pulls.check import check_registry
+from keyferry.pulls.registry_route import Route
+from support.fake_cloud import Authority, serving
+from support.fake_registry import *
+from support.images import build
+
+authority = Authority(Path(sys.argv[1]))
+route = Route(ca_file=str(authority.bundle), use_proxy=False)
+with serving(token_reply) as victim:
+    registry = FakeRegistry(build(b"layer"), challenge=f'Bearer realm="{victim.url}/token"')
+    with serving(registry, authority.context(host), host) as server:
+        name = f"[{host}]:{server.port}/{REPOSITORY}:{TAG}"
+        (attempt,) = check_registry(name, [credential()], route=route)
+    assert server.received
+    assert attempt.error is not None and attempt.error.cause == "unsafe", attempt.error
+    assert "plain HTTP" in str(attempt.error)
+    assert not victim.received
+"""
+
+
+@pytest.mark.skipif(not CAN_SEPARATE, reason=BEYOND_CI["network-namespace"])
+@pytest.mark.parametrize("host", [*(host.strip("[]") for host in EMBEDDED_HERE[2:])])
+def test_a_registry_at_an_address_that_holds_loopback_gets_no_password_sent_in_the_clear(
+    host: str, tmp_path: Path
+) -> None:
+    """Such an address is dialled like any other; what it holds makes it no part of this machine."""
+    done = run_separately(HOLDING_LOOPBACK, str(tmp_path), host)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not CAN_SEPARATE, reason=BEYOND_CI["network-namespace"])
+def test_a_registry_at_an_address_of_this_machine_may_lead_to_this_machine(tmp_path: Path) -> None:
+    """It is on it, whichever of its addresses names it; but only loopback addresses are asked over plain HTTP."""
+    done = run_separately(NAMED_BY_ANOTHER_NETWORK, str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_a_redirect_from_https_to_http_is_not_followed(
@@ -517,6 +631,26 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
 
         with pytest.raises(PullError, match="another size than its index says"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
+
+
+@pytest.mark.parametrize("place", ["manifest", "layer", "token"])
+def test_a_body_without_a_length_that_ends_without_a_farewell_is_no_body(
+    place: str, authority: Authority, tmp_path: Path
+) -> None:
+    """Over TLS an end that was not announced may be anybody's: half an answer would pass for all of it."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {IMAGE.media_type}\r\n\r\n".encode()
+    context = authority.context("127.0.0.1")
+    # FakeServer ends connections without TLS' close_notify, as whoever cuts one off would.
+    bodies = {"manifest": IMAGE.manifest, "layer": LAYER[:5], "token": b'{"token":"kf-half-a-token"}'}
+    cut = always(Reply(raw=head + bodies[place]))
+    registry = FakeRegistry(IMAGE) if place == "token" else lying(**{place: cut})
+    with serving(cut, context) as tokens, serving(registry, context) as server:
+        if place == "token":
+            registry.challenge = f'Bearer realm="{tokens.url}/token"'
+        error = pull_error(server, tmp_path / "layout", Route(ca_file=str(authority.bundle)))
+    assert "the connection broke off" in str(error)
+    assert not [proof for proof in proofs(server) if "half" in proof]
+    assert json.loads((tmp_path / "layout/index.json").read_text())["manifests"] == []
 
 
 # Time and patience

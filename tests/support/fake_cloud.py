@@ -145,11 +145,15 @@ def _general(name: str) -> x509.GeneralName:
 class FakeServer:
     """A server that answers by a function of the request, and keeps every request it got."""
 
-    def __init__(self, handler: Handler, context: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self, handler: Handler, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+    ) -> None:
         self.received: list[Received] = []
         self.problems: list[str] = []
         self._handler = handler
-        self._server = _Server(("127.0.0.1", 0), _handler_class(self))
+        self._host = host
+        server_class = _Server6 if ":" in host else _Server
+        self._server = server_class((host, 0), _handler_class(self))
         self._context = context
         if context is not None:
             # The handshake happens in the request's own thread: one slow client does not hold up the others.
@@ -167,8 +171,8 @@ class FakeServer:
 
     @property
     def url(self) -> str:
-        """Scheme, loopback address and port."""
-        return f"{'https' if self._context else 'http'}://127.0.0.1:{self.port}"
+        """Scheme, address and port."""
+        return f"{'https' if self._context else 'http'}://{self._host}:{self.port}"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -194,6 +198,10 @@ class _Server(ThreadingHTTPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A client that ends a connection early is what some tests are about."""
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
 
 
 def _handler_class(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
@@ -314,8 +322,10 @@ def _pump(one: socket.socket, other: socket.socket) -> None:
 
 
 @contextmanager
-def serving(handler: Handler, context: ssl.SSLContext | None = None) -> Iterator[FakeServer]:
+def serving(
+    handler: Handler, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> Iterator[FakeServer]:
     """A server for the length of a block; what it did not expect fails the test at the end."""
-    with FakeServer(handler, context) as server:
+    with FakeServer(handler, context, host) as server:
         yield server
     assert not server.problems, "\n".join(server.problems)

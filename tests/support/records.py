@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from keyferry._files import Folder
 from keyferry._values import Value
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
@@ -80,6 +81,51 @@ def open_quickly(root: Path, policy: str = "AlwaysVerify", *, cached: bool = Tru
     return open_records(str(root), policy=VerificationPolicy(policy), cached=cached, disk=Disk(durable=False))
 
 
+class CountingFolder(Folder):
+    """A folder that counts its steps, and hands each to somebody before it is done."""
+
+    def __init__(self, folder: Folder, fd: int | None, path: str, count: Callable[[str], None]) -> None:
+        super().__init__(path, fd, folder.owners, durable=folder.durable)
+        self._count = count
+
+    def like(self, path: str, fd: int | None) -> Folder:
+        """The same for a folder below it."""
+        return CountingFolder(self, fd, path, self._count)
+
+    def create(self, name: str, mode: int) -> int:
+        """Count, then create it."""
+        self._count("create")
+        return super().create(name, mode)
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write in two halves, counted one by one."""
+        self._count("write")
+        half = len(data) // 2
+        super().write(fd, data[:half])
+        self._count("write the rest")
+        super().write(fd, data[half:])
+
+    def sync_file(self, fd: int) -> None:
+        """Count, then wait."""
+        self._count("sync")
+        super().sync_file(fd)
+
+    def rename(self, name: str, target: str, folder: Folder | None = None) -> None:
+        """Count, then rename it."""
+        self._count("rename")
+        super().rename(name, target, folder)
+
+    def unlink(self, name: str) -> None:
+        """Count, then remove it."""
+        self._count("unlink")
+        super().unlink(name)
+
+    def sync(self) -> None:
+        """Count, then wait."""
+        self._count("sync_folder")
+        super().sync()
+
+
 class CountingDisk(Disk):
     """A disk that counts its steps, and hands each to somebody before it is done."""
 
@@ -92,48 +138,20 @@ class CountingDisk(Disk):
         self.steps.append(step)
         self._before(len(self.steps), step)
 
-    def make_folder(self, path: str) -> None:
+    def open_root(self, root: str, *, make: int | None = None) -> Folder:
+        """A folder that counts as well."""
+        folder = super().open_root(root, make=make)
+        return CountingFolder(folder, folder.place("")[1], folder.path, self._count)
+
+    def make_folder(self, root: str, *names: str) -> Folder:
         """Count, then make it."""
         self._count("make_folder")
-        super().make_folder(path)
+        return super().make_folder(root, *names)
 
-    def create(self, path: str) -> int:
-        """Count, then create it."""
-        self._count("create")
-        return super().create(path)
-
-    def write(self, fd: int, data: bytes) -> None:
-        """Write in two halves, counted one by one."""
-        self._count("write")
-        half = len(data) // 2
-        super().write(fd, data[:half])
-        self._count("write the rest")
-        super().write(fd, data[half:])
-
-    def sync(self, fd: int) -> None:
-        """Count, then wait."""
-        self._count("sync")
-        super().sync(fd)
-
-    def rename(self, source: str, target: str) -> None:
-        """Count, then rename it."""
-        self._count("rename")
-        super().rename(source, target)
-
-    def unlink(self, path: str) -> None:
-        """Count, then remove it."""
-        self._count("unlink")
-        super().unlink(path)
-
-    def sync_folder(self, path: str) -> None:
-        """Count, then wait."""
-        self._count("sync_folder")
-        super().sync_folder(path)
-
-    def read(self, path: str) -> bytes | None:
+    def read(self, folder: Folder, name: str) -> bytes | None:
         """Count without handing on: a look changes nothing."""
         self.steps.append("read")
-        return super().read(path)
+        return super().read(folder, name)
 
 
 def die(*_: object) -> None:

@@ -70,4 +70,4 @@ def _find_reference(args: argparse.Namespace, records: "Records") -> str | None:
 
     listing = records.list()
     report_problems(listing.problems)
-    return NodeImages(listing.values).find(args.image) or None
+    return NodeImages(listing.believed).find(args.image) or None

@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """List them."""
     records = open_to_read(args)
     found, intents = records.list(), records.list_intents()
-    problems = (*found.problems, *found.doubts.values(), *intents.problems)
+    problems = (*found.problems, *found.strays, *intents.problems)
     if args.output == "table":
         _print_table(found, intents)
     else:
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
             "apiVersion": API_VERSION,
             "kind": "PullRecordList",
             "root": args.root,
-            "records": [record_document(record, reveal=args.reveal) for record in found.values],
+            "records": [record_document(record, reveal=args.reveal) for record in found.believed],
             "underWay": [intent.image for intent in intents.values],
             "problems": [problem_document(problem) for problem in problems],
         }
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def _print_table(found: "Listing[ImagePulledRecord]", intents: "Listing[ImagePullIntent]") -> None:
     from keyferry.cli.terminal import table
 
-    rows = [row for record in found.values for row in _rows(record)]
+    rows = [row for record in found.believed for row in _rows(record)]
     rows += [[intent.image, "a pull was begun and not finished", "", ""] for intent in intents.values]
     if rows:
         print(table(_HEADER, sorted(rows)))

@@ -102,8 +102,8 @@ def run(args: argparse.Namespace) -> int:
     records = open_to_read(args)
     listing = records.list()
     report_problems(listing.problems)
-    uses = read_uses(args.pod, args.secret) if args.pod else uses_of_strangers(listing.values)
-    changes = plan_policy(records, uses, NodeImages(listing.values, images), before, after)
+    uses = read_uses(args.pod, args.secret) if args.pod else uses_of_strangers(listing.believed)
+    changes = plan_policy(records, uses, NodeImages(listing.believed, images), before, after)
     _report(args, root, changes)
     if args.output == "table":
         _print_table(changes)

@@ -44,9 +44,9 @@ def run(args: argparse.Namespace) -> int:
     """Show it."""
     records = open_to_read(args)
     listing = records.list()
-    accesses = find_access(listing.values, args.image)
+    accesses = find_access(listing.believed, args.image)
     found = list({access.record.image_ref: access.record for access in accesses}.values())
-    report_problems((*listing.problems, *listing.doubts.values()))
+    report_problems((*listing.problems, *listing.strays))
     if not found:
         print(f"keyferry: nothing is recorded about {args.image!r}", file=sys.stderr)
     if args.output == "table":

@@ -74,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
     policy = node_policy(args.policy, args.allow, settle_root(args), args.node)
     records = open_to_read(args, policy)
     listing = records.list()
-    found = find_access(listing.values, args.image)
-    report_problems((*listing.problems, *listing.doubts.values()))
+    found = find_access(listing.believed, args.image)
+    report_problems((*listing.problems, *listing.strays))
     stranger = _stranger(records, found, args.image)
     if args.output == "table":
         print(Lines("\n".join(_lines(args.image, found, stranger, reveal=args.reveal))))

@@ -25,8 +25,8 @@ SUSPECT_RECORDS: dict[str, tuple[str, str, str]] = {
         "remove it; somebody may have put it there to gain access",
     ),
     "KF411": (
-        "a record is a symbolic link",
-        "kubelets write files, never links; keyferry does not follow it",
+        "a record or its folder is a symbolic link",
+        "kubelets make files and folders, never links; keyferry does not follow it",
         _REMOVE,
     ),
     "KF412": (

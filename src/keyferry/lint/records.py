@@ -73,9 +73,12 @@ def _check_all(folder: str, files: list[str], now_ns: int) -> Iterator[Problem]:
         yield Problem("", f"the folder cannot be read: {error.strerror}", code="KF404", file=folder)
         return
     for entry in entries:
-        odd = list(check_entry(entry))
+        try:
+            odd, is_read = list(check_entry(entry)), _is_read(entry)
+        except FileNotFoundError:
+            continue  # a kubelet beside us has removed it, or given it its name
         yield from odd
-        if _is_read(entry):
+        if is_read:
             files.append(entry.path)
             yield from _check_file(entry.path, kind, now_ns)
 
@@ -93,6 +96,8 @@ def _check_file(path: str, kind: str, now_ns: int) -> Iterator[Problem]:
         with open(fd, "rb") as stream:
             found = os.fstat(fd)
             data = stream.read(MOST_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+    except FileNotFoundError:
+        return
     except OSError as error:
         yield Problem("", f"it cannot be read: {error.strerror}", code="KF404", file=path)
         return

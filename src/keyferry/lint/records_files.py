@@ -19,6 +19,8 @@ def check_folder(path: str) -> Iterator[Problem]:
     except OSError as error:
         yield Problem("", f"the folder cannot be read: {error.strerror}", code="KF404", file=path)
         return
+    if os.path.islink(path):
+        yield _link(path, "folder")
     yield from _check_mode(path, found, "folder", "700")
 
 
@@ -33,8 +35,7 @@ def check_entry(entry: os.DirEntry[str]) -> Iterator[Problem]:
         yield Problem("", message, code="KF420", file=entry.path)
         return
     if entry.is_symlink():
-        message = f"it is a symbolic link to {os.readlink(entry.path)!r}, expected a file; remove it"
-        yield Problem("", message, code="KF411", file=entry.path)
+        yield _link(entry.path, "file")
         return
     found = entry.stat(follow_symlinks=False)
     if not stat.S_ISREG(found.st_mode):
@@ -47,6 +48,11 @@ def check_entry(entry: os.DirEntry[str]) -> Iterator[Problem]:
     if found.st_size > MOST_BYTES:
         message = f"it has {found.st_size} bytes, expected at most {MOST_BYTES}; remove it"
         yield Problem("", message, code="KF417", file=entry.path)
+
+
+def _link(path: str, expected: str) -> Problem:
+    message = f"it is a symbolic link to {os.readlink(path)!r}, expected a {expected}; remove it"
+    return Problem("", message, code="KF411", file=path)
 
 
 def _check_mode(path: str, found: os.stat_result, what: str, mode: str) -> Iterator[Problem]:

@@ -1,27 +1,28 @@
 """A blob on its way: a file that grows, and the hash of exactly what is in it."""
 
 import os
-from fcntl import LOCK_EX, LOCK_NB, flock
 
+from keyferry._files import Folder
 from keyferry.errors import EnvironmentProblem
+from keyferry.pulls.layout import draft_name
 from keyferry.pulls.manifest import Descriptor, hasher
 
 __all__ = ["Draft"]
 
 _PIECE = 1 << 20
 _MODE = 0o644
-_OPEN = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Draft:
     """The file of one blob; *size* bytes of it are written and hashed, and nothing stands behind them."""
 
-    def __init__(self, path: str, blob: Descriptor) -> None:
+    def __init__(self, folder: Folder, blob: Descriptor) -> None:
+        self._folder = folder
+        self._name = draft_name(blob.digest)
         try:
-            self._fd = os.open(path, _OPEN, _MODE)
+            self._fd = folder.open_own(self._name, os.O_RDWR | os.O_CREAT, _MODE)
         except OSError as error:
-            raise EnvironmentProblem(f"{path}: {error.strerror}") from None
-        self._path = path
+            raise EnvironmentProblem(f"{error.filename}: {error.strerror}") from None
         self._blob = blob
         self._digest = hasher(blob.digest)
         self.size = 0
@@ -29,10 +30,9 @@ class Draft:
     def lock(self) -> bool:
         """Have it to ourselves; False if another has it, or has finished it while we looked."""
         try:
-            flock(self._fd, LOCK_EX | LOCK_NB)
-            return os.path.samestat(os.fstat(self._fd), os.lstat(self._path))
-        except OSError:
-            return False
+            return self._folder.lock(self._fd, self._name, waits=False)
+        except OSError as error:
+            raise EnvironmentProblem(f"{error.filename}: cannot be locked: {error.strerror}") from None
 
     def take_up(self) -> None:
         """Hash what an earlier pull has left; more than the blob has is of no use."""

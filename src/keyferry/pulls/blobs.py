@@ -79,13 +79,13 @@ def fetch_blobs(work: Work, blobs: Sequence[Descriptor], threads: int, interrupt
 
 def fetch_blob(work: Work, blob: Descriptor) -> None:
     """Fetch one blob, unless it is there, or somebody else is about to have fetched it."""
-    path = work.layout.draft_of(blob.digest)
     while not work.layout.has(blob):
-        with closing(Draft(path, blob)) as draft:
+        with work.layout.drafts() as drafts, closing(Draft(drafts, blob)) as draft:
             # Looked for once more: it may have been finished between the first look and the lock.
             if draft.lock() and not work.layout.has(blob):
+                work.layout.remove(blob.digest)
                 _complete(work, blob, draft)
-                work.layout.adopt(path, blob.digest)
+                work.layout.adopt(drafts, blob.digest)
                 return
         if work.stop.is_set() or work.deadline.seconds_left <= 0:
             raise RegistryError(work.registry.name, 0, f"{blob.digest}: not there in time", "timeout")

@@ -164,7 +164,7 @@ class CachedRecords:
         self.intents.take({each.image: each for each in listing.values}, is_complete=listing.is_complete)
 
     def _take_records(self, listing: Listing[ImagePulledRecord]) -> None:
-        found = {each.image_ref: each for each in listing.values if each.image_ref not in listing.doubts}
+        found = {each.image_ref: each for each in listing.believed}
         self.records.take(found, is_complete=listing.is_complete)
         self._doubts = dict(listing.doubts)
 

@@ -1,9 +1,10 @@
-"""The file system as the records need it: durable steps, and no belief in files that others could have made."""
+"""Where the records are: durable steps, and no belief in files that others could have made."""
 
 import errno
 import os
 import stat
 
+from keyferry._files import DistrustedError, Folder, open_folder
 from keyferry._gotext import go_strerror
 from keyferry.errors import RecordError
 
@@ -13,14 +14,11 @@ __all__ = ["Disk"]
 MOST_BYTES = 16 * 1024 * 1024
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _AGAIN = "the image is verified again"
 
 
 class Disk:
-    """Real files; each method is one step that a crash can come before or after.
+    """Real folders and files; each method is one step that a crash can come before or after.
 
     ``durable=False`` leaves out the waits for the disk: what the kubelet itself does.
     """
@@ -28,83 +26,53 @@ class Disk:
     def __init__(self, *, durable: bool = True) -> None:
         self._durable = durable
 
-    def make_folder(self, path: str) -> None:
-        """Make a folder of mode 0700 with all above it; one that is there and ours is closed to others."""
-        if not os.path.isdir(path):
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            os.makedirs(path, mode=0o700, exist_ok=True)
-        found = os.stat(path)
-        if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
-            os.chmod(path, 0o700)
+    def make_folder(self, root: str, *names: str) -> Folder:
+        """Open a folder below *root*; those that are missing are made, and what is ours is closed to others."""
+        folder = self.open_root(root, make=0o700)
+        for name in names:
+            with folder:
+                folder = folder.below(name, make=0o700)
+                found = folder.status()
+                if found.st_mode & _OTHERS and found.st_uid == os.geteuid():
+                    folder.restrict(0o700)
+        return folder
 
-    def create(self, path: str) -> int:
-        """A new file of mode 0600, open for writing; it must not be there yet, not even as a link."""
-        return os.open(path, _CREATE, 0o600)
-
-    def write(self, fd: int, data: bytes) -> None:
-        """Write all of *data*."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-
-    def sync(self, fd: int) -> None:
-        """Wait until a file's content is on the disk."""
-        if self._durable:
-            os.fsync(fd)
-
-    def rename(self, source: str, target: str) -> None:
-        """Put a file in the place of another, in one step."""
-        os.replace(source, target)
-
-    def unlink(self, path: str) -> None:
-        """Remove a file; one that is not there is fine."""
+    def open_folder(self, root: str, *names: str) -> Folder | None:
+        """Open a folder below *root*, or None if it is not there; OSError, also for a link or a stranger's folder."""
         try:
-            os.unlink(path)
+            return self.open_root(root).descend(*names)
         except FileNotFoundError:
-            pass
+            return None
 
-    def sync_folder(self, path: str) -> None:
-        """Wait until a folder's names are on the disk."""
-        if not self._durable:
-            return
-        fd = os.open(path, _FOLDER)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+    def open_root(self, root: str, *, make: int | None = None) -> Folder:
+        """Open the folder that everything is below."""
+        return open_folder(root, make=make, durable=self._durable)
 
-    def names(self, path: str, *, folders: bool = False) -> list[str]:
-        """The names in a folder, in order, of files or of *folders*; none if it is not there."""
-        try:
-            with os.scandir(path) as entries:
-                return sorted(each.name for each in entries if each.is_dir(follow_symlinks=False) == folders)
-        except FileNotFoundError:
-            return []
-
-    def read(self, path: str) -> bytes | None:
+    def read(self, folder: Folder, name: str) -> bytes | None:
         """A file's content, or None if it is not there; RecordError for one that somebody else could have made."""
+        path = folder.path_of(name)
+        _check_folder(folder)
         try:
-            self._check_folder(os.path.dirname(path))
-            fd = os.open(path, _READ)
+            fd = folder.open(name)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreadable(path, error) from None
+            raise unreadable(path, error) from None
         try:
             _check_file(path, os.fstat(fd))
             return _read_all(path, fd)
         except OSError as error:
-            raise _unreadable(path, error) from None
+            raise unreadable(path, error) from None
         finally:
             os.close(fd)
 
-    def _check_folder(self, path: str) -> None:
-        found = os.stat(path)
-        _check_owner(path, found.st_uid)
-        if found.st_mode & _OTHERS_WRITE:
-            raise _distrust(
-                path, "others can write this folder, so anybody could have put records in it", "700"
-            )
+
+def _check_folder(folder: Folder) -> None:
+    found = folder.status()
+    _check_owner(folder.path, found.st_uid)
+    if found.st_mode & _OTHERS_WRITE:
+        why = "others can write this folder, so anybody could have put records in it"
+        raise _distrust(folder.path, why, "700")
 
 
 def _check_file(path: str, found: os.stat_result) -> None:
@@ -146,7 +114,10 @@ def _read_all(path: str, fd: int) -> bytes:
     return b"".join(parts)
 
 
-def _unreadable(path: str, error: OSError) -> RecordError:
+def unreadable(path: str, error: OSError) -> RecordError:
+    """What the system says of a file or folder that is to be read, as an error of ours."""
+    if isinstance(error, DistrustedError):
+        return RecordError(str(error.filename), f"{error.strerror}; {_AGAIN}", cause="trust")
     if error.errno == errno.ELOOP:
         return RecordError(
             path, f"it is a symbolic link, expected a file; {_AGAIN}; remove it", cause="trust"

@@ -9,10 +9,11 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from hashlib import sha256
 from threading import Lock
 
+from keyferry._files import Folder, open_folder
 from keyferry.errors import RecordError
 
 TYPE_CHECKING = False
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["FolderLock"]
 
 NAME: "Final" = "keyferry.lock"
-_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_FLAGS = os.O_RDWR | os.O_CREAT
 _NUMBER = struct.Struct("<Q")
 _PAUSE_SECONDS = 0.01
 # Where the bytes that stand for images begin: room for the number, and for more.
@@ -40,10 +41,12 @@ class FolderLock:
         self, folder: str, *, timeout_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.path = os.path.join(folder, NAME)
+        self._root, self._name = os.path.split(os.path.normpath(folder))
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._mine = Lock()
-        self._fd = self._open()
+        with self._open_folder() as opened:
+            self._fd = self._open(opened)
 
     def close(self) -> None:
         """Let go of the file, and of every image that is held."""
@@ -60,14 +63,17 @@ class FolderLock:
         if not self._mine.acquire(timeout=self._timeout_seconds):
             raise self._late()
         try:
-            with closing(self._acquire(deadline)) as file:
-                before = _read_number(file.fd)
+            fd = self._acquire(deadline)
+            try:
+                before = _read_number(fd)
                 begin(before)
-                _write_number(file.fd, before | 1)
+                _write_number(fd, before | 1)
                 try:
                     yield
                 finally:
-                    _write_number(file.fd, (before | 1) + 1)
+                    _write_number(fd, (before | 1) + 1)
+            finally:
+                os.close(fd)
         finally:
             self._mine.release()
 
@@ -83,55 +89,43 @@ class FolderLock:
         """Tell whether another process that is alive pulls *image*."""
         return _is_byte_locked(self._fd, _place_of(image))
 
-    def _open(self) -> int:
+    def _open_folder(self) -> Folder:
         try:
-            return os.open(self.path, _FLAGS, 0o600)
+            return open_folder(self._root, self._name)
         except OSError as error:
-            raise RecordError(self.path, f"the lock cannot be opened: {error.strerror}") from None
+            raise self._unusable(error) from None
 
-    def _acquire(self, deadline: float) -> "_File":
+    def _open(self, folder: Folder) -> int:
+        try:
+            return folder.open_own(NAME, _FLAGS)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _acquire(self, deadline: float) -> int:
         """The file, opened anew, so that threads exclude each other as well, and locked."""
         while True:
-            file = _File(self._open())
-            # A file that was replaced while we waited locks nobody out.
-            if file.lock() and _is_at(file.fd, self.path):
-                return file
-            file.close()
+            with self._open_folder() as folder:
+                fd = self._open(folder)
+                if self._lock(folder, fd):
+                    return fd
+            os.close(fd)
             if self._clock() > deadline:
                 raise self._late()
             time.sleep(_PAUSE_SECONDS)
 
+    def _lock(self, folder: Folder, fd: int) -> bool:
+        try:
+            return folder.lock(fd, NAME, waits=False)
+        except OSError as error:
+            os.close(fd)
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: OSError) -> RecordError:
+        return RecordError(str(error.filename or self.path), f"the lock cannot be used: {error.strerror}")
+
     def _late(self) -> RecordError:
         message = f"another process has held the lock for {self._timeout_seconds:g} s; end it, or try again"
         return RecordError(self.path, message, cause="locked")
-
-
-class _File:
-    """The lock's file, open for one change."""
-
-    def __init__(self, fd: int) -> None:
-        self.fd = fd
-
-    def lock(self) -> bool:
-        """Lock it, and tell whether that could be had at once."""
-        from fcntl import LOCK_EX, LOCK_NB, flock
-
-        try:
-            flock(self.fd, LOCK_EX | LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-    def close(self) -> None:
-        """Close it, which unlocks it."""
-        os.close(self.fd)
-
-
-def _is_at(fd: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(fd), os.stat(path))
-    except OSError:
-        return False
 
 
 def _read_number(fd: int) -> int:

@@ -122,8 +122,7 @@ class LayoutPull:
         meter = Meter(sum(blob.size for blob in manifest.blobs), self._on_progress)
         work = Work(registry, self._layout, self._deadline, meter, self._stop)
         fetch_blobs(work, [manifest.config], 1, self._transport.interrupt)
-        with open(self._layout.path_of(manifest.config.digest), "rb") as stream:
-            platform = read_config_platform(stream.read())
+        platform = read_config_platform(self._layout.read(manifest.config.digest) or b"")
         # Only where somebody asked: an image that is there for one platform alone may be wanted all the same.
         if self._platform is not None and platform not in preferences(self._platform):
             raise ContentError(f"no image for {self._platform}; this one is for {platform}")

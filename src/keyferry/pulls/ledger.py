@@ -169,8 +169,7 @@ class Records:
 
         Nobody is named in them, so the images are verified. The runtime is asked only if there are intents.
         """
-        self._begin_writing()
-        listing = self._store.list_intents()
+        listing = self._begin_writing().list_intents()
         waiting = {intent.image for intent in listing.values}
         problems: list[KeyferryError] = list(listing.problems)
         recovered: list[tuple[str, str]] = []

@@ -1,7 +1,6 @@
 """What a look at the records gives: one, or all there are, with what could not be believed."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from keyferry._values import Value
@@ -9,32 +8,57 @@ from keyferry.api.codec import aggregate
 from keyferry.api.kubeletconfig.records import ImagePulledRecord
 from keyferry.errors import RecordError
 
-__all__ = ["Listing", "RecordLookup"]
+__all__ = ["Listed", "Listing", "RecordLookup"]
 
 _T = TypeVar("_T")
+
+
+class Listed(Generic[_T]):
+    """One file that could be read: its value, the key that it is about, and whether it is in the present version.
+
+    *stray* says that the file does not have the name that belongs to the key.
+    """
+
+    __slots__ = ("is_current", "key", "stray", "value")
+
+    def __init__(
+        self, value: _T, key: str, stray: RecordError | None = None, *, is_current: bool = True
+    ) -> None:
+        self.value = value
+        self.key = key
+        self.stray = stray
+        self.is_current = is_current
 
 
 class Listing(Generic[_T]):
     """What could be read of a folder, in the order of the names, and what could not.
 
-    *doubts* are the keys of values that stand in a file of another name only: nobody looks for them there.
-    *outdated* are the values that were in an older version. Nothing else exists only if it *is_complete*: neither
-    problems nor folders in the place of files, which nobody lists.
+    *values* are what a kubelet lists, *believed* those that count: unless it *believes_strays*, those in files of the
+    right name. *strays* tells of all others, and *doubts* has the keys that stand in such files only. *outdated* are
+    to be written anew; what has a file of its own is not written over by a copy under another name. Nothing
+    else exists only if it *is_complete*: neither problems nor folders in the place of files, which nobody lists.
     """
 
     def __init__(
         self,
-        values: tuple[_T, ...],
+        entries: Sequence[Listed[_T]] = (),
         problems: tuple[RecordError, ...] = (),
-        doubts: Mapping[str, RecordError] = MappingProxyType({}),
-        outdated: tuple[_T, ...] = (),
         *,
+        believes_strays: bool = False,
         is_obstructed: bool = False,
     ) -> None:
-        self.values = values
+        placed = {each.key for each in entries if each.stray is None}
+        strays = [(each.key, each.stray) for each in entries if each.stray is not None]
+        self.values = tuple(each.value for each in entries)
+        self.believed = tuple(each.value for each in entries if believes_strays or each.stray is None)
+        self.strays = tuple(stray for _, stray in strays)
+        self.doubts = {key: stray for key, stray in strays if key not in placed}
+        self.outdated = tuple(
+            each.value
+            for each in entries
+            if not each.is_current and (each.stray is None or each.key not in placed)
+        )
         self.problems = problems
-        self.doubts = doubts
-        self.outdated = outdated
         self.is_complete = not problems and not is_obstructed
 
     @property

@@ -20,8 +20,6 @@ from keyferry.pulls.registry_target import find_target
 
 __all__ = ["LayoutImage", "LayoutTarget", "list_layout"]
 
-_MOST_BYTES = 16 << 20
-
 
 class LayoutImage(Value):
     """An image in a layout: *id* is the digest of its config, as container runtimes have it."""
@@ -117,16 +115,16 @@ def list_layout(folder: str) -> Iterator[LayoutImage]:
 
     Raises EnvironmentProblem for an index that cannot be read.
     """
-    path = os.path.join(folder, "index.json")
-    content = _read(path)
+    layout = Layout(folder)
+    content = layout.read_index()
     if content is None:
         return
     index = read_index(content)
     if index is None:
-        raise EnvironmentProblem(f"{path}: is not the index of an OCI layout")
+        raise EnvironmentProblem(f"{os.path.join(folder, 'index.json')}: is not the index of an OCI layout")
     entries = index["manifests"]
     for entry in entries if isinstance(entries, list) else ():
-        image = _read_image(Layout(folder), entry)
+        image = _read_image(layout, entry)
         if image is not None:
             yield image
 
@@ -168,7 +166,7 @@ def _repository_of(name: str) -> str:
 def _manifest(layout: Layout, digest: str, media_type: str) -> ImageManifest | None:
     try:
         hasher(digest)  # first of all: only a digest may become part of a path
-        content = _read(layout.path_of(digest))
+        content = layout.read(digest)
         if content is None or digest_of(content, digest) != digest:
             return None
         found = read_manifest(content, media_type, digest)
@@ -179,13 +177,7 @@ def _manifest(layout: Layout, digest: str, media_type: str) -> ImageManifest | N
 
 def _is_whole(layout: Layout, manifest: ImageManifest) -> bool:
     """Tell whether every blob is there in its size; that its content is right was seen when it came."""
-    for blob in manifest.blobs:
-        try:
-            if os.stat(layout.path_of(blob.digest), follow_symlinks=False).st_size != blob.size:
-                return False
-        except OSError:
-            return False
-    return True
+    return all(layout.size_of(blob.digest) == blob.size for blob in manifest.blobs)
 
 
 def _platform(document: object) -> Platform | None:
@@ -209,14 +201,3 @@ def _names_of(image: str) -> frozenset[str]:
     if target.digest:
         names.add(f"{target.registry}/{target.repository}@{target.digest}")
     return frozenset(names)
-
-
-def _read(path: str) -> bytes | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as stream:
-            return stream.read(_MOST_BYTES)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None

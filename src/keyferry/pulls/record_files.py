@@ -7,6 +7,7 @@ from operator import attrgetter
 from secrets import token_hex
 from typing import TypeVar
 
+from keyferry._files import DistrustedError, Folder
 from keyferry._gotext import go_strerror, quote
 from keyferry.api.kubeletconfig.records import (
     INTENT,
@@ -17,10 +18,10 @@ from keyferry.api.kubeletconfig.records import (
     encode_record,
 )
 from keyferry.errors import RecordError
-from keyferry.pulls.disk import Disk
+from keyferry.pulls.disk import Disk, unreadable
 from keyferry.pulls.folder_lock import FolderLock
 from keyferry.pulls.hashes import PREFIX, file_name
-from keyferry.pulls.lookups import Listing, RecordLookup
+from keyferry.pulls.lookups import Listed, Listing, RecordLookup
 from keyferry.pulls.record_codec import Decoded, decode_intent, decode_record
 
 __all__ = ["RecordFiles"]
@@ -39,8 +40,8 @@ class RecordFiles:
     """
 
     def __init__(self, root: str, disk: Disk | None = None, *, lock_timeout_seconds: float = 30.0) -> None:
+        self.root = root
         self.folder = os.path.join(root, FOLDER)
-        self.pulling = os.path.join(self.folder, PULLING)
         self.pulled = os.path.join(self.folder, PULLED)
         self._disk = disk or Disk()
         self._lock_timeout_seconds = lock_timeout_seconds
@@ -74,8 +75,8 @@ class RecordFiles:
     def make_folders(self) -> None:
         """Make the folders, or close those that are there to others."""
         with _wording(self.folder, "the folders cannot be made"):
-            for folder in (self.folder, self.pulling, self.pulled):
-                self._disk.make_folder(folder)
+            for name in (PULLING, PULLED):
+                self._disk.make_folder(self.root, FOLDER, name).close()
 
     def renew(self) -> tuple[Listing[ImagePullIntent], Listing[ImagePulledRecord]]:
         """Remove what crashes left of ours, rewrite files of older versions; gives all that is there then.
@@ -94,50 +95,46 @@ class RecordFiles:
 
     def list_intents(self) -> Listing[ImagePullIntent]:
         """Every intent that can be read."""
-        return self._list(self.pulling, INTENT, decode_intent, attrgetter("image"))
+        return self._list(PULLING, INTENT, decode_intent, attrgetter("image"))
 
     def list_records(self) -> Listing[ImagePulledRecord]:
         """Every record that can be read."""
-        return self._list(self.pulled, RECORD, decode_record, attrgetter("image_ref"))
+        return self._list(PULLED, RECORD, decode_record, attrgetter("image_ref"))
 
     def intent_exists(self, image: str) -> bool:
         """Tell whether a pull of *image* was begun; RecordError if its file cannot be believed."""
-        decoded = self._read(self.intent_path(image), decode_intent)
+        decoded = self._find(PULLING, image, decode_intent)
         return decoded is not None and decoded.value.image == image
 
     def find_record(self, image_ref: str) -> RecordLookup:
         """The record of a reference, absent, or in doubt."""
-        path = self.record_path(image_ref)
         try:
-            decoded = self._read(path, decode_record)
+            decoded = self._find(PULLED, image_ref, decode_record)
         except RecordError as error:
             return RecordLookup(problem=error)
         if decoded is None:
             return RecordLookup()
         if decoded.value.image_ref != image_ref:
             message = f"it is a record of {decoded.value.image_ref!r}, expected {image_ref!r}; remove it"
-            return RecordLookup(problem=RecordError(path, message, cause="foreign"))
+            problem = RecordError(self.record_path(image_ref), message, cause="foreign")
+            return RecordLookup(problem=problem)
         return RecordLookup(decoded.value)
 
     def write_intent(self, image: str) -> None:
         """Write an intent, durably."""
-        self._write(self.intent_path(image), encode_intent(ImagePullIntent(image)))
+        self._write(PULLING, image, encode_intent(ImagePullIntent(image)))
 
     def write_record(self, record: ImagePulledRecord) -> None:
         """Write a record, durably."""
-        self._write(self.record_path(record.image_ref), encode_record(record))
+        self._write(PULLED, record.image_ref, encode_record(record))
 
     def delete_intent(self, image: str) -> None:
         """Remove an intent; one that is not there is fine."""
-        self._delete(self.intent_path(image))
+        self._delete(PULLING, image)
 
     def delete_record(self, image_ref: str) -> None:
         """Remove a record; one that is not there is fine."""
-        self._delete(self.record_path(image_ref))
-
-    def intent_path(self, image: str) -> str:
-        """The file of an image's intent."""
-        return os.path.join(self.pulling, file_name(image))
+        self._delete(PULLED, image_ref)
 
     def record_path(self, image_ref: str) -> str:
         """The file of a reference's record."""
@@ -145,92 +142,116 @@ class RecordFiles:
 
     def count(self) -> tuple[int, int]:
         """How many files of intents and of records there are, whatever is in them."""
-        return len(self._names(self.pulling)), len(self._names(self.pulled))
+        counts = []
+        for which in (PULLING, PULLED):
+            with self._opened(which) as folder:
+                counts.append(0 if folder is None else len(_names(folder)))
+        return counts[0], counts[1]
 
-    def _names(self, folder: str, *, folders: bool = False) -> list[str]:
-        with _wording(folder, "the folder cannot be read"):
-            names = self._disk.names(folder, folders=folders)
-        return [name for name in names if name.startswith(PREFIX) and not name.endswith(_TEMPORARY)]
+    @contextmanager
+    def _opened(self, which: str) -> Iterator[Folder | None]:
+        """One of the two folders, for reading; None if it is not there."""
+        path = os.path.join(self.folder, which)
+        try:
+            folder = self._disk.open_folder(self.root, FOLDER, which)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        if folder is None:
+            yield None
+            return
+        with folder, _wording(path, "the folder cannot be read"):
+            yield folder
 
     def _list(
         self,
-        folder: str,
+        which: str,
         kind: str,
         decode: Callable[[bytes, str], Decoded[_T]],
         key_of: Callable[[_T], str],
     ) -> Listing[_T]:
-        values: list[_T] = []
+        with self._opened(which) as folder:
+            if folder is None:
+                return Listing()
+            return self._sort(folder, kind, decode, key_of)
+
+    def _sort(
+        self,
+        folder: Folder,
+        kind: str,
+        decode: Callable[[bytes, str], Decoded[_T]],
+        key_of: Callable[[_T], str],
+    ) -> Listing[_T]:
+        entries: list[Listed[_T]] = []
         problems: list[RecordError] = []
-        misplaced: dict[str, RecordError] = {}
-        placed: set[str] = set()
-        outdated: list[_T] = []
-        for path, found in self._decode_all(folder, kind, decode):
+        for name, found in self._decode_all(folder, kind, decode):
             if isinstance(found, RecordError):
                 problems.append(found)
                 continue
-            values.append(found.value)
-            if not found.is_current:
-                outdated.append(found.value)
             key = key_of(found.value)
-            if path.endswith(file_name(key)):
-                placed.add(key)
-            else:
-                misplaced[key] = _misplaced(path, key)
-        doubts = {key: error for key, error in misplaced.items() if key not in placed}
-        blocked = bool(self._names(folder, folders=True))
-        return Listing(tuple(values), tuple(problems), doubts, tuple(outdated), is_obstructed=blocked)
+            stray = None if name == file_name(key) else _misplaced(folder.path_of(name), key)
+            entries.append(Listed(found.value, key, stray, is_current=found.is_current))
+        return Listing(
+            entries,
+            tuple(problems),
+            # An intent only asks for more to be verified, wherever it stands. A record grants.
+            believes_strays=kind == INTENT,
+            is_obstructed=bool(_names(folder, folders=True)),
+        )
 
     def _decode_all(
-        self, folder: str, kind: str, decode: Callable[[bytes, str], Decoded[_T]]
+        self, folder: Folder, kind: str, decode: Callable[[bytes, str], Decoded[_T]]
     ) -> Iterator[tuple[str, Decoded[_T] | RecordError]]:
-        for name in self._names(folder):
-            path = os.path.join(folder, name)
+        for name in _names(folder):
+            path = folder.path_of(name)
             try:
-                decoded = self._read(path, decode)
+                decoded = self._read(folder, name, decode)
             except RecordError as error:
                 text = f"failed to deserialize content of file {quote(path)} into {kind}: {error.kubernetes_text}"
-                yield path, RecordError(path, error.message, text, error.cause, error.error_class)
+                yield name, RecordError(path, error.message, text, error.cause, error.error_class)
             else:
                 if decoded is not None:
-                    yield path, decoded
+                    yield name, decoded
 
-    def _read(self, path: str, decode: Callable[[bytes, str], Decoded[_T]]) -> Decoded[_T] | None:
-        data = self._disk.read(path)
-        return None if data is None else decode(data, path)
+    def _find(self, which: str, key: str, decode: Callable[[bytes, str], Decoded[_T]]) -> Decoded[_T] | None:
+        with self._opened(which) as folder:
+            return None if folder is None else self._read(folder, file_name(key), decode)
 
-    def _write(self, path: str, data: bytes) -> None:
-        folder = os.path.dirname(path)
-        temporary = f"{path}{_OURS}{token_hex(8)}{_TEMPORARY}"
-        with _wording(path, "it cannot be written"):
-            self._disk.make_folder(folder)
-            try:
-                self._fill(temporary, data)
-                self._disk.rename(temporary, path)
-            except BaseException:
-                self._disk.unlink(temporary)
-                raise
-            self._disk.sync_folder(folder)
+    def _read(
+        self, folder: Folder, name: str, decode: Callable[[bytes, str], Decoded[_T]]
+    ) -> Decoded[_T] | None:
+        data = self._disk.read(folder, name)
+        return None if data is None else decode(data, folder.path_of(name))
 
-    def _fill(self, path: str, data: bytes) -> None:
-        fd = self._disk.create(path)
-        try:
-            self._disk.write(fd, data)
-            self._disk.sync(fd)
-        finally:
-            os.close(fd)
+    def _write(self, which: str, key: str, data: bytes) -> None:
+        name = file_name(key)
+        draft = f"{name}{_OURS}{token_hex(8)}{_TEMPORARY}"
+        with (
+            _wording(os.path.join(self.folder, which, name), "it cannot be written"),
+            self._disk.make_folder(self.root, FOLDER, which) as folder,
+        ):
+            folder.replace(name, data, mode=0o600, draft=draft)
 
-    def _delete(self, path: str) -> None:
-        with _wording(path, "it cannot be removed"):
-            self._disk.unlink(path)
-            if os.path.isdir(os.path.dirname(path)):
-                self._disk.sync_folder(os.path.dirname(path))
+    def _delete(self, which: str, key: str) -> None:
+        name = file_name(key)
+        with _wording(os.path.join(self.folder, which, name), "it cannot be removed"):
+            folder = self._disk.open_folder(self.root, FOLDER, which)
+            if folder is not None:
+                with folder:
+                    folder.unlink(name)
+                    folder.sync()
 
     def _sweep(self) -> None:
         """Remove temporary files of writers that are gone; inside the lock there are no others."""
-        for folder in (self.pulling, self.pulled):
-            for name in self._disk.names(folder):
-                if _OURS in name and name.endswith(_TEMPORARY):
-                    self._disk.unlink(os.path.join(folder, name))
+        for which in (PULLING, PULLED):
+            with self._opened(which) as folder:
+                for name in () if folder is None else folder.names(folders=False):
+                    if folder is not None and _OURS in name and name.endswith(_TEMPORARY):
+                        folder.unlink(name)
+
+
+def _names(folder: Folder, *, folders: bool = False) -> list[str]:
+    names = folder.names(folders=folders)
+    return [name for name in names if name.startswith(PREFIX) and not name.endswith(_TEMPORARY)]
 
 
 def _misplaced(path: str, key: str) -> RecordError:
@@ -243,6 +264,8 @@ def _wording(path: str, what: str) -> Iterator[None]:
     """Turn the system's errors into ours."""
     try:
         yield
+    except DistrustedError as error:
+        raise RecordError(str(error.filename), f"{what}: {error.strerror}", cause="trust") from None
     except OSError as error:
         message = f"{what}: {go_strerror(error)}"
         raise RecordError(path, message, f"{path}: {go_strerror(error)}") from None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from keyferry._http import Head, Incoming, MalformedAnswerError
 from keyferry.errors import HttpError
-from keyferry.pulls.registry_addresses import is_loopback
+from keyferry.pulls.registry_addresses import is_here, is_loopback
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,8 +32,13 @@ class Answer:
 
     @property
     def is_from_loopback(self) -> bool:
-        """Tell whether the server is on this machine, by the address that was dialled."""
+        """Tell whether a loopback address was dialled."""
         return bool(self._channel.address) and is_loopback(self._channel.address)
+
+    @property
+    def is_from_here(self) -> bool:
+        """Tell whether the server is on this machine, by the address that was dialled."""
+        return bool(self._channel.address) and is_here(self._channel.address)
 
     def pieces(self, *, is_timed: bool = True) -> Iterator[bytes]:
         """The body as it arrives; without *is_timed* it may take any time, at the route's pace. Raises HttpError."""

@@ -91,12 +91,12 @@ def _check_plain(registry: str, place: Origin, answer: Answer, *, is_insecure: b
 
 
 def admit_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
-    """Let through what the user named; over plain HTTP only this machine, unless told otherwise."""
+    """Let through what the user named; over plain HTTP only loopback addresses, unless told otherwise."""
 
     def admit(address: str) -> None:
-        is_here = bool(address) and is_loopback(address)
-        if origin.scheme == "http" and not is_insecure and not is_here:
-            message = f"{origin.authority} is not on this machine, and plain HTTP is for that alone"
+        is_local = bool(address) and is_loopback(address)
+        if origin.scheme == "http" and not is_insecure and not is_local:
+            message = f"{origin.authority} is no loopback address, and plain HTTP is for those alone"
             raise RegistryError(registry, 0, message, "unsafe")
 
     return admit
@@ -107,11 +107,11 @@ def admit_led(registry: str, place: Origin, answer: Answer, *, is_insecure: bool
 
     To this machine only if that server is on it too; to link-local and metadata addresses never.
     """
-    allows_loopback = answer.is_from_loopback
+    allows_here = answer.is_from_here
     named = admit_named(registry, place, is_insecure=is_insecure)
 
     def admit(address: str) -> None:
-        why = why_forbidden(address, allows_loopback=allows_loopback) if address else ""
+        why = why_forbidden(address, allows_here=allows_here) if address else ""
         if why:
             raise RegistryError(registry, 0, f"leads to {place.authority}, which is {why}", "unsafe")
         named(address)

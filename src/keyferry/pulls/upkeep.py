@@ -54,7 +54,7 @@ def sort_out(listing: Listing[ImagePulledRecord], present: frozenset[str], until
     """Part the records of images that are gone from all others; a young record always stays."""
     removed: list[ImagePulledRecord] = []
     kept: list[ImagePulledRecord] = []
-    for record in listing.values:
+    for record in listing.believed:
         is_gone = record.image_ref not in present and record.last_updated_ns < until_ns
         (removed if is_gone else kept).append(record)
     return Pruning(tuple(removed), tuple(kept), listing.problems)

@@ -4,6 +4,7 @@ import os
 import stat
 from time import sleep
 
+from keyferry._files import Folder, open_folder
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -125,26 +126,30 @@ class Lock:
         self._fd = -1
 
     def __enter__(self) -> bool:
+        folder, name = os.path.split(self._path)
         try:
-            import fcntl
-
-            _make_folder(os.path.dirname(self._path))
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | _NO_LINK | _AT_ONCE, 0o600)
+            _make_folder(folder)
+            with open_folder(folder) as opened:
+                return self._wait(opened, name)
         except (ImportError, OSError, ValueError):
+            # No place for one, or a system without locks: waiting would not bring one.
             return False
+
+    def _wait(self, folder: Folder, name: str) -> bool:
         while True:
+            # Opened anew each time: the file may have been replaced, and then the old one locks nobody out.
+            fd = folder.open_own(name, os.O_RDWR | os.O_CREAT)
             try:
-                fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                left = self._deadline.seconds_left
-                if left <= 0:
-                    return False
-                sleep(min(_PAUSE_SECONDS, left))
-            except OSError:
-                # A file system without locks: waiting would not bring one.
+                if folder.lock(fd, name, waits=False):
+                    self._fd, fd = fd, -1
+                    return True
+            finally:
+                if fd >= 0:
+                    os.close(fd)
+            left = self._deadline.seconds_left
+            if left <= 0:
                 return False
-            else:
-                return True
+            sleep(min(_PAUSE_SECONDS, left))
 
     def __exit__(
         self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"

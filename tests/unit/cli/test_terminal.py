@@ -1,7 +1,6 @@
 """The writer that everything for a terminal goes through."""
 
 import io
-import os
 import sys
 from pathlib import Path
 

@@ -16,6 +16,7 @@ from keyferry.lint.dispatch import lint_any
 from keyferry.lint.records import lint_records
 from keyferry.pulls.hashes import file_name
 from support.lint import codes
+from support.parts import root as as_root
 from support.records import (
     EVERYBODY,
     HASH,
@@ -24,9 +25,11 @@ from support.records import (
     REF,
     WHEN,
     account,
+    finish,
     folder_of,
     plant,
     record,
+    run_python,
     secret,
     with_secrets,
 )
@@ -94,6 +97,100 @@ def test_files_have_their_codes(tmp_path: Path) -> None:
     folder.chmod(0o755)
     expected = ["KF411", "KF412", "KF413", "KF414", "KF415", "KF415", "KF417", "KF420", "KF421"]
     assert sorted(found(tmp_path)) == expected
+
+
+NOBODY = 65534
+
+
+def findings(root: Path) -> dict[str, list[str]]:
+    """What is said of each file, by its name."""
+    report = lint_records(str(root / "image_manager"), clock=lambda: WHEN + 1)
+    said: dict[str, list[str]] = {}
+    for each in report.findings:
+        said.setdefault(Path(each.file).name, []).append(f"{each.code} {each.message}")
+    return said
+
+
+def test_a_link_is_told_with_what_it_leads_to(tmp_path: Path) -> None:
+    """Whoever made it may have wanted just that file; a folder that is a link is told too."""
+    folder = folder_of(tmp_path, "pulling")
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    tmp_path.chmod(0o700)
+    (folder_of(tmp_path) / "sha256-link").symlink_to("../../some/where else")
+    said = findings(tmp_path)
+    message = "KF411 it is a symbolic link to '../../some/where else', expected a file; remove it"
+    assert said["sha256-link"] == [message]
+    assert said["pulling"] == [
+        f"KF411 it is a symbolic link to {str(tmp_path)!r}, expected a folder; remove it"
+    ]
+
+
+@as_root
+@pytest.mark.parametrize("which", ["record", "folder", "folder above"])
+def test_what_belongs_to_somebody_else_is_told(tmp_path: Path, which: str) -> None:
+    """Its owner decides who may use the images."""
+    path = plant(tmp_path, GOOD)
+    place = {"record": path, "folder": path.parent, "folder above": path.parent.parent}[which]
+    os.chown(place, NOBODY, NOBODY)
+    what = which.removesuffix(" above")
+    said = f"KF416 the {what} belongs to user 65534, expected root or user 0"
+    assert findings(tmp_path) == {place.name: [said]}
+
+
+@as_root
+def test_what_belongs_to_root_or_to_oneself_is_fine(tmp_path: Path) -> None:
+    """Whoever looks: a user at his own records, and at root's."""
+    own = plant(tmp_path, GOOD)
+    other = plant(tmp_path, encode_record(record("other", entry=with_secrets(secret()))), ref="other")
+    for path in (own, own.parent, own.parent.parent):
+        os.chown(path, NOBODY, NOBODY)
+    tmp_path.chmod(0o711)
+    assert sorted(findings(tmp_path)) == sorted([own.name, own.parent.name, own.parent.parent.name]), (
+        "to root, what the user owns is not root's"
+    )
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            os.chdir(tmp_path)
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            report = lint_records("image_manager", clock=lambda: WHEN + 1)
+            # Root's file, which the user cannot open, is not somebody else's; nor is his own.
+            status = (
+                0
+                if {(Path(each.file).name, each.code) for each in report.findings} == {(other.name, "KF404")}
+                else 2
+            )
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+CHURN = """
+from support.records import *
+print("ready", flush=True)
+while True:
+    paths = [plant(Path(sys.argv[1]), ref=f"ref{at}") for at in range(200)]
+    for path in paths:
+        path.unlink()
+"""
+
+
+def test_files_that_go_away_while_one_looks_are_no_problem(tmp_path: Path) -> None:
+    """A kubelet beside us writes temporary files, renames them and removes records."""
+    folder_of(tmp_path)
+    child = run_python(CHURN, str(tmp_path))
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == b"ready\n"
+        for _ in range(40):
+            assert "KF404" not in found(tmp_path)
+        assert child.poll() is None
+    finally:
+        child.kill()
+        finish([child])
 
 
 def test_an_old_intent_is_worth_knowing(tmp_path: Path) -> None:

@@ -64,18 +64,31 @@ def test_a_file_in_place_of_the_folder_is_an_error_that_names_it(tmp_path: Path)
 
 
 def test_a_blob_counts_only_if_size_and_digest_are_right(tmp_path: Path) -> None:
-    """One that is not right is removed, so that it can be fetched again."""
+    """A look changes nothing: what is not right is removed by whoever has it locked, to fetch it again."""
     layout = make(tmp_path)
     assert not layout.has(blob())
     layout.put(BLOB, digest_of(BLOB))
     assert layout.has(blob())
     path = Path(layout.path_of(digest_of(BLOB)))
-    path.write_bytes(BLOB[::-1])
-    assert not layout.has(blob())
+    for wrong in (BLOB[::-1], BLOB[:5]):
+        path.write_bytes(wrong)
+        assert not layout.has(blob())
+        assert path.read_bytes() == wrong
+    layout.remove(digest_of(BLOB))
     assert not path.exists()
-    path.write_bytes(BLOB[:5])
-    assert not layout.has(blob())
-    assert not path.exists()
+    layout.remove(digest_of(BLOB))
+
+
+def test_sizes_and_contents_can_be_asked_for_without_a_look_inside(tmp_path: Path) -> None:
+    """What is not there, or is no file, has neither."""
+    layout = make(tmp_path)
+    layout.put(BLOB, digest_of(BLOB))
+    assert layout.size_of(digest_of(BLOB)) == len(BLOB)
+    assert layout.read(digest_of(BLOB)) == BLOB
+    assert (layout.size_of(digest_of(b"x")), layout.read(digest_of(b"x"))) == (None, None)
+    Path(layout.path_of(digest_of(b"x"))).mkdir()
+    assert (layout.size_of(digest_of(b"x")), layout.read(digest_of(b"x"))) == (None, None)
+    assert Layout(str(tmp_path / "none")).read_index() is None
 
 
 def test_a_link_in_place_of_a_blob_is_not_followed(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._files import Folder
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import EnvironmentProblem, PolicyError, RecordError
 from keyferry.pulls.cache import CacheSizes
 from keyferry.pulls.decide import PodCredentials
 from keyferry.pulls.disk import Disk
+from keyferry.pulls.ledger import Records
 from keyferry.pulls.policy import VerificationPolicy
 from keyferry.pulls.records import load_records, look_at_records, open_records
 from support.records import (
@@ -64,6 +66,58 @@ def test_a_secret_seen_with_a_known_credential_is_recorded(tmp_path: Path) -> No
     assert len(names_of(tmp_path)) == 1
     records.decide(IMAGE, REF, shown)
     assert names_of(tmp_path) == ["copy", "s1"]
+
+
+def everything_below(root: Path) -> dict[str, tuple[int, int, bytes]]:
+    """Every file and folder, with its mode and the time of its last change."""
+    return {
+        str(path.relative_to(root)): (
+            path.stat().st_mode,
+            path.stat().st_mtime_ns,
+            b"" if path.is_dir() else path.read_bytes(),
+        )
+        for path in [root, *sorted(root.rglob("*"))]
+    }
+
+
+@pytest.mark.parametrize("has_lock", [True, False])
+def test_who_only_looks_decides_the_same_and_writes_nothing(tmp_path: Path, has_lock: bool) -> None:  # noqa: FBT001 - a parameter
+    """A secret that a kubelet would record now is not recorded, and that is no problem of the decision."""
+    pull(tmp_path)
+    if not has_lock:
+        (tmp_path / "image_manager" / "keyferry.lock").unlink()
+    before = everything_below(tmp_path)
+    records = look_at_records(str(tmp_path))
+    decision = records.decide(IMAGE, REF, PodCredentials((secret("copy"),)))
+    assert (decision.must_pull, decision.rule) == (False, "same-credential")
+    assert decision.addition is not None
+    assert decision.write_problem is None
+    assert everything_below(tmp_path) == before
+
+
+WRITERS: dict[str, Callable[[Records], object]] = {
+    "record_intent": lambda records: records.record_intent(IMAGE),
+    "record_pulled": lambda records: records.record_pulled(IMAGE, REF, None),
+    "record_failed": lambda records: records.record_failed(IMAGE),
+    "prune": lambda records: records.prune([]),
+    "recover": lambda records: records.recover(lambda: [Present(REF, (IMAGE,))]),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
+def test_records_opened_to_look_at_are_not_written(
+    tmp_path: Path, write: Callable[[Records], object]
+) -> None:
+    """Each way to change something is refused, and leaves no trace, not even a lock."""
+    pull(tmp_path)
+    other = open_quickly(tmp_path)
+    other.record_intent(IMAGE)
+    other.close()
+    (tmp_path / "image_manager" / "keyferry.lock").unlink()
+    before = everything_below(tmp_path)
+    with pytest.raises(RecordError, match="opened for reading alone"):
+        write(look_at_records(str(tmp_path)))
+    assert everything_below(tmp_path) == before
 
 
 def names_of(root: Path) -> list[str]:
@@ -285,10 +339,10 @@ class _Between(Disk):
         super().__init__(durable=False)
         self._finish = [finish_pull]
 
-    def read(self, path: str) -> bytes | None:
-        if "/pulling/" in path and self._finish:
+    def read(self, folder: Folder, name: str) -> bytes | None:
+        if folder.path.endswith("/pulling") and self._finish:
             self._finish.pop()()
-        return super().read(path)
+        return super().read(folder, name)
 
 
 def test_a_pull_that_ends_between_two_looks_is_not_missed(tmp_path: Path) -> None:

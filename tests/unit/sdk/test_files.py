@@ -228,6 +228,46 @@ def test_a_lock_that_is_not_to_be_had_is_not_waited_for_beyond_the_deadline(tmp_
         assert third
 
 
+def test_a_lock_file_that_is_replaced_while_one_waits_is_waited_for_again(tmp_path: Path) -> None:
+    """A cache folder that was cleared has a new lock, and the old file locks nobody out."""
+    path, file = str(tmp_path / "cache"), tmp_path / "cache.lock"
+    results: list[bool] = []
+
+    def wait() -> None:
+        with Lock(path, Deadline(60)) as is_held:
+            results.append(is_held)
+
+    waiter = threading.Thread(target=wait)
+    with Lock(path, Deadline(60)):
+        waiter.start()
+        waiter.join(0.2)
+        file.unlink()
+        new = Lock(path, Deadline(60))
+        assert new.__enter__()
+    try:
+        # The file that it first waited for is free now.
+        waiter.join(0.3)
+        assert results == []
+    finally:
+        new.__exit__(None, None, None)
+        waiter.join(PATIENCE_SECONDS)
+    assert results == [True]
+
+
+@pytest.mark.parametrize("kind", ["hard link", "pipe", "folder"])
+def test_what_is_no_lock_file_is_not_locked(tmp_path: Path, kind: str) -> None:
+    """One works without a lock, and at once."""
+    path, victim = tmp_path / "cache.lock", private(tmp_path / "victim")
+    if kind == "hard link":
+        path.hardlink_to(victim)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.mkdir()
+    with Lock(str(tmp_path / "cache"), Deadline(60)) as is_held:
+        assert not is_held
+
+
 def test_a_lock_of_a_process_that_dies_is_free(tmp_path: Path) -> None:
     """Killed with the lock in its hands, a process does not hold up the others."""
     path = str(tmp_path / "cache")
