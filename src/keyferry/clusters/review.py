@@ -41,7 +41,7 @@ def status_message(reply: Reply) -> str:
     """What a Kubernetes Status in the body says, bounded and without what looks like a secret."""
     document = _read(reply)
     message = document.get("message")
-    said = f": {printable(redact(message[:_LONGEST]))}" if isinstance(message, str) and message else ""
+    said = f": {printable(redact(message))[:_LONGEST]}" if isinstance(message, str) and message else ""
     return f"{reply.reason}{said}"
 
 

@@ -11,7 +11,7 @@ from keyferry._clock import time_ns
 from keyferry._gotext import go_strerror
 from keyferry._json import loads, loads_with_duplicates
 from keyferry._paths import format_path
-from keyferry._secret import MASK, redact
+from keyferry._secret import MASK, redact, secret_values
 from keyferry.clusters.credential import read_credential
 from keyferry.clusters.disclose import mask_arguments
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
@@ -47,7 +47,7 @@ def record(subject: Subject) -> Json:
     """
     experiment = _experiment(subject)
     outcome, names = _run(subject, experiment)
-    known = {subject.token, *(value for _, value in subject.env)} | secrets_in(outcome.stdout)
+    known = {subject.token, *secret_values(subject.env)} | secrets_in(outcome.stdout)
     secrets = Secrets(frozenset(text for text in known if len(text) >= SHORTEST))
     now = time_ns()
     return {
