@@ -48,7 +48,6 @@ _FORMATS = (
 )
 _USER_INFO = r"(://)(?:[^/?#\s@]+|[^/\s@:]+:[^/\s@]+)@"
 _SCHEME = r"(?i)(?<![\w-])((?:basic|bearer|negotiate|ntlm)[ \t]{1,4}+)([\w.~+/=-]{4,})"
-_IN_HEADER = r"(?i)authorization\W{1,8}$"
 _NAME = r"(?<![\w.-])([\w.-]{1,200}+)(\\{0,4}[\"']?)([ \t]{0,8}+(?:=>|:=|[:=])\s{0,8}+)"
 _VALUE = (
     r"\\{1,4}\"[^\"]{0,4096}\"|\"(?:[^\"\\]|\\[\s\S]){0,4096}\"|'(?:[^']|''){0,4096}'"
@@ -151,14 +150,8 @@ def _mask_private_keys(text: str, mask: str) -> str:
 
 def _mask_scheme(found: "Match[str]", mask: str) -> str:
     """A header's scheme with what follows it masked, unless that is a word of a sentence."""
-    import re
-
-    scheme, value = found[1], found[2]
-    before = found.string[max(0, found.start() - _CONTEXT) : found.start()]
-    word = value.strip("=.").lower()
-    is_header = re.search(_IN_HEADER, before) is not None
-    is_word = _is_said(word) or word in METHODS or (not is_header and is_wordlike(value.rstrip("=.")))
-    return found[0] if is_word else scheme + mask
+    word = found[2].strip("=.").lower()
+    return found[0] if _is_said(word) or word in METHODS else found[1] + mask
 
 
 def _mask_element(found: "Match[str]", mask: str) -> str:

@@ -33,7 +33,8 @@ _OPENERS = """
 """
 # Ways to log in, which stand after "auth" and "Bearer" where nothing is given away.
 _METHODS = """
-    auth authentication authorization scheme token tokens header realm challenge oauth
+    auth authenticate authentication authorization challenge credential credentials header login oauth realm scheme
+    token tokens
 """
 DIAGNOSES, OPENERS, METHODS = (frozenset(words.split()) for words in (_DIAGNOSES, _OPENERS, _METHODS))
 
