@@ -130,9 +130,9 @@ INPUTS = ("text", "truncated", "UTF-16", "two_documents", "deep_nesting", "huge_
 @pytest.mark.parametrize(("code", "name"), [*zip(FAILURES, INPUTS, strict=True)])
 def test_status_255_is_a_refusal_like_any_other(code: str, name: str) -> None:
     """With a message, it breaks no promise; a crash does."""
-    assert findings(code, evidence(**{name: ran(b"", status=255, stderr=b"no")})) == []
-    assert findings(code, evidence(**{name: ran(b"", status=-11)}))
-    assert findings("KP310", evidence(**{name: ran(b"", status=255)}))
+    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=255, stderr=b"no")})) == []
+    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=-11)}))
+    assert findings("KP310", evidence(IMAGE, **{name: ran(b"", status=255)}))
 
 
 def test_a_crash_on_an_empty_request_is_one() -> None:

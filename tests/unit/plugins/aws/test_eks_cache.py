@@ -98,7 +98,7 @@ def test_another_home_never_gets_what_is_kept_in_a_shared_file(tmp_path: Path) -
         "AWS_CONFIG_FILE": str(tmp_path / "config"),
         "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
     }
-    caches = [cache_in(tmp_path / home, **told) for home in ("jo", "mo")]
+    caches = [cache_in(tmp_path / home, NOW, "c", **told) for home in ("jo", "mo")]
     caches[0].write(KEPT)
     assert caches[0].read() == KEPT
     assert caches[1].read() is None
