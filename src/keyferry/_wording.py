@@ -16,7 +16,7 @@ __all__ = [
 _DIAGNOSES = """
     absent bad blank cannot closed could couldn't deadline default denied deny did didn't disabled does doesn't empty
     enabled eof error errors exceeded executable expected expire expired expires fail failed failing failure false
-    forbidden found hidden ignored illegal inactive incorrect invalid is isn't lacks lost malformed masked may mismatch
+    forbidden found hidden ignored illegal inactive inappropriate incorrect interrupted invalid is isn't lacks lost malformed masked may mismatch
     missing must needed needs neither never nil no none not nothing null obsolete omitted optional outdated permission
     redacted refused rejected removed required requires revoked rotated should stale syntax throttled timed timeout true
     unable unauthenticated unauthorised unauthorized unavailable undefined unexpected unknown unreachable unrecognised
@@ -41,8 +41,8 @@ DIAGNOSES, OPENERS, METHODS = (frozenset(words.split()) for words in (_DIAGNOSES
 DOTS = ".,:;!?()[]`"
 _PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 UUID = r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])"
-# As part of a path; the issuers of EKS have an identifier there.
-_DIGEST = r"(?:sha(?:1|224|256|384|512)|md5)[/:_-]{1,2}[0-9A-Fa-f]{32,128}|/id/[0-9A-Z]{32}\b"
+# As part of a path; the issuers of EKS and the store of Nix have an identifier there.
+_DIGEST = r"(?:sha(?:1|224|256|384|512)|md5)[/:_-]{1,2}[0-9A-Fa-f]{32,128}|/id/[0-9A-Z]{32}\b|nix/store/[0-9a-z]{32}-"
 _FEWEST_ODD = 20
 _LETTERS_A_PART, _SCRAP = 3, 2
 _NO_WORD = r"[A-Z]?[b-df-hj-np-tv-xz]{5,}"
