@@ -16,7 +16,8 @@ __all__ = [
 _DIAGNOSES = """
     absent bad blank cannot closed could couldn't deadline default denied deny did didn't disabled does doesn't empty
     enabled eof error errors exceeded executable expected expire expired expires fail failed failing failure false
-    forbidden found hidden ignored illegal inactive inappropriate incorrect interrupted invalid is isn't lacks lost malformed masked may mismatch
+    forbidden found hidden ignored illegal inactive inappropriate incorrect interrupted
+    invalid is isn't lacks lost malformed masked may mismatch
     missing must needed needs neither never nil no none not nothing null obsolete omitted optional outdated permission
     redacted refused rejected removed required requires revoked rotated should stale syntax throttled timed timeout true
     unable unauthenticated unauthorised unauthorized unavailable undefined unexpected unknown unreachable unrecognised
