@@ -3,33 +3,12 @@
 Regular expressions are loaded when there is something to hide: a plugin that does its job never needs them.
 """
 
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 MASK = "********"
 
-# What a plugin may print when it fails: a JSON web token, the rest of an
-# Authorization header, user info in a URL, "password=..." and its relatives
-# (quoted, as in JSON and in JSON inside a log line, or not), flags such as
-# "--password ..." as "set -x" shows them, access key ids of AWS, tokens and keys of Google, long runs of base64.
-# A plugin chooses the text, so every repetition that can start at any place is bounded.
-# Compiled by re when first used, which most runs of most commands never do.
-_SHAPES = (
-    (r"\beyJ[\w-]{4,}(?:\.[\w-]*){0,2}", MASK),
-    (r"(?i)\b(basic|bearer|negotiate)\s+[\w.~+/=-]{4,}", rf"\1 {MASK}"),
-    (r"(://)[^/\s@]+@", rf"\1{MASK}@"),
-    (
-        r"(?i)((?:passw(?:or)?d|secret|token|tok|credential|api[_-]?key|private[_-]?key|auth)"
-        r"[\w-]{0,40}+\\{0,4}[\"']?\s{0,8}+[:=]\s{0,8}+)"
-        r"(?:\\{0,4}\"[^\"]*\"?|'[^']*'?|[^\s,;&}]+)",
-        rf"\1{MASK}",
-    ),
-    (
-        r"(?i)((?<!\S)--?(?:u|user|p|[\w-]{0,40}(?:passw(?:or)?d|secret|token|key))[ \t]{1,8}+)[^\s-]\S*",
-        rf"\1{MASK}",
-    ),
-    (r"\b(?:AKIA|ASIA|AGPA|AIDA|AROA)[A-Z0-9]{12,}\b", MASK),
-    (r"\bya29\.[\w.-]{8,}", MASK),
-    (r"\b(?:1//[\w-]{8,}|GOCSPX-[\w-]{8,}|AIza[\w-]{20,})", MASK),
-    (r"(?<![\w/.:-])[A-Za-z0-9+/_=-]{40,}", MASK),
-)
 _SHORTEST_KNOWN = 4
 # What moves a cursor, breaks a line, turns text around, or is half a character.
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -37,14 +16,22 @@ _CONTROL = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud8
 
 def redact(text: str, known: tuple[str, ...] = ()) -> str:
     """Mask what is *known* to be secret, and whatever looks like a secret."""
-    import re
+    from keyferry._masking import mask_shapes
 
     for secret in sorted(known, key=len, reverse=True):
         if len(secret) >= _SHORTEST_KNOWN:
             text = text.replace(secret, MASK)
-    for shape, replacement in _SHAPES:
-        text = re.sub(shape, replacement, text)
-    return text
+    return mask_shapes(text, MASK)
+
+
+def secret_values(settings: "Iterable[tuple[str, str]]") -> tuple[str, ...]:
+    """The values of settings, by name, that may be secrets: all but words, numbers, paths and the like.
+
+    A region or a log level that is masked wherever it occurs takes the diagnosis with it.
+    """
+    from keyferry._masking import is_ordinary_setting
+
+    return tuple(value for name, value in settings if not is_ordinary_setting(name, value))
 
 
 def printable(text: str, keep: str = "") -> str:

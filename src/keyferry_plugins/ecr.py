@@ -51,7 +51,7 @@ def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") 
     host = parse_image(request.image)
     registry = parse_ecr_host(host.name)
     is_public = host.name in PUBLIC_HOSTS
-    if registry is None and not is_public and not is_compat:
+    if registry is None and not is_public:
         raise _not_ecr(host)
     region = registry.region if registry is not None else ""
     environment = Environment(variables, Deadline(read_seconds(flags.text("timeout"))), region=region)
@@ -124,7 +124,5 @@ def _not_ecr(host: "ImageHost") -> ProvideError:
     return ProvideError(
         f"image: {host.name[:200]!r} is not a registry of Amazon ECR, expected ACCOUNT.dkr.ecr.REGION.amazonaws.com or"
         f" one of its other forms, or {' or '.join(PUBLIC_HOSTS)}",
-        "write the host in lower case"
-        if is_case
-        else "narrow matchImages in the kubelet's config, or set --compat",
+        "write the host in lower case" if is_case else "narrow matchImages in the kubelet's config",
     )

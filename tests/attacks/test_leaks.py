@@ -169,6 +169,16 @@ HOSTILE = {
     "bearers": "bearer " * 9_000,
     "backslashes": "token" + "\\" * 65_000,
     "equals": "=" * 65_536,
+    "sentences": "token: a " * 7_000,
+    "chains": "token: a: " * 6_500,
+    "open-quotes": "token='a\n" * 8_000,
+    "names": "a:" * 32_768,
+    "keys": "-----BEGIN PRIVATE KEY-----" * 2_400,
+    "elements": "<token>" * 9_000,
+    "netrc": "login a password " * 3_800,
+    "camels": "aB" * 32_768,
+    "arns": "arn:aws:secret:a " * 3_800,
+    "users": "://a:" * 13_000,
 }
 
 
@@ -178,6 +188,52 @@ def test_redacting_takes_no_longer_than_reading(text: str) -> None:
     started = time.monotonic()
     redact(text)
     assert time.monotonic() - started < 2
+
+
+MEGABYTE = 1 << 20
+WORST = (
+    "a",
+    "a-",
+    "a:",
+    "://a:",
+    "token: a ",
+    "token: a: ",
+    "token='",
+    'token="a\n',
+    "bearer ",
+    " -u a:b",
+    "aB",
+    "a/",
+)
+# Many times what it takes, and far less than one pattern that tries every pair of places: that takes hours.
+PATIENCE_SECONDS = 100
+
+
+@pytest.mark.parametrize("unit", WORST)
+def test_a_megabyte_of_the_worst_is_redacted(unit: str) -> None:
+    """The work grows with the length of the text, and no faster."""
+    started = time.process_time()
+    redact(unit * (MEGABYTE // len(unit)))
+    assert time.process_time() - started < PATIENCE_SECONDS
+
+
+DIAGNOSES = [
+    "failed to get credentials: unauthorized",
+    "credentials: /etc/kubernetes/credentials/registry-mirror-europe-production/config: no such file",
+    "AccessDenied: arn:aws:sts::123456789012:assumed-role/nodes/i-0a1b2c3d4e5f60718 may not, "
+    "request id: 6f9b2c1e-58d3-4a7c-9b0e-2d8f3e1a4c55",
+    "no region eu-west-1 in profile production-readonly at level debug",
+]
+
+
+@pytest.mark.parametrize("said", DIAGNOSES)
+def test_masking_does_not_hide_the_diagnosis(tmp_path: Path, said: str) -> None:
+    """What a plugin says of its failure is in the error, ordinary settings of its config included."""
+    path = write_printer(tmp_path, "plugin", stderr=said.encode(), status=1)
+    env = (("AWS_REGION", "eu-west-1"), ("AWS_PROFILE", "production-readonly"), ("LEVEL", "debug"))
+    with pytest.raises(PluginExitError) as caught:
+        exec_plugin(path, env=env)(CredentialProviderRequest("reg.io/app"))
+    assert str(caught.value).endswith(f"it said: {said}")
 
 
 def test_a_plugin_with_hostile_last_words_fails_in_time(tmp_path: Path) -> None:

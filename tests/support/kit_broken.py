@@ -116,7 +116,7 @@ IMAGE_PLUGINS: dict[str, Broken] = {
     "KP147": Broken({"before": "case $request in *%s%n*) echo '{'; exit ;; esac"}),
     "KP148": Broken({"before": '(eval "echo $image") >/dev/null 2>&1 </dev/null'}),
     "KP150": Broken({"main": say(response(), end="")}),
-    "KP151": Broken({"main": "head -c 17000000 /dev/zero"}),
+    "KP151": Broken({"main": "head -c 17000000 /dev/zero"}, also=("KP101",)),
 }
 
 CLUSTER_PLUGINS: dict[str, Broken] = {
@@ -149,7 +149,7 @@ CLUSTER_PLUGINS: dict[str, Broken] = {
         {"late": 'case $version in */v1beta1) fail "v1beta1 is too old" ;; esac'},
         api_versions=("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"),
     ),
-    "KP251": cluster({"main": "head -c 17000000 /dev/zero"}),
+    "KP251": cluster({"main": "head -c 17000000 /dev/zero"}, also=("KP201",)),
 }
 
 PROCESS_GAPS: dict[str, dict[str, str]] = {
@@ -179,6 +179,8 @@ PROCESS_GAPS: dict[str, dict[str, str]] = {
     "KP332": {"late": '[ -n "$HTTPS_PROXY" ] && sleep 60'},
 }
 SLOW = {"KP320", "KP331", "KP332"}
+# Whose first run does not end with status 0 gives no answer, and one that hangs does not end by itself either.
+UNANSWERED = {"KP313": ("KP101",), "KP320": ("KP101", "KP323"), "KP323": ("KP101",)}
 
 
 def process_plugin(code: str, kind: str) -> Broken:
@@ -192,4 +194,5 @@ def process_plugin(code: str, kind: str) -> Broken:
         .replace("{answer}", answer)
         for gap, text in PROCESS_GAPS[code].items()
     }
-    return Broken(gaps, {"timeout_seconds": _SHORT} if code in SLOW else {}, kind=kind)
+    subject = {"timeout_seconds": _SHORT} if code in SLOW else {}
+    return Broken(gaps, subject, UNANSWERED.get(code, ()), kind)

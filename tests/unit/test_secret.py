@@ -1,10 +1,15 @@
 """Secrets are masked by what they are and by what they look like; plain words stay."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from keyferry._secret import MASK, escape_controls, printable, redact, stderr_tail
+from keyferry._secret import MASK, escape_controls, printable, redact, secret_values, stderr_tail
+
+TABLES = Path(__file__).parent / "masking"
+LEAST_LINES = 200
 
 MASKED = {
     "jwt": ("got eyJhbGciOiJ9.eyJzdWIiOiJ4.c2ln", f"got {MASK}"),
@@ -51,6 +56,83 @@ def test_what_looks_like_a_secret_is_masked(text: str, masked: str) -> None:
 def test_plain_words_stay(text: str) -> None:
     """A message that helps is not masked away."""
     assert redact(text) == text
+
+
+def read_table(name: str) -> list[str]:
+    """The lines of a table, in which a broken bar is nothing and a return sign is a line break.
+
+    The bars keep scanners of repositories from taking a sample for the real thing.
+    """
+    lines = (TABLES / name).read_text(encoding="utf-8").splitlines()
+    assert len(set(lines)) == len(lines) >= LEAST_LINES
+    return [line.replace("\u00a6", "").replace("\u23ce", "\n") for line in lines]
+
+
+def pieces(secret: str) -> list[str]:
+    """The secret in halves, or whole if it is short: less than all of it must not be shown either."""
+    half = max(5, len(secret) // 2)
+    return [
+        piece for at in range(0, len(secret), half) if len(piece := secret[at : at + half]) >= min(4, half)
+    ]
+
+
+@pytest.mark.parametrize("line", read_table("kept.txt"))
+def test_what_programs_say_of_a_failure_stays_whole(line: str) -> None:
+    """Errors of clouds, issuers, registries, helpers, Go, Python and curl are the diagnosis; no word of one is lost."""
+    assert redact(line) == line
+
+
+@pytest.mark.parametrize("line", read_table("masked.txt"))
+def test_a_secret_in_a_line_is_masked(line: str) -> None:
+    """In JSON, headers, traces of a shell, URLs, PEM, YAML, environments: what stands in brackets is gone."""
+    secrets = re.findall(r"\u27e6([^\u27e7]*)\u27e7", line)
+    around = re.sub(r"\u27e6[^\u27e7]*\u27e7", "", line)
+    shown = redact(re.sub(r"[\u27e6\u27e7]", "", line))
+    assert MASK in shown
+    assert secrets
+    assert [
+        piece for secret in secrets for piece in pieces(secret) if piece in shown and piece not in around
+    ] == []
+
+
+@pytest.mark.parametrize("line", read_table("masked.txt"))
+def test_what_stands_before_a_secret_stays(line: str) -> None:
+    """The mask takes the value and leaves what it is the value of; a user's name may go with the password."""
+    before = line.partition("\u27e6")[0].partition("-----BEGIN")[0]
+    words = re.split(r"[ \n\"'\\]+", before)[:-1]
+    shown = redact(re.sub(r"[\u27e6\u27e7]", "", line))
+    assert [word for word in words if word not in shown] == []
+
+
+SETTINGS = {
+    "region": ("AWS_REGION", "eu-west-1"),
+    "profile": ("AWS_PROFILE", "production-readonly"),
+    "level": ("LOG_LEVEL", "debug"),
+    "path": ("CONFIG", "/etc/kubernetes/azure.json"),
+    "url": ("ISSUER", "https://login.example.com/realms/platform"),
+    "role": ("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/pull"),
+    "tenant": ("AZURE_TENANT_ID", "11111111-2222-3333-4444-555555555555"),
+    "number": ("RETRIES", "5"),
+}
+SECRET_SETTINGS = {
+    "named": ("REGISTRY_PASSWORD", "swordfish"),
+    "named-path": ("API_TOKEN", "/not/a/path"),
+    "odd": ("A", "hunter2"),
+    "random": ("SETTING", "Zq7marked-S3cret9vX"),
+    "url": ("UPSTREAM", "https://jo:sesame@reg.example.com"),
+}
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS)
+def test_an_ordinary_setting_is_no_secret(setting: tuple[str, str]) -> None:
+    """Messages are about regions, profiles and paths."""
+    assert secret_values([setting]) == ()
+
+
+@pytest.mark.parametrize("setting", SECRET_SETTINGS.values(), ids=SECRET_SETTINGS)
+def test_any_other_setting_may_be_one(setting: tuple[str, str]) -> None:
+    """By its name, or because it is no word."""
+    assert secret_values([setting]) == (setting[1],)
 
 
 def test_a_known_secret_is_masked_wherever_it_stands() -> None:

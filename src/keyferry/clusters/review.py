@@ -41,7 +41,7 @@ def status_message(reply: Reply) -> str:
     """What a Kubernetes Status in the body says, bounded and without what looks like a secret."""
     document = _read(reply)
     message = document.get("message")
-    words = " ".join(redact(message[:_LONGEST]).split()) if isinstance(message, str) else ""
+    words = " ".join(redact(message).split())[:_LONGEST] if isinstance(message, str) else ""
     said = f": {printable(words)}" if words else ""
     return f"{reply.reason}{said}"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._gotext import go_strerror
 from keyferry._json import loads_with_duplicates
-from keyferry._secret import stderr_tail
+from keyferry._secret import secret_values, stderr_tail
 from keyferry._values import Value, field
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
 from keyferry.api.credentialprovider.v1 import (
@@ -120,7 +120,7 @@ class ExecPlugin(Value):
         return f"error execing credential provider plugin {self.name} for image {image}: {cause}: {said}"
 
     def _secrets(self, request: CredentialProviderRequest) -> tuple[str, ...]:
-        return (request.service_account_token, *(value for _, value in self.env))
+        return (request.service_account_token, *secret_values(self.env))
 
 
 def decode_response(plugin: str, api_version: str, stdout: bytes) -> CredentialProviderResponse:

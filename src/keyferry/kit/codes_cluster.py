@@ -82,9 +82,9 @@ CLUSTER_CODES: dict[str, Entry] = {
         "strip what was read from a file or a program",
     ),
     "KP214": (
-        "error",
-        "answers v1beta1 in v1beta1, or refuses it",
-        "a kubeconfig that says v1beta1 makes client-go refuse an answer in v1",
+        "warning",
+        "answers another version in that version, or refuses it",
+        "client-go refuses an answer in another version than its kubeconfig names, and this plugin gives one",
         "copy apiVersion from KUBERNETES_EXEC_INFO, or refuse the ones you do not know",
     ),
     "KP215": (

@@ -165,7 +165,7 @@ IMAGE_CODES: dict[str, Entry] = {
         "exit with 1 and a message unless kind is 'CredentialProviderRequest'",
     ),
     "KP127": (
-        "error",
+        "warning",
         "refuses a request in a version that it does not know",
         "an answer in another apiVersion than the request's is refused by the kubelet, with a message that says less",
         "exit with 1 and a message that names the versions you know",
@@ -183,9 +183,9 @@ IMAGE_CODES: dict[str, Entry] = {
         "look at the image's host, and answer with an empty auth or fail for one that is not yours",
     ),
     "KP130": (
-        "error",
-        "answers an older version in that version, or refuses it",
-        "a kubelet whose config says v1beta1 refuses an answer in v1",
+        "warning",
+        "answers another version in that version, or refuses it",
+        "the kubelet refuses an answer in another version than its config names, and this plugin gives one",
         "copy apiVersion from the request, or refuse the ones you do not know",
     ),
     "KP131": (

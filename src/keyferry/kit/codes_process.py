@@ -83,8 +83,8 @@ PROCESS_CODES: dict[str, Entry] = {
     ),
     "KP323": (
         "error",
-        "ends by itself, with a status up to 125",
-        "a signal or a status above 125 means a crash, a missing program or a wrong format to everyone who reads it",
+        "ends by itself, with a status of its own",
+        "a signal or a status from 126 to 251 means a crash, a missing program or a wrong format to whoever reads it",
         "exit with 1 for what you know to be wrong",
     ),
     "KP324": (

@@ -15,9 +15,12 @@ from keyferry.kit.hidden import Secrets
 from keyferry.kit.launch import Run
 from keyferry.kit.subject import IMAGE, Subject
 
-__all__ = ["Evidence", "Finding", "Rule", "Unchecked", "said", "succeeded"]
+__all__ = ["A_FAILURE", "Evidence", "Finding", "Rule", "Unchecked", "failed", "said", "succeeded"]
 
-LARGEST_STATUS = 125
+# What a program's own failures end with: klog.Fatalf with 255, the AWS CLI with 252 to 255. In between stand those
+# of a shell, for a program that it cannot run and for a signal.
+_OWN_STATUSES = (range(1, 126), range(252, 256))
+A_FAILURE = "a status from 1 to 125, or from 252, and a message"
 # The questions that must have a good answer.
 GOODS = ("good", "good *")
 
@@ -158,6 +161,11 @@ def limit_for(subject: Subject, experiment: Experiment) -> float:
 def succeeded(outcome: Outcome) -> bool:
     """Tell whether a run ended by itself with status 0."""
     return outcome.ending is Ending.EXITED and outcome.status == 0
+
+
+def failed(outcome: Outcome) -> bool:
+    """Tell whether a run ended by itself with a status that says no."""
+    return outcome.ending is Ending.EXITED and any(outcome.status in statuses for statuses in _OWN_STATUSES)
 
 
 def said(outcome: Outcome, secrets: Secrets) -> str:

@@ -1,6 +1,7 @@
 """The secrets of a plugin, as far as its answers show them: finding them elsewhere, and hiding them."""
 
 import os
+import re
 import stat
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
@@ -10,13 +11,29 @@ from keyferry._secret import MASK, printable, redact
 from keyferry._values import Value, field
 from keyferry.errors import DocumentError
 
-__all__ = ["LeakedFile", "Secrets", "list_files", "secrets_in"]
+__all__ = ["LeakedFile", "Secrets", "list_files", "secrets_in", "shown_key"]
 
 # What is shorter turns up in any text by chance.
 SHORTEST = 8
 _SECRET_FIELDS = ("password", "token", "clientKeyData")
 _LARGEST_FILE = 16 * 1024 * 1024
 _MOST_FILES = 2000
+
+
+# A registry as people write one: a host with a dot, a port or a star in it, perhaps a scheme before and a path after.
+_REGISTRY = (
+    r"(?:(?:https?|docker|oci)://)?(?:[\w*.-]*[.*][\w*.-]*|localhost|[\w-]+(?=:\d)|\[[0-9a-f:]+\])(?::\d+)?"
+    r"(?:[/?][\w.*?/~-]*)?"
+)
+_LONGEST_KEY = 100
+
+
+def shown_key(key: str) -> str:
+    """A key of auth as it may be shown: a plugin may have put anything there, its password for one.
+
+    What is not a registry's name, or has user info, is masked.
+    """
+    return key if len(key) <= _LONGEST_KEY and re.fullmatch(_REGISTRY, key) else MASK
 
 
 class Secrets(Value):

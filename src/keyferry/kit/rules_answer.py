@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from keyferry.errors import PluginProtocolError
 from keyferry.invoke.process import Ending
-from keyferry.kit.evidence import GOODS, LARGEST_STATUS, Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.evidence import GOODS, Evidence, Finding, Rule, Unchecked, succeeded
 
 __all__ = ["ANSWER_RULES", "classify"]
 
@@ -52,10 +52,9 @@ def _answered(evidence: Evidence) -> list[str]:
 
 
 def ends_well(evidence: Evidence) -> Iterator[Finding]:
-    """Exit status 0; a run that took too long, or was ended by a signal, is another check's."""
+    """Exit status 0, whatever else another check has against how it ended."""
     for name in evidence.goods():
-        outcome = evidence.outcome(name)
-        if outcome.ending is Ending.EXITED and 0 < (outcome.status or 0) <= LARGEST_STATUS:
+        if not succeeded(evidence.outcome(name)):
             yield Finding(name, evidence.describe(name), evidence.good_answer())
 
 

@@ -7,9 +7,9 @@ from keyferry.clusters.headers import FORBIDDEN
 from keyferry.clusters.pem import parse_key_pair
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
 from keyferry.invoke.process import Ending
-from keyferry.kit.evidence import LARGEST_STATUS, Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.evidence import Evidence, Finding, Rule, Unchecked, succeeded
 from keyferry.kit.rules_input import survives
-from keyferry.kit.rules_scope import was_refused
+from keyferry.kit.rules_scope import answered, answered_or_refused
 from keyferry.kit.tokens import expiry_of
 
 __all__ = ["CLUSTER_RULES", "classify_cluster"]
@@ -72,8 +72,7 @@ def _decodes(code: str) -> Rule:
 
 
 def _ends_well(evidence: Evidence) -> Iterator[Finding]:
-    outcome = evidence.outcome("good")
-    if outcome.ending is Ending.EXITED and 0 < (outcome.status or 0) <= LARGEST_STATUS:
+    if not succeeded(evidence.outcome("good")):
         yield Finding("good", evidence.describe("good"), evidence.good_answer())
 
 
@@ -130,18 +129,11 @@ def _versions(evidence: Evidence, *, required: bool) -> list[str]:
 
 
 def _wrong_version(evidence: Evidence) -> Iterator[Finding]:
-    for name in _versions(evidence, required=False):
-        outcome = evidence.outcome(name)
-        error = evidence.problem(name) if succeeded(outcome) else None
-        if error is not None and classify_cluster(error, outcome.stdout) == "KP203":
-            yield Finding(name, error.problem, f"{evidence.version(name)!r}, or a failure")
+    yield from answered_or_refused(evidence, _versions(evidence, required=False))
 
 
 def _other_versions(evidence: Evidence) -> Iterator[Finding]:
-    evidence.require_good()
-    for name in _versions(evidence, required=False):
-        if was_refused(evidence, name):
-            yield Finding(name, f"it refuses {evidence.version(name)}", "an answer in that version")
+    yield from answered(evidence, _versions(evidence, required=False))
 
 
 def _required_versions(evidence: Evidence) -> Iterator[Finding]:

@@ -8,8 +8,9 @@ from keyferry.errors import MatchError
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, is_default_registry
 from keyferry.images.match import judge as judge_match
 from keyferry.images.provider import CACHE_KEY_TYPES
-from keyferry.images.url import hide_password, normalise_key
+from keyferry.images.url import normalise_key
 from keyferry.kit.evidence import GOODS, Evidence, Finding, Rule, Unchecked
+from keyferry.kit.hidden import shown_key
 from keyferry.kit.tokens import expiry_of
 
 __all__ = ["CONTENT_RULES", "serves", "why_never"]
@@ -76,7 +77,7 @@ def _covers(response: CredentialProviderResponse, image: str, _: Evidence) -> It
     keys = [key for key in response.auth or {} if _parses(key)]
     if not response.auth or any(serves(key, image) for key in keys):
         return
-    reasons = [f"{_shown(key)}: {judge_match(normalise_key(key), image).why}" for key in keys[:3]]
+    reasons = [_reason(key, judge_match(normalise_key(key), image).why) for key in keys[:3]]
     found = "; ".join(reasons) or f"none of {len(response.auth)} keys can be parsed"
     yield found, f"a key that covers {image}, such as {image.partition('/')[0]!r}"
 
@@ -90,7 +91,7 @@ def _keys_parse(response: CredentialProviderResponse, _image: str, _: Evidence) 
     for key in response.auth or {}:
         why = why_never(key)
         if why:
-            yield f"{_shown(key)}: {why}", "a registry's host, with port and path where it matters"
+            yield _reason(key, why), "a registry's host, with port and path where it matters"
 
 
 def why_never(key: str) -> str:
@@ -158,9 +159,14 @@ def _seconds(nanoseconds: int | None) -> int:
 
 
 def _shown(key: str) -> str:
-    """A key as it may be shown: a plugin may have put anything at all in its place."""
-    shown = hide_password(key)
-    return repr(shown) if len(shown) <= 100 else MASK  # noqa: PLR2004 - longer than any registry's name
+    shown = shown_key(key)
+    return shown if shown == MASK else repr(shown)
+
+
+def _reason(key: str, why: str) -> str:
+    """What is said against a key; not why, where that would quote what must not be shown."""
+    shown = _shown(key)
+    return "a key that is no registry's name" if shown == MASK else f"{shown}: {why}"
 
 
 CONTENT_RULES: dict[str, Rule] = {

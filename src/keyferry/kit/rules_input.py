@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-from keyferry.invoke.process import Ending
-from keyferry.kit.evidence import LARGEST_STATUS, Evidence, Finding, Rule, succeeded
+from keyferry.kit.evidence import A_FAILURE, Evidence, Finding, Rule, failed, succeeded
 from keyferry.kit.rules_scope import refuses
 
 __all__ = ["INPUT_RULES", "survives"]
 
 _SHELL = ("image: shell words", "image: shell quotes")
-_EXPECTED = "a status from 1 to 125 and a message, or a good answer"
+_EXPECTED = f"{A_FAILURE}, or a good answer"
 
 
 def survives(*names: str) -> Rule:
@@ -18,10 +17,8 @@ def survives(*names: str) -> Rule:
     def judge(evidence: Evidence) -> Iterator[Finding]:
         for name in evidence.names(*names):
             outcome = evidence.outcome(name)
-            exited = outcome.ending is Ending.EXITED
-            refused = exited and 0 < (outcome.status or 0) <= LARGEST_STATUS
             # An answer in a version of its own choice is as good: what it was asked could not be read.
-            if not refused and not (succeeded(outcome) and is_answer(evidence, name)):
+            if not failed(outcome) and not (succeeded(outcome) and is_answer(evidence, name)):
                 yield Finding(name, evidence.describe(name), _EXPECTED)
 
     return Rule(names, judge)

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 from keyferry.images.plugin import go_exit_text
 from keyferry.invoke.process import Ending
-from keyferry.kit.evidence import GOODS, LARGEST_STATUS, Evidence, Finding, Rule, Unchecked
+from keyferry.kit.evidence import GOODS, Evidence, Finding, Rule, Unchecked, failed, succeeded
+from keyferry.kit.processes import can_look
 
 __all__ = ["PROCESS_RULES"]
 
@@ -34,18 +35,22 @@ _ORDINARY = (
     "wrong group",
     "wrong version",
     "empty image",
+    "empty input",
     "with cluster",
     "input",
 )
 
 
-def _failed(evidence: Evidence) -> Iterator[str]:
-    """The runs that ended with a status that says no."""
-    for name in evidence.names(*_EVERYTHING):
-        outcome = evidence.outcome(name)
-        if outcome.ending is Ending.EXITED and 0 < (outcome.status or 0) <= LARGEST_STATUS:
-            if evidence.experiments[name].has_reader:
-                yield name
+def _failed(evidence: Evidence) -> list[str]:
+    """The runs that ended with a status that says no; Unchecked if there are none."""
+    names = [
+        name
+        for name in evidence.names(*_EVERYTHING)
+        if failed(evidence.outcome(name)) and evidence.experiments[name].has_reader
+    ]
+    if not names:
+        raise Unchecked("no run failed with a status of its own")
+    return names
 
 
 def _silent(evidence: Evidence) -> Iterator[Finding]:
@@ -99,14 +104,15 @@ def _large(evidence: Evidence) -> Iterator[Finding]:
 def _crashed(evidence: Evidence) -> Iterator[Finding]:
     for name in evidence.names(*_ORDINARY):
         outcome = evidence.outcome(name)
-        if outcome.ending is Ending.EXITED and not 0 <= (outcome.status or 0) <= LARGEST_STATUS:
-            yield Finding(name, go_exit_text(outcome.status or 0), "a status from 0 to 125")
+        if outcome.ending is Ending.TIMED_OUT:
+            yield Finding(name, evidence.describe(name), "that it ends")
+        elif outcome.ending is Ending.EXITED and not succeeded(outcome) and not failed(outcome):
+            yield Finding(name, go_exit_text(outcome.status or 0), "a status from 0 to 125, or from 252")
 
 
 def _left_behind(evidence: Evidence) -> Iterator[Finding]:
-    looked = [name for name in evidence.runs if evidence.run(name).left_behind is not None]
-    if not looked:
-        raise Unchecked("this system has no /proc to look at")
+    if all(run.left_behind is None for run in evidence.runs.values()):
+        raise Unchecked("no run came to an end" if can_look() else "this system has no /proc to look at")
     for name in evidence.names(*_EVERYTHING):
         run = evidence.run(name)
         if run.left_behind and not run.held_output:
@@ -149,7 +155,7 @@ def _unread(evidence: Evidence) -> Iterator[Finding]:
 
 def _no_network(evidence: Evidence) -> Iterator[Finding]:
     outcome = evidence.outcome("no network")
-    refused = outcome.ending is Ending.EXITED and 0 < (outcome.status or 0) <= LARGEST_STATUS
+    refused = failed(outcome)
     # With a network its answer may be as bad, which is another check's.
     is_worse = not evidence.is_good("no network") and (outcome.status != 0 or evidence.is_good("good"))
     if not refused and is_worse:

@@ -1,16 +1,15 @@
 """Judge how the answers of an image plugin fit together: other images, versions, tokens, and the same again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.images.reference import registry_of
 from keyferry.invoke.process import Ending
-from keyferry.kit.evidence import Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.evidence import A_FAILURE, Evidence, Finding, Rule, Unchecked, succeeded
 from keyferry.kit.requests import CANARY, FOREIGN
-from keyferry.kit.rules_answer import classify
 from keyferry.kit.rules_content import serves
 
-__all__ = ["SCOPE_RULES", "refuses", "was_refused"]
+__all__ = ["SCOPE_RULES", "answered", "answered_or_refused", "refuses", "was_refused"]
 
 Logins = dict[str, tuple[str, str]]
 
@@ -129,7 +128,7 @@ def refuses(*names: str) -> Rule:
         for name in evidence.names(*names):
             if not was_refused(evidence, name):
                 ended = "exit status 0" if succeeded(evidence.outcome(name)) else evidence.describe(name)
-                yield Finding(name, ended, "a status from 1 to 125 and a message")
+                yield Finding(name, ended, A_FAILURE)
 
     return Rule(names, judge)
 
@@ -150,15 +149,26 @@ def _versions(evidence: Evidence, *, required: bool) -> Iterator[str]:
 
 
 def _wrong_version(evidence: Evidence) -> Iterator[Finding]:
-    for name in _versions(evidence, required=False):
-        error = evidence.problem(name) if succeeded(evidence.outcome(name)) else None
-        if error is not None and classify(error) == "KP103":
-            yield Finding(name, error.problem, f"{evidence.version(name)!r}, or a failure")
+    yield from answered_or_refused(evidence, _versions(evidence, required=False))
 
 
 def _older_versions(evidence: Evidence) -> Iterator[Finding]:
+    yield from answered(evidence, _versions(evidence, required=False))
+
+
+def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
+    """What is neither a good answer in the version asked in nor a refusal, from a plugin that can answer."""
     evidence.require_good()
-    for name in _versions(evidence, required=False):
+    for name in names:
+        if not evidence.is_good(name) and not was_refused(evidence, name):
+            expected = f"an answer in {evidence.version(name)!r}, or a failure"
+            yield Finding(name, evidence.describe(name), expected)
+
+
+def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
+    """What was refused, by a plugin that can answer."""
+    evidence.require_good()
+    for name in names:
         if was_refused(evidence, name):
             yield Finding(name, f"it refuses {evidence.version(name)}", "an answer in that version")
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from keyferry.kit.evidence import Evidence, Finding, Rule, Unchecked
-from keyferry.kit.hidden import LeakedFile, find_leaks, list_files
+from keyferry.kit.hidden import LeakedFile, find_leaks, list_files, secrets_in
 from keyferry.kit.processes import can_look
 
 __all__ = ["SECRET_RULES"]
@@ -18,6 +18,7 @@ def _on_stderr(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _on_command_line(evidence: Evidence) -> Iterator[Finding]:
+    _require_secrets(evidence)
     if not can_look():
         raise Unchecked("this system has no /proc to look at")
     for name in evidence.names(*_EVERYTHING):
@@ -28,7 +29,14 @@ def _on_command_line(evidence: Evidence) -> Iterator[Finding]:
                 return
 
 
+def _require_secrets(evidence: Evidence) -> None:
+    """Unchecked unless an answer has shown what there is to look for."""
+    if not any(secrets_in(run.outcome.stdout) for run in evidence.runs.values()):
+        raise Unchecked("no answer has shown what its secrets are")
+
+
 def _leaks(evidence: Evidence, folder: str) -> list[LeakedFile]:
+    _require_secrets(evidence)
     return list(find_leaks(folder, evidence.secrets))
 
 
@@ -54,7 +62,7 @@ def _in_home(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _left_files(evidence: Evidence) -> Iterator[Finding]:
-    leaked = {leak.path for leak in _leaks(evidence, evidence.around.temporary)}
+    leaked = {leak.path for leak in find_leaks(evidence.around.temporary, evidence.secrets)}
     prefix = len(evidence.around.temporary) + 1
     files = [path[prefix:] for path, _ in list_files(evidence.around.temporary)]
     others = [path for path in files if path not in leaked]

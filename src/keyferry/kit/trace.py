@@ -11,7 +11,7 @@ from keyferry._clock import time_ns
 from keyferry._gotext import go_strerror
 from keyferry._json import loads, loads_with_duplicates
 from keyferry._paths import format_path
-from keyferry._secret import MASK, redact
+from keyferry._secret import MASK, redact, secret_values
 from keyferry.clusters.credential import read_credential
 from keyferry.clusters.disclose import mask_arguments
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
@@ -20,7 +20,7 @@ from keyferry.images.provider import CACHE_KEY_TYPES
 from keyferry.invoke.process import Ending, Limits, Outcome
 from keyferry.kit.exec_infos import good_infos
 from keyferry.kit.experiments import Experiment, Surroundings, environment, repeat_command
-from keyferry.kit.hidden import SHORTEST, Secrets, secrets_in
+from keyferry.kit.hidden import SHORTEST, Secrets, secrets_in, shown_key
 from keyferry.kit.launch import Launch, launch
 from keyferry.kit.report import API_VERSION
 from keyferry.kit.requests import ask
@@ -47,7 +47,7 @@ def record(subject: Subject) -> Json:
     """
     experiment = _experiment(subject)
     outcome, names = _run(subject, experiment)
-    known = {subject.token, *(value for _, value in subject.env)} | secrets_in(outcome.stdout)
+    known = {subject.token, *secret_values(subject.env)} | secrets_in(outcome.stdout)
     secrets = Secrets(frozenset(text for text in known if len(text) >= SHORTEST))
     now = time_ns()
     return {
@@ -118,7 +118,8 @@ def _stdout(data: bytes, now_ns: int) -> Json:
 def _mask(value: object, path: tuple[str | int, ...], shapes: dict[str, str], now_ns: int) -> object:
     name = path[-1] if path else ""
     if isinstance(value, dict):
-        return {_key(key): _mask(item, (*path, _key(key)), shapes, now_ns) for key, item in value.items()}
+        names = {key: shown_key(key) if name == "auth" else _field(key) for key in value}
+        return {names[key]: _mask(item, (*path, names[key]), shapes, now_ns) for key, item in value.items()}
     if isinstance(value, list):
         return [_mask(item, (*path, index), shapes, now_ns) for index, item in enumerate(value)]
     if not isinstance(value, str) or not value:
@@ -129,12 +130,9 @@ def _mask(value: object, path: tuple[str | int, ...], shapes: dict[str, str], no
     return PLACEHOLDER if name in _SECRETS else MASK
 
 
-def _key(key: str) -> str:
-    """The name of a field, or the key of a credential, as it may be shown."""
-    from keyferry.images.url import hide_password
-
-    shown = hide_password(key)
-    return shown if len(shown) <= 200 else MASK  # noqa: PLR2004 - longer than any registry with its path
+def _field(name: str) -> str:
+    """The name of a field as it may be shown."""
+    return redact(name) if len(name) <= 100 else MASK  # noqa: PLR2004 - longer than any field's
 
 
 def _stderr(data: bytes, secrets: Secrets) -> list[str]:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry.sdk.cluster import ExecRequest
 
-__all__ = ["ask", "tell"]
+__all__ = ["ask", "is_watched", "tell"]
 
 # A terminal takes 4095 bytes of a line and drops the rest without a word.
 _LONGEST_ANSWER = 4094
@@ -38,6 +38,14 @@ def tell(text: str, end: str = "\n") -> None:
             sys.stderr.flush()
     except (OSError, ValueError):
         pass
+
+
+def is_watched(request: "ExecRequest") -> bool:
+    """Tell whether somebody may read what a plugin says: the client says so, or standard error is a terminal."""
+    try:
+        return request.interactive or os.isatty(2)
+    except OSError:
+        return False
 
 
 def _read_line() -> str:

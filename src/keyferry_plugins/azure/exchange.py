@@ -155,5 +155,4 @@ def _said(reply: "Reply", exchange: Exchange) -> str:
     if not isinstance(first, dict):
         return ""
     parts = [str(first[name]) for name in ("code", "message") if isinstance(first.get(name), str)]
-    # Each by itself: "UNAUTHORIZED: ..." would look like a header with a secret.
     return "".join(f": {shown(part, known=(exchange.access_token,))}" for part in parts)

@@ -34,13 +34,17 @@ def find_login_server(image: str, suffix: str) -> str:
 
 
 def find_login_server_compat(image: str, suffix: str) -> str:
-    """The image's registry as upstream finds it: *suffix* may stand anywhere in the image."""
+    """The image's registry as upstream finds it, where *suffix* may stand anywhere, if it is one of Azure's.
+
+    Upstream also asks ``evil.example/x.azurecr.io``, and sends its token to a host of somebody else's.
+    """
     registry = image.partition("/")[0]
     name, _, zone = registry.partition(".")
     if zone in _ZONES and name and _LETTERS.issuperset(name):
         return registry
     at = image.find(suffix) if suffix else -1
-    return image[: at + len(suffix)] if at >= 0 else ""
+    found = image[: at + len(suffix)] if at >= 0 else ""
+    return found if found == find_login_server(found, suffix) else ""
 
 
 def _is_label(label: str) -> bool:

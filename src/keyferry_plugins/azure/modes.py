@@ -1,7 +1,5 @@
 """The ways to log in to a cluster, each from options to a token."""
 
-import os
-
 from keyferry.sdk import ProvideError
 from keyferry_plugins.azure.entra import Application
 from keyferry_plugins.azure.options import FLAG_OF
@@ -123,13 +121,4 @@ def _as_user(
 
     if options.login == "ropc":
         _need(options, "username")
-    # Whoever sees standard error can type a code; without anyone, the time is the program's own.
-    is_patient = not options.compat and (request.interactive or _is_terminal(2))
-    return log_in_as_user(options, application, request, deadline, is_patient=is_patient)
-
-
-def _is_terminal(descriptor: int) -> bool:
-    try:
-        return os.isatty(descriptor)
-    except OSError:
-        return False
+    return log_in_as_user(options, application, request, deadline)

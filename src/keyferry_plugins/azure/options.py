@@ -48,6 +48,7 @@ FLAGS = (
     Flag("pop-enabled", "spn, ropc: a token bound to a key made for it", is_switch=True),
     Flag("pop-claims", "u=HOST[,...]: what the bound token is for"),
     Flag("timeout", "the longest it may take, a person's time at device login aside", default="60s"),
+    Flag("wait-for-login", "devicecode: wait also where nobody seems to be there to read the code", is_switch=True),
     Flag("disable-environment-override", "let no environment variable override a flag", is_switch=True),
     Flag("compat", "behave as kubelogin does, quirks included", is_switch=True),
     Flag("disable-instance-discovery", is_switch=True, is_ignored=True),
@@ -79,6 +80,7 @@ class Options(Value):
     is_legacy: bool = False
     pop_host: str = ""
     timeout_seconds: float = 60.0
+    waits_for_login: bool = False
     overridden: tuple[tuple[str, str], ...] = ()
     compat: bool = False
 
@@ -156,6 +158,7 @@ def read_options(flags: "Flags", environ: "Mapping[str, str]") -> Options:
         is_legacy=flags.is_on("legacy"),
         pop_host=_read_claims(flags),
         timeout_seconds=_seconds(flags.text("timeout")),
+        waits_for_login=flags.is_on("wait-for-login"),
         compat=flags.is_on("compat"),
     )
     if not flags.is_on("disable-environment-override"):

@@ -21,8 +21,6 @@ def log_in_as_user(
     application: "Application",
     request: "ExecRequest",
     deadline: "Deadline",
-    *,
-    is_patient: bool,
 ) -> "Token":
     """A token for a person: kept from before, refreshed, or by a new login."""
     from keyferry_plugins.azure.token_cache import choose_folder, entry_path, use_cache
@@ -32,6 +30,8 @@ def log_in_as_user(
 
         if options.login == "ropc":
             return _by_password(options, application, request, deadline)
+        # Whoever sees standard error can type a code; without anyone, the time is the program's own.
+        is_patient = not options.compat and _is_watched(options, request)
         return log_in_by_device_code(options, application, deadline, is_patient=is_patient)
 
     if options.pop_host:
@@ -42,6 +42,20 @@ def log_in_as_user(
     parts = (application.authority, application.tenant, application.client_id, options.resource)
     path = entry_path(folder, *parts, options.login, options.username, str(options.is_legacy))
     return use_cache(path, deadline, log_in, lambda kept: _refresh(options, application, kept, deadline))
+
+
+def _is_watched(options: "Options", request: "ExecRequest") -> bool:
+    """Tell whether somebody can read a code; raises ProvideError where nobody can, unless told to wait."""
+    from keyferry.sdk import ProvideError
+    from keyferry.sdk.prompt import is_watched
+
+    if is_watched(request) or options.waits_for_login:
+        return is_watched(request)
+    raise ProvideError(
+        "a code has to be typed in a browser, and nobody is there to read it: the client has no terminal",
+        "log in from a terminal, with --cache-dir so that others can use the token; or use --login azurecli, spn, msi"
+        " or workloadidentity; or add --wait-for-login to wait all the same",
+    )
 
 
 def _bound(

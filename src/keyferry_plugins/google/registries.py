@@ -2,7 +2,7 @@
 
 from keyferry.sdk import ProvideError
 
-__all__ = ["GOOGLE_PATTERNS", "check_google_registry", "is_google_host"]
+__all__ = ["GOOGLE_PATTERNS", "check_google_registry", "find_google_registry", "is_google_host"]
 
 # Every host of Google's, as the kubelet matches them: label by label.
 GOOGLE_PATTERNS = (
@@ -35,14 +35,20 @@ def _is_label(text: str) -> bool:
     return bool(text) and _LABEL.issuperset(text)
 
 
+def find_google_registry(image: str) -> str:
+    """The registry of an image, port included, if Google runs it; nothing for any other."""
+    registry, slash, _ = image.partition("/")
+    host, colon, port = registry.partition(":")
+    return registry if slash and is_google_host(host) and (not colon or port == "443") else ""
+
+
 def check_google_registry(image: str) -> str:
     """The registry of an image, port included, if Google runs it; raises ProvideError for any other.
 
     A token opens all that its account may read and write, so it is never offered to a registry of somebody else.
     """
-    registry, slash, _ = image.partition("/")
-    host, colon, port = registry.partition(":")
-    if slash and is_google_host(host) and (not colon or port == "443"):
+    registry = find_google_registry(image)
+    if registry:
         return registry
     raise ProvideError(
         f"image {image[:200]!r} is not in a registry of Google's; no token was asked for",

@@ -6,6 +6,7 @@ from keyferry.sdk.json import DocumentError, dumps, loads
 from keyferry_plugins.google.dockercfg import read_dockercfg
 from keyferry_plugins.google.exchange import STS_URL, pull_request
 from keyferry_plugins.google.pull import ANNOTATION
+from keyferry_plugins.google.registries import find_google_registry
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -50,8 +51,9 @@ def _logins(request: "Request", settings: "PullSettings", deadline: "Deadline") 
             raise ProvideError("google-dockercfg-url does not begin with http")
         return read_dockercfg(_quietly(url, {}, deadline), "what google-dockercfg-url leads to")
     login = AuthConfig("_token", _token(request, settings, deadline))
-    registry, slash, _ = request.image.partition("/")
-    return dict.fromkeys((*([registry] if slash else []), *_KEYS), login)
+    # Upstream also offers it to a registry of somebody else, if the image names one.
+    registry = find_google_registry(request.image)
+    return dict.fromkeys((*([registry] if registry else []), *_KEYS), login)
 
 
 def _token(request: "Request", settings: "PullSettings", deadline: "Deadline") -> str:

@@ -2,6 +2,7 @@
 
 from keyferry.sdk import Deadline, ProvideError, ask
 from keyferry.sdk.http import Retry
+from keyferry.sdk.prompt import is_watched
 from keyferry.sdk.values import replace
 from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, scope_of
 
@@ -36,6 +37,7 @@ def log_in(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tupl
     if grant == "device-code":
         from keyferry_plugins.openid.device import log_in_by_device
 
+        _require_somebody(options, request)
         return log_in_by_device(issuer, options), ""
     if grant == "authcode-keyboard":
         from keyferry_plugins.openid.keyboard import log_in_by_keyboard
@@ -48,6 +50,17 @@ def log_in(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tupl
     raise ProvideError(
         "the grant authcode needs a browser on this machine, which keyferry-oidc does not start",
         "use --grant-type device-code, which works with a browser anywhere, or authcode-keyboard",
+    )
+
+
+def _require_somebody(options: "Options", request: "ExecRequest") -> None:
+    """Raise ProvideError where a code would be shown to nobody: the client would wait for minutes, without a word."""
+    if is_watched(request) or options.waits_for_login or options.is_compat:
+        return
+    raise ProvideError(
+        "a code has to be entered in a browser, and nobody is there to read it: the client has no terminal",
+        "log in from a terminal, with --token-cache-dir so that others can use the token; or let the client act for"
+        " itself, with --grant-type client-credentials; or add --wait-for-login to wait all the same",
     )
 
 

@@ -59,6 +59,11 @@ FLAGS = (
     Flag("password", "for password: it shows in the list of processes, a file does not"),
     Flag("password-file", "a file with the password; asked for if none is given"),
     Flag("authentication-timeout-sec", "how long to wait for the user to log in"),
+    Flag(
+        "wait-for-login",
+        "for device-code: wait also where nobody seems to be there to read the code",
+        is_switch=True,
+    ),
     Flag("force-refresh", "get a new token, whatever is kept", is_switch=True),
     Flag("token-cache-dir", "keep tokens in files there"),
     Flag("token-cache-storage", "where tokens are kept: disk, or none", choices=("disk", "keyring", "none")),
@@ -88,6 +93,7 @@ class Options(Value):
     username: str = ""
     password: str = field(default="", repr=False)
     login_seconds: float | None = None
+    waits_for_login: bool = False
     force_refresh: bool = False
     cache_folder: str = ""
     ca_data: str = field(default="", repr=False)
@@ -121,6 +127,7 @@ def read_options(flags: "Flags") -> Options:
         password=_secret(flags, "password"),
         # There it is the time for a browser on this machine, and for nothing else.
         login_seconds=None if is_compat else _seconds(flags.text("authentication-timeout-sec")),
+        waits_for_login=flags.is_on("wait-for-login"),
         force_refresh=flags.is_on("force-refresh"),
         cache_folder=_cache_folder(flags, is_compat=is_compat),
         ca_data=_authorities(flags),

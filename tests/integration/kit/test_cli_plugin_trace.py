@@ -95,6 +95,24 @@ def test_a_good_exchange_is_recorded_without_its_secrets(tmp_path: Path) -> None
     assert jwt(3600)[:20] not in printed
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "s3cret-alone",
+        "user:s3cret-word@registry.example",
+        "s3cret@registry.example",
+        "registry.example:s3cret",
+    ],
+)
+def test_a_secret_in_a_key_is_not_recorded(tmp_path: Path, key: str) -> None:
+    """What stands where a registry's name belongs, and is none, is masked."""
+    path = write_plugin(tmp_path, main(response(auth={key: ("user", PASSWORD)})))
+    _, document, printed = trace(path, IMAGE_NAME)
+    assert isinstance(document["stdout"], dict)
+    assert list(document["stdout"]["document"]["auth"]) == ["********"]
+    assert "s3cret" not in printed
+
+
 def test_a_failure_is_recorded_with_what_the_kubelet_would_log(tmp_path: Path) -> None:
     """Its log has what the plugin said, without the secret in it."""
     failing = f'echo "login failed for user:{PASSWORD} with {PASSWORD}" >&2; {say(response())}; exit 7'

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._json import dumps
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.codes import CHECKS
 from keyferry.kit.conformance import examine
-from keyferry.kit.report import Report, Status
+from keyferry.kit.junit import to_junit
+from keyferry.kit.report import Report, Status, to_document
 from keyferry.kit.subject import CLUSTER, IMAGE, Subject
 from support.kit_broken import CLUSTER_PLUGINS, IMAGE_PLUGINS, PROCESS_GAPS, matching_pair, process_plugin
 from support.kit_plugins import (
     IMAGE_NAME,
+    PASSWORD,
     Broken,
     always,
     answering,
@@ -114,6 +117,79 @@ def test_a_process_that_leaves_the_session_is_found(tmp_path: Path) -> None:
     assert not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
 
 
+@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
+def test_a_plugin_that_hangs_keeps_no_promise(kind: str, tmp_path: Path) -> None:
+    """It neither answers nor ends, and of the rest nothing is claimed; nobody says that there is no /proc here."""
+    broken = Broken({"main": "sleep 60"}, {"timeout_seconds": 1.0}, kind=kind)
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    answers = "KP101" if kind == IMAGE else "KP201"
+    assert report.failed_codes == (answers, "KP320", "KP323"), shown(report)
+    assert [result.check.code for result in report.results if result.status is Status.PASSED] == []
+    assert not any("/proc" in result.reason for result in report.results)
+
+
+@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
+@pytest.mark.parametrize("status", [252, 255])
+def test_a_refusal_by_status_255_breaks_no_promise(kind: str, status: int, tmp_path: Path) -> None:
+    """As klog.Fatalf and the AWS CLI end: with a message it is a refusal like any other."""
+    broken = Broken({"failing": f'echo "plugin: $1" >&2; exit {status}'}, kind=kind)
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == (), shown(report)
+
+
+def test_garbage_in_other_versions_is_no_answer(tmp_path: Path) -> None:
+    """What cannot be read is neither an answer in that version nor a refusal of it."""
+    broken = Broken({"late": "case $version in */v1beta1) echo garbage; exit 0 ;; esac"})
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    assert report.failed_codes == ("KP130",), shown(report)
+
+
+def test_garbage_in_every_version_proves_nothing_about_versions(tmp_path: Path) -> None:
+    """The checks of versions have no result where there is no good answer to compare with."""
+    broken = Broken({"start": "cat >/dev/null; echo garbage; exit 0"})
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    by_code = {result.check.code: result.status for result in report.results}
+    assert by_code["KP102"] is Status.FAILED
+    assert by_code["KP130"] is by_code["KP131"] is Status.SKIPPED
+
+
+LEAKED = "Zq7-leaked-into-a-key"
+KEYS = {
+    "alone": LEAKED,
+    "short": "hunter2",
+    "user info": f"user:{LEAKED}@registry.example",
+    "user alone": f"{LEAKED}@registry.example",
+    "url": f"https://user:{LEAKED}@registry.example/team",
+    "as a port": f"registry.example:{LEAKED}",
+    "blanks": f"{LEAKED} and more",
+    "escape": f"%zz{LEAKED}",
+    "bracket": f"[{LEAKED}",
+    "query": f"{LEAKED}?x",
+    "scheme": f"{LEAKED}://registry.example",
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+@pytest.mark.parametrize("login", [("user:x", ""), ("user", f"{PASSWORD}\n")])
+def test_a_secret_in_a_key_is_not_shown(key: str, login: tuple[str, str], tmp_path: Path) -> None:
+    """A plugin that mixes up its fields has its report, and no format of it shows what it put in the wrong place."""
+    broken = always(response("Image", auth={key: login}))
+    codes = {"KP101", "KP111", "KP112", "KP114", "KP115", "KP119", "KP120"}
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken), only=codes)
+    assert report.failed_codes
+    said = shown(report) + dumps(to_document(report)) + to_junit(report)
+    assert LEAKED not in said
+    assert "hunter2" not in said
+
+
+@pytest.mark.parametrize("duration", ["-1s", "-1ns", "-10m0s"])
+def test_a_negative_duration_is_found(duration: str, tmp_path: Path) -> None:
+    """The kubelet decodes it and never uses what it is said of; zero is another matter."""
+    broken = always(response(duration=duration))
+    report = examine(subject_of(write_plugin(tmp_path, broken), broken), only={"KP107", "KP110"})
+    assert report.failed_codes == ("KP107",), shown(report)
+
+
 def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
     """Children that start children are all killed when their time is up."""
     marker = tmp_path / "alive"
@@ -121,7 +197,7 @@ def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
     fork = f"{spawn}; for i in 1 2 3 4 5 6; do spawn; done; wait"
     broken = Broken({"main": fork}, {"timeout_seconds": 1.0})
     report = examine(subject_of(write_plugin(tmp_path, broken), broken))
-    assert report.failed_codes == ("KP320",), shown(report)
+    assert report.failed_codes == ("KP101", "KP320", "KP323"), shown(report)
     size = marker.stat().st_size
     time.sleep(0.3)
     assert marker.stat().st_size == size

@@ -74,11 +74,11 @@ def exchange(audience: str) -> Answer:
     return check
 
 
-def test_any_registry_gets_the_nodes_token_under_all_keys(world: World) -> None:
+def test_the_nodes_token_is_given_under_all_keys(world: World) -> None:
     """Token, then e-mail address, by a name with a dot at its end and through the proxy; nothing is cached."""
     start_node(world)
-    answer = ask_image("gcr", "registry.k8s.io/pause", args=COMPAT, env=env_of(world))
-    assert answer.auth == dict.fromkeys({"registry.k8s.io", *FIXED}, ("_token", NODE_TOKEN))
+    answer = ask_image("gcr", "docker.us.rep.pkg.dev/pause", args=COMPAT, env=env_of(world))
+    assert answer.auth == dict.fromkeys({"docker.us.rep.pkg.dev", *FIXED}, ("_token", NODE_TOKEN))
     assert answer.stdout.startswith(
         '{"kind":"CredentialProviderResponse","apiVersion":"credentialprovider.kubelet.k8s.io/v1",'
         '"cacheKeyType":"Image","cacheDuration":"0s","auth":{'
@@ -97,8 +97,8 @@ def test_an_image_without_a_slash_gets_the_fixed_keys(world: World) -> None:
 def test_a_port_is_part_of_the_key(world: World) -> None:
     """The text before the first slash."""
     start_node(world)
-    assert set(ask_image("gcr", "reg.io:5000/a", args=COMPAT, env=env_of(world)).auth) == FIXED | {
-        "reg.io:5000"
+    assert set(ask_image("gcr", "gcr.io:443/a", args=COMPAT, env=env_of(world)).auth) == FIXED | {
+        "gcr.io:443"
     }
 
 

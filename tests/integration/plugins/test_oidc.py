@@ -191,7 +191,8 @@ def test_a_code_is_shown_and_waited_for(issuer: FakeIssuer, ask: Ask) -> None:
     complete = f"{issuer.url}/activate?user_code=WDJB-MJHT"
     issuer.give("/device", device(issuer, verification_uri_complete=complete))
     issuer.give("/token", refused("authorization_pending"), issuer.tokens())
-    answer = ask("--oidc-extra-scope=groups", "--oidc-auth-request-extra-params=audience=kube")
+    scopes = ("--oidc-extra-scope=groups", "--oidc-auth-request-extra-params=audience=kube")
+    answer = ask(*scopes, exec_info=INTERACTIVE)
     assert answer.login_status["token"]
     assert "WDJB-MJHT" in answer.stderr
     assert f"{issuer.url}/activate\n" in answer.stderr
@@ -211,7 +212,7 @@ def test_a_code_is_shown_and_waited_for(issuer: FakeIssuer, ask: Ask) -> None:
 def test_a_confidential_client_shows_its_secret_with_the_device_too(issuer: FakeIssuer, ask: Ask) -> None:
     """With a secret, the device endpoint and the token endpoint both see it; upstream puts it into the body."""
     issuer.give("/device", device(issuer))
-    assert ask(*BY_DEVICE, secret=SECRET).login_status["token"]
+    assert ask(*BY_DEVICE, secret=SECRET, exec_info=INTERACTIVE).login_status["token"]
     assert all("authorization" in request.headers for request in issuer.received if request.method == "POST")
     issuer.received.clear()
     assert ask(*BY_DEVICE, "--compat", "--token-cache-storage=none", secret=SECRET).login_status["token"]
@@ -227,7 +228,7 @@ def test_a_refused_code_ends_the_wait(issuer: FakeIssuer, ask: Ask, code: str, s
     """Whatever is not a request for patience is final."""
     issuer.give("/device", device(issuer))
     issuer.give("/token", refused("authorization_pending"), refused(code))
-    assert said in failure(ask(*BY_DEVICE))
+    assert said in failure(ask(*BY_DEVICE, exec_info=INTERACTIVE))
     assert len(issuer.asked("/token")) == 2
 
 
@@ -235,9 +236,32 @@ def test_nobody_enters_the_code(issuer: FakeIssuer, ask: Ask) -> None:
     """The wait ends with the code's own lifetime, or when the user said."""
     issuer.give("/token", refused("authorization_pending"))
     issuer.give("/device", device(issuer, expires_in=2))
-    assert "was not entered within 2 seconds" in failure(ask(*BY_DEVICE))
+    assert "was not entered within 2 seconds" in failure(ask(*BY_DEVICE, exec_info=INTERACTIVE))
     issuer.give("/device", device(issuer))
-    assert "within 2 seconds" in failure(ask(*BY_DEVICE, "--authentication-timeout-sec", "2"))
+    assert "within 2 seconds" in failure(
+        ask(*BY_DEVICE, "--authentication-timeout-sec", "2", exec_info=INTERACTIVE)
+    )
+
+
+@pytest.mark.parametrize("args", [(), BY_DEVICE], ids=["auto", "by name"])
+def test_a_code_that_nobody_could_read_is_not_waited_for(
+    issuer: FakeIssuer, ask: Ask, args: tuple[str, ...]
+) -> None:
+    """Without a terminal it fails at once and says what to do; no code is asked for."""
+    issuer.give("/device", device(issuer))
+    issuer.give("/token", refused("authorization_pending"))
+    said = failure(ask(*args))
+    assert "nobody is there to read it" in said
+    assert "--wait-for-login" in said
+    assert issuer.asked("/device") == issuer.asked("/token") == []
+
+
+def test_who_says_so_waits_without_a_terminal(issuer: FakeIssuer, ask: Ask) -> None:
+    """The code may be read in a log."""
+    issuer.give("/device", device(issuer))
+    answer = ask(*BY_DEVICE, "--wait-for-login")
+    assert answer.login_status["token"]
+    assert "To log in" in answer.stderr
 
 
 @pytest.mark.parametrize(
@@ -255,7 +279,7 @@ def test_nobody_enters_the_code(issuer: FakeIssuer, ask: Ask) -> None:
 def test_a_user_is_sent_nowhere_unsafe(issuer: FakeIssuer, ask: Ask, changes: dict[str, object]) -> None:
     """A page to log in at is https, and there."""
     issuer.give("/device", device(issuer, **changes))
-    answer = ask(*BY_DEVICE)
+    answer = ask(*BY_DEVICE, exec_info=INTERACTIVE)
     failure(answer)
     assert "To log in" not in answer.stderr
     assert issuer.asked("/token") == []
@@ -269,7 +293,7 @@ def test_an_old_name_of_the_page_is_understood_and_controls_do_not_reach_the_ter
     issuer.give(
         "/device", device(issuer, verification_uri=None, verification_url=f"{issuer.url}/a", user_code=code)
     )
-    answer = ask(*BY_DEVICE)
+    answer = ask(*BY_DEVICE, exec_info=INTERACTIVE)
     assert answer.login_status["token"]
     assert "AB[31mCDEF" in answer.stderr
     assert "\x1b" not in answer.stderr
@@ -322,7 +346,7 @@ def test_without_a_device_endpoint_a_secret_means_that_the_client_acts_for_itsel
     issuer.metadata["device_authorization_endpoint"] = None
     assert ask(secret=SECRET).login_status["token"]
     assert issuer.asked("/token")[0].form["grant_type"] == "client_credentials"
-    assert "offers no device code login" in failure(ask())
+    assert "offers no device code login" in failure(ask(exec_info=INTERACTIVE))
 
 
 def test_headers_of_the_users_go_with_every_request(issuer: FakeIssuer, ask: Ask) -> None:

@@ -50,6 +50,8 @@ def test_a_good_config_passes(tmp_path: Path) -> None:
         ),
         ({"defaultCacheDuration": None}, [("KF125", "defaultCacheDuration")]),
         ({"defaultCacheDuration": "-1s"}, [("KF126", "defaultCacheDuration")]),
+        ({"defaultCacheDuration": "-1ns"}, [("KF126", "defaultCacheDuration")]),
+        ({"defaultCacheDuration": "0s"}, []),
     ],
 )
 def test_each_rule_has_its_code(

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.kit.hidden import Secrets, find_leaks, secrets_in
+from keyferry._secret import MASK
+from keyferry.kit.hidden import Secrets, find_leaks, secrets_in, shown_key
 
 ANSWER = b'{"auth":{"r.io":{"username":"user","password":"s3cret-password"}}}'
 
@@ -62,3 +63,39 @@ def test_a_file_that_others_can_read_is_told_from_one_that_they_cannot(tmp_path:
 def test_secrets_show_in_no_repr() -> None:
     """Not even by accident."""
     assert "s3cret" not in repr(Secrets(secrets_in(ANSWER)))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "reg.io",
+        "*.reg.io",
+        "*",
+        "reg.io:5000/team",
+        "localhost:5000",
+        "registry:5000",
+        "https://reg.io/v1/",
+        "[::1]:5000",
+    ],
+)
+def test_a_registry_as_a_key_is_shown(key: str) -> None:
+    """The names that configs have."""
+    assert shown_key(key) == key
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "hunter2",
+        "jo:hunter2@reg.io",
+        "jo@reg.io",
+        "reg.io:hunter2",
+        "hunter 2",
+        "",
+        f"{'a' * 100}.io",
+        "reg.io/%zz",
+    ],
+)
+def test_anything_else_as_a_key_may_be_a_secret(key: str) -> None:
+    """A plugin may have put its password there."""
+    assert shown_key(key) == MASK

@@ -2,6 +2,7 @@
 
 import pytest
 
+from keyferry._values import replace
 from keyferry.errors import PluginProtocolError
 from keyferry.images.plugin import decode_response
 from keyferry.invoke.process import Ending, Outcome
@@ -10,7 +11,7 @@ from keyferry.kit.evidence import Evidence, Finding, Unchecked
 from keyferry.kit.experiments import Experiment, Surroundings
 from keyferry.kit.hidden import Secrets
 from keyferry.kit.launch import Run
-from keyferry.kit.processes import Process
+from keyferry.kit.processes import Process, can_look
 from keyferry.kit.rules import RULES
 from keyferry.kit.rules_answer import classify
 from keyferry.kit.rules_content import serves, why_never
@@ -88,11 +89,107 @@ def test_memory_is_judged_where_it_is_known(megabytes: int | None, *, fails: boo
 
 
 @pytest.mark.parametrize(
-    ("status", "fails"), [(0, False), (125, False), (126, True), (127, True), (-11, True)]
+    ("status", "fails"),
+    [
+        (0, False),
+        (125, False),
+        (126, True),
+        (127, True),
+        (139, True),
+        (251, True),
+        (252, False),
+        (255, False),
+        (-11, True),
+    ],
 )
-def test_statuses_up_to_125_are_a_plugins_own(status: int, *, fails: bool) -> None:
-    """A shell's statuses and signals count as a crash."""
+def test_a_plugin_has_statuses_of_its_own(status: int, *, fails: bool) -> None:
+    """A shell's statuses and signals count as a crash; those of klog.Fatalf and of the AWS CLI do not."""
     assert bool(findings("KP323", evidence(foreign=ran(status=status)))) is fails
+
+
+HUNG = ran(b"", status=None, ending=Ending.TIMED_OUT)
+
+
+@pytest.mark.parametrize("code", ["KP101", "KP320", "KP323"])
+def test_a_plugin_that_hangs_neither_answers_nor_ends(code: str) -> None:
+    """Each of these promises is broken by a run that had to be killed."""
+    (found,) = findings(code, evidence(good=HUNG))
+    assert "did not end" in found.found
+
+
+@pytest.mark.parametrize("status", [1, 255, 139, -11])
+def test_whatever_is_not_status_0_is_no_answer(status: int) -> None:
+    """A crash is no answer with exit status 0 either."""
+    assert findings("KP101", evidence(good=ran(b"", status=status, stderr=b"no")))
+
+
+FAILURES = ("KP141", "KP142", "KP143", "KP144", "KP145", "KP146", "KP147")
+INPUTS = ("text", "truncated", "UTF-16", "two_documents", "deep_nesting", "huge_input", "image:_quotes")
+
+
+@pytest.mark.parametrize(("code", "name"), [*zip(FAILURES, INPUTS, strict=True)])
+def test_status_255_is_a_refusal_like_any_other(code: str, name: str) -> None:
+    """With a message, it breaks no promise; a crash does."""
+    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=255, stderr=b"no")})) == []
+    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=-11)}))
+    assert findings("KP310", evidence(IMAGE, **{name: ran(b"", status=255)}))
+
+
+def test_a_crash_on_an_empty_request_is_one() -> None:
+    """It is not taken for a refusal by everyone."""
+    assert findings("KP323", evidence(empty_input=ran(b"", status=-11)))
+
+
+V1BETA1 = GOOD.replace(b"/v1", b"/v1beta1")
+
+
+@pytest.mark.parametrize(
+    ("run", "fails"),
+    [
+        (ran(V1BETA1), False),
+        (ran(b"", status=1), False),
+        (ran(b"", status=255), False),
+        (ran(GOOD), True),
+        (ran(b"garbage"), True),
+        (ran(b""), True),
+        (HUNG, True),
+    ],
+    ids=["answer", "refusal", "255", "another version", "garbage", "nothing", "hung"],
+)
+def test_another_version_is_answered_in_it_or_refused(run: Run, *, fails: bool) -> None:
+    """Anything else breaks the promise, garbage included."""
+    shown = evidence(version_v1beta1=run)
+    beta = Experiment("version v1beta1", api_version=V1.replace("v1", "v1beta1"), image="r.io/x")
+    shown = replace(shown, experiments={**shown.experiments, "version v1beta1": beta})
+    assert bool(findings("KP130", shown)) is fails
+
+
+@pytest.mark.parametrize("code", ["KP130", "KP131"])
+@pytest.mark.parametrize("stdout", [b"garbage", b""])
+def test_without_a_good_answer_versions_say_nothing(code: str, stdout: bytes) -> None:
+    """A plugin that prints garbage in every version has kept no promise about versions."""
+    with pytest.raises(Unchecked):
+        findings(code, evidence(good=ran(stdout), version_v1beta1=ran(stdout)))
+
+
+@pytest.mark.parametrize("code", ["KP127", "KP130", "KP214"])
+def test_versions_that_nobody_configured_are_no_errors(code: str) -> None:
+    """The kubelet and client-go ask in the version of their config."""
+    assert CHECKS[code].severity == "warning"
+
+
+@pytest.mark.parametrize("code", ["KP310", "KP311", "KP312"])
+def test_without_a_failure_nothing_is_said_of_failures(code: str) -> None:
+    """A plugin that never failed has shown nothing of how it fails."""
+    with pytest.raises(Unchecked):
+        findings(code, evidence())
+
+
+@pytest.mark.parametrize("code", ["KP302", "KP303", "KP304", "KP305"])
+def test_without_an_answer_there_is_no_secret_to_look_for(code: str) -> None:
+    """What was never seen cannot be found elsewhere."""
+    with pytest.raises(Unchecked):
+        findings(code, evidence(good=ran(b"", status=1, stderr=b"no")))
 
 
 def test_a_held_pipe_is_reported_once() -> None:
@@ -104,9 +201,10 @@ def test_a_held_pipe_is_reported_once() -> None:
 
 
 def test_where_nobody_can_look_nothing_is_claimed() -> None:
-    """Without /proc the check for processes left behind has no result."""
-    with pytest.raises(Unchecked):
+    """Without /proc, or without a run that came to an end, the check for processes left behind has no result."""
+    with pytest.raises(Unchecked) as caught:
         findings("KP324", evidence(good=ran(left_behind=None)))
+    assert ("/proc" in str(caught.value)) is not can_look()
 
 
 def test_without_a_good_answer_circumstances_say_nothing() -> None:

@@ -77,11 +77,21 @@ def test_a_persons_time_is_not_the_programs(azure: Azure) -> None:
     """The timeout does not cover the login; with compat, or with nobody there, it does."""
     azure.on(ENTRA, *device(PENDING, PENDING, cloud.token_reply(), code={"interval": 1}))
     assert ask(azure, *NAMED, "--timeout", "2s", exec_info=INTERACTIVE).status == 0
-    for more, info in ((("--compat",), INTERACTIVE), ((), "v1")):
+    for more, info in ((("--compat",), INTERACTIVE), (("--wait-for-login",), "v1")):
         azure.on(ENTRA, *device(cloud.token_reply(), code={"interval": 30}))
         answer = ask(azure, *NAMED, "--timeout", "20s", *more, exec_info=info)
         assert answer.status == 1
         assert "nobody has logged in" in answer.stderr
+
+
+def test_a_code_that_nobody_could_read_is_not_waited_for(azure: Azure) -> None:
+    """Without a terminal it fails at once and says what to do; no code is asked for."""
+    azure.on(ENTRA, *device(PENDING))
+    answer = ask(azure, *NAMED)
+    assert (answer.status, answer.stdout) == (1, "")
+    assert "nobody is there to read it" in answer.stderr
+    assert "--wait-for-login" in answer.stderr
+    assert azure.sent(ENTRA) == []
 
 
 def test_a_code_that_expires_ends_the_wait(azure: Azure) -> None:

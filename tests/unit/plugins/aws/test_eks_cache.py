@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.sdk import Deadline
+from keyferry.sdk.values import replace
 from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_cache import CredentialCache
 from keyferry_plugins.aws.eks_options import Options
@@ -54,6 +55,53 @@ def test_another_identity_never_gets_what_is_kept(tmp_path: Path) -> None:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("[default]\nrole_arn = arn:other\n")
     assert cache_in(tmp_path).read() is None
+
+
+OPTIONS = Options("c", role_arn="arn:aws:iam::123456789012:role/one", external_id="x", session_name="s")
+OTHERS = {
+    "cluster": replace(OPTIONS, cluster="d"),
+    "tool": replace(OPTIONS, tool="other"),
+    "role": replace(OPTIONS, role_arn="arn:aws:iam::123456789012:role/two"),
+    "no role": replace(OPTIONS, role_arn=""),
+    "external id": replace(OPTIONS, external_id="y"),
+    "session name": replace(OPTIONS, session_name="t"),
+    "forwards": replace(OPTIONS, forwards_session_name=not OPTIONS.forwards_session_name),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_another_role_never_gets_what_is_kept(tmp_path: Path, other: Options) -> None:
+    """Every option that decides whose credentials are got is part of the key."""
+    environment = Environment({"HOME": str(tmp_path)}, Deadline(5), now=lambda: NOW)
+    CredentialCache(environment, OPTIONS).write(KEPT)
+    assert CredentialCache(environment, OPTIONS).read() == KEPT
+    assert CredentialCache(environment, other).read() is None
+
+
+def test_another_profile_or_region_never_gets_what_is_kept(tmp_path: Path) -> None:
+    """As flags name them; variables are part of the key by themselves."""
+    for profile, region in (("one", "eu-west-1"), ("two", "eu-west-1"), ("one", "eu-west-2")):
+        told = {"HOME": str(tmp_path)}
+        environment = Environment(told, Deadline(5), profile=profile, region=region, now=lambda: NOW)
+        cache = CredentialCache(environment, OPTIONS)
+        assert cache.read() is None
+        cache.write(KEPT)
+        assert cache.read() == KEPT
+
+
+def test_another_home_never_gets_what_is_kept_in_a_shared_file(tmp_path: Path) -> None:
+    """Two users may name one file; the home, with the files of AWS in it, tells them apart."""
+    shared = str(tmp_path / "shared.json")
+    # Outside both homes, so that nothing but the home differs.
+    told = {
+        "AWS_IAM_AUTHENTICATOR_CACHE_FILE": shared,
+        "AWS_CONFIG_FILE": str(tmp_path / "config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "credentials"),
+    }
+    caches = [cache_in(tmp_path / home, NOW, "c", **told) for home in ("jo", "mo")]
+    caches[0].write(KEPT)
+    assert caches[0].read() == KEPT
+    assert caches[1].read() is None
 
 
 def test_a_file_that_others_can_read_is_not_believed(tmp_path: Path) -> None:

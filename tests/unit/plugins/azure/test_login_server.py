@@ -36,23 +36,30 @@ def test_both_ways_agree_where_the_suffix_is_another(image: str, server: str) ->
         ("reg.eastus.geo.azurecr.io/x", "reg.eastus.geo.azurecr.io", "reg.eastus.geo.azurecr.io"),
         ("reg.azurecr.io:443/x", "reg.azurecr.io:443", "reg.azurecr.io"),
         ("reg.azurecr.io.example/x", "", "reg.azurecr.io"),
-        ("docker/reg.azurecr.io/x", "", "docker/reg.azurecr.io"),
-        ("notazurecr.io/x", "", "notazurecr.io"),
+        ("docker/reg.azurecr.io/x", "", ""),
+        ("notazurecr.io/x", "", ""),
         ("my-reg.azurecr.cn/x", "", ""),
-        ("azurecr.io/x", "", "azurecr.io"),
-        (".azurecr.io/x", "", ".azurecr.io"),
-        ("-a.azurecr.io/x", "", "-a.azurecr.io"),
-        ("a..azurecr.io/x", "", "a..azurecr.io"),
+        ("azurecr.io/x", "", ""),
+        (".azurecr.io/x", "", ""),
+        ("-a.azurecr.io/x", "", ""),
+        ("a..azurecr.io/x", "", ""),
         ("reg.azurecr.io:0/x", "", "reg.azurecr.io"),
         ("reg.azurecr.io:x/x", "", "reg.azurecr.io"),
-        ("u@reg.azurecr.io/x", "", "u@reg.azurecr.io"),
-        ("r\u00e9g.azurecr.io/x", "", "r\u00e9g.azurecr.io"),
+        ("u@reg.azurecr.io/x", "", ""),
+        ("r\u00e9g.azurecr.io/x", "", ""),
         ("REG.AZURECR.IO/x", "REG.AZURECR.IO", ""),
-        ("evil.example#.azurecr.io/x", "", "evil.example#.azurecr.io"),
+        ("evil.example#.azurecr.io/x", "", ""),
+        ("evil.example/x.azurecr.io/app", "", ""),
+        ("evil.example:443/x.azurecr.io/app", "", ""),
+        ("my-reg.azurecr.us:443/x.azurecr.io/app", "", ""),
+        ("reg.azurecr.io./x", "", "reg.azurecr.io"),
     ],
 )
 def test_in_the_public_cloud_the_host_has_to_be_a_host(image: str, ours: str, theirs: str) -> None:
-    """Ours judges what stands before the first slash, all of it; upstream looks for the suffix anywhere."""
+    """Ours judges what stands before the first slash, all of it; upstream's way looks for the suffix anywhere.
+
+    What upstream finds and is no registry of Azure's counts in neither: a token would go to somebody else.
+    """
     assert find_login_server(image, "azurecr.io") == ours
     assert find_login_server_compat(image, "azurecr.io") == theirs
 

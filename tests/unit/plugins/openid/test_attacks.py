@@ -274,5 +274,6 @@ def test_a_device_page_on_this_machine_is_for_an_issuer_on_this_machine_alone(
     words = ["--oidc-issuer-url", issuer.url, "--oidc-client-id", CLIENT, "--certificate-authority"]
     with pytest.raises(ProvideError, match="expected an https URL"):
         provide(
-            ExecRequest(), parse_flags(FLAGS, [*words, str(authority.bundle), "--grant-type=device-code"])
+            ExecRequest(interactive=True),
+            parse_flags(FLAGS, [*words, str(authority.bundle), "--grant-type=device-code"]),
         )
