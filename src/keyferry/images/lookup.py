@@ -5,6 +5,7 @@ import weakref
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from time import monotonic
 
 from keyferry._clock import monotonic_ns
 from keyferry.api.credentialprovider.v1 import AuthConfig
@@ -95,7 +96,8 @@ class Providers:
         """Credentials for *image*, in the order the kubelet would try them.
 
         Pull secrets come first, then the node's docker config, then providers.
-        A provider that fails is listed in the answer. Raises ImageNameError for
+        A provider that fails is listed in the answer, one that did not answer within *timeout_seconds* too,
+        whoever started its run; a run that others wait for goes on. Raises ImageNameError for
         an image that does not parse, PullSecretError for a secret that does not.
         """
         if pod is None and not pull_secrets and (warm := self._find_warm(image)) is not None:
@@ -119,8 +121,9 @@ class Providers:
         import asyncio
 
         loop = asyncio.get_running_loop()
+        asked = monotonic()
         return await loop.run_in_executor(
-            self._threads(), self._look_up, image, pod, pull_secrets, timeout_seconds
+            self._threads(), self._look_up, image, pod, pull_secrets, timeout_seconds, asked
         )
 
     def evict(self, image: str, credential: Credential) -> bool:
@@ -159,7 +162,10 @@ class Providers:
         pod: Pod | None,
         pull_secrets: Sequence[PullSecret],
         timeout_seconds: float | None,
+        asked: float | None = None,
     ) -> Answer:
+        # Where many ask at once, one may have waited for a thread.
+        waited = 0.0 if asked is None else monotonic() - asked
         # Taken first: if something is evicted meanwhile, this answer goes to the table that was dropped.
         table = self._warm
         if pod is None and not pull_secrets:
@@ -169,7 +175,8 @@ class Providers:
         secrets = pull_secrets_keyring(pull_secrets)
         node, node_expires_ns = self._node.keyring(self._clock)
         provisions = tuple(
-            self._providers[owner].provide(name, pod, timeout_seconds) for owner, _ in covering
+            self._providers[owner].provide(name, pod, timeout_seconds, waited_seconds=waited)
+            for owner, _ in covering
         )
         keyrings = [*secrets, *node, _providers_keyring(provisions)]
         answer = Answer(

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
-from keyferry.errors import PluginExitError, PluginProtocolError
+from keyferry.errors import PluginError, PluginExitError, PluginProtocolError, PluginTimeoutError
 from keyferry.images.accounts import Pod, ServiceAccount, ServiceAccountRef
 from keyferry.images.provider import Provider
 from keyferry.images.provision import How
@@ -17,7 +17,7 @@ POD = Pod("ns", "pod", "uid", "builder")
 class Gate:
     """A plugin that waits at a gate, so that others can ask meanwhile."""
 
-    def __init__(self, kind: str, error: PluginExitError | None = None) -> None:
+    def __init__(self, kind: str, error: PluginError | None = None) -> None:
         self.kind, self.error = kind, error
         self.images: list[str] = []
         self.running, self.open = threading.Event(), threading.Event()
@@ -166,6 +166,75 @@ def test_the_same_image_shares_a_failure_and_another_does_not() -> None:
     gate.open.clear()
     assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.FAILED, How.FAILED]
     assert gate.images[1:] == ["reg.io/a", "reg.io/b"]
+
+
+@pytest.mark.parametrize("image", ["reg.io/a", "reg.io/b"], ids=["the same image", "another of its registry"])
+def test_who_waits_for_anothers_run_waits_no_longer_than_they_said(image: str) -> None:
+    """They get a failure that says so, and the run goes on for who started it."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), gate, clock=Clock())
+    found: list[How] = []
+    first = threading.Thread(target=lambda: found.append(asked.provide("reg.io/a").how))
+    first.start()
+    assert gate.running.wait(10)
+    for seconds in (0.0, 0.1):
+        late = asked.provide(image, timeout_seconds=seconds)
+        assert late.how is How.FAILED
+        assert isinstance(late.error, PluginTimeoutError)
+        assert (late.error.timeout_seconds, late.error.was_killed) == (seconds, False)
+        assert "waiting for other lookups" in str(late.error)
+    assert asked.counters.read().failures == {"timeout": 2}
+    assert found == []
+    gate.open.set()
+    first.join(10)
+    assert found == [How.RAN]
+    assert asked.provide(image, timeout_seconds=0.1).how is How.CACHED
+
+
+def test_without_a_deadline_of_ones_own_the_configured_one_counts() -> None:
+    """Another may have given the run an hour."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), gate, clock=Clock(), timeout_seconds=0.1)
+    first = threading.Thread(target=asked.provide, args=("reg.io/a", None, 3600.0))
+    first.start()
+    assert gate.running.wait(10)
+    late = asked.provide("reg.io/a")
+    gate.open.set()
+    first.join(10)
+    assert isinstance(late.error, PluginTimeoutError)
+    assert late.error.timeout_seconds == 0.1
+
+
+def test_who_has_more_time_does_not_share_the_timeout_of_who_had_less() -> None:
+    """They run the plugin themselves; who had as little time shares it."""
+    gate = Gate("Registry", PluginTimeoutError("plugin", 1.0))
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert len(gate.images) == 2
+    gate = Gate("Registry", PluginTimeoutError("plugin", 60.0))
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert len(gate.images) == 1
+
+
+def test_a_run_after_waiting_has_what_is_left_of_the_time() -> None:
+    """And none is made where nothing is left."""
+    given: list[float | None] = []
+    plugin = Scripted(response())
+
+    def note(
+        request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        given.append(timeout_seconds)
+        return plugin(request)
+
+    asked = Provider(configured(), note, clock=Clock())
+    assert asked.provide("reg.io/a", timeout_seconds=100, waited_seconds=101).how is How.FAILED
+    assert asked.provide("a.io/a").how is How.RAN
+    assert asked.provide("b.io/a", timeout_seconds=100).how is How.RAN
+    assert asked.provide("c.io/a", timeout_seconds=100, waited_seconds=90).how is How.RAN
+    assert given[:2] == [None, 100]
+    assert 0 < (given[2] or 0) <= 10
 
 
 def test_a_run_that_breaks_leaves_its_waiters_to_themselves() -> None:
