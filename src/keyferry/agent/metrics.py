@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from keyferry._clock import monotonic_ns
 from keyferry.images.counters import BUCKETS, Counts
 from keyferry.images.lookup import Providers
 from keyferry.images.provider import Provider
@@ -88,9 +87,9 @@ def _expiry_metric(providers: tuple[Provider, ...]) -> Metric:
         labels=["plugin_name"],
     )
     for provider in providers:
-        soonest = provider.soonest_expiry_ns()
-        if soonest is not None:
-            expiry.add_metric([provider.name], (soonest - monotonic_ns()) / 1e9)
+        seconds = provider.soonest_expiry_seconds()
+        if seconds is not None:
+            expiry.add_metric([provider.name], seconds)
     return expiry
 
 

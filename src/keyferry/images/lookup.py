@@ -27,6 +27,8 @@ _MOST_WARM = 4096
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 _MOST_THREADS = 64
+# Reasons tell time in milliseconds, so that an answer given less than one ago is given again as it is.
+_INSTANT_NS = 1_000_000
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 
@@ -151,10 +153,16 @@ class Providers:
 
     def _find_warm(self, image: str) -> Answer | None:
         warm = self._warm.get(image)
-        if warm is None or self._clock() > warm.expires_ns:
+        if warm is None:
+            return None
+        now = self._clock()
+        if now > warm.expires_ns:
             return None
         warm.seen = warm.tick()
-        return warm.answer
+        answer = warm.answer
+        if not 0 <= now - answer.answered_ns < _INSTANT_NS:
+            answer = warm.answer = answer.given_again(now)
+        return answer
 
     def _look_up(
         self,
@@ -187,6 +195,7 @@ class Providers:
             covering,
             self._configs,
             tuple(keyrings),
+            self._clock(),
         )
         if pod is None and not pull_secrets:
             self._keep_warm(table, answer, node_expires_ns)

@@ -103,10 +103,12 @@ class Provider:
         """How many answers are kept, expired ones not yet swept included."""
         return len(self._cache)
 
-    def soonest_expiry_ns(self) -> int | None:
-        """When the first live answer ends, on the monotonic clock."""
+    def soonest_expiry_seconds(self) -> float | None:
+        """In how many seconds the first live answer ends."""
         with self._lock:
-            return self._cache.soonest_expiry_ns(self._clock())
+            now = self._clock()
+            soonest = self._cache.soonest_expiry_ns(now)
+        return None if soonest is None else (soonest - now) / 1e9
 
     def provide(
         self,
