@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from keyferry._values import Value, field
 
@@ -16,6 +17,7 @@ __all__ = [
     "Place",
     "Position",
     "Positions",
+    "is_json",
     "read_document",
     "read_json",
     "read_yaml",
@@ -97,11 +99,14 @@ class Document(Value):
         return self.positions[path]
 
 
+def is_json(data: bytes) -> bool:
+    """Tell whether the first character that is not blank is ``{``; what is not JSON by that is YAML."""
+    return re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
+
+
 def read_document(data: bytes) -> Document:
-    """Read JSON if the first character that is not blank is ``{``, and YAML 1.1 otherwise."""
-    if re.match(_BLANK + "{", _json.decode_utf8(data)):
-        return read_json(data)
-    return read_yaml(data)
+    """Read JSON or YAML 1.1, whichever the text looks like."""
+    return read_json(data) if is_json(data) else read_yaml(data)
 
 
 def read_json(data: bytes) -> Document:
@@ -112,11 +117,14 @@ def read_json(data: bytes) -> Document:
     return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
 
 
-def read_yaml(data: bytes) -> Document:
-    """Read the first document of a YAML 1.1 stream, by go-yaml's rules."""
+def read_yaml(data: bytes, *, until: float = inf) -> Document:
+    """Read the first document of a YAML 1.1 stream, by go-yaml's rules.
+
+    Raises TimeoutError if that is not done at the instant *until* of the monotonic clock.
+    """
     from ._yaml import load
 
-    value, root, duplicates = load(data)
+    value, root, duplicates = load(data, until=until)
     return Document(value, Positions(root), duplicates, "yaml")
 
 

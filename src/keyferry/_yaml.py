@@ -5,6 +5,8 @@ in place of recursion and none of PyYAML's constructors, so no tag can make an o
 """
 
 from collections.abc import Iterable, Iterator
+from math import inf
+from time import monotonic
 from typing import NamedTuple
 
 import yaml
@@ -22,14 +24,17 @@ _SCANNED_DEPTH = 2_500
 _FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml lets aliases do as they like
 
 
-def load(data: bytes, *, in_python: bool = False) -> tuple[object, Place, tuple[DuplicateKey, ...]]:
+def load(
+    data: bytes, *, in_python: bool = False, until: float = inf
+) -> tuple[object, Place, tuple[DuplicateKey, ...]]:
     """Read the first document of *data*: its value, where everything stood, and the keys given twice.
 
     *in_python* asks for the parser that needs no libyaml, as where PyYAML was built without it.
+    Raises TimeoutError if it is not done at the instant *until* of the monotonic clock.
     """
     builder = _Builder()
     c_parser = None if in_python else getattr(yaml, "CSafeLoader", None)
-    for event in _read_events(data, c_parser or yaml.SafeLoader):
+    for event in _in_time(_read_events(data, c_parser or yaml.SafeLoader, until), until):
         builder.take(event)
     value = to_json(builder.root.node.value, builder.root.at)
     return value, Place(builder.root.at, builder.root.node.children), tuple(builder.duplicates)
@@ -38,13 +43,20 @@ def load(data: bytes, *, in_python: bool = False) -> tuple[object, Place, tuple[
 # Stage one: text to events, and every syntax error.
 
 
-def _read_events(data: bytes, loader: type[yaml.SafeLoader]) -> list[yaml.Event]:
+def _read_events(data: bytes, loader: type[yaml.SafeLoader], until: float) -> list[yaml.Event]:
     try:
-        return list(_check(yaml.parse(data, Loader=loader)))
+        return list(_check(_in_time(yaml.parse(data, Loader=loader), until)))
     except (yaml.YAMLError, ValueError) as error:
         failure = _describe(error, data)
     # Raised out here on purpose: the parser's exception may hold the text.
     raise failure
+
+
+def _in_time(events: Iterable[yaml.Event], until: float) -> Iterator[yaml.Event]:
+    for event in events:
+        if monotonic() >= until:
+            raise TimeoutError
+        yield event
 
 
 def _check(events: Iterable[yaml.Event]) -> Iterator[yaml.Event]:
