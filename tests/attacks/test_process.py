@@ -156,6 +156,23 @@ def test_the_deadline_of_one_question_is_the_one_reported(node: Node) -> None:
         assert failure.error.timeout_seconds == seconds
 
 
+def test_a_plugin_that_hangs_for_one_does_not_hold_up_another(node: Node) -> None:
+    """Who waits for a run that somebody else gave more time gets a failure in their own time; the run goes on."""
+    node.shell(f"{note_pid()}\nexec sleep 60")
+    providers = node.load(timeout_seconds=60)
+    patient = threading.Thread(target=providers.lookup, args=(IMAGE,), daemon=True)
+    patient.start()
+    (pid,) = read_pids(node.file("pids"), 1)
+    (failure,) = providers.lookup(IMAGE, timeout_seconds=DEADLINE_SECONDS).failures
+    assert is_running(pid)
+    assert patient.is_alive()
+    os.kill(pid, signal.SIGKILL)
+    patient.join(PATIENCE_SECONDS)
+    assert isinstance(failure.error, PluginTimeoutError)
+    assert failure.error.timeout_seconds == DEADLINE_SECONDS
+    assert len(read_pids(node.file("pids"), 1)) == 1
+
+
 def test_a_plugin_that_leaves_a_daemon_is_answered_at_once(node: Node) -> None:
     """A daemon that closed its streams does not hold up the answer."""
     daemon = f"{note_pid()}; exec sleep 60"

@@ -12,6 +12,7 @@ from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.accounts import Pod
 from keyferry.images.answer import Answer
+from keyferry.images.cache import MOST_BYTES, auth_bytes
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
 from keyferry.images.index import PatternIndex
 from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, lookup_all
@@ -73,6 +74,7 @@ class Providers:
         self._clock = clock
         self._node = _NodeConfig(docker_config)
         self._warm: dict[str, _Warm] = {}
+        self._warm_bytes = 0
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = allocate_lock()
         _alive.add(self)
@@ -208,11 +210,14 @@ class Providers:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.how is not How.SKIPPED:
                 return
-        if len(table) >= _MOST_WARM:
+        size = sum(auth_bytes(provision.auth) for provision in answer.provisions)
+        if len(table) >= _MOST_WARM or self._warm_bytes + size > MOST_BYTES:
             self._drop_warm()
             return
         self._forget(table, answer.image)
         table[answer.image] = _Warm(answer, expires_ns)
+        # Not taken off again for one that is forgotten: at worst the table is dropped too soon.
+        self._warm_bytes += size
 
     def _forget(self, table: dict[str, _Warm], image: str) -> None:
         """Drop what was kept for an image and is found to be no longer good."""
@@ -221,7 +226,7 @@ class Providers:
             self._count_hits([gone])
 
     def _drop_warm(self) -> None:
-        dropped, self._warm = self._warm, {}
+        dropped, self._warm, self._warm_bytes = self._warm, {}, 0
         self._count_hits(list(dropped.values()))
 
     def _count_hits(self, gone: list[_Warm]) -> None:

@@ -239,6 +239,36 @@ def test_a_run_after_waiting_has_what_is_left_of_the_time() -> None:
     assert 0 < (given[2] or 0) <= 10
 
 
+def test_the_end_of_a_run_leaves_another_of_the_same_registry_to_be_found() -> None:
+    """A run that began while another was under way ends, and who asks then still shares that other one."""
+    gates = {name: Gate("Registry") for name in ("slow", "quick")}
+    gates["first"] = Gate("Image")
+
+    def plugin(
+        request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        answer, seconds = gates[request.image.rpartition("/")[2]](request, timeout_seconds)
+        # Nothing is kept, so that what is found is a run under way.
+        return CredentialProviderResponse(answer.cache_key_type, 0, answer.auth), seconds
+
+    asked = Provider(configured(), plugin, clock=Clock())
+    for name in ("first", "quick"):
+        gates[name].open.set()
+    asked.provide("reg.io/first")  # so that runs of one registry do not wait for each other
+    found: list[How] = []
+    slow = threading.Thread(target=lambda: found.append(asked.provide("reg.io/slow").how))
+    slow.start()
+    assert gates["slow"].running.wait(10)
+    assert asked.provide("reg.io/quick").how is How.RAN  # and now they do again
+    late = threading.Thread(target=lambda: found.append(asked.provide("reg.io/late").how))
+    late.start()
+    late.join(0.2)
+    gates["slow"].open.set()
+    slow.join(10)
+    late.join(10)
+    assert sorted(found) == [How.RAN, How.SHARED]
+
+
 def test_a_run_that_breaks_leaves_its_waiters_to_themselves() -> None:
     """Who waited for a run that ended without an answer makes one of its own."""
     gate = Gate("Registry")
