@@ -2,6 +2,7 @@
 
 # What `signal` itself is made of: the same functions without the detour over enums, which takes twenty times as long.
 from _signal import NSIG, getsignal, signal  # type: ignore[import-not-found]  # typeshed does not list it
+from os import getpid
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -80,12 +81,13 @@ class HeldSignals:
     In other threads no handler runs, so that there is nothing to hold back.
     """
 
-    __slots__ = ("_came", "_handlers", "_is_over")
+    __slots__ = ("_came", "_handlers", "_is_over", "_pid")
 
     def __init__(self) -> None:
         self._handlers: dict[int, Handler] = {}
         self._came: list[tuple[int, FrameType | None]] = []
         self._is_over = False
+        self._pid = getpid()
 
     def __enter__(self) -> None:
         try:
@@ -104,8 +106,9 @@ class HeldSignals:
         self._release()
 
     def _note(self, number: int, frame: "FrameType | None") -> None:
-        if self._is_over:
-            # Another handler raised while they were put back, and this one's turn did not come.
+        # Over, and still asked: another handler raised while they were put back, and this one's turn did not come;
+        # or another thread forked meanwhile, and in the child nobody puts anything back.
+        if self._is_over or getpid() != self._pid:
             self._handlers[number](number, frame)
         else:
             self._came.append((number, frame))

@@ -9,6 +9,7 @@ from types import FrameType
 import pytest
 
 from keyferry._popen import HeldSignals
+from support.plugins import exit_code_in_fork
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals to itself")
 
@@ -85,3 +86,15 @@ def test_in_another_thread_there_is_nothing_to_hold_back(came: list[int]) -> Non
     assert came == [OTHER]
     leave.set()
     thread.join()
+
+
+def test_in_a_forked_child_nothing_is_held_back(came: list[int]) -> None:
+    """Another thread may fork while the main thread starts a program, and its child must not be deaf for ever."""
+
+    def work() -> None:
+        signal.raise_signal(OTHER)
+        assert came == [OTHER]
+
+    with HeldSignals():
+        assert exit_code_in_fork(work) == 0
+    assert came == []
