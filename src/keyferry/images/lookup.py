@@ -28,8 +28,8 @@ _MOST_WARM = 4096
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 _MOST_THREADS = 64
-# Reasons tell time in milliseconds, so that an answer given less than one ago is given again as it is.
-_INSTANT_NS = 1_000_000
+# Reasons tell the time left in tenths of a second, so that an answer given less than one ago is given again as it is.
+_INSTANT_NS = 100_000_000
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 

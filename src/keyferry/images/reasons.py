@@ -105,7 +105,7 @@ def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object
     if provision.seconds is not None:
         facts["seconds"] = round(provision.seconds, 6)
     if provision.expires_ns is not None:
-        facts["expiresInSeconds"] = round(remaining_seconds(provision, answered_ns), 3)
+        facts["expiresInSeconds"] = round(remaining_seconds(provision, answered_ns), 1)
     if provision.error is not None:
         facts["error"] = str(provision.error)
     return facts
