@@ -3,6 +3,7 @@
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
+from math import inf
 
 from keyferry._values import Value, field
 
@@ -16,6 +17,7 @@ __all__ = [
     "Place",
     "Position",
     "Positions",
+    "is_json",
     "read_document",
     "read_json",
     "read_yaml",
@@ -97,15 +99,18 @@ class Document(Value):
         return self.positions[path]
 
 
+def is_json(data: bytes) -> bool:
+    """Tell whether the first character that is not blank is ``{``; what is not JSON by that is YAML."""
+    return re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
+
+
 def read_document(data: bytes, *, quoting: bool = False) -> Document:
-    """Read JSON if the first character that is not blank is ``{``, and YAML 1.1 otherwise.
+    """Read JSON or YAML 1.1, whichever the text looks like.
 
     With *quoting* the ``kubernetes_text`` of an error quotes what Kubernetes quotes. It is for files that people
     write, never for what a plugin printed.
     """
-    if re.match(_BLANK + "{", _json.decode_utf8(data)):
-        return read_json(data, quoting=quoting)
-    return read_yaml(data, quoting=quoting)
+    return read_json(data, quoting=quoting) if is_json(data) else read_yaml(data, quoting=quoting)
 
 
 def read_json(data: bytes, *, quoting: bool = False) -> Document:
@@ -116,11 +121,14 @@ def read_json(data: bytes, *, quoting: bool = False) -> Document:
     return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
 
 
-def read_yaml(data: bytes, *, quoting: bool = False) -> Document:
-    """Read the first document of a YAML 1.1 stream, by go-yaml's rules."""
+def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Document:
+    """Read the first document of a YAML 1.1 stream, by go-yaml's rules.
+
+    Raises TimeoutError if that is not done at the instant *until* of the monotonic clock.
+    """
     from ._yaml import load
 
-    value, root, duplicates = load(data, quoting=quoting)
+    value, root, duplicates = load(data, quoting=quoting, until=until)
     return Document(value, Positions(root), duplicates, "yaml")
 
 

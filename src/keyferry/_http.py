@@ -15,6 +15,9 @@ __all__ = ["Head", "Incoming", "MalformedAnswerError", "encode_request_head"]
 _MOST_HEAD_BYTES = 1 << 16
 _MOST_HEADERS = 200
 _LONGEST_CHUNK_LINE = 1 << 12
+# What chunks take beside their content: this much, and then no more than the content itself.
+_FREE_FRAMING_BYTES = 1 << 20
+_CHUNK_MARKS = len("\r\n\r\n")
 _START = b"HTTP/1."
 _CODE_DIGITS = 3
 _BODILESS = (204, 304)
@@ -59,7 +62,9 @@ class Incoming:
 
     def __init__(self, receive: "Callable[[], bytes]") -> None:
         self._receive = receive
+        # What came in last, and from where on it was not taken yet: to cut it off each time would cost its length.
         self._buffer = b""
+        self._at = 0
 
     def read_head(self) -> Head:
         """The head of the final answer; those of informational ones are passed over."""
@@ -68,8 +73,8 @@ class Incoming:
             if head.status >= 200 or head.status == 101:  # noqa: PLR2004 - below 200 more is to come
                 return head
 
-    def read_body(self, head: Head, method: str = "GET") -> "Iterator[bytes]":
-        """The body, piece by piece as it arrives."""
+    def read_body(self, head: Head, method: str = "GET", *, is_stream: bool = False) -> "Iterator[bytes]":
+        """The body, piece by piece as it arrives; if it *is_stream*, in chunks of any size, and for ever."""
         if method == "HEAD" or head.status in _BODILESS:
             return iter(())
         codings = [
@@ -83,7 +88,7 @@ class Incoming:
                 raise MalformedAnswerError(
                     "the length of the answer is given in two ways, or in an unknown one"
                 )
-            return self._chunks()
+            return self._chunks(float("inf") if is_stream else _FREE_FRAMING_BYTES)
         if not lengths:
             return self._rest()
         if len(lengths) > 1:
@@ -92,47 +97,51 @@ class Incoming:
 
     def _take_head(self) -> str:
         # At once: a server that speaks something else may wait for us to speak first.
-        while len(self._buffer) < len(_START) and _START.startswith(self._buffer):
-            self._more(
-                "the answer broke off" if self._buffer else "it ended the connection without an answer"
-            )
-        if not self._buffer.startswith(_START):
+        while _START.startswith(begun := self._buffer[self._at : self._at + len(_START)]) and begun != _START:
+            self._more("the answer broke off" if begun else "it ended the connection without an answer")
+        if begun != _START:
             raise MalformedAnswerError("the answer is not HTTP")
         return self._take_until(b"\r\n\r\n", _MOST_HEAD_BYTES, "the head of the answer has no end")
 
     def _take_until(self, end: bytes, most: int, problem: str) -> str:
         """What comes before *end*; it is too long, or not, however the bytes come in."""
         searched = 0
-        while (at := self._buffer.find(end, searched, most + len(end))) < 0:
-            searched = max(len(self._buffer) - len(end) + 1, 0)
+        while (at := self._buffer.find(end, self._at + searched, self._at + most + len(end))) < 0:
+            searched = max(len(self._buffer) - self._at - len(end) + 1, 0)
             if searched > most:
                 raise MalformedAnswerError(problem)
             self._more("the answer broke off")
-        taken, self._buffer = self._buffer[:at], self._buffer[at + len(end) :]
+        taken, self._at = self._buffer[self._at : at], at + len(end)
         return taken.decode("latin-1")
 
     def _more(self, problem: str) -> None:
         data = self._receive()
         if not data:
             raise MalformedAnswerError(problem)
-        self._buffer += data
+        self._buffer, self._at = self._buffer[self._at :] + data, 0
 
     def _rest(self) -> "Iterator[bytes]":
-        data = self._buffer or self._receive()
+        data = self._buffer[self._at :] or self._receive()
         while data:
             yield data
             data = self._receive()
 
     def _exactly(self, size: int) -> "Iterator[bytes]":
         while size > 0:
-            if not self._buffer:
+            if self._at == len(self._buffer):
                 self._more("the answer broke off")
-            piece, self._buffer = self._buffer[:size], self._buffer[size:]
+            piece = self._buffer[self._at : self._at + size]
+            self._at += len(piece)
             size -= len(piece)
             yield piece
 
-    def _chunks(self) -> "Iterator[bytes]":
-        while size := _parse_number(self._line().partition(";")[0].rstrip(" \t"), _HEX_DIGITS, 16):
+    def _chunks(self, free_bytes: float) -> "Iterator[bytes]":
+        framing = -free_bytes
+        while size := _parse_number((line := self._line()).partition(";")[0].rstrip(" \t"), _HEX_DIGITS, 16):
+            # Each chunk takes a while to read, however short it is.
+            framing += len(line) + _CHUNK_MARKS - size
+            if framing > 0:
+                raise MalformedAnswerError("the chunks of the answer are too small")
             yield from self._exactly(size)
             if self._line():
                 raise MalformedAnswerError("a chunk of the answer is longer than it says")

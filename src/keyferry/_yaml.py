@@ -5,6 +5,8 @@ in place of recursion and none of PyYAML's constructors, so no tag can make an o
 """
 
 from collections.abc import Iterable, Iterator
+from math import inf
+from time import monotonic
 from typing import NamedTuple
 
 import yaml
@@ -25,16 +27,18 @@ _FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml lets aliases d
 
 
 def load(
-    data: bytes, *, quoting: bool = False, in_python: bool = False
+    data: bytes, *, quoting: bool = False, in_python: bool = False, until: float = inf
 ) -> tuple[object, Place, tuple[DuplicateKey, ...]]:
     """Read the first document of *data*: its value, where everything stood, and the keys given twice.
 
     With *quoting* the ``kubernetes_text`` of an error quotes the document where go-yaml does.
     *in_python* asks for the parser that needs no libyaml, as where PyYAML was built without it.
+    Raises TimeoutError if it is not done at the instant *until* of the monotonic clock.
     """
     builder = _Builder(quoting=quoting)
     c_parser = None if in_python else getattr(yaml, "CSafeLoader", None)
-    for event in _read_events(data, c_parser or yaml.SafeLoader, quoting=quoting):
+    events = _read_events(data, c_parser or yaml.SafeLoader, until, quoting=quoting)
+    for event in _in_time(events, until):
         builder.take(event)
     value = to_json(builder.root.node.value, builder.root.at)
     return value, Place(builder.root.at, builder.root.node.children), tuple(builder.duplicates)
@@ -43,13 +47,22 @@ def load(
 # Stage one: text to events, and every syntax error.
 
 
-def _read_events(data: bytes, loader: type[yaml.SafeLoader], *, quoting: bool) -> list[yaml.Event]:
+def _read_events(
+    data: bytes, loader: type[yaml.SafeLoader], until: float, *, quoting: bool
+) -> list[yaml.Event]:
     try:
-        return list(_check(yaml.parse(data, Loader=loader), quoting=quoting))
+        return list(_check(_in_time(yaml.parse(data, Loader=loader), until), quoting=quoting))
     except (yaml.YAMLError, ValueError) as error:
         failure = _describe(error, data)
     # Raised out here on purpose: the parser's exception may hold the text.
     raise failure
+
+
+def _in_time(events: Iterable[yaml.Event], until: float) -> Iterator[yaml.Event]:
+    for event in events:
+        if monotonic() >= until:
+            raise TimeoutError
+        yield event
 
 
 def _check(events: Iterable[yaml.Event], *, quoting: bool) -> Iterator[yaml.Event]:

@@ -385,18 +385,28 @@ class PluginStartError(PluginError):
 
 
 class PluginTimeoutError(PluginError):
-    """The plugin did not finish in time; it and its process group were killed."""
+    """The plugin did not finish in time; it and its process group were killed.
+
+    With *was_killed* false, the time went by waiting for other lookups, and a run of theirs goes on.
+    """
 
     cause = "timeout"
 
     def __init__(
-        self, plugin: str, timeout_seconds: float, kubernetes_text: str = "", stderr_tail: str = ""
+        self,
+        plugin: str,
+        timeout_seconds: float,
+        kubernetes_text: str = "",
+        stderr_tail: str = "",
+        was_killed: bool = True,  # noqa: FBT001, FBT002 - args mirror the constructor
     ) -> None:
-        message = f"did not finish within {timeout_seconds:g} s and was killed" + _tail(stderr_tail)
+        end = " and was killed" if was_killed else ", spent waiting for other lookups"
+        message = f"did not finish within {timeout_seconds:g} s{end}" + _tail(stderr_tail)
         super().__init__(plugin, message, kubernetes_text)
-        self.args = (plugin, timeout_seconds, kubernetes_text, stderr_tail)
+        self.args = (plugin, timeout_seconds, kubernetes_text, stderr_tail, was_killed)
         self.timeout_seconds = timeout_seconds
         self.stderr_tail = stderr_tail
+        self.was_killed = was_killed
 
 
 class PluginExitError(PluginError):

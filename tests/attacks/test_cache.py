@@ -1,7 +1,10 @@
 """The cache under attack: other tenants, clocks that jump, errors, floods, registries that refuse all."""
 
+import base64
+import json
 import struct
 import threading
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -397,6 +400,30 @@ def test_a_flood_of_images_leaves_the_cache_bounded() -> None:
     assert providers.cache_hits() == {"plugin": 20_000}
 
 
+def test_a_flood_of_large_answers_leaves_the_memory_bounded() -> None:
+    """Few answers of many megabytes are as much as many small ones, in the cache and in the warm table."""
+    import tracemalloc
+
+    megabytes = 8 << 20
+    clock = Clock()
+    plugin = Scripted(lambda request: response(request.image.ljust(megabytes), cache_key_type="Image"))
+    asked = provider(plugin, clock)
+    providers = Providers([asked], clock=clock)
+    tracemalloc.start()
+    try:
+        for number in range(20):
+            providers.lookup(f"reg.io/app{number}")
+            providers.lookup(f"reg.io/app{number}")
+        plugin.requests.clear()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The cache holds the newest, and the warm table may hold as much that the cache has dropped since.
+    assert kept < 2 * (64 << 20) + megabytes
+    assert asked.provide("reg.io/app19").how is How.CACHED
+    assert asked.provide("reg.io/app0").how is How.RAN
+
+
 def test_the_oldest_answer_gives_way() -> None:
     """A full cache forgets what was stored first, and a stored answer counts as new again."""
     clock = Clock()
@@ -549,3 +576,46 @@ def test_hits_are_counted_once_each_and_never_uncounted() -> None:
             providers.evict(IMAGE, credential)
     assert plugin.runs == 6
     assert seen == 18
+
+
+@pytest.mark.parametrize("seconds", [(10, 600), (600, 10)], ids=["the first", "the last"])
+def test_a_warm_answer_ends_with_whichever_provider_ends_first(seconds: tuple[float, float]) -> None:
+    """Once one of several answers is over, its provider is asked anew; the others are not."""
+    clock = Clock()
+    plugins = [Scripted(response(f"of-{each}", cache_seconds=each)) for each in seconds]
+    asked = [provider(plugin, clock, configured(f"plugin{at}")) for at, plugin in enumerate(plugins)]
+    providers = Providers(asked, clock=clock)
+    for _ in range(3):
+        assert len(providers.lookup(IMAGE).credentials) == 2
+    assert [plugin.runs for plugin in plugins] == [1, 1]
+    assert providers._warm
+    clock.step(10)
+    providers.lookup(IMAGE)
+    assert [plugin.runs for plugin in plugins] == [1, 1]
+    clock.step(1)
+    providers.lookup(IMAGE)
+    assert [plugin.runs for plugin in plugins] == [2 if each == 10 else 1 for each in seconds]
+
+
+def test_the_nodes_docker_config_is_read_again_after_five_minutes(tmp_path: Path) -> None:
+    """As the kubelet does, and no sooner; also where the answer is warm, and where a provider's lasts longer."""
+    file = tmp_path / "config.json"
+
+    def login(name: str) -> None:
+        auth = base64.b64encode(f"{name}:x".encode()).decode()
+        file.write_text(json.dumps({"auths": {"reg.io": {"auth": auth}}}))
+
+    clock = Clock()
+    asked = provider(Scripted(response(cache_seconds=86_400)), clock)
+    for providers in (
+        Providers([], docker_config=str(file), clock=clock),
+        Providers([asked], docker_config=str(file), clock=clock),
+    ):
+        login("old")
+        assert providers.lookup(IMAGE).credentials[0].username == "old"
+        assert providers.lookup(IMAGE).credentials[0].username == "old"
+        login("new")
+        clock.step(300)
+        assert providers.lookup(IMAGE).credentials[0].username == "old"
+        clock.step(1)
+        assert providers.lookup(IMAGE).credentials[0].username == "new"

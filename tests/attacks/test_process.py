@@ -7,7 +7,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,11 @@ from keyferry.errors import (
     PluginTimeoutError,
 )
 from keyferry.images.answer import Failure
-from keyferry.invoke.process import Ending, Limits, run
+from keyferry.invoke.attached import run_attached
+from keyferry.invoke.process import Ending, Limits, Outcome, run
+from keyferry.kit.launch import Launch, launch
+from keyferry.sdk import Deadline
+from keyferry.sdk.process import run_program
 from support.parts import lacking
 from support.plugins import (
     IMAGE,
@@ -152,6 +157,23 @@ def test_the_deadline_of_one_question_is_the_one_reported(node: Node) -> None:
         assert failure.error.timeout_seconds == seconds
 
 
+def test_a_plugin_that_hangs_for_one_does_not_hold_up_another(node: Node) -> None:
+    """Who waits for a run that somebody else gave more time gets a failure in their own time; the run goes on."""
+    node.shell(f"{note_pid()}\nexec sleep 60")
+    providers = node.load(timeout_seconds=60)
+    patient = threading.Thread(target=providers.lookup, args=(IMAGE,), daemon=True)
+    patient.start()
+    (pid,) = read_pids(node.file("pids"), 1)
+    (failure,) = providers.lookup(IMAGE, timeout_seconds=DEADLINE_SECONDS).failures
+    assert is_running(pid)
+    assert patient.is_alive()
+    os.kill(pid, signal.SIGKILL)
+    patient.join(PATIENCE_SECONDS)
+    assert isinstance(failure.error, PluginTimeoutError)
+    assert failure.error.timeout_seconds == DEADLINE_SECONDS
+    assert len(read_pids(node.file("pids"), 1)) == 1
+
+
 def test_a_plugin_that_leaves_a_daemon_is_answered_at_once(node: Node) -> None:
     """A daemon that closed its streams does not hold up the answer."""
     daemon = f"{note_pid()}; exec sleep 60"
@@ -231,6 +253,29 @@ def test_twenty_megabytes_of_errors_before_the_answer_are_no_harm(node: Node) ->
     """A plugin that logs much before it answers is not blocked on its standard error."""
     node.shell(f"head -c {20 * MEGABYTE} /dev/zero >&2\n{print_answer()}")
     assert usernames(node) == ["user"]
+
+
+FLOOD_OF_ERRORS = ("/bin/sh", "-c", f"head -c {40 * MEGABYTE} /dev/zero >&2")
+FLOODED: dict[str, Callable[[], Outcome]] = {
+    "run": lambda: run(FLOOD_OF_ERRORS),
+    "the kit's": lambda: launch(Launch(FLOOD_OF_ERRORS, {"PATH": os.environ["PATH"]})).outcome,
+}
+
+
+@pytest.mark.parametrize("flooded", FLOODED.values(), ids=FLOODED)
+def test_errors_that_are_dropped_take_no_memory(flooded: Callable[[], Outcome]) -> None:
+    """Of a flood of errors no more is held at any time than a few times what is kept."""
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        outcome = flooded()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    kept = Limits().stderr_bytes
+    assert (outcome.ending, len(outcome.stderr)) == (Ending.EXITED, kept)
+    assert peak < 20 * kept
 
 
 def test_output_in_tiny_pieces_costs_no_more_than_its_size(node: Node) -> None:
@@ -544,6 +589,57 @@ def test_no_descriptor_of_ours_reaches_a_plugin(node: Node, inheritable: list[in
     assert all(os.get_inheritable(fd) for fd in inheritable)
 
 
+COUNT_DESCRIPTORS = """
+#include <fcntl.h>
+#include <stdio.h>
+int main(void) {
+  for (int fd = 0; fd < 4096; fd++) if (fcntl(fd, F_GETFD) >= 0) printf("%d ", fd);
+  return 0;
+}
+"""
+STARTERS: dict[str, Callable[[str], bytes]] = {
+    "run": lambda path: run((path,)).stdout,
+    "attached": lambda path: run_attached((path,), program=path, environ={}).stdout,
+    "the kit's": lambda path: launch(Launch((path,), {})).outcome.stdout,
+    "the SDK's": lambda path: run_program([path], deadline=Deadline(PATIENCE_SECONDS)).stdout,
+}
+
+
+@contextmanager
+def busy_with_descriptors(threads: int = 4) -> Iterator[None]:
+    """Threads of this process that make inheritable descriptors, and close them, without a pause."""
+    stop = threading.Event()
+
+    def make() -> None:
+        while not stop.is_set():
+            ends = [os.dup(0) for _ in range(8)]
+            for fd in ends:
+                os.set_inheritable(fd, True)
+            for fd in ends:
+                os.close(fd)
+
+    workers = [threading.Thread(target=make) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        for worker in workers:
+            worker.join()
+
+
+@pytest.mark.parametrize("start", STARTERS.values(), ids=STARTERS)
+def test_no_descriptor_that_another_thread_makes_reaches_a_program(
+    node: Node, start: Callable[[str], bytes]
+) -> None:
+    """Not even one that was made inheritable while the program was being started."""
+    path = str(node.program(COUNT_DESCRIPTORS, static=True))
+    with busy_with_descriptors():
+        seen = {start(path) for _ in range(150)}
+    assert seen == {b"0 1 2 "}
+
+
 def signal_sets(path: Path) -> dict[str, int]:
     """The signal sets of a process, from a copy of its status."""
     rows = (line.split() for line in path.read_text().splitlines())
@@ -573,6 +669,21 @@ def test_a_plugin_starts_with_no_signal_blocked(node: Node) -> None:
     assert found == ["user"]
     assert blocked <= during
     assert signal_sets(node.file("status")) == {"SigBlk": 0}
+
+
+def test_a_signal_that_waits_is_not_let_through_by_a_start(node: Node) -> None:
+    """A signal that this thread holds back, and that has come already, neither ends us nor gets lost."""
+    node.shell(print_answer())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGUSR2})
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+        found = usernames(node)
+        waiting = signal.sigpending()
+        signal.sigwait({signal.SIGUSR1})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert found == ["user"]
+    assert waiting == {signal.SIGUSR1}
 
 
 def test_a_plugin_starts_with_default_signals(node: Node) -> None:

@@ -18,6 +18,7 @@ from support.sdk_plugins import SECRET
 from support.terminal import PROMPT, run_on_terminal
 
 LATE = 60.0
+MEGABYTE = 1 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +114,24 @@ def test_small_chunks_do_not_outlast_the_limit() -> None:
                 route=Route(attempt_seconds=0.5),
             )  # fmt: skip
         assert time.monotonic() - started < PATIENCE_SECONDS
+
+
+def test_megabytes_of_one_byte_chunks_are_refused() -> None:
+    """Not by the time that they take: what chunks may cost beside their content is bounded."""
+    body = b"1\r\nx\r\n" * (4 * MEGABYTE) + b"0\r\n\r\n"
+    raw = answer(OK, "Transfer-Encoding: chunked", body=body)
+    with FakeServer(lambda _: Reply(raw=raw)) as server, pytest.raises(HttpError) as caught:
+        fetch("GET", server.url, deadline=Deadline(LATE), retry=ONCE, route=Route(attempt_seconds=LATE))
+    assert caught.value.problem == "the chunks of the answer are too small"
+
+
+def test_small_chunks_within_reason_are_read() -> None:
+    """A server may write as it likes: a megabyte of framing is free, and beyond as much as there is content."""
+    small, usual = b"1\r\nx\r\n" * 200_000, b"8;a=b\r\n01234567\r\n" * 200_000
+    raw = answer(OK, "Transfer-Encoding: chunked", body=small + usual + b"0\r\n\r\n")
+    with FakeServer(lambda _: Reply(raw=raw)) as server:
+        reply = fetch("GET", server.url, deadline=Deadline(LATE), route=Route(attempt_seconds=LATE))
+    assert len(reply.body) == 200_000 + 1_600_000
 
 
 @contextmanager

@@ -127,6 +127,51 @@ def test_a_connection_that_fails_keeps_its_secrets(scheme: str, monkeypatch: pyt
     assert SECRET not in everything(caught.value)
 
 
+def locals_of_ours(error: BaseException) -> str:
+    """What the frames of our own functions, on the way to an error and to all that are behind it, hold."""
+    found = []
+    for each in chain(error):
+        frames = traceback.TracebackException.from_exception(each, capture_locals=True).stack
+        found += [frame.locals for frame in frames if f"{os.sep}keyferry{os.sep}" in frame.filename]
+    assert found
+    return repr(found)
+
+
+FAILING = {
+    "status line": Answer(raw=b"nonsense"),
+    "cut": REPLIES["cut"],
+}
+
+
+@pytest.mark.parametrize("reply", FAILING.values(), ids=FAILING)
+def test_no_frame_behind_a_failed_request_holds_its_secrets(reply: Answer) -> None:
+    """What shows the locals of a traceback shows no header, body or query."""
+    with FakeServer(lambda _: reply) as server, pytest.raises(HttpError) as caught:
+        ask(f"http://jo:{SECRET}@127.0.0.1:{server.port}/path?token={SECRET}")
+    assert SECRET not in locals_of_ours(caught.value)
+
+
+def test_no_frame_behind_the_refusal_of_a_proxy_holds_its_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor the password of the proxy, which its request was made of."""
+    with FakeServer(lambda _: Answer()) as server:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://jo:{SECRET}@127.0.0.1:{server.port}")
+        with pytest.raises(HttpError, match="the proxy refused a way") as caught:
+            ask(f"https://jo:{SECRET}@host.example/path?token={SECRET}")
+    assert SECRET not in locals_of_ours(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "header"),
+    [(f"https://host.example/?{SECRET}", "a\nb"), (f"ftp://{SECRET}", "x"), (f"https://{SECRET}@:x/", "x")],
+    ids=["header", "scheme", "no host"],
+)
+def test_no_frame_behind_a_request_that_is_none_holds_its_secrets(url: str, header: str) -> None:
+    """Also where nothing was sent."""
+    with pytest.raises(HttpError) as caught:
+        fetch("GET", url, deadline=Deadline(LATE), headers={"X": header, "Authorization": SECRET})
+    assert SECRET not in locals_of_ours(caught.value)
+
+
 PROXIES = [
     f"http://jo:{SECRET}/x@proxy.example:3128",
     f"http://{SECRET}/x@proxy.example:3128",

@@ -9,7 +9,8 @@ import pytest
 
 from keyferry.api.codec import Reader
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, read_response
-from keyferry.errors import PluginError, PluginOutputError, PluginProtocolError, PullSecretError
+from keyferry.api.meta import parse_time
+from keyferry.errors import PluginError, PluginOutputError, PluginProtocolError, PullSecretError, TimeError
 from keyferry.images.dockerconfig import (
     PullSecret,
     parse_docker_config_json,
@@ -256,6 +257,60 @@ def test_the_extremes_of_durations_are_read_as_in_go(text: str, nanoseconds: int
     assert (
         decode_response("plugin", V1, document(cacheDuration=text).encode()).cache_duration_ns == nanoseconds
     )
+
+
+LONG_DURATIONS = {
+    "leading zeros": "0" * 4_000_000 + "1s",
+    "a fraction": "1." + "1" * 4_000_000 + "s",
+    "many terms": "1ns" * 1_000_000,
+    "nonsense": "x" * 4_000_000,
+    "control characters": "\x01" * 1_000_000,
+}
+
+
+@pytest.mark.parametrize("text", LONG_DURATIONS.values(), ids=LONG_DURATIONS)
+def test_durations_of_megabytes_are_refused_and_not_kept(text: str) -> None:
+    """Neither read nor quoted nor remembered: that would take seconds, and memory for good."""
+    import tracemalloc
+
+    stdout = document(cacheDuration=text).encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(PluginProtocolError, match="not a Go duration") as caught:
+            decode_response("plugin", V1, stdout)
+        assert len(f"{caught.value!r} {caught.value.kubernetes_text}") < 1000
+        del caught
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < len(text) / 10
+
+
+def test_only_short_durations_are_remembered() -> None:
+    """A plugin that says another one each time fills no memory."""
+    import tracemalloc
+
+    tracemalloc.start()
+    try:
+        for number in range(2_000):
+            text = f"{number}ns" + "0" * 900 + "1s"
+            assert decode_response("plugin", V1, document(cacheDuration=text).encode()).cache_duration_ns
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000
+
+
+@pytest.mark.parametrize("digits", [10, 5_000_000])
+def test_a_time_is_read_up_to_a_length(digits: int) -> None:
+    """Go takes any number of digits after the seconds; here a text may have 16,384 characters."""
+    text = f"2030-01-01T00:00:00.{'0' * digits}Z"
+    if digits == 10:
+        assert parse_time(text) == 1_893_456_000 * SECOND
+        return
+    with pytest.raises(TimeError, match=f"a text of {len(text)} characters") as caught:
+        parse_time(text)
+    assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize("status", [1, 127, 255])

@@ -10,7 +10,7 @@ from keyferry.clusters.credential import read_credential
 from keyferry.errors import DocumentError, PluginProtocolError, Problem
 from keyferry.images.config import read_config
 from keyferry.images.decode import ConfigFile, decode_file
-from support.scripted import CONFIG_V1, V1
+from support.scripted import CONFIG_V1, V1, write_script
 
 SECRET = "s3cr3t-hunter2"
 HEAD = f"apiVersion: {CONFIG_V1}\nkind: CredentialProviderConfig\n"
@@ -56,6 +56,22 @@ def test_a_billion_laughs_are_refused_at_once(text: str) -> None:
     with pytest.raises(DocumentError, match="aliases expand to too much"):
         read_yaml(text.encode())
     assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize("body", ["[" + "1, " * 330_000 + "1]", "x" * (1 << 20)], ids=["a list", "a text"])
+def test_a_megabyte_of_yaml_is_no_answer_of_a_plugin(tmp_path: Path, body: str) -> None:
+    """A cluster's plugin may answer in YAML, and cannot make us spend seconds and gigabytes on reading it."""
+    from keyferry.api.clientauthentication.v1 import API_VERSION
+    from keyferry.api.kubeconfig.v1 import ExecConfig
+    from keyferry.clusters.runner import ExecRunner
+
+    head = f"apiVersion: {API_VERSION}\nkind: ExecCredential\nstatus: {{token: {SECRET}}}\n"
+    (tmp_path / "answer").write_text(f"{head}more: {body}\n")
+    script = write_script(tmp_path, "plugin", f"cat {tmp_path}/answer")
+    config = ExecConfig(str(script), api_version=API_VERSION, interactive_mode="Never")
+    with pytest.raises(PluginProtocolError, match="at most 262144 are read") as caught:
+        ExecRunner(config).credential()
+    assert SECRET not in f"{caught.value!r} {caught.value.kubernetes_text}"
 
 
 def test_an_anchor_that_holds_itself_is_refused() -> None:

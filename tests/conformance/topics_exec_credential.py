@@ -166,7 +166,7 @@ def _exec_info(given: Json) -> Json:
 
 
 def _environment(given: Json) -> Json:
-    """What a real program sees; entries without a name or without '=', which Python cannot pass, are left out."""
+    """What a real program sees; variables without a name, which Python cannot pass, are left out."""
     environ = [b"PATH=/usr/bin:/bin", *(str(entry).encode() for entry in given["environ"])]  # type: ignore[attr-defined]
     config = replace(_config(given), command=shutil.which("env") or "/usr/bin/env", args=("-0",))
     runner = ExecRunner(config, environ=lambda: environ, recorder=_Record())
@@ -176,7 +176,7 @@ def _environment(given: Json) -> Json:
         return {"error": error.kubernetes_text}
     info = encode_exec_info(config.api_version, None, interactive=False)
     merged = merge_entries(plugin_entries(environ, ((each.name, each.value) for each in config.env), info))
-    assert [entry for entry in merged if entry.partition(b"=")[0] and b"=" in entry] == passed
+    assert [entry for entry in merged if entry.rpartition(b"=")[0] or b"=" not in entry] == passed
     return {"error": None, "environ_in_order": [entry.decode() for entry in merged]}
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from keyferry.errors import PluginExitError
+from keyferry.errors import PluginExitError, PluginTimeoutError
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
@@ -441,6 +441,34 @@ def test_a_waiting_lookup_does_not_block_the_loop(node: Node) -> None:
         return answer
 
     assert users([asyncio.run(ask())]) == {("user",): 1}
+
+
+# Deadlines
+
+
+def test_a_short_deadline_holds_behind_a_long_run(node: Node) -> None:
+    """Many who have little time get their failure while the run they wait for goes on, threads and tasks alike."""
+    node.recording("Registry", before=WAIT_FOR_GATE)
+    providers = node.load()
+
+    async def ask_many() -> list[Answer]:
+        # More than there are threads to wait in.
+        return await asyncio.gather(
+            *(providers.lookup_async(name, timeout_seconds=0.3) for name in images(200))
+        )
+
+    with asking(providers, IMAGE) as [first]:
+        wait_until(node.runs, "the run")
+        late = [providers.lookup(IMAGE, timeout_seconds=0.1), *asyncio.run(ask_many())]
+        assert not first.done()
+        node.file("gate").touch()
+        assert users([first.result()]) == {("user",): 1}
+    for answer in late:
+        (failure,) = answer.failures
+        assert isinstance(failure.error, PluginTimeoutError)
+        assert not failure.error.was_killed
+    assert len(node.runs()) == 1
+    assert providers.lookup(IMAGE, timeout_seconds=0.1).provisions[0].how is How.CACHED
 
 
 # Forks

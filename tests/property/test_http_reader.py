@@ -148,3 +148,23 @@ def test_the_limit_of_a_chunks_line_is_the_same_in_any_split(size: int, expected
     body = b"0;" + b"x" * size + b"\r\n\r\n"
     data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + body
     assert read(data, list(range(0, len(data), step)))[0] == expected
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_stream_may_come_in_chunks_of_any_size(*, is_stream: bool) -> None:
+    """A log that is followed, and has empty lines, is read for ever; no other answer is."""
+    parts = iter([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\n\n\r\n" * 1000] * 300])
+    incoming = Incoming(lambda: next(parts, b""))
+    body = incoming.read_body(incoming.read_head(), is_stream=is_stream)
+    with pytest.raises(MalformedAnswerError, match="broke off" if is_stream else "too small"):
+        b"".join(body)
+
+
+def test_chunks_cost_their_own_length_and_not_that_of_all_that_came_with_them() -> None:
+    """What was received is not copied anew for every chunk of it: for these that would take ten minutes."""
+    chunks = b"8\r\n01234567\r\n" * 500_000
+    data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n"
+    kind, found = read(data, [])
+    assert kind == "answer"
+    _, body = cast("tuple[Any, bytes]", found)
+    assert body == b"01234567" * 500_000

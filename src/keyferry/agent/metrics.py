@@ -13,7 +13,6 @@ try:
 except ImportError as missing:
     raise missing_extra("metrics", missing) from None
 
-from keyferry._clock import monotonic_ns
 from keyferry.images.counters import BUCKETS, Counts
 from keyferry.images.lookup import Providers
 from keyferry.images.provider import Provider
@@ -93,9 +92,9 @@ def _expiry_metric(providers: tuple[Provider, ...]) -> Metric:
         labels=["plugin_name"],
     )
     for provider in providers:
-        soonest = provider.soonest_expiry_ns()
-        if soonest is not None:
-            expiry.add_metric([provider.name], (soonest - monotonic_ns()) / 1e9)
+        seconds = provider.soonest_expiry_seconds()
+        if seconds is not None:
+            expiry.add_metric([provider.name], seconds)
     return expiry
 
 

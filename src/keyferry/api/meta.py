@@ -47,9 +47,11 @@ _FIELDS = (
 )
 
 
+# Go reads texts of any length; no sensible one is nearly as long as this, and one of megabytes takes seconds.
+_LONGEST_TEXT = 1 << 14
 # Plugins say the same few durations over and over.
 _known_durations: dict[str, int] = {}
-_MOST_KNOWN = 256
+_MOST_KNOWN, _LONGEST_KNOWN = 256, 32
 
 
 def parse_duration(text: str) -> int:
@@ -57,12 +59,15 @@ def parse_duration(text: str) -> int:
     known = _known_durations.get(text)
     if known is None:
         known = _parse_duration(text)
-        if len(_known_durations) < _MOST_KNOWN:
+        if len(_known_durations) < _MOST_KNOWN and len(text) <= _LONGEST_KNOWN:
             _known_durations[text] = known
     return known
 
 
 def _parse_duration(text: str) -> int:
+    if len(text) > _LONGEST_TEXT:
+        shown = f"a text of {len(text)} characters"
+        raise DurationError(f"{shown} is not a duration; {_EXPECTED_DURATION}", "time: invalid duration")
     position = 1 if text[:1] in ("-", "+") else 0
     if text[position:] == "0":
         return 0
@@ -106,6 +111,9 @@ def decode_duration(value: object) -> int:
 
 def parse_time(text: str) -> int:
     """Give the nanoseconds since 1970 of an RFC 3339 time as Go reads it, or raise TimeError."""
+    if len(text) > _LONGEST_TEXT:
+        shown = f"a text of {len(text)} characters"
+        raise TimeError(f"{shown} is not a time; {_EXPECTED_TIME}", "parsing time: cannot parse")
     position = 0
     numbers = []
     for field in _FIELDS:

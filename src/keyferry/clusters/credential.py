@@ -1,8 +1,10 @@
 """A plugin's answer for a cluster, read as client-go reads it; no byte of it reaches an error's message."""
 
-from keyferry._documents import Document, read_document
+from math import inf
+
+from keyferry._documents import is_json, read_yaml
 from keyferry._gotext import quote
-from keyferry._json import decode_utf8
+from keyferry._json import decode_utf8, loads
 from keyferry._values import Value, field
 from keyferry.api.clientauthentication import v1, v1beta1
 from keyferry.api.clientauthentication.v1 import ExecCredential, ExecCredentialStatus, read_exec_credential
@@ -31,6 +33,8 @@ __all__ = [
 API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
 _INTERNAL = f"{v1.GROUP}/__internal"
 _PLUGIN = "exec plugin"
+# YAML costs a thousand times its size to read, which JSON does not.
+_MOST_YAML_BYTES = 256 * 1024
 
 
 class ClusterCredential(Value):
@@ -55,15 +59,22 @@ class Refusal(Exception):  # noqa: N818 - it is turned into an error that says w
         self.error_class = error_class
 
 
-def read_credential(api_version: str, stdout: bytes, *, plugin: str = _PLUGIN) -> ClusterCredential:
-    """Read what a plugin printed, or raise PluginProtocolError; for a key pair UnusableCertificateError."""
-    return build_credential(read_status(api_version, stdout, plugin=plugin), plugin=plugin)
+def read_credential(
+    api_version: str, stdout: bytes, *, plugin: str = _PLUGIN, until: float = inf
+) -> ClusterCredential:
+    """Read what a plugin printed, or raise PluginProtocolError; for a key pair UnusableCertificateError.
+
+    Raises TimeoutError for YAML that is not read at the instant *until* of the monotonic clock.
+    """
+    return build_credential(read_status(api_version, stdout, plugin=plugin, until=until), plugin=plugin)
 
 
-def read_status(api_version: str, stdout: bytes, *, plugin: str = _PLUGIN) -> ExecCredentialStatus:
-    """Read what a plugin printed and check everything but the key pair; raises PluginProtocolError."""
+def read_status(
+    api_version: str, stdout: bytes, *, plugin: str = _PLUGIN, until: float = inf
+) -> ExecCredentialStatus:
+    """Read what a plugin printed and check everything but the key pair; raises as ``read_credential``."""
     try:
-        found, credential = decode(stdout, default_kind=True)
+        found, credential = decode(stdout, default_kind=True, until=until)
     except Refusal as refusal:
         text = f"decoding stdout: {refusal.kubernetes_text}"
         failure = PluginProtocolError(plugin, f"its answer: {refusal.message}", text, refusal.error_class)
@@ -90,31 +101,40 @@ def build_credential(status: ExecCredentialStatus, *, plugin: str = _PLUGIN) -> 
     )
 
 
-def decode(data: bytes, *, default_kind: bool, quoting: bool = False) -> tuple[str, ExecCredential]:
-    """The version and content of an ExecCredential in JSON or YAML; raises Refusal.
+def decode(
+    data: bytes, *, default_kind: bool, quoting: bool = False, until: float = inf
+) -> tuple[str, ExecCredential]:
+    """The version and content of an ExecCredential in JSON or YAML; raises Refusal, and TimeoutError as above.
 
     With *default_kind*, a missing kind is taken for the right one and a missing version for
     client-go's internal one, which no plugin can be configured for. *quoting* is not for what a plugin printed.
     """
-    document = _read(data, quoting=quoting)
+    is_yaml = not is_json(data)
+    document = _read(data, is_yaml=is_yaml, quoting=quoting, until=until)
     api_version, kind = _identify(document, data, default_kind=default_kind)
     if kind != v1.KIND or api_version not in (*API_VERSIONS, _INTERNAL):
-        raise _judge_foreign(api_version, kind, document.value, is_converted=default_kind)
+        raise _judge_foreign(api_version, kind, document, is_converted=default_kind)
     # What client-go's internal version is made of has other names, so that nothing is found in it.
     if api_version == _INTERNAL:
         return api_version, ExecCredential()
-    reader = Reader(sort_keys=document.format == "yaml", lenient=True)
-    text = decode_utf8(data) if document.format == "json" else ""
-    credential = read_exec_credential(document.value, reader, text)
+    reader = Reader(sort_keys=is_yaml, lenient=True)
+    text = "" if is_yaml else decode_utf8(data)
+    credential = read_exec_credential(document, reader, text)
     for path, problem in reader.problems:
         raise Refusal(_shape_message(path, problem), problem.kubernetes_text, problem.error_class)
     return api_version, credential
 
 
-def _read(data: bytes, *, quoting: bool) -> Document:
+def _read(data: bytes, *, is_yaml: bool, quoting: bool, until: float) -> object:
+    """The value of a document; where its parts stand is of no interest, and would cost many times more."""
+    if is_yaml and len(data) > _MOST_YAML_BYTES:
+        message = f"YAML of {len(data)} bytes, at most {_MOST_YAML_BYTES} are read; JSON may be longer"
+        raise Refusal(message, "yaml: document is too long")
     stage = ""
     try:
-        return read_document(data, quoting=quoting)
+        return (
+            read_yaml(data, quoting=quoting, until=until).value if is_yaml else loads(data, quoting=quoting)
+        )
     except DocumentError as error:
         if error.error_class == "json-syntax":
             stage = "couldn't get version/kind; json parse error: "
@@ -122,9 +142,9 @@ def _read(data: bytes, *, quoting: bool) -> Document:
     raise Refusal("neither JSON nor YAML", text, error_class)
 
 
-def _identify(document: Document, data: bytes, *, default_kind: bool) -> tuple[str, str]:
+def _identify(document: object, data: bytes, *, default_kind: bool) -> tuple[str, str]:
     try:
-        api_version, kind = interpret(document.value)
+        api_version, kind = interpret(document)
     except WrongTypeError as error:
         text = error.kubernetes_text
     else:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable
 from math import inf
+from time import monotonic
 
 from keyferry._gotext import go_strerror, quote
 from keyferry._secret import printable
@@ -103,11 +104,16 @@ class ExecRunner:
 
     def credential(self) -> ClusterCredential:
         """Run the plugin and read its answer; raises PluginError, PolicyError or DocumentError."""
-        stdout = self.run()
+        stdout, until = self._run()
+        failure: PluginError
         try:
-            return read_credential(self._config.api_version, stdout, plugin=self._command)
+            return read_credential(self._config.api_version, stdout, plugin=self._command, until=until)
         except PluginProtocolError as error:
             failure = error
+        except TimeoutError:
+            seconds = self._limits.timeout_seconds
+            message = f"its answer takes longer to read than is left of the {seconds:g} s that it has"
+            failure = PluginOutputError(self._command, message)
         # Without the frames that hold what the plugin printed, this one's own included.
         del stdout
         failure.__traceback__ = None
@@ -115,17 +121,22 @@ class ExecRunner:
 
     def run(self) -> bytes:
         """Run the plugin and return what it printed; raises PluginError, PolicyError or DocumentError."""
+        return self._run()[0]
+
+    def _run(self) -> tuple[bytes, float]:
+        """What the plugin printed, and the instant of the monotonic clock at which its time is over."""
         interactive = self._decide_interactive()
         info = encode_exec_info(self._config.api_version, self._cluster, interactive=interactive)
         permit, program = self._ask_policy()
         if permit.problem:
             raise self._not_found()
+        until = monotonic() + self._limits_for(interactive=interactive).timeout_seconds
         try:
             outcome = self._execute(permit.path, program, info, interactive=interactive)
         finally:
             if isinstance(program, int):
                 os.close(program)
-        return self._judge(outcome)
+        return self._judge(outcome), until
 
     def _decide_interactive(self) -> bool:
         try:

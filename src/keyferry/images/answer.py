@@ -43,6 +43,7 @@ class Answer(Value):
     matched with its first covering pattern; ``provisions`` is what they gave.
     ``keyrings`` hold everything that was on offer: pull secrets, node config, providers.
     ``untold`` is what the asker knows to be missing: see ``missing``.
+    ``answered_ns`` is when it was given, on the clock that the provisions' expiry is told in.
     """
 
     image: str
@@ -53,6 +54,7 @@ class Answer(Value):
     providers: tuple[CredentialProvider, ...] = field(repr=False)
     keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
     untold: tuple[Missing, ...] = ()
+    answered_ns: int = field(default=0, repr=False)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -84,6 +86,16 @@ class Answer(Value):
         from keyferry.images.reasons import reasons_for
 
         return reasons_for(self)
+
+    def given_again(self, answered_ns: int) -> "Answer":
+        """The same answer, given at another instant."""
+        # By hand: most warm lookups are this, and ``replace`` would take ten times as long.
+        again = object.__new__(Answer)
+        fields = self.__dict__.copy()
+        fields["answered_ns"] = answered_ns
+        fields.pop("reasons", None)
+        object.__setattr__(again, "__dict__", fields)
+        return again
 
     def raise_for_failures(self) -> None:
         """Raise the first failure, if any; without this call failures are only listed."""

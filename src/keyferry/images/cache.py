@@ -12,6 +12,9 @@ from keyferry.images.reference import registry_of
 GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
 _LONGEST = 0xFFFF
+MOST_BYTES = 64 * 1024 * 1024
+# What an entry and each of its credentials take beside their texts, roughly.
+_ENTRY_BYTES = 512
 
 Auth = Mapping[str, AuthConfig]
 
@@ -27,15 +30,17 @@ class Entry(Value):
 class Cache:
     """The answers of one provider; whoever shares it between threads holds a lock around it.
 
-    The kubelet's cache has no bound; this one drops its oldest answer when full.
+    The kubelet's cache has no bound; this one drops its oldest answers when it is full, by their number or size.
     """
 
-    __slots__ = ("_entries", "_last_sweep_ns", "_most")
+    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes")
 
-    def __init__(self, now_ns: int, most: int = 10_000) -> None:
+    def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
         self._entries: dict[bytes, Entry] = {}
+        self._bytes = 0
         self._last_sweep_ns = now_ns
         self._most = most
+        self._most_bytes = most_bytes
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -52,16 +57,21 @@ class Cache:
                 continue
             if now_ns <= entry.expires_ns:
                 return entry
-            del self._entries[key]
+            self._drop(key)
         return None
 
     def store(self, image: str, account_key: bytes, entry: Entry) -> None:
-        """Keep an answer under the key its type asks for."""
+        """Keep an answer under the key its type asks for; one that alone is larger than the cache is not kept."""
         key = cache_key(base_key(entry.cache_key_type, image), account_key)
-        self._entries.pop(key, None)
-        if len(self._entries) >= self._most:
-            del self._entries[next(iter(self._entries))]
+        if key in self._entries:
+            self._drop(key)
+        size = _size(key, entry)
+        if size > self._most_bytes:
+            return
+        while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
+            self._drop(next(iter(self._entries)))
         self._entries[key] = entry
+        self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
         """Drop every answer an image may be served from that holds this credential; return their keys.
@@ -77,7 +87,7 @@ class Cache:
             and any(auth.username == username and auth.password == password for auth in entry.auth.values())
         ]
         for key in refused:
-            del self._entries[key]
+            self._drop(key)
         return refused
 
     def soonest_expiry_ns(self, now_ns: int) -> int | None:
@@ -89,8 +99,23 @@ class Cache:
     def _sweep(self, now_ns: int) -> None:
         if now_ns - self._last_sweep_ns <= SWEEP_INTERVAL_NS:
             return
-        self._entries = {key: entry for key, entry in self._entries.items() if now_ns <= entry.expires_ns}
+        for key in [key for key, entry in self._entries.items() if now_ns > entry.expires_ns]:
+            self._drop(key)
         self._last_sweep_ns = now_ns
+
+    def _drop(self, key: bytes) -> None:
+        self._bytes -= _size(key, self._entries.pop(key))
+
+
+def auth_bytes(auth: Auth) -> int:
+    """How much memory credentials take, roughly."""
+    return sum(
+        _ENTRY_BYTES + len(key) + len(entry.username) + len(entry.password) for key, entry in auth.items()
+    )
+
+
+def _size(key: bytes, entry: Entry) -> int:
+    return _ENTRY_BYTES + len(key) + auth_bytes(entry.auth)
 
 
 def base_key(cache_key_type: str, image: str) -> str:

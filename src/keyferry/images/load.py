@@ -57,6 +57,7 @@ def load_providers(  # noqa: PLR0913 - one door, many settings, all but the firs
             accounts=service_accounts,
             clock=clock,
             coalesce=coalesce,
+            timeout_seconds=timeout_seconds,
         )
         for entry in read.providers
     ]

@@ -5,12 +5,14 @@ import weakref
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
+from time import monotonic
 
 from keyferry._clock import monotonic_ns
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.accounts import Pod
 from keyferry.images.answer import Answer
+from keyferry.images.cache import MOST_BYTES, auth_bytes
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
 from keyferry.images.index import PatternIndex
 from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, lookup_all
@@ -26,6 +28,8 @@ _MOST_WARM = 4096
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 _MOST_THREADS = 64
+# Reasons tell the time left in tenths of a second, so that an answer given less than one ago is given again as it is.
+_INSTANT_NS = 100_000_000
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 
@@ -70,6 +74,7 @@ class Providers:
         self._clock = clock
         self._node = _NodeConfig(docker_config)
         self._warm: dict[str, _Warm] = {}
+        self._warm_bytes = 0
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = allocate_lock()
         _alive.add(self)
@@ -95,7 +100,8 @@ class Providers:
         """Credentials for *image*, in the order the kubelet would try them.
 
         Pull secrets come first, then the node's docker config, then providers.
-        A provider that fails is listed in the answer. Raises ImageNameError for
+        A provider that fails is listed in the answer, one that did not answer within *timeout_seconds* too,
+        whoever started its run; a run that others wait for goes on. Raises ImageNameError for
         an image that does not parse, PullSecretError for a secret that does not.
         """
         if pod is None and not pull_secrets and (warm := self._find_warm(image)) is not None:
@@ -119,8 +125,9 @@ class Providers:
         import asyncio
 
         loop = asyncio.get_running_loop()
+        asked = monotonic()
         return await loop.run_in_executor(
-            self._threads(), self._look_up, image, pod, pull_secrets, timeout_seconds
+            self._threads(), self._look_up, image, pod, pull_secrets, timeout_seconds, asked
         )
 
     def evict(self, image: str, credential: Credential) -> bool:
@@ -148,10 +155,16 @@ class Providers:
 
     def _find_warm(self, image: str) -> Answer | None:
         warm = self._warm.get(image)
-        if warm is None or self._clock() > warm.expires_ns:
+        if warm is None:
+            return None
+        now = self._clock()
+        if now > warm.expires_ns:
             return None
         warm.seen = warm.tick()
-        return warm.answer
+        answer = warm.answer
+        if not 0 <= now - answer.answered_ns < _INSTANT_NS:
+            answer = warm.answer = answer.given_again(now)
+        return answer
 
     def _look_up(
         self,
@@ -159,7 +172,10 @@ class Providers:
         pod: Pod | None,
         pull_secrets: Sequence[PullSecret],
         timeout_seconds: float | None,
+        asked: float | None = None,
     ) -> Answer:
+        # Where many ask at once, one may have waited for a thread.
+        waited = 0.0 if asked is None else monotonic() - asked
         # Taken first: if something is evicted meanwhile, this answer goes to the table that was dropped.
         table = self._warm
         if pod is None and not pull_secrets:
@@ -169,7 +185,8 @@ class Providers:
         secrets = pull_secrets_keyring(pull_secrets)
         node, node_expires_ns = self._node.keyring(self._clock)
         provisions = tuple(
-            self._providers[owner].provide(name, pod, timeout_seconds) for owner, _ in covering
+            self._providers[owner].provide(name, pod, timeout_seconds, waited_seconds=waited)
+            for owner, _ in covering
         )
         keyrings = [*secrets, *node, _providers_keyring(provisions)]
         answer = Answer(
@@ -180,6 +197,7 @@ class Providers:
             covering,
             self._configs,
             tuple(keyrings),
+            answered_ns=self._clock(),
         )
         if pod is None and not pull_secrets:
             self._keep_warm(table, answer, node_expires_ns)
@@ -192,11 +210,14 @@ class Providers:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.how not in (How.SKIPPED, How.UNKNOWN):
                 return
-        if len(table) >= _MOST_WARM:
+        size = sum(auth_bytes(provision.auth) for provision in answer.provisions)
+        if len(table) >= _MOST_WARM or self._warm_bytes + size > MOST_BYTES:
             self._drop_warm()
             return
         self._forget(table, answer.image)
         table[answer.image] = _Warm(answer, expires_ns)
+        # Not taken off again for one that is forgotten: at worst the table is dropped too soon.
+        self._warm_bytes += size
 
     def _forget(self, table: dict[str, _Warm], image: str) -> None:
         """Drop what was kept for an image and is found to be no longer good."""
@@ -205,7 +226,7 @@ class Providers:
             self._count_hits([gone])
 
     def _drop_warm(self) -> None:
-        dropped, self._warm = self._warm, {}
+        dropped, self._warm, self._warm_bytes = self._warm, {}, 0
         self._count_hits(list(dropped.values()))
 
     def _count_hits(self, gone: list[_Warm]) -> None:

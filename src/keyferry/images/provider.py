@@ -2,12 +2,20 @@
 
 from _thread import allocate_lock
 from collections.abc import Callable, Hashable
+from math import inf
 
 from keyferry._clock import monotonic_ns
+from keyferry._net.deadline import Deadline
 from keyferry._values import Value, field, replace
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.errors import KeyferryError, PluginError, PluginProtocolError, ServiceAccountError
+from keyferry.errors import (
+    KeyferryError,
+    PluginError,
+    PluginProtocolError,
+    PluginTimeoutError,
+    ServiceAccountError,
+)
 from keyferry.images.accounts import Identity, NotApplicable, NotGivenError, Pod, ServiceAccounts, identify
 from keyferry.images.cache import Cache, Entry, account_cache_key, covers, flight_key, hash_token
 from keyferry.images.counters import Counters
@@ -18,6 +26,9 @@ from keyferry.invoke.flight import Flight, Flights
 
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
+_TIMEOUT_SECONDS = 60.0
+# To begin takes a moment, which is not taken from the time of a run.
+_BEGINNING_SECONDS = 0.05
 _FAILED_RUN = "failed to get credential from external registry credential provider: "
 
 
@@ -31,10 +42,36 @@ class _Run(Value):
     kubernetes_text: str = field(default="", repr=False)
 
 
+# How long one caller waits for others, and runs the plugin itself.
+class _Patience:
+    __slots__ = ("_asked_seconds", "_deadline", "seconds")
+
+    def __init__(self, asked_seconds: float | None, default_seconds: float, waited_seconds: float) -> None:
+        self._asked_seconds = asked_seconds
+        self.seconds = default_seconds if asked_seconds is None else asked_seconds
+        self._deadline = Deadline(self.seconds - waited_seconds)
+
+    def seconds_left(self) -> float:
+        """How long to wait for another's run."""
+        return self._deadline.seconds_left
+
+    def seconds_to_run(self) -> float | None:
+        """How long a run may take: what the caller said, less what was waited for others; None if they said nothing."""
+        if self._asked_seconds is None:
+            return None
+        left = self._deadline.seconds_left
+        return self._asked_seconds if self._asked_seconds - left < _BEGINNING_SECONDS else left
+
+    def is_over(self) -> bool:
+        """Tell whether waiting for others has used up what the caller said."""
+        seconds = self.seconds_to_run()
+        return seconds is not None and seconds <= 0 and seconds != self._asked_seconds
+
+
 class Provider:
     """A configured plugin with its cache; safe to call from many threads."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a provider is made of
         self,
         config: CredentialProvider,
         plugin: Plugin,
@@ -42,6 +79,7 @@ class Provider:
         accounts: ServiceAccounts | None = None,
         clock: Callable[[], int] = monotonic_ns,
         coalesce: bool = True,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
         self.config = config
         self.counters = Counters()
@@ -49,6 +87,7 @@ class Provider:
         self._accounts = accounts
         self._clock = clock
         self._coalesce = coalesce
+        self._timeout_seconds = timeout_seconds
         self._last_type = ""
         self._cache = Cache(clock())
         self._flights: Flights[_Run] = Flights()
@@ -64,18 +103,32 @@ class Provider:
         """How many answers are kept, expired ones not yet swept included."""
         return len(self._cache)
 
-    def soonest_expiry_ns(self) -> int | None:
-        """When the first live answer ends, on the monotonic clock."""
+    def soonest_expiry_seconds(self) -> float | None:
+        """In how many seconds the first live answer ends."""
         with self._lock:
-            return self._cache.soonest_expiry_ns(self._clock())
+            now = self._clock()
+            soonest = self._cache.soonest_expiry_ns(now)
+        return None if soonest is None else (soonest - now) / 1e9
 
-    def provide(self, image: str, pod: Pod | None = None, timeout_seconds: float | None = None) -> Provision:
-        """Credentials for an image this provider matches: from the cache, a run, or a run under way."""
+    def provide(
+        self,
+        image: str,
+        pod: Pod | None = None,
+        timeout_seconds: float | None = None,
+        *,
+        waited_seconds: float = 0.0,
+    ) -> Provision:
+        """Credentials for an image this provider matches: from the cache, a run, or a run under way.
+
+        With *timeout_seconds* all of it takes no longer, less what the caller has *waited_seconds* for before.
+        Without it a run has the time that the plugin is configured for, and another's is waited for so long.
+        """
+        patience = _Patience(timeout_seconds, self._timeout_seconds, waited_seconds)
         try:
             # Always asked anew, as the kubelet does, before the cache.
             identity = identify(self.config.token_attributes, self._accounts, pod)
             account_key = self._account_key(identity)
-            provision = self._provide(image, identity, account_key, timeout_seconds)
+            provision = self._provide(image, identity, account_key, patience)
         except NotApplicable as skip:
             return Provision(self.name, How.SKIPPED, skipped=str(skip))
         except NotGivenError as untold:
@@ -116,9 +169,7 @@ class Provider:
             cache_type=self.config.token_attributes.cache_type,
         )
 
-    def _provide(
-        self, image: str, identity: Identity, account_key: bytes, timeout_seconds: float | None
-    ) -> Provision:
+    def _provide(self, image: str, identity: Identity, account_key: bytes, patience: _Patience) -> Provision:
         own_key = flight_key(image, hash_token(identity.token), identity.annotations or {})
         wait_for_registry = self._coalesce
         while True:
@@ -131,16 +182,19 @@ class Provider:
                 flight = self._flights.find(own_key)
                 if flight is None and wait_for_registry and self._last_type != "Image":
                     flight = self._flights.find(wide_key)
-                if flight is None:
+                if flight is None and not patience.is_over():
                     keys = (own_key, wide_key)
                     flight = self._flights.start(keys)
                     break
-            shared = self._share(flight, image, identity)
+            try:
+                shared = self._share(flight, image, identity, patience)
+            except TimeoutError:
+                return self._late(patience.seconds)
             if shared is not None:
                 return shared
             # The other run's answer does not cover this image, or it failed: ask for this image alone.
             wait_for_registry = False
-        run = self._fly(flight, keys, image, identity, account_key, timeout_seconds)
+        run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
         return self._from_run(run, identity, How.RAN)
 
     def _wide_key(self, image: str, account_key: bytes, own_key: bytes) -> Hashable:
@@ -149,10 +203,15 @@ class Provider:
         # The rest of the own key is everything that the plugin is given beside the image.
         return registry, account_key, own_key[2 + len(image.encode("utf-8", "surrogateescape")) :]
 
-    def _share(self, flight: Flight[_Run], image: str, identity: Identity) -> Provision | None:
-        """The answer of a run under way, if it is one for *image* too."""
-        run = flight.wait()
-        if run is None:
+    def _share(
+        self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _Patience
+    ) -> Provision | None:
+        """The answer of a run under way, if it is one for *image* too; raises TimeoutError if it takes too long."""
+        if flight is None:
+            raise TimeoutError
+        run = flight.wait(patience.seconds_left())
+        # Nor is what another did not want to wait for any longer an answer to who has more time.
+        if run is None or _seconds_given(run.error) < patience.seconds:
             return None
         if run.image != image and (
             run.response is None or not covers(run.response.cache_key_type, run.image, image)
@@ -160,6 +219,13 @@ class Provider:
             return None
         self.counters.count("shared")
         return self._from_run(run, identity, How.SHARED)
+
+    def _late(self, seconds: float) -> Provision:
+        """The failure of one whose time went by waiting for others; a run of theirs goes on."""
+        self.counters.failed(PluginTimeoutError.cause)
+        text = _FAILED_RUN + "context deadline exceeded"
+        error = PluginTimeoutError(self.name, seconds, text, was_killed=False)
+        return Provision(self.name, How.FAILED, error=error, kubernetes_text=text)
 
     def _fly(  # noqa: PLR0913, PLR0917 - one run, with all that belongs to it
         self,
@@ -257,6 +323,11 @@ def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
         return Provision(name, How.UNKNOWN, missing=untold.missing)
     text = untold.kubernetes_text
     return Provision(name, How.UNKNOWN, error=untold, kubernetes_text=text, missing=untold.missing)
+
+
+def _seconds_given(error: KeyferryError | None) -> float:
+    """How long a run was allowed that was not long enough."""
+    return error.timeout_seconds if isinstance(error, PluginTimeoutError) else inf
 
 
 def _echoed(plugin: str) -> PluginError:

@@ -4,9 +4,8 @@ Nothing is decided here. The verdicts on patterns and keys come from the same
 pure functions that decided; calling them again costs time only when someone asks why.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from keyferry._clock import monotonic_ns
 from keyferry._values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer, Outcome
@@ -63,7 +62,7 @@ def _providers(answer: Answer) -> Iterator[Reason]:
             yield _no_match(provider, answer.name)
             continue
         yield _match(provider, covering[index], answer.name)
-        yield _provision(next(provisions))
+        yield _provision(next(provisions), answer.answered_ns)
 
 
 def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
@@ -93,14 +92,15 @@ def _verdict_facts(pattern: str, verdict: Verdict) -> dict[str, object]:
     }
 
 
-def _provision(provision: Provision) -> Reason:
-    text = _PROVISIONS[provision.how](provision)
+def _provision(provision: Provision, answered_ns: int) -> Reason:
+    text = _PROVISIONS[provision.how](provision, answered_ns)
     if provision.missing and provision.how is not How.UNKNOWN:
         text += f"; the kubelet may get another answer: {_say(provision.missing)}"
-    return Reason("provider", provision.provider, str(provision.how), text, _provision_facts(provision))
+    facts = _provision_facts(provision, answered_ns)
+    return Reason("provider", provision.provider, str(provision.how), text, facts)
 
 
-def _provision_facts(provision: Provision) -> dict[str, object]:
+def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object]:
     facts: dict[str, object] = {}
     if provision.cache_key_type:
         facts["cacheKeyType"] = provision.cache_key_type
@@ -108,7 +108,7 @@ def _provision_facts(provision: Provision) -> dict[str, object]:
     if provision.seconds is not None:
         facts["seconds"] = round(provision.seconds, 6)
     if provision.expires_ns is not None:
-        facts["expiresInSeconds"] = round(remaining_seconds(provision), 3)
+        facts["expiresInSeconds"] = round(remaining_seconds(provision, answered_ns), 1)
     if provision.error is not None and provision.how is not How.UNKNOWN:
         facts["error"] = str(provision.error)
     if provision.missing:
@@ -125,19 +125,20 @@ def _say(missing: tuple[Missing, ...]) -> str:
     return "; ".join(map(str, missing))
 
 
-def remaining_seconds(provision: Provision) -> float:
-    """How long an answer is still kept."""
-    return ((provision.expires_ns or 0) - monotonic_ns()) / 1e9
+def remaining_seconds(provision: Provision, answered_ns: int) -> float:
+    """How long what was given at an instant was still kept then."""
+    return ((provision.expires_ns or 0) - answered_ns) / 1e9
 
 
-def _describe(provision: Provision) -> str:
+def _describe(provision: Provision, answered_ns: int) -> str:
     """What an answer holds and how long it is kept."""
     number = len(provision.auth)
     held = f"{number} auth key{'s' if number != 1 else ''}" if number else "no credentials at all"
     if provision.expires_ns is None:
         kept = "not cached"
     else:
-        kept = f"cached by {provision.cache_key_type.lower()} for {_span(remaining_seconds(provision))}"
+        span = _span(remaining_seconds(provision, answered_ns))
+        kept = f"cached by {provision.cache_key_type.lower()} for {span}"
     return f"{held}, {kept}"
 
 
@@ -157,13 +158,13 @@ def _span(seconds: float) -> str:
     return " ".join(parts[:2])
 
 
-_PROVISIONS = {
-    How.CACHED: lambda p: f"answered from the cache, the plugin did not run: {_describe(p)}",
-    How.RAN: lambda p: f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p)}",
-    How.SHARED: lambda p: f"shared the run of another lookup under way: {_describe(p)}",
-    How.SKIPPED: lambda p: f"skipped: {p.skipped}",
-    How.FAILED: lambda p: f"failed: {p.error}",
-    How.UNKNOWN: lambda p: f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}",
+_PROVISIONS: dict[How, Callable[[Provision, int], str]] = {
+    How.CACHED: lambda p, at: f"answered from the cache, the plugin did not run: {_describe(p, at)}",
+    How.RAN: lambda p, at: f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}",
+    How.SHARED: lambda p, at: f"shared the run of another lookup under way: {_describe(p, at)}",
+    How.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
+    How.FAILED: lambda p, _: f"failed: {p.error}",
+    How.UNKNOWN: lambda p, _: f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}",
 }
 
 

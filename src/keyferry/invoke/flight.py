@@ -1,10 +1,13 @@
 """One call per key: who asks while a call is under way waits for it and shares its answer."""
 
-from _thread import allocate_lock
+from _thread import TIMEOUT_MAX, allocate_lock
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+
+# A lock takes no more.
+_LONGEST_SECONDS = TIMEOUT_MAX
 
 
 class Flight(Generic[T]):
@@ -18,10 +21,12 @@ class Flight(Generic[T]):
         self._landed.acquire()
         self.answer: T | None = None
 
-    def wait(self) -> T | None:
-        """Wait for the landing; None if the call ended without an answer."""
-        with self._landed:
-            return self.answer
+    def wait(self, seconds: float = _LONGEST_SECONDS) -> T | None:
+        """Wait for the landing; None if the call ended without an answer. Raises TimeoutError after *seconds*."""
+        if not self._landed.acquire(timeout=max(0.0, min(seconds, _LONGEST_SECONDS))):
+            raise TimeoutError
+        self._landed.release()
+        return self.answer
 
     def land(self, answer: T | None) -> None:
         """Give everyone the answer."""

@@ -11,7 +11,7 @@ from keyferry._gotext import go_strerror, quote
 from keyferry._values import Value
 from keyferry.errors import PolicyError
 from keyferry.invoke.executable import Look, base_name, clean_path, look_command, look_path
-from keyferry.invoke.spawn import LAST_STANDARD_FD, move_up
+from keyferry.invoke.spawn import move_up
 
 ALLOW_ALL = "AllowAll"
 DENY_ALL = "DenyAll"
@@ -112,9 +112,7 @@ def open_pinned(path: str, digests: Iterable[str]) -> int:
     problem: OSError
     try:
         # Not to be held up by a pipe that stands in the program's place.
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        if fd <= LAST_STANDARD_FD:
-            fd = move_up(fd)  # a daemon may have closed its standard streams
+        fd = move_up(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             raise

@@ -18,14 +18,15 @@ from keyferry._values import Value, field
 from keyferry.invoke.reap import (
     await_exit,
     collect_stragglers,
-    kill_group,
     left_to_collect,
     milliseconds_until,
     watch_for_exit,
 )
-from keyferry.invoke.spawn import spawn
+from keyferry.invoke.spawn import Child, spawn
 
 CHUNK = 65536
+_IN, _OUT, _ERR = range(3)
+_PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
 # A program that is done so soon is not looked at before: one wake-up serves for all it has to say.
 _MOMENT_SECONDS = 0.002
 
@@ -75,60 +76,55 @@ def run(
     it whoever holds them.
     """
     environ = os.environb if environ is None else environ
-    if not hasattr(os, "posix_spawn"):
-        from keyferry.invoke.portable import run_portable
-
-        return run_portable(argv, stdin, environ, limits)
     started = time.monotonic()
     if left_to_collect:
         collect_stragglers()
     # An empty pipe takes this much at once: then nothing is left to write while the program runs.
-    head = stdin if len(stdin) <= select.PIPE_BUF else b""
-    pid, stdin_fd, stdout_fd, stderr_fd = spawn(argv, environ, head, is_all=len(head) == len(stdin))
-    exchange = _Exchange(stdin_fd, stdout_fd, stderr_fd, stdin if stdin_fd >= 0 else b"", limits)
-    status: int | None = None
+    is_short = len(stdin) <= _PIPE_BYTES
+    child = Child()
+    exchange = _Exchange(child, b"" if is_short else stdin, limits)
     ending = Ending.TIMED_OUT
-    deadline = started + limits.timeout_seconds
     try:
-        if stdin_fd < 0 and limits.timeout_seconds > _MOMENT_SECONDS:
-            watch_for_exit(pid, started + _MOMENT_SECONDS)
-        ending = exchange.serve(deadline)
-        if ending is Ending.EXITED:
-            status = await_exit(pid, deadline)
-            ending = Ending.EXITED if status is not None else Ending.TIMED_OUT
-    except ChildProcessError:
-        ending = Ending.LOST
+        spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None)
+        ending = _follow(child, exchange, started, limits.timeout_seconds)
     finally:
         try:
-            # Not yet collected, so the process id, and the group of that number, are still its own.
-            if status is None and ending is not Ending.LOST:
-                status = kill_group(pid)
+            child.end()
         finally:
-            exchange.close()
+            child.end()  # again, for an interrupt that came just as the first began
     stdout, stderr = exchange.collected()
-    return Outcome(ending, status, stdout, stderr, time.monotonic() - started)
+    return Outcome(ending, child.status, stdout, stderr, time.monotonic() - started)
+
+
+def _follow(child: Child, exchange: "_Exchange", started: float, timeout_seconds: float) -> Ending:
+    """Serve the program's pipes and collect it; at the end of the time, or at a limit, it is left as it is."""
+    deadline = started + timeout_seconds
+    if child.fds[0] < 0 and timeout_seconds > _MOMENT_SECONDS:
+        watch_for_exit(child.pid, started + _MOMENT_SECONDS)
+    ending = exchange.serve(deadline)
+    return collect(child, deadline) if ending is Ending.EXITED else ending
+
+
+def collect(child: Child, deadline: float) -> Ending:
+    """Wait for the end of a program that has closed its outputs."""
+    try:
+        status = await_exit(child.pid, deadline)
+    except ChildProcessError:
+        child.collected(None)
+        return Ending.LOST
+    if status is None:
+        return Ending.TIMED_OUT
+    child.collected(status)
+    return Ending.EXITED
 
 
 class _Exchange:
     """The three pipes of one run."""
 
-    __slots__ = (
-        "_err",
-        "_errors",
-        "_in",
-        "_limits",
-        "_out",
-        "_output",
-        "_poll",
-        "_rest",
-        "_room",
-        "_stderr_seen",
-    )
+    __slots__ = ("_child", "_errors", "_limits", "_output", "_poll", "_rest", "_room", "_stderr_seen")
 
-    def __init__(self, stdin_fd: int, stdout_fd: int, stderr_fd: int, stdin: bytes, limits: Limits) -> None:
-        self._in = stdin_fd
-        self._out = stdout_fd
-        self._err = stderr_fd
+    def __init__(self, child: Child, stdin: bytes, limits: Limits) -> None:
+        self._child = child
         self._rest = memoryview(stdin)
         self._limits = limits
         self._room = limits.stdout_bytes
@@ -136,19 +132,19 @@ class _Exchange:
         # One buffer, not a list of pieces: output in tiny pieces would cost many times its size.
         self._output = bytearray()
         self._errors: list[bytes] = []
-        self._poll = select.poll()
 
     def serve(self, deadline: float) -> Ending:
         """Move bytes until all three pipes are closed, a limit is reached or time is up."""
-        poll = self._poll
-        if self._in >= 0:
-            os.set_blocking(self._in, False)
-            self._feed()
-        if self._in >= 0:
-            poll.register(self._in, select.POLLOUT)
-        poll.register(self._out, select.POLLIN)
-        poll.register(self._err, select.POLLIN)
-        while self._out >= 0 or self._err >= 0 or self._in >= 0:
+        self._poll = poll = select.poll()
+        fds = self._child.fds
+        if fds[_IN] >= 0:
+            os.set_blocking(fds[_IN], False)
+            self._feed(fds[_IN])
+        if fds[_IN] >= 0:
+            poll.register(fds[_IN], select.POLLOUT)
+        poll.register(fds[_OUT], select.POLLIN)
+        poll.register(fds[_ERR], select.POLLIN)
+        while max(fds) >= 0:
             milliseconds = milliseconds_until(deadline)
             if not milliseconds:
                 return Ending.TIMED_OUT
@@ -157,20 +153,15 @@ class _Exchange:
                     return ending
         return Ending.EXITED
 
-    def close(self) -> None:
-        for fd in (self._in, self._out, self._err):
-            if fd >= 0:
-                os.close(fd)
-        self._in = self._out = self._err = -1
-
     def collected(self) -> tuple[bytes, bytes]:
         return bytes(self._output), self._tail_of_errors()
 
     def _move(self, fd: int, event: int) -> Ending | None:
-        if fd == self._in:
-            self._feed()
+        stream = self._child.fds.index(fd)
+        if stream == _IN:
+            self._feed(fd)
             return None
-        keep = self._keep_output if fd == self._out else self._keep_error
+        keep = self._keep_output if stream == _OUT else self._keep_error
         while chunk := os.read(fd, CHUNK):
             # Only a pipe that nobody can write to any more is sure not to block the next read.
             if (ending := keep(chunk)) is not None or not event & select.POLLHUP:
@@ -178,16 +169,16 @@ class _Exchange:
         self._shut(fd)
         return None
 
-    def _feed(self) -> None:
+    def _feed(self, fd: int) -> None:
         """Write what the pipe takes; a program that closed its input early is no error."""
         try:
             while self._rest:
-                self._rest = self._rest[os.write(self._in, self._rest) :]
+                self._rest = self._rest[os.write(fd, self._rest) :]
         except BlockingIOError:
             return
         except BrokenPipeError:
             pass
-        self._shut(self._in)
+        self._shut(fd)
 
     def _keep_output(self, chunk: bytes) -> Ending | None:
         self._room -= len(chunk)
@@ -209,14 +200,8 @@ class _Exchange:
         return text[max(0, len(text) - self._limits.stderr_bytes) :]
 
     def _shut(self, fd: int) -> None:
-        if fd == self._out:
-            self._out = -1
-        elif fd == self._err:
-            self._err = -1
-        else:
-            self._in = -1
         try:
             self._poll.unregister(fd)
         except KeyError:
             pass  # standard input that took everything at once was never registered
-        os.close(fd)
+        self._child.close(self._child.fds.index(fd))

@@ -70,7 +70,7 @@ def examine(
 
 def _ready(subject: Subject) -> Subject:
     """The same plugin under a path that holds in every directory, and images as the kubelet names them."""
-    if not hasattr(os, "posix_spawn"):
+    if not hasattr(os, "killpg"):
         raise EnvironmentProblem("the conformance kit needs a POSIX system such as Linux or macOS")
     if subject.kind != CLUSTER and not subject.images:
         raise EnvironmentProblem(

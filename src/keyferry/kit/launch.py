@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from keyferry._values import Value, field
 from keyferry.invoke.process import Ending, Limits, Outcome
 from keyferry.invoke.reap import DEATH_SECONDS, left_to_collect
-from keyferry.invoke.spawn import LAST_STANDARD_FD, close_beyond, make_pipe, start
+from keyferry.invoke.spawn import EMPTY, PIPE, Child, move_up, spawn
 from keyferry.kit import processes
 from keyferry.kit.pump import Pump
 
@@ -65,13 +65,20 @@ def launch(what: Launch) -> Run:
     argv = ("/bin/sh", "-c", _ENTER, what.cwd, *what.argv) if what.cwd else what.argv
     environ = {os.fsencode(name): os.fsencode(value) for name, value in what.environ.items()}
     environ[os.fsencode(processes.MARK)] = mark.encode()
-    pid, fds, watched_fd = _spawn(argv, environ, what)
-    pidfd = _open_pidfd(pid)
+    child = Child(lambda pid: _end_all(pid, mark))
+    watched_fd = pidfd = -1
     try:
-        stdin = what.stdin or b"" if fds[0] >= 0 else b""
-        pump = Pump(fds, stdin, what.limits, pidfd)
-        return _Watch(what, pid, mark, started, is_woken=pidfd >= 0).follow(pump, watched_fd)
+        if what.is_input_watched:
+            watched_fd = _make_input(what.stdin or b"")
+        _spawn(child, argv, environ, what, watched_fd)
+        pidfd = _open_pidfd(child.pid)
+        pump = Pump(child, what.stdin or b"", what.limits, pidfd)
+        return _Watch(what, child, mark, started, is_woken=pidfd >= 0).follow(pump, watched_fd)
     finally:
+        try:
+            child.end()
+        finally:
+            child.end()  # again, for an interrupt that came just as the first began
         for fd in (pidfd, watched_fd):
             if fd >= 0:
                 os.close(fd)
@@ -80,17 +87,18 @@ def launch(what: Launch) -> Run:
 class _Watch:
     """One run while it lasts."""
 
-    def __init__(self, what: Launch, pid: int, mark: str, started: float, *, is_woken: bool) -> None:
+    def __init__(self, what: Launch, child: Child, mark: str, started: float, *, is_woken: bool) -> None:
         self._what = what
         self._is_woken = is_woken
-        self._pid = pid
+        self._child = child
+        self._pid = child.pid
         self._mark = mark
         self._started = started
         self._lines: set[bytes] = set()
         self._ended_at: float | None = None
 
     def follow(self, pump: Pump, watched_fd: int) -> Run:
-        ending, held = Ending.TIMED_OUT, False
+        ending, held = Ending.LOST, False
         left: tuple[processes.Process, ...] | None = None
         try:
             ending, held = self._wait(pump)
@@ -98,12 +106,11 @@ class _Watch:
                 left = processes.find_left_behind(self._pid, self._mark)
         except ChildProcessError:
             ending = Ending.LOST
-        finally:
-            # The leader is not collected yet, so its id, and the session of that number, are still its own.
-            if ending is not Ending.LOST and left != ():
-                processes.end_all(self._pid, self._mark)
-            status, peak = _collect(self._pid)
-            pump.close()
+        # The leader is not collected yet, so its id, and the session of that number, are still its own.
+        if ending is not Ending.LOST and left != ():
+            processes.end_all(self._pid, self._mark)
+        status, peak = _collect(self._pid)
+        self._child.collected(status)
         seconds = (self._ended_at or time.monotonic()) - self._started
         outcome = Outcome(ending, status, pump.stdout, pump.stderr, seconds)
         read = watched_fd >= 0 and not _pending(watched_fd)
@@ -138,50 +145,28 @@ class _Watch:
 
 
 def _spawn(
-    argv: tuple[str, ...], environ: dict[bytes, bytes], what: Launch
-) -> tuple[int, tuple[int, int, int], int]:
-    """Start it; its id, our ends of its pipes, -1 where we have none, and its input if that is watched."""
-    closing = close_beyond(LAST_STANDARD_FD)
-    ours: list[int] = []
-    theirs: list[int] = []
-    try:
-        for is_output in (False, True, True):
-            reader, writer = make_pipe()
-            ours.append(reader if is_output else writer)
-            theirs.append(writer if is_output else reader)
-        if what.stdin is None:
-            os.close(theirs[0])
-            theirs[0] = os.open(os.devnull, os.O_RDONLY)
-        watched = os.dup(theirs[0]) if what.is_input_watched else -1
-        actions = [(os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(theirs)]
-        pid = start(argv[0], argv, environ, [*actions, *closing])
-    except BaseException:
-        _close(ours)
-        raise
-    finally:
-        _close(theirs)
-    if what.stdin is None or watched >= 0:
-        ours[0] = _fed(ours[0], what.stdin or b"")
+    child: Child, argv: tuple[str, ...], environ: dict[bytes, bytes], what: Launch, watched_fd: int
+) -> None:
+    stdin = watched_fd if watched_fd >= 0 else EMPTY if what.stdin is None else PIPE
+    spawn(child, argv[0], argv, environ, streams=(stdin, PIPE, PIPE))
     if not what.has_reader:
-        os.close(ours[1])
-        ours[1] = -1
-    return pid, (ours[0], ours[1], ours[2]), watched
+        child.close(1)
 
 
-def _fed(fd: int, data: bytes) -> int:
-    """Write what fits in a pipe at once, and close it: a program that does not read it is not waited for."""
+def _make_input(data: bytes) -> int:
+    """The end of a pipe from which *data*, or what a pipe takes of it at once, can be read, and then no more."""
+    reader, writer = map(move_up, os.pipe())
     try:
-        os.write(fd, data)
-    except BrokenPipeError:
-        pass
-    os.close(fd)
-    return -1
+        os.set_blocking(writer, False)
+        os.write(writer, data)
+    finally:
+        os.close(writer)
+    return reader
 
 
-def _close(fds: list[int]) -> None:
-    for fd in fds:
-        if fd >= 0:
-            os.close(fd)
+def _end_all(pid: int, mark: str) -> int | None:
+    processes.end_all(pid, mark)
+    return _collect(pid)[0]
 
 
 def _open_pidfd(pid: int) -> int:

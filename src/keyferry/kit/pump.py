@@ -5,15 +5,19 @@ import select
 from math import ceil
 
 from keyferry.invoke.process import CHUNK, Ending, Limits
+from keyferry.invoke.spawn import Child
 
 __all__ = ["Pump"]
+
+_IN, _OUT = 0, 1
 
 
 class Pump:
     """Feeds a program its input and collects what it says; *pidfd*, or -1, wakes a step when it ends."""
 
-    def __init__(self, fds: tuple[int, int, int], stdin: bytes, limits: Limits, pidfd: int) -> None:
-        self._in, self._out, self._err = fds
+    def __init__(self, child: Child, stdin: bytes, limits: Limits, pidfd: int) -> None:
+        self._child = child
+        self._fds = child.fds
         self._rest = memoryview(stdin)
         self._limits = limits
         self._pidfd = pidfd
@@ -24,17 +28,18 @@ class Pump:
         self._register()
 
     def _register(self) -> None:
-        if self._in >= 0:
-            os.set_blocking(self._in, False)
-            self._poll.register(self._in, select.POLLOUT)
-        for fd in (self._out, self._err, self._pidfd):
+        stdin, *outputs = self._fds
+        if stdin >= 0:
+            os.set_blocking(stdin, False)
+            self._poll.register(stdin, select.POLLOUT)
+        for fd in (*outputs, self._pidfd):
             if fd >= 0:
                 self._poll.register(fd, select.POLLIN)
 
     @property
     def is_open(self) -> bool:
         """Tell whether somebody still holds an output pipe, or has input to read."""
-        return self._in >= 0 or self._out >= 0 or self._err >= 0
+        return max(self._fds) >= 0
 
     @property
     def stdout(self) -> bytes:
@@ -49,8 +54,8 @@ class Pump:
     def step(self, seconds: float) -> Ending | None:
         """Move what there is to move, waiting at most so long for it; an ending if a limit is passed."""
         for fd, _ in self._poll.poll(ceil(max(0.0, seconds) * 1000)):
-            if fd == self._in:
-                self._feed()
+            if fd == self._fds[_IN]:
+                self._feed(fd)
             elif fd == self._pidfd:
                 self._forget(fd)
                 self._pidfd = -1
@@ -58,29 +63,22 @@ class Pump:
                 return ending
         return None
 
-    def close(self) -> None:
-        """Let go of the pipes."""
-        for fd in (self._in, self._out, self._err):
-            if fd >= 0:
-                os.close(fd)
-        self._in = self._out = self._err = -1
-
-    def _feed(self) -> None:
+    def _feed(self, fd: int) -> None:
         try:
             while self._rest:
-                self._rest = self._rest[os.write(self._in, self._rest) :]
+                self._rest = self._rest[os.write(fd, self._rest) :]
         except BlockingIOError:
             return
         except BrokenPipeError:
             pass  # it has read as much as it wanted to
-        self._shut(self._in)
+        self._shut(fd)
 
     def _collect(self, fd: int) -> Ending | None:
         chunk = os.read(fd, CHUNK)
         if not chunk:
             self._shut(fd)
             return None
-        if fd == self._out:
+        if fd == self._fds[_OUT]:
             self._output += chunk
             return Ending.STDOUT_LIMIT if len(self._output) > self._limits.stdout_bytes else None
         self._errors_seen += len(chunk)
@@ -91,13 +89,7 @@ class Pump:
 
     def _shut(self, fd: int) -> None:
         self._forget(fd)
-        os.close(fd)
-        if fd == self._in:
-            self._in = -1
-        elif fd == self._out:
-            self._out = -1
-        else:
-            self._err = -1
+        self._child.close(self._fds.index(fd))
 
     def _forget(self, fd: int) -> None:
         self._poll.unregister(fd)

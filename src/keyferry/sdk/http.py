@@ -115,10 +115,30 @@ def fetch(  # noqa: PLR0913 - the parts of a request
     leaves time; a Retry-After is obeyed, and ends the attempts if it does not fit. A certificate that is not
     trusted is final.
     """
+    failure: HttpError | None
+    try:
+        way = _choose_way(url, route)
+        reply, failure = _try(way, method, _request(way, method, headers or {}, body), deadline, retry)
+    except HttpError as error:
+        failure = error.with_traceback(None)
+    if failure is None:
+        return reply
+    # Nor may a traceback with locals show them.
+    way = reply = None  # type: ignore[assignment] # nobody reads them any more
+    del url, headers, body
+    raise failure
+
+
+def _choose_way(url: str, route: Route) -> "_Way":
     origin = split_url(url)
     proxy = choose_proxy(origin) if route.use_proxy and not route.address else None
-    way = _Way(origin, proxy, route, Tls(Trust(route.ca_file, route.ca_data, route.is_insecure)))
-    data = _request(way, method, headers or {}, body)
+    return _Way(origin, proxy, route, Tls(Trust(route.ca_file, route.ca_data, route.is_insecure)))
+
+
+def _try(
+    way: "_Way", method: str, data: bytes, deadline: "Deadline", retry: Retry
+) -> "tuple[Reply, HttpError | None]":
+    """Make attempts as long as another one may help."""
     number = 0
     while True:
         number += 1
@@ -126,14 +146,11 @@ def fetch(  # noqa: PLR0913 - the parts of a request
         if _is_untrusted(failure) and way.tls.widen():
             reply, failure = _attempt(way, method, data, deadline)
         if failure is None and not retry.is_transient(reply):
-            return reply
+            return reply, None
         wait = retry.delay(number) if failure is not None else _retry_after(reply, retry.delay(number))
         if number >= retry.attempts or wait >= deadline.seconds_left or _is_final(failure):
-            break
+            return reply, failure
         sleep(wait)
-    if failure is not None:
-        raise failure
-    return reply
 
 
 class _Way(Value):

@@ -46,14 +46,35 @@ def run_program(
 
     Raises ProvideError if it cannot be started, does not end in time, or writes more than a megabyte.
     """
-    import subprocess
-
     name = os.path.basename(argv[0])
-    pipe = subprocess.PIPE
+    started: list[subprocess.Popen[bytes]] = []
     try:
-        process = subprocess.Popen(
-            argv, stdin=pipe, stdout=pipe, stderr=pipe, env=environ, start_new_session=True, close_fds=True
-        )
+        _start(started, name, argv, environ)
+        stdout, stderr, problem = _exchange(started[0], stdin, deadline)
+    finally:
+        try:
+            _end(started)
+        finally:
+            _end(started)  # again, for an interrupt that came just as the first began
+    if problem:
+        raise ProvideError(f"the program {name!r} {problem}, and was killed")
+    return Finished(started[0].returncode, stdout, stderr)
+
+
+def _start(
+    started: "list[subprocess.Popen[bytes]]",
+    name: str,
+    argv: "Sequence[str]",
+    environ: "Mapping[str, str] | None",
+) -> None:
+    """Start the program and note it in a list of the caller's, who is to end it whatever comes in between."""
+    from subprocess import PIPE
+
+    from keyferry._popen import HeldSignals, popen
+
+    try:
+        with HeldSignals():
+            started.append(popen(argv, (PIPE, PIPE, PIPE), environ))
     except FileNotFoundError:
         raise ProvideError(f"the program {name!r} is not installed, or not on PATH") from None
     except (OSError, ValueError) as error:
@@ -61,13 +82,6 @@ def run_program(
         raise ProvideError(
             f"the program {name!r} cannot be started: {reason[:1].lower()}{reason[1:]}"
         ) from None
-    try:
-        stdout, stderr, problem = _exchange(process, stdin, deadline)
-    finally:
-        _end(process)
-    if problem:
-        raise ProvideError(f"the program {name!r} {problem}, and was killed")
-    return Finished(process.returncode, stdout, stderr)
 
 
 def _exchange(
@@ -145,8 +159,18 @@ def _drain(fd: int, into: bytearray) -> bool:
     return bool(piece)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Kill what is left of the program's process group, and collect the program itself."""
+def _end(started: "list[subprocess.Popen[bytes]]") -> None:
+    """Kill what is left of the program's process group, and collect the program itself, if that is not done yet."""
+    for process in started:
+        if process.returncode is None:
+            _kill(process)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        process.wait()
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
     if hasattr(os, "killpg"):
         import signal
 
@@ -156,7 +180,3 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
             pass
     elif process.poll() is None:
         process.kill()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
-    process.wait()

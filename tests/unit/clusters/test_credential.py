@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import time
 
 import pytest
 
@@ -38,6 +39,39 @@ def refusal(stdout: bytes) -> PluginProtocolError:
 def test_a_token_and_its_expiry() -> None:
     stdout = answer({"token": "t", "expirationTimestamp": "2030-01-01T00:00:00Z"})
     assert read_credential(V1, stdout) == ClusterCredential("t", expires_ns=1_893_456_000 * 10**9)
+
+
+def test_yaml_is_read_up_to_a_limit_and_json_beyond() -> None:
+    """What a plugin prints as YAML costs a thousand times its size, so little of it is read at all."""
+    for size in (256 * 1024, 256 * 1024 + 1):
+        stdout = answer({"token": "t"})
+        yaml = b"#".ljust(size - len(stdout) - 1, b"x") + b"\n" + stdout
+        assert len(yaml) == size
+        if size == 256 * 1024:
+            assert read_credential(V1, yaml) == ClusterCredential("t")
+        else:
+            assert "YAML of 262145 bytes" in str(refusal(yaml))
+    assert read_credential(V1, answer({"token": "t"}, x="x" * 10**6)) == ClusterCredential("t")
+
+
+def test_yaml_is_read_until_an_instant() -> None:
+    """Whoever waits for it no longer wants the rest."""
+    with pytest.raises(TimeoutError):
+        read_credential(V1, b"# YAML\n" + answer({"token": "t"}), until=time.monotonic())
+
+
+def test_a_large_answer_costs_little_more_than_its_size() -> None:
+    """Nobody asks where in an answer its parts stood."""
+    import tracemalloc
+
+    stdout = answer({"token": "t"}, x=[1] * 100_000, y=[[]] * 50_000)
+    tracemalloc.start()
+    try:
+        assert read_credential(V1, stdout) == ClusterCredential("t")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * len(stdout)
 
 
 def test_a_certificate_and_a_token_together() -> None:

@@ -118,6 +118,16 @@ def test_a_flood_is_cut_off(tmp_path: Path, metrics: CallMetrics) -> None:
         ExecRunner(plugin(tmp_path, "yes"), recorder=metrics, limits=Limits(20, stdout_bytes=1000)).run()
 
 
+def test_yaml_that_takes_too_long_to_read_is_no_answer(tmp_path: Path, metrics: CallMetrics) -> None:
+    """The time that a plugin has is for its answer to be read as well."""
+    yaml = f'# YAML\n{ANSWER[:-1]}, "x": [{"1," * 100_000}1]}}'
+    (tmp_path / "answer").write_text(yaml)
+    config = plugin(tmp_path, f"cat {tmp_path}/answer")
+    with pytest.raises(PluginOutputError, match=r"longer to read than is left of the 0\.2 s"):
+        ExecRunner(config, recorder=metrics, limits=Limits(0.2)).credential()
+    assert ExecRunner(config, recorder=metrics).credential() == ClusterCredential("t")
+
+
 def test_a_missing_plugin_comes_with_its_hint(metrics: CallMetrics) -> None:
     config = ExecConfig(
         "no-such-plugin", api_version=API_VERSION, interactive_mode="Never", install_hint="get\x1b it"
@@ -243,9 +253,10 @@ def test_a_pinned_plugin_inherits_nothing_else(tmp_path: Path, metrics: CallMetr
     finally:
         os.close(reading)
         os.close(writing)
-    # Its own file, and the folder that ls reads.
-    assert pinned.split() == [b"0", b"1", b"2", b"3", b"4"]
+    # The folder that ls reads, and of a pinned one its own file.
     assert plain.split() == [b"0", b"1", b"2", b"3"]
+    assert len(pinned.split()) == 5
+    assert set(pinned.split()) > set(plain.split())
 
 
 # Interactive
@@ -282,6 +293,23 @@ def test_an_interactive_plugin_has_no_deadline_and_our_session(
         config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=Limits(0.1)
     )
     assert int(runner.run()) == os.getsid(0)
+
+
+def test_an_interactive_plugin_may_print_no_more_than_another(
+    tmp_path: Path, metrics: CallMetrics, terminal: tuple[int, int]
+) -> None:
+    """It has all the time in the world, and the same limit."""
+    for size in (1000, 1001):
+        config = replace(plugin(tmp_path, f"head -c {size} /dev/zero"), interactive_mode="Always")
+        limits = Limits(20, stdout_bytes=1000)
+        runner = ExecRunner(
+            config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=limits
+        )
+        if size == limits.stdout_bytes:
+            assert len(runner.run()) == size
+        else:
+            with pytest.raises(PluginOutputError, match="over 1000 bytes"):
+                runner.run()
 
 
 def test_an_interrupt_ends_an_interactive_plugin_alone(

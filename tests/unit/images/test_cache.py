@@ -79,6 +79,41 @@ def test_a_full_cache_drops_its_oldest() -> None:
     assert len(cache) == 3
 
 
+def test_a_cache_full_of_bytes_drops_its_oldest() -> None:
+    """As many as the new one needs; one that is larger than the cache is not kept, and displaces none but its own."""
+    cache = Cache(0, most_bytes=10_000)
+    for number in range(4):
+        cache.store(f"reg.io/{number}", b"", entry(password="x" * 1000))
+    assert len(cache) == 4
+    cache.store("reg.io/large", b"", entry(password="x" * 3000))
+    assert [cache.find(f"reg.io/{n}", b"", 0) is not None for n in (0, 1, 2, 3, "large")] == [
+        False,
+        False,
+        True,
+        True,
+        True,
+    ]
+    cache.store("reg.io/2", b"", entry(password="x" * 20_000))
+    assert [cache.find(f"reg.io/{n}", b"", 0) is not None for n in (2, 3, "large")] == [False, True, True]
+
+
+def test_what_is_dropped_makes_room() -> None:
+    """However an answer goes, what it took is counted off."""
+    cache = Cache(0, most_bytes=10_000)
+    for round_ in range(50):
+        now = round_ * 2 * SWEEP_INTERVAL_NS
+        cache.store("reg.io/a", b"", entry(expires=now, password="x" * 3000))
+        cache.store("reg.io/a", b"", entry(expires=now, password="y" * 3000))
+        cache.store("reg.io/b", b"", entry(expires=now + 1, password="p" * 3000))
+        assert len(cache) == 2
+        cache.evict("reg.io/b", "u", "p" * 3000)
+        assert len(cache) == 1
+        assert cache.find("reg.io/a", b"", now + 1) is None
+        cache.store("reg.io/a", b"", entry(expires=now, password="y" * 3000))
+        cache.find("reg.io/c", b"", now + 2 * SWEEP_INTERVAL_NS - 1)
+        assert len(cache) == 0
+
+
 def test_a_sweep_waits_for_its_interval() -> None:
     """Expired answers go strictly after the interval, and the next sweep counts from there."""
     cache = Cache(0)

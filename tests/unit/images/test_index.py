@@ -113,3 +113,20 @@ def test_many_patterns_of_one_kind_share_a_shape() -> None:
     shapes = index._closed["", 4, "com"]
     assert len(shapes) == 1
     assert index.match("eu.reg-7.example.com/x") == ((7, "*.reg-7.example.com"),)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "image", "is_covered"),
+    [
+        ("a*a.io", "a.io/x", False),
+        ("a*a.io", "aa.io/x", True),
+        ("a*a.io", "aba.io/x", True),
+        ("ab*bc.io", "abc.io", False),
+        ("ab*bc.io", "abbc.io", True),
+        ("reg.a*a", "reg.a", False),
+        ("reg.a*a", "reg.aa", True),
+    ],
+)
+def test_text_on_both_sides_of_a_star_does_not_overlap(pattern: str, image: str, *, is_covered: bool) -> None:
+    """What stands before the star is not counted once more for what stands after it."""
+    assert bool(PatternIndex([(0, pattern)]).match(image)) is is_covered is covers(pattern, image)

@@ -5,7 +5,13 @@ import threading
 import pytest
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
-from keyferry.errors import PluginExitError, PluginProtocolError, ServiceAccountError
+from keyferry.errors import (
+    PluginError,
+    PluginExitError,
+    PluginProtocolError,
+    PluginTimeoutError,
+    ServiceAccountError,
+)
 from keyferry.images.accounts import Pod, ServiceAccount, ServiceAccountRef
 from keyferry.images.missing import Input, Missing
 from keyferry.images.provider import Provider
@@ -18,7 +24,7 @@ POD = Pod("ns", "pod", "uid", "builder")
 class Gate:
     """A plugin that waits at a gate, so that others can ask meanwhile."""
 
-    def __init__(self, kind: str, error: PluginExitError | None = None) -> None:
+    def __init__(self, kind: str, error: PluginError | None = None) -> None:
         self.kind, self.error = kind, error
         self.images: list[str] = []
         self.running, self.open = threading.Event(), threading.Event()
@@ -62,7 +68,9 @@ def test_a_run_fills_the_cache() -> None:
     asked = provider(plugin, clock)
     first, second = asked.provide("reg.io/app"), asked.provide("reg.io/app")
     assert (first.how, second.how) == (How.RAN, How.CACHED)
-    assert first.expires_ns == second.expires_ns == clock.now + 60 * SECOND == asked.soonest_expiry_ns()
+    assert first.expires_ns == second.expires_ns == clock.now + 60 * SECOND
+    clock.step(15)
+    assert asked.soonest_expiry_seconds() == 45
     assert first.seconds == 0.003
     assert first.auth == second.auth
     assert asked.cache_entries() == 1
@@ -190,6 +198,105 @@ def test_the_same_image_shares_a_failure_and_another_does_not() -> None:
     gate.open.clear()
     assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.FAILED, How.FAILED]
     assert gate.images[1:] == ["reg.io/a", "reg.io/b"]
+
+
+@pytest.mark.parametrize("image", ["reg.io/a", "reg.io/b"], ids=["the same image", "another of its registry"])
+def test_who_waits_for_anothers_run_waits_no_longer_than_they_said(image: str) -> None:
+    """They get a failure that says so, and the run goes on for who started it."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), gate, clock=Clock())
+    found: list[How] = []
+    first = threading.Thread(target=lambda: found.append(asked.provide("reg.io/a").how))
+    first.start()
+    assert gate.running.wait(10)
+    for seconds in (0.0, 0.1):
+        late = asked.provide(image, timeout_seconds=seconds)
+        assert late.how is How.FAILED
+        assert isinstance(late.error, PluginTimeoutError)
+        assert (late.error.timeout_seconds, late.error.was_killed) == (seconds, False)
+        assert "waiting for other lookups" in str(late.error)
+    assert asked.counters.read().failures == {"timeout": 2}
+    assert found == []
+    gate.open.set()
+    first.join(10)
+    assert found == [How.RAN]
+    assert asked.provide(image, timeout_seconds=0.1).how is How.CACHED
+
+
+def test_without_a_deadline_of_ones_own_the_configured_one_counts() -> None:
+    """Another may have given the run an hour."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), gate, clock=Clock(), timeout_seconds=0.1)
+    first = threading.Thread(target=asked.provide, args=("reg.io/a", None, 3600.0))
+    first.start()
+    assert gate.running.wait(10)
+    late = asked.provide("reg.io/a")
+    gate.open.set()
+    first.join(10)
+    assert isinstance(late.error, PluginTimeoutError)
+    assert late.error.timeout_seconds == 0.1
+
+
+def test_who_has_more_time_does_not_share_the_timeout_of_who_had_less() -> None:
+    """They run the plugin themselves; who had as little time shares it."""
+    gate = Gate("Registry", PluginTimeoutError("plugin", 1.0))
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert len(gate.images) == 2
+    gate = Gate("Registry", PluginTimeoutError("plugin", 60.0))
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert len(gate.images) == 1
+
+
+def test_a_run_after_waiting_has_what_is_left_of_the_time() -> None:
+    """And none is made where nothing is left."""
+    given: list[float | None] = []
+    plugin = Scripted(response())
+
+    def note(
+        request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        given.append(timeout_seconds)
+        return plugin(request)
+
+    asked = Provider(configured(), note, clock=Clock())
+    assert asked.provide("reg.io/a", timeout_seconds=100, waited_seconds=101).how is How.FAILED
+    assert asked.provide("a.io/a").how is How.RAN
+    assert asked.provide("b.io/a", timeout_seconds=100).how is How.RAN
+    assert asked.provide("c.io/a", timeout_seconds=100, waited_seconds=90).how is How.RAN
+    assert given[:2] == [None, 100]
+    assert 0 < (given[2] or 0) <= 10
+
+
+def test_the_end_of_a_run_leaves_another_of_the_same_registry_to_be_found() -> None:
+    """A run that began while another was under way ends, and who asks then still shares that other one."""
+    gates = {name: Gate("Registry") for name in ("slow", "quick")}
+    gates["first"] = Gate("Image")
+
+    def plugin(
+        request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        answer, seconds = gates[request.image.rpartition("/")[2]](request, timeout_seconds)
+        # Nothing is kept, so that what is found is a run under way.
+        return CredentialProviderResponse(answer.cache_key_type, 0, answer.auth), seconds
+
+    asked = Provider(configured(), plugin, clock=Clock())
+    for name in ("first", "quick"):
+        gates[name].open.set()
+    asked.provide("reg.io/first")  # so that runs of one registry do not wait for each other
+    found: list[How] = []
+    slow = threading.Thread(target=lambda: found.append(asked.provide("reg.io/slow").how))
+    slow.start()
+    assert gates["slow"].running.wait(10)
+    assert asked.provide("reg.io/quick").how is How.RAN  # and now they do again
+    late = threading.Thread(target=lambda: found.append(asked.provide("reg.io/late").how))
+    late.start()
+    late.join(0.2)
+    gates["slow"].open.set()
+    slow.join(10)
+    late.join(10)
+    assert sorted(found) == [How.RAN, How.SHARED]
 
 
 def test_a_run_that_breaks_leaves_its_waiters_to_themselves() -> None:

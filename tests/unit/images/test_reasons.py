@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from keyferry._values import replace
 from keyferry.errors import PluginExitError
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.lookup import Providers
 from keyferry.images.plugin import Plugin
 from support.asking import answering, failing, provider, providers
+from support.scripted import Clock, Scripted, response
+from support.scripted import provider as scripted
 
 LOGIN = ("u", "hidden-password")
 
@@ -58,6 +62,31 @@ def test_a_run_and_then_a_cached_answer_are_told_apart() -> None:
     asked = providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN})))
     assert stages(asked.lookup("reg.io/a"), "provider") == ["ran"]
     assert stages(asked.lookup("reg.io/a"), "provider") == ["cached"]
+
+
+def test_the_time_left_is_that_of_the_lookup_by_its_own_clock() -> None:
+    """Each answer says how long it was still kept when it was given, also if it is asked why much later."""
+    clock = Clock()
+    asked = Providers([scripted(Scripted(response(cache_seconds=600)), clock)], clock=clock)
+    answers = []
+    for _ in range(4):
+        answers.append(asked.lookup("reg.io/a"))
+        assert expiry(answers[-1])[0] == 600 - 3 * (len(answers) - 1)
+        clock.step(3)
+    clock.step(1000)
+    again = [answers[0], answers[3], *(replace(answer) for answer in answers[1:3])]
+    assert [expiry(answer) for answer in again] == [
+        (600, "10 min"),
+        (591, "9 min 51 s"),
+        (597, "9 min 57 s"),
+        (594, "9 min 54 s"),
+    ]
+
+
+def expiry(answer: Answer) -> tuple[object, str]:
+    """What an answer says of the time that it is still kept, as a fact and in words."""
+    (reason,) = (reason for reason in answer.reasons if reason.stage == "provider")
+    return reason.facts["expiresInSeconds"], reason.text.rpartition(" for ")[2]
 
 
 def test_a_provider_that_does_not_match_says_which_rule_said_no() -> None:

@@ -1,5 +1,6 @@
 """Calls under way and those who wait for them."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -23,6 +24,16 @@ def test_everyone_who_waits_gets_the_answer(value: str | None) -> None:
         assert not any(future.done() for future in waiting)
         flight.land(value)
         assert [future.result(timeout=20) for future in waiting] == [value] * 20
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, 0.01])
+def test_a_wait_ends_at_its_time(seconds: float) -> None:
+    """Who has no time left gives up, and takes the landing from nobody."""
+    flight: Flight[str] = Flight()
+    with pytest.raises(TimeoutError):
+        flight.wait(seconds)
+    flight.land("answer")
+    assert [flight.wait(seconds), flight.wait(math.inf), flight.wait()] == ["answer"] * 3
 
 
 def test_a_flight_lands_once() -> None:

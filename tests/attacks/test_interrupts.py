@@ -1,0 +1,127 @@
+"""Ctrl-C at every moment of a run: whoever presses it leaves no program behind."""
+
+import sys
+
+import pytest
+
+from support.plugins import run_script
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs sleep from its usual place")
+
+# An interrupt is raised where a function is called or returns, and a profiler is told of exactly these moments.
+# So a run is made again and again, each time with the interrupt one moment later, until it ends before it comes.
+SWEEP = """
+import _signal, os, signal, sys, time
+from keyferry.invoke.reap import collect_stragglers, left_to_collect
+
+ARGV = ("/bin/sleep", "60")
+SECONDS = 0.02
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Moment:
+    def __init__(self, number):
+        self.left, self.where = number, ""
+    def __call__(self, frame, event, arg):
+        # The run is over; or one look at a handler is like the other sixty.
+        if frame.f_code is interrupt.__code__ or arg is _signal.getsignal:
+            return
+        if self.left == 0:
+            sys.setprofile(None)
+            self.where = f"{event} of {getattr(arg, '__name__', frame.f_code.co_name)}"
+            signal.raise_signal(signal.SIGINT)
+        self.left -= 1
+
+def interrupt(work, number):
+    moment = Moment(number)
+    sys.setprofile(moment)
+    try:
+        work()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.setprofile(None)
+    return moment.where
+
+def leftover():
+    while left_to_collect:  # killed, and slow to die on a busy machine: the next run collects it
+        collect_stragglers()
+        time.sleep(0.01)
+    try:
+        pid, _ = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return ""
+    if pid:
+        return "a zombie"
+    for child in open(f"/proc/self/task/{os.getpid()}/children").read().split():
+        os.kill(int(child), signal.SIGKILL)
+        os.waitpid(int(child), 0)
+    return "a program that runs"
+
+def sweep(work, most):
+    work()
+    for number in range(most):
+        where = interrupt(work, number)
+        os.closerange(3, 64)  # a pipe may be left half made: with each one, a run could take longer
+        if not where:
+            break
+        if left := leftover():
+            print(f"{left} is left by an interrupt at the {where}")
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            print(f"the handler of interrupts is left replaced by one at the {where}")
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+    print(number, "moments")
+"""
+
+RUNS = {
+    "run": """
+from keyferry.invoke.process import Limits, run
+def work():
+    run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS))
+""",
+    "with more input than a pipe takes": """
+from keyferry.invoke.process import Limits, run
+def work():
+    run(ARGV, stdin=b"x" * 100_000, environ={}, limits=Limits(SECONDS))
+""",
+    "attached": """
+from keyferry.invoke.attached import run_attached
+from keyferry.invoke.process import Limits
+def work():
+    run_attached(ARGV, program=ARGV[0], environ={}, limits=Limits(SECONDS))
+""",
+    "attached, on our own input": """
+from keyferry.invoke.attached import run_attached
+from keyferry.invoke.process import Limits
+def work():
+    # It is given a moment to end by itself, which this one does.
+    run_attached((ARGV[0], "0.02"), program=ARGV[0], environ={}, limits=Limits(SECONDS), stdin_fd=0)
+""",
+    "the kit's": """
+from keyferry.invoke.process import Limits
+from keyferry.kit.launch import Launch, launch
+def work():
+    launch(Launch(ARGV, {}, b"x", Limits(SECONDS)))
+""",
+    "the SDK's": """
+from keyferry.errors import ProvideError
+from keyferry.sdk import Deadline
+from keyferry.sdk.process import run_program
+def work():
+    try:
+        run_program(ARGV, deadline=Deadline(SECONDS))
+    except ProvideError:
+        pass
+""",
+}
+# What follows in the kit's is a long look through /proc.
+MOST_MOMENTS = 500
+
+
+@pytest.mark.parametrize("work", RUNS.values(), ids=RUNS)
+def test_no_moment_of_an_interrupt_leaves_a_program(work: str) -> None:
+    """The program is dead and collected whenever the interrupt comes, and interrupts are handled as before."""
+    done = run_script(f"{SWEEP}{work}\nsweep(work, {MOST_MOMENTS})")
+    assert done.returncode == 0, done.stderr
+    *complaints, count = done.stdout.splitlines()
+    assert complaints == [], count
+    assert int(count.split()[0]) > 200
