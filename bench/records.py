@@ -12,13 +12,13 @@ from keyferry.api.kubeletconfig.records import (
     ImagePullSecret,
     encode_record,
 )
-from keyferry.pulls.cache import CacheSizes
-from keyferry.pulls.decide import PodCredentials
-from keyferry.pulls.disk import Disk
-from keyferry.pulls.hashes import file_name
-from keyferry.pulls.ledger import Records
-from keyferry.pulls.policy import VerificationPolicy
-from keyferry.pulls.records import open_records
+from keyferry.pulls.records.cache import CacheSizes
+from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.disk import Disk
+from keyferry.pulls.records.hashes import file_name
+from keyferry.pulls.records.load import open_records
+from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.records import Records
 
 _NUMBERS = (100, 2_000, 100_000)
 _ASKED = 50

@@ -146,7 +146,7 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 def test_the_readme_names_every_command() -> None:
-    from keyferry.cli.commands import COMMANDS
+    from keyferry.cli.frame.commands import COMMANDS
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in COMMANDS:

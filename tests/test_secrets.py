@@ -16,21 +16,21 @@ from keyferry.api.clientauthentication.v1 import API_VERSION as EXEC_V1
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderRequest
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, ExecConfig, ExecEnvVar
-from keyferry.clusters.choose import Overrides
-from keyferry.clusters.credential import ClusterCredential
-from keyferry.clusters.kubeconfig import read_kubeconfigs
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.kubeconfig.choose import Overrides
+from keyferry.clusters.kubeconfig.files import read_kubeconfigs
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.load import load_cluster
-from keyferry.clusters.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
-from keyferry.images.accounts import Identity, Pod, ServiceAccount, StaticAccount
 from keyferry.images.answer import Answer
-from keyferry.images.config import read_config
+from keyferry.images.config.files import read_config
 from keyferry.images.dockerconfig import DockerEntry, PullSecret, load_docker_config
 from keyferry.images.keyring import Credential, Source
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
-from keyferry.images.plugin import decode_response
+from keyferry.images.provider.accounts import Identity, Pod, ServiceAccount, StaticAccount
+from keyferry.images.provider.plugin import decode_response
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Ending, Outcome
 from support.scripted import V1, config_text, document, write_printer, write_script

@@ -14,9 +14,9 @@ from importlib import import_module
 from pathlib import Path
 
 from keyferry import __version__
-from keyferry.cli.commands import COMMANDS, EXIT_CODES
+from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES
 from keyferry.cli.main import main as keyferry
-from keyferry.lint.codes import CODES
+from keyferry.lint.codes.catalogue import CODES
 
 ROOT = Path(__file__).resolve().parent.parent
 _NOTE = "<!-- written by `make docs`; do not edit -->\n"

@@ -52,18 +52,10 @@ if TYPE_CHECKING:
     from . import api as api
     from . import errors as errors
     from . import sdk as sdk
-    from .agent.cluster_metrics import cluster_metrics_collector as cluster_metrics_collector
-    from .agent.metrics import metrics_collector as metrics_collector
-    from .agent.pull_metrics import pull_metrics_collector as pull_metrics_collector
-    from .clusters.envinfo import ExecInfo as ExecInfo
-    from .clusters.envinfo import load_exec_info as load_exec_info
+    from .clusters.auth.envinfo import ExecInfo as ExecInfo
+    from .clusters.auth.envinfo import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
-    from .images.accounts import Pod as Pod
-    from .images.accounts import ServiceAccount as ServiceAccount
-    from .images.accounts import ServiceAccounts as ServiceAccounts
-    from .images.accounts import StaticAccount as StaticAccount
-    from .images.accounts import TokenRequest as TokenRequest
     from .images.answer import Answer as Answer
     from .images.answer import Failure as Failure
     from .images.dockerconfig import PullSecret as PullSecret
@@ -71,69 +63,77 @@ if TYPE_CHECKING:
     from .images.keyring import Source as Source
     from .images.load import load_providers as load_providers
     from .images.lookup import Providers as Providers
-    from .images.reasons import Reason as Reason
+    from .images.provider.accounts import Pod as Pod
+    from .images.provider.accounts import ServiceAccount as ServiceAccount
+    from .images.provider.accounts import ServiceAccounts as ServiceAccounts
+    from .images.provider.accounts import StaticAccount as StaticAccount
+    from .images.provider.accounts import TokenRequest as TokenRequest
+    from .images.why.reasons import Reason as Reason
     from .invoke.policy import AllowlistEntry as AllowlistEntry
     from .invoke.policy import PluginPolicy as PluginPolicy
-    from .pulls.attempt import Attempt as Attempt
-    from .pulls.check import check_registry as check_registry
-    from .pulls.check import check_registry_async as check_registry_async
-    from .pulls.decide import Decision as Decision
-    from .pulls.decide import PodCredentials as PodCredentials
-    from .pulls.layout_pull import Pulled as Pulled
-    from .pulls.layout_pull import pull_to_layout as pull_to_layout
-    from .pulls.layout_pull import pull_to_layout_async as pull_to_layout_async
-    from .pulls.ledger import Records as Records
-    from .pulls.policy import VerificationPolicy as VerificationPolicy
-    from .pulls.pull_outcome import PullOutcome as PullOutcome
-    from .pulls.puller import Puller as Puller
-    from .pulls.puller import PullOptions as PullOptions
-    from .pulls.puller import open_target as open_target
-    from .pulls.puller import pull as pull
-    from .pulls.puller import pull_async as pull_async
-    from .pulls.records import load_records as load_records
+    from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
+    from .metrics.images import metrics_collector as metrics_collector
+    from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
+    from .pulls.layout.pull import Pulled as Pulled
+    from .pulls.layout.pull import pull_to_layout as pull_to_layout
+    from .pulls.layout.pull import pull_to_layout_async as pull_to_layout_async
+    from .pulls.puller.outcome import PullOutcome as PullOutcome
+    from .pulls.puller.puller import Puller as Puller
+    from .pulls.puller.puller import PullOptions as PullOptions
+    from .pulls.puller.puller import open_target as open_target
+    from .pulls.puller.puller import pull as pull
+    from .pulls.puller.puller import pull_async as pull_async
+    from .pulls.records.decide import Decision as Decision
+    from .pulls.records.decide import PodCredentials as PodCredentials
+    from .pulls.records.load import load_records as load_records
+    from .pulls.records.policy import VerificationPolicy as VerificationPolicy
+    from .pulls.records.records import Records as Records
+    from .pulls.registry.attempt import Attempt as Attempt
+    from .pulls.registry.check import check_registry as check_registry
+    from .pulls.registry.check import check_registry_async as check_registry_async
 else:
     # The other doors of the package: "import keyferry" is enough to go through them.
     _DOORS = ("api", "errors", "sdk")
     _HOMES = {
         "AllowlistEntry": "invoke.policy",
         "Answer": "images.answer",
-        "Attempt": "pulls.attempt",
+        "Attempt": "pulls.registry.attempt",
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
-        "Decision": "pulls.decide",
-        "ExecInfo": "clusters.envinfo",
+        "Decision": "pulls.records.decide",
+        "ExecInfo": "clusters.auth.envinfo",
         "Failure": "images.answer",
         "PluginPolicy": "invoke.policy",
-        "Pod": "images.accounts",
-        "PodCredentials": "pulls.decide",
+        "Pod": "images.provider.accounts",
+        "PodCredentials": "pulls.records.decide",
         "Providers": "images.lookup",
-        "PullOptions": "pulls.puller",
-        "PullOutcome": "pulls.pull_outcome",
+        "PullOptions": "pulls.puller.puller",
+        "PullOutcome": "pulls.puller.outcome",
         "PullSecret": "images.dockerconfig",
-        "Pulled": "pulls.layout_pull",
-        "Puller": "pulls.puller",
-        "Reason": "images.reasons",
-        "Records": "pulls.ledger",
-        "ServiceAccount": "images.accounts",
-        "ServiceAccounts": "images.accounts",
+        "Pulled": "pulls.layout.pull",
+        "Puller": "pulls.puller.puller",
+        "Reason": "images.why.reasons",
+        "Records": "pulls.records.records",
+        "ServiceAccount": "images.provider.accounts",
+        "ServiceAccounts": "images.provider.accounts",
         "Source": "images.keyring",
-        "StaticAccount": "images.accounts",
-        "TokenRequest": "images.accounts",
-        "VerificationPolicy": "pulls.policy",
-        "check_registry": "pulls.check",
-        "check_registry_async": "pulls.check",
-        "cluster_metrics_collector": "agent.cluster_metrics",
+        "StaticAccount": "images.provider.accounts",
+        "TokenRequest": "images.provider.accounts",
+        "VerificationPolicy": "pulls.records.policy",
+        "check_registry": "pulls.registry.check",
+        "check_registry_async": "pulls.registry.check",
+        "cluster_metrics_collector": "metrics.clusters",
         "load_cluster": "clusters.load",
-        "load_exec_info": "clusters.envinfo",
+        "load_exec_info": "clusters.auth.envinfo",
         "load_providers": "images.load",
-        "load_records": "pulls.records",
-        "metrics_collector": "agent.metrics",
-        "open_target": "pulls.puller",
-        "pull": "pulls.puller",
-        "pull_async": "pulls.puller",
-        "pull_metrics_collector": "agent.pull_metrics",
-        "pull_to_layout": "pulls.layout_pull",
-        "pull_to_layout_async": "pulls.layout_pull",
+        "load_records": "pulls.records.load",
+        "metrics_collector": "metrics.images",
+        "open_target": "pulls.puller.puller",
+        "pull": "pulls.puller.puller",
+        "pull_async": "pulls.puller.puller",
+        "pull_metrics_collector": "metrics.pulls",
+        "pull_to_layout": "pulls.layout.pull",
+        "pull_to_layout_async": "pulls.layout.pull",
     }
 
     def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry._clock import monotonic_ns
+from keyferry._core.clock import monotonic_ns
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.errors import KeyferryError, PluginExitError, PluginProtocolError
-from keyferry.images.accounts import Pod, ServiceAccount
-from keyferry.images.cache import account_cache_key, cache_key
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.images.provider import Provider
-from keyferry.images.provision import How
+from keyferry.images.provider.accounts import Pod, ServiceAccount
+from keyferry.images.provider.cache import account_cache_key, cache_key
+from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.provision import How
 from support.scripted import (
     SECOND,
     Accounts,

@@ -98,7 +98,7 @@ def work():
 """,
     "the kit's": """
 from keyferry.invoke.process import Limits
-from keyferry.kit.launch import Launch, launch
+from keyferry.kit.lab.launch import Launch, launch
 def work():
     launch(Launch(ARGV, {}, b"x", Limits(SECONDS)))
 """,

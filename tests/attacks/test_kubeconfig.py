@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import pytest
 
-from keyferry.clusters.kubeconfig import load_kubeconfig
+from keyferry.clusters.kubeconfig.files import load_kubeconfig
+from keyferry.clusters.kubeconfig.resolve import check_transport, resolve
 from keyferry.clusters.load import load_cluster
-from keyferry.clusters.resolve import check_transport, resolve
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PluginNotFoundError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, PullError
-from keyferry.pulls.layout import Layout
-from keyferry.pulls.layout_pull import Pulled, pull_to_layout
-from keyferry.pulls.puller_layout import LayoutTarget
+from keyferry.pulls.layout.folder import Layout
+from keyferry.pulls.layout.pull import Pulled, pull_to_layout
+from keyferry.pulls.puller.layout import LayoutTarget
 from support.fake_cloud import FakeServer, Reply, serving
 from support.fake_registry import REPOSITORY, TAG, FakeRegistry, blob_path
 from support.images import build, digest_of
@@ -161,7 +161,7 @@ def start_as_nobody(code: str, folder: Path, *words: str) -> "subprocess.Popen[b
     """Start Python in a folder, and there become another user, who need not be able to come so far by himself."""
     folder.chmod(0o711)
     become = "\nimport os\nos.setgid(65534)\nos.setuid(65534)\n"
-    setup = f"import sys; sys.path[:0] = {sys.path!r}\nimport fcntl, keyferry.pulls.layout" + become
+    setup = f"import sys; sys.path[:0] = {sys.path!r}\nimport fcntl, keyferry.pulls.layout.folder" + become
     return subprocess.Popen(
         [sys.executable, "-c", setup + code, *words],
         cwd=folder,
@@ -171,7 +171,7 @@ def start_as_nobody(code: str, folder: Path, *words: str) -> "subprocess.Popen[b
 
 
 AS_USER = """
-layout = keyferry.pulls.layout.Layout("layout")
+layout = keyferry.pulls.layout.folder.Layout("layout")
 layout.prepare()
 layout.put(b"blob", sys.argv[1])
 print(layout.read(sys.argv[1]).decode())

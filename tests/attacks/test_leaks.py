@@ -12,12 +12,12 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 import keyferry
-from keyferry._secret import redact, stderr_tail
+from keyferry._core.secrets import redact, stderr_tail
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest
 from keyferry.errors import PluginError, PluginExitError
-from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
+from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.invoke.process import Limits
 from support.scripted import config_text, document, exec_plugin, write_printer, write_script
 

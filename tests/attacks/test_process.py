@@ -27,7 +27,7 @@ from keyferry.errors import (
 from keyferry.images.answer import Failure
 from keyferry.invoke.attached import run_attached
 from keyferry.invoke.process import Ending, Limits, Outcome, run
-from keyferry.kit.launch import Launch, launch
+from keyferry.kit.lab.launch import Launch, launch
 from keyferry.sdk import Deadline
 from keyferry.sdk.process import run_program
 from support.parts import lacking

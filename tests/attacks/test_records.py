@@ -11,11 +11,11 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
 from keyferry.errors import RecordError
-from keyferry.pulls.decide import PodCredentials
-from keyferry.pulls.folder_lock import FolderLock
-from keyferry.pulls.hashes import file_name
-from keyferry.pulls.policy import VerificationPolicy
-from keyferry.pulls.records import load_records, look_at_records
+from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.folder_lock import FolderLock
+from keyferry.pulls.records.hashes import file_name
+from keyferry.pulls.records.load import load_records, look_at_records
+from keyferry.pulls.records.policy import VerificationPolicy
 from support.commands import run_keyferry
 from support.kubelets import Processes
 from support.parts import root as as_root

@@ -14,10 +14,10 @@ import pytest
 
 from keyferry.errors import PullError, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.attempt import Attempt
-from keyferry.pulls.check import check_registry
-from keyferry.pulls.layout_pull import Pulled, pull_to_layout
-from keyferry.pulls.registry_route import Route
+from keyferry.pulls.layout.pull import Pulled, pull_to_layout
+from keyferry.pulls.registry.attempt import Attempt
+from keyferry.pulls.registry.check import check_registry
+from keyferry.pulls.registry.route import Route
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
 from support.fake_registry import (
     PAIR,
@@ -361,9 +361,9 @@ from pathlib import Path
 from support.networks import add_addresses
 add_addresses("10.99.0.1", "10.99.0.2")
 
-from keyferry.pulls.check import check_registry
-from keyferry.pulls.registry_addresses import is_here
-from keyferry.pulls.registry_route import Route
+from keyferry.pulls.registry.check import check_registry
+from keyferry.pulls.registry.addresses import is_here
+from keyferry.pulls.registry.route import Route
 from support.fake_cloud import Authority, Reply, serving
 from support.fake_registry import *
 from support.images import build
@@ -402,8 +402,8 @@ add_addresses("10.99.0.1")
 host = sys.argv[2]
 add_address_6(host)
 
-from keyferry.pulls.check import check_registry
-from keyferry.pulls.registry_route import Route
+from keyferry.pulls.registry.check import check_registry
+from keyferry.pulls.registry.route import Route
 from support.fake_cloud import Authority, serving
 from support.fake_registry import *
 from support.images import build
@@ -613,7 +613,7 @@ def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
     instead = {path: always(manifest_reply(each)) for path, each in by_path.items()}
     registry = FakeRegistry(chain[-1], instead=instead)
     with serving(registry) as server:
-        from keyferry.pulls.platform import Platform
+        from keyferry.pulls.registry.platform import Platform
 
         with pytest.raises(PullError, match="more than 3 deep"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
@@ -627,7 +627,7 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
     manifests[0]["size"] += 1
     image = BuiltImage(OCI["index"], json.dumps(index).encode(), {}, [IMAGE])
     with serving(FakeRegistry(image)) as server:
-        from keyferry.pulls.platform import Platform
+        from keyferry.pulls.registry.platform import Platform
 
         with pytest.raises(PullError, match="another size than its index says"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))

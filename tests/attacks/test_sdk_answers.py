@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 
 from keyferry.errors import ProvideError
-from keyferry.images.plugin import decode_response
+from keyferry.images.provider.plugin import decode_response
 from keyferry.sdk import AuthConfig, ExecResponse, Response
 from keyferry.sdk.cluster import respond_cluster
 from keyferry.sdk.image import respond

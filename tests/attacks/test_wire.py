@@ -18,7 +18,7 @@ from keyferry.images.dockerconfig import (
     read_pull_secret,
 )
 from keyferry.images.lookup import Providers
-from keyferry.images.plugin import decode_response
+from keyferry.images.provider.plugin import decode_response
 from support.scripted import (
     SECOND,
     V1,

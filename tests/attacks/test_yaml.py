@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._documents import read_document, read_yaml
-from keyferry.clusters.credential import read_credential
+from keyferry._core.documents import read_document, read_yaml
+from keyferry.clusters.auth.credential import read_credential
 from keyferry.errors import DocumentError, PluginProtocolError, Problem
-from keyferry.images.config import read_config
-from keyferry.images.decode import ConfigFile, decode_file
+from keyferry.images.config.decode import ConfigFile, decode_file
+from keyferry.images.config.files import read_config
 from support.scripted import CONFIG_V1, V1, write_script
 
 SECRET = "s3cr3t-hunter2"
@@ -63,7 +63,7 @@ def test_a_megabyte_of_yaml_is_no_answer_of_a_plugin(tmp_path: Path, body: str) 
     """A cluster's plugin may answer in YAML, and cannot make us spend seconds and gigabytes on reading it."""
     from keyferry.api.clientauthentication.v1 import API_VERSION
     from keyferry.api.kubeconfig.v1 import ExecConfig
-    from keyferry.clusters.runner import ExecRunner
+    from keyferry.clusters.auth.runner import ExecRunner
 
     head = f"apiVersion: {API_VERSION}\nkind: ExecCredential\nstatus: {{token: {SECRET}}}\n"
     (tmp_path / "answer").write_text(f"{head}more: {body}\n")

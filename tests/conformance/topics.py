@@ -13,8 +13,8 @@ from conformance.topics_exec_credential import exec_credential
 from conformance.topics_keyring import keyring, provide
 from conformance.topics_kubeconfig import kubeconfig
 from conformance.topics_pulls import pull_decisions, pull_records
-from keyferry._documents import read_yaml
-from keyferry._json import decode_utf8, dumps, loads
+from keyferry._core.documents import read_yaml
+from keyferry._core.json import decode_utf8, dumps, loads
 from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
 from keyferry.api.meta import decode_duration, format_duration, parse_duration
 from keyferry.errors import (
@@ -26,9 +26,9 @@ from keyferry.errors import (
     PluginError,
     PluginProtocolError,
 )
-from keyferry.images.index import PatternIndex
-from keyferry.images.match import covers, matches
-from keyferry.images.plugin import ExecPlugin, decode_response
+from keyferry.images.match.index import PatternIndex
+from keyferry.images.match.rules import covers, matches
+from keyferry.images.provider.plugin import ExecPlugin, decode_response
 from keyferry.images.reference import parse_image, trim, with_default_tag
 
 Json = dict[str, object]

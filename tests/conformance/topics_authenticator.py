@@ -11,11 +11,11 @@ import httpx
 
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.api.meta import format_instant
-from keyferry.clusters.authenticator import Authenticator
-from keyferry.clusters.credential import ClusterCredential
-from keyferry.clusters.pem import parse_key_pair
-from keyferry.clusters.resolve import ClientConfig
-from keyferry.clusters.runner import ExecRunner
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.auth.pem import parse_key_pair
+from keyferry.clusters.auth.runner import ExecRunner
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession, uses_plugin
 from keyferry.errors import ClusterAuthError, KeyferryError
 

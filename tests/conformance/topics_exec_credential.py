@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 
 from conformance.layout import content_of, lay_out_programs, write_program
 from conformance.topics_authenticator import expiry, roundtrip, update_transport
-from keyferry._json import dumps, loads
-from keyferry._values import replace
+from keyferry._core.json import dumps, loads
+from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.api.meta import format_instant
-from keyferry.clusters.envinfo import ExecInfo, load_exec_info, read_exec_info
-from keyferry.clusters.execinfo import EXEC_INFO, merge_entries, plugin_entries
-from keyferry.clusters.hints import HintLimiter
-from keyferry.clusters.pem import parse_key_pair
-from keyferry.clusters.runner import ExecRunner, is_interactive
+from keyferry.clusters.auth.envinfo import ExecInfo, load_exec_info, read_exec_info
+from keyferry.clusters.auth.execinfo import EXEC_INFO, merge_entries, plugin_entries
+from keyferry.clusters.auth.hints import HintLimiter
+from keyferry.clusters.auth.pem import parse_key_pair
+from keyferry.clusters.auth.runner import ExecRunner, is_interactive
 from keyferry.errors import KeyferryError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from keyferry.clusters.credential import ClusterCredential
+    from keyferry.clusters.auth.credential import ClusterCredential
 
 Json = dict[str, object]
 

@@ -13,8 +13,6 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.errors import KeyferryError, PluginError, PullSecretError, ServiceAccountError
-from keyferry.images import cache
-from keyferry.images.accounts import Pod, ServiceAccount, ServiceAccountRef, TokenRequest
 from keyferry.images.dockerconfig import (
     DockerConfig,
     PullSecret,
@@ -23,9 +21,11 @@ from keyferry.images.dockerconfig import (
 )
 from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, is_default_registry, lookup_all
 from keyferry.images.lookup import Providers, pull_secrets_keyring
-from keyferry.images.match import covers
-from keyferry.images.provider import Provider
-from keyferry.images.provision import How
+from keyferry.images.match.rules import covers
+from keyferry.images.provider import cache
+from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef, TokenRequest
+from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.provision import How
 from keyferry.images.reference import registry_of
 
 Json = dict[str, object]

@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from conformance.layout import lay_out
-from keyferry._json import dumps, loads
+from keyferry._core.json import dumps, loads
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig
-from keyferry.clusters.kubeconfig import LoadedKubeconfig, read_kubeconfigs
-from keyferry.clusters.resolve import ClientConfig, Overrides, check_transport, clean_install_hint, resolve
-from keyferry.clusters.validate import validate
+from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, read_kubeconfigs
+from keyferry.clusters.kubeconfig.resolve import (
+    ClientConfig,
+    Overrides,
+    check_transport,
+    clean_install_hint,
+    resolve,
+)
+from keyferry.clusters.kubeconfig.validate import validate
 from keyferry.errors import ConfigError
 
 Json = dict[str, object]

@@ -8,26 +8,26 @@ from contextlib import closing
 from pathlib import Path
 
 from conformance.layout import files_below, lay_out
-from keyferry._clock import time_ns
-from keyferry._json import dumps, loads
-from keyferry._values import Value
+from keyferry._core.clock import time_ns
+from keyferry._core.json import dumps, loads
+from keyferry._core.values import Value
 from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig import records as api
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import format_instant, parse_time
 from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, RecordError
-from keyferry.pulls.allowlist import parse_pattern
-from keyferry.pulls.cache import CacheSizes
-from keyferry.pulls.decide import PodCredentials
-from keyferry.pulls.folder_lock import NAME as LOCK_NAME
-from keyferry.pulls.hashes import AuthConfig, file_name, hash_auth, hashed_json
-from keyferry.pulls.ledger import Records
-from keyferry.pulls.merge import merge_credentials, merge_secrets, merge_service_accounts
-from keyferry.pulls.policy import VerificationPolicy
-from keyferry.pulls.record_codec import decode_intent, decode_record
-from keyferry.pulls.record_files import RecordFiles
-from keyferry.pulls.records import open_records
-from keyferry.pulls.stripes import StripedLocks, stripe_of
+from keyferry.pulls.records.allowlist import parse_pattern
+from keyferry.pulls.records.cache import CacheSizes
+from keyferry.pulls.records.codec import decode_intent, decode_record
+from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.files import RecordFiles
+from keyferry.pulls.records.folder_lock import NAME as LOCK_NAME
+from keyferry.pulls.records.hashes import AuthConfig, file_name, hash_auth, hashed_json
+from keyferry.pulls.records.load import open_records
+from keyferry.pulls.records.merge import merge_credentials, merge_secrets, merge_service_accounts
+from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.records import Records
+from keyferry.pulls.records.stripes import StripedLocks, stripe_of
 
 Json = dict[str, object]
 _DEFAULT_TIME = "2026-01-02T03:04:05Z"

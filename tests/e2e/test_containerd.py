@@ -18,10 +18,10 @@ from keyferry.errors import ImagePullError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.pulls.cri import Runtime, connect_runtime
-from keyferry.pulls.ledger import Records
-from keyferry.pulls.puller import Puller, pull, pull_async
-from keyferry.pulls.records import load_records
+from keyferry.pulls.cri.client import Runtime, connect_runtime
+from keyferry.pulls.puller.puller import Puller, pull, pull_async
+from keyferry.pulls.records.load import load_records
+from keyferry.pulls.records.records import Records
 from support.commands import plain_pod, run_keyferry
 from support.images import build, noise
 from support.kubelets import Processes
@@ -318,10 +318,10 @@ import os, signal, sys
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.pulls.cri import connect_runtime
-from keyferry.pulls.puller import Puller
-from keyferry.pulls.puller_target import RuntimeTarget
-from keyferry.pulls.records import load_records
+from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.puller.puller import Puller
+from keyferry.pulls.puller.target import RuntimeTarget
+from keyferry.pulls.records.load import load_records
 
 class Dying(RuntimeTarget):
     def pull_image(self, *words, **options):

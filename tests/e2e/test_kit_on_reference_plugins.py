@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from keyferry.kit.conformance import examine
-from keyferry.kit.install import PLUGINS, install
+from keyferry.kit.lab.subject import Subject
 from keyferry.kit.report import Report, Status
-from keyferry.kit.subject import Subject
+from keyferry.kit.scaffold.install import PLUGINS, install
 from support import aws_services, azure_cloud, google_world
 from support.aws_moto import running_moto
 from support.azure_acr import MANAGED, serve_managed

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from keyferry.pulls.layout_pull import pull_to_layout
-from keyferry.pulls.platform import parse_platform
+from keyferry.pulls.layout.pull import pull_to_layout
+from keyferry.pulls.registry.platform import parse_platform
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
 from support.parts import need
@@ -26,7 +26,7 @@ ARM = build(b"d", architecture="arm64", variant="v8")
 PULL = """\
 import os, sys
 from keyferry.images.keyring import Credential, Source
-from keyferry.pulls.layout_pull import pull_to_layout
+from keyferry.pulls.layout.pull import pull_to_layout
 login = Credential(os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"], Source("provider", "one"), "key")
 print(pull_to_layout(sys.argv[1], sys.argv[2], [login]).manifest_digest)
 """

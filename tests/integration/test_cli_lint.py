@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from keyferry.cli.main import main
-from keyferry.lint.codes import CODES
-from keyferry.lint.provider_config import lint
+from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.providers.config import lint
 from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
 

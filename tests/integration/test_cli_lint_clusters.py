@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from keyferry.cli.main import main
-from keyferry.lint.codes import CODES
+from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.dispatch import lint_any
 from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts

@@ -128,12 +128,12 @@ def test_a_plugin_gets_no_descriptor_of_ours_where_one_was_closed(tmp_path: Path
         ("prometheus_client", "metrics", "keyferry.metrics_collector"),
         ("prometheus_client", "metrics", "keyferry.pull_metrics_collector"),
         ("prometheus_client", "metrics", "keyferry.cluster_metrics_collector"),
-        ("google.protobuf", "cri", "from keyferry.pulls.cri import _grpc; _grpc()"),
-        ("grpc", "cri", "from keyferry.pulls.cri import _grpc; _grpc()"),
+        ("google.protobuf", "cri", "from keyferry.pulls.cri.client import _grpc; _grpc()"),
+        ("grpc", "cri", "from keyferry.pulls.cri.client import _grpc; _grpc()"),
         (
             "cryptography",
             "crypto",
-            "from keyferry.clusters.pem import _load_certificate; _load_certificate(b'')",
+            "from keyferry.clusters.auth.pem import _load_certificate; _load_certificate(b'')",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.commands import COMMANDS
+from keyferry.cli.frame.commands import COMMANDS
 from support.commands import run_keyferry
 from support.parts import need
 

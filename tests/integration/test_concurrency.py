@@ -15,7 +15,7 @@ from keyferry.errors import PluginExitError, PluginTimeoutError
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.images.provision import How
+from keyferry.images.provider.provision import How
 from support.plugins import IMAGE, REGISTRY, Node, SteppedClock, exit_code_in_fork, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and runs shell scripts")

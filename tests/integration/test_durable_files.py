@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.pulls.hashes import file_name
+from keyferry.pulls.records.hashes import file_name
 from support.images import digest_of
 from support.records import IMAGE, REF, plant
 from support.system_calls import build, steps_of
@@ -18,7 +18,7 @@ INTENT = f"image_manager/pulling/{file_name(IMAGE)}"
 BLOB = digest_of(b"blob").removeprefix("sha256:")
 OPEN = """
 from support.records import *
-from keyferry.pulls.record_files import RecordFiles
+from keyferry.pulls.records.files import RecordFiles
 files = RecordFiles(sys.argv[1])
 """
 PREPARE = OPEN + "files.prepare()\n"
@@ -85,9 +85,9 @@ records.record_pulled(IMAGE, REF, with_secrets(secret()))
 
 
 LAYOUT = """
-from keyferry.pulls.layout import Layout
-from keyferry.pulls.layout_index import Entry
-from keyferry.pulls.platform import Platform
+from keyferry.pulls.layout.folder import Layout
+from keyferry.pulls.layout.index import Entry
+from keyferry.pulls.registry.platform import Platform
 from support.images import digest_of
 layout = Layout(sys.argv[1])
 """
@@ -111,7 +111,7 @@ def test_an_image_is_in_the_index_when_all_of_it_is_on_the_disk(library: Path, t
 
 
 PULL = """
-from keyferry.pulls.layout_pull import pull_to_layout
+from keyferry.pulls.layout.pull import pull_to_layout
 from support.fake_cloud import serving
 from support.fake_registry import *
 from support.images import build

@@ -5,14 +5,14 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry._documents import read_document
+from keyferry._core.documents import read_document
 from keyferry.api.codec import Reader, interpret, kubernetes_failure
 from keyferry.api.credentialprovider import v1
 from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderRequest
 from keyferry.api.kubeletconfig.v1 import read_config
 from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import DocumentError
-from keyferry.images.decode import decode_file
+from keyferry.images.config.decode import decode_file
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 NAMES = st.sampled_from(

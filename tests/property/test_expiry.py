@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.images.lookup import Providers
-from keyferry.images.provision import How
+from keyferry.images.provider.provision import How
 from support.scripted import SECOND, Clock, Scripted, configured, provider, response
 
 IMAGES = ["reg.io/a", "reg.io/b", "other.io/a"]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keyferry._http import Incoming, MalformedAnswerError
+from keyferry._net.messages import Incoming, MalformedAnswerError
 
 Outcome = tuple[str, object]
 TOKEN = st.text("abcXYZ019!#$%&'*+-.^_`|~", min_size=1, max_size=12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from keyferry._json import loads, loads_with_duplicates
+from keyferry._core.json import loads, loads_with_duplicates
 from keyferry.errors import DocumentError
 from support.go_json import go_error
 

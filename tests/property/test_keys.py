@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.images.cache import account_cache_key, base_of, cache_key, flight_key, hash_token
 from keyferry.images.keyring import Keyring, Source, credential_hash
+from keyferry.images.provider.cache import account_cache_key, base_of, cache_key, flight_key, hash_token
 
 # Short texts of few letters, the framing's own bytes among them, so that collisions would be met.
 TEXT = st.text(st.sampled_from("ab\0\1\2"), max_size=5)

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.errors import MatchError
-from keyferry.images.index import PatternIndex
-from keyferry.images.match import covers, fits, judge, matches, parse_pattern
-from keyferry.images.url import bytewise, normalise_key, parse_registry_url, readable
+from keyferry.images.match.index import PatternIndex
+from keyferry.images.match.rules import covers, fits, judge, matches, parse_pattern
+from keyferry.images.match.url import bytewise, normalise_key, parse_registry_url, readable
 
 # Few labels, so that patterns and images meet; the odd ones are where parsers differ.
 LABELS = [

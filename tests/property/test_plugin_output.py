@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry._secret import redact, stderr_tail
+from keyferry._core.secrets import redact, stderr_tail
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.errors import PluginProtocolError, PullSecretError
 from keyferry.images.dockerconfig import (
@@ -14,7 +14,7 @@ from keyferry.images.dockerconfig import (
     parse_dockercfg,
     read_pull_secret,
 )
-from keyferry.images.plugin import decode_response
+from keyferry.images.provider.plugin import decode_response
 from support.scripted import V1, document
 
 SECRET = "Zq7marked"

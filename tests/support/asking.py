@@ -12,8 +12,8 @@ from keyferry.api.credentialprovider.v1 import (
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import PluginError
 from keyferry.images.lookup import Providers
-from keyferry.images.plugin import Plugin
-from keyferry.images.provider import Provider
+from keyferry.images.provider.plugin import Plugin
+from keyferry.images.provider.provider import Provider
 
 API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
 

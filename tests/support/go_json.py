@@ -5,7 +5,7 @@ After ``encoding/json`` of Go 1.27 (``v2_scanner.go``, ``internal/jsonwire/decod
 
 from __future__ import annotations
 
-from keyferry._gotext import quote, quote_rune
+from keyferry._core.gotext import quote, quote_rune
 
 _SIMPLE_ESCAPES = b'"\\/bfnrt'
 _HEX = b"0123456789abcdefABCDEF"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keyferry.kit.subject import CLUSTER, IMAGE, Subject, full_api_version
+from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject, full_api_version
 
 from .plugins import write_executable
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from keyferry.clusters.authenticator import Authenticator
-from keyferry.clusters.kubeconfig import load_kubeconfig
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.runner import ExecRunner
+from keyferry.clusters.kubeconfig.files import load_kubeconfig
+from keyferry.clusters.kubeconfig.resolve import resolve
 from keyferry.clusters.load import load_cluster
-from keyferry.clusters.resolve import resolve
-from keyferry.clusters.runner import ExecRunner
 from keyferry.clusters.session import ClusterSession
 from keyferry.invoke.policy import PluginPolicy
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from keyferry.lint.provider_config import lint
+from keyferry.lint.providers.config import lint
 from keyferry.lint.report import Finding, LintReport
 
 SECRET = "hunter2-hunter2"

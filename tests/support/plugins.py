@@ -17,7 +17,7 @@ from pathlib import Path
 
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
-from keyferry.images.plugin import ExecPlugin
+from keyferry.images.provider.plugin import ExecPlugin
 from keyferry.invoke.process import Limits
 from support.parts import need
 

@@ -5,10 +5,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from keyferry.pulls.cri import connect_runtime
-from keyferry.pulls.puller_layout import LayoutTarget
-from keyferry.pulls.puller_target import PullTarget, RuntimeTarget
-from keyferry.pulls.registry_route import Route
+from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.puller.layout import LayoutTarget
+from keyferry.pulls.puller.target import PullTarget, RuntimeTarget
+from keyferry.pulls.registry.route import Route
 from support.containerd import Containerd, running_containerd
 from support.fake_cloud import Authority
 from support.images import BuiltImage, build, push

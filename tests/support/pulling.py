@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keyferry._values import Value
+from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, KeyferryError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
-from keyferry.pulls.puller_target import Arrival, OnProgress
+from keyferry.pulls.puller.target import Arrival, OnProgress
 
 NAMESPACE = "team"
 _CONFIG_JSON = "kubernetes.io/dockerconfigjson"

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from keyferry._files import Folder
-from keyferry._values import Value
+from keyferry._core.files import Folder
+from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
     ImagePulledRecord,
@@ -17,11 +17,11 @@ from keyferry.api.kubeletconfig.records import (
     encode_record,
 )
 from keyferry.api.meta import parse_time
-from keyferry.pulls.disk import Disk
-from keyferry.pulls.hashes import file_name
-from keyferry.pulls.ledger import Records
-from keyferry.pulls.policy import VerificationPolicy
-from keyferry.pulls.records import open_records
+from keyferry.pulls.records.disk import Disk
+from keyferry.pulls.records.hashes import file_name
+from keyferry.pulls.records.load import open_records
+from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.records import Records
 
 TESTS = Path(__file__).resolve().parent.parent
 IMAGE, NAME, REF = "reg.example/team/app:v1", "reg.example/team/app", "sha256:" + "a" * 64

@@ -13,9 +13,9 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.errors import PluginError, ServiceAccountError
-from keyferry.images.accounts import ServiceAccount, ServiceAccounts, TokenRequest
-from keyferry.images.plugin import ExecPlugin
-from keyferry.images.provider import Provider
+from keyferry.images.provider.accounts import ServiceAccount, ServiceAccounts, TokenRequest
+from keyferry.images.provider.plugin import ExecPlugin
+from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
 
 SECOND = 1_000_000_000

@@ -3,7 +3,7 @@
 import socket
 from _thread import allocate_lock, start_new_thread
 
-from keyferry._http import Incoming, MalformedAnswerError, encode_request_head
+from keyferry._net.messages import Incoming, MalformedAnswerError, encode_request_head
 from keyferry._net.proxy import Origin, authorization
 from keyferry._net.trust import why_untrusted
 from keyferry.errors import HttpError

@@ -2,8 +2,8 @@
 
 import os
 
+from keyferry._core.values import Value, field
 from keyferry._net.forms import decode_percent, encode_percent
-from keyferry._values import Value, field
 from keyferry.errors import HttpError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing

@@ -8,7 +8,7 @@ all that the system trusts, so that in the end the same certificates are accepte
 import os
 import sys
 
-from keyferry._values import Value
+from keyferry._core.values import Value
 from keyferry.errors import HttpError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing

@@ -8,7 +8,7 @@ the first thing. ``kubernetes_failure`` says which of those Kubernetes would nam
 
 import re
 
-from keyferry._paths import Path, format_path
+from keyferry._core.paths import Path, format_path
 from keyferry.api.meta import decode_duration
 from keyferry.errors import DurationError, Problem
 
@@ -113,7 +113,7 @@ class Reader:
 
     def data(self, value: object, path: "Path") -> bytes:
         """Bytes written as base64; null gives none. Go passes over line ends and wants the padding."""
-        from keyferry._base64 import corrupt_input_text, decode_base64
+        from keyferry._core.base64 import corrupt_input_text, decode_base64
 
         text = self.text(value, path).encode("utf-8", "surrogatepass")
         data = decode_base64(text)

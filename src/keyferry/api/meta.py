@@ -5,7 +5,7 @@ Every plugin run imports this module, so it imports next to nothing.
 
 from time import gmtime
 
-from keyferry._gotext import quote_bytewise
+from keyferry._core.gotext import quote_bytewise
 from keyferry.errors import DurationError, TimeError
 
 __all__ = [

@@ -4,9 +4,9 @@ import argparse
 from importlib import import_module
 from types import ModuleType
 
-from keyferry.cli.arguments import make_parser
-from keyferry.cli.commands import COMMANDS, Exit
-from keyferry.cli.terminal import Lines
+from keyferry.cli.frame.arguments import make_parser
+from keyferry.cli.frame.commands import COMMANDS, Exit
+from keyferry.cli.frame.terminal import Lines
 
 DESCRIPTION = """\
 Print a completion script, made from the commands and options of this very version."""

@@ -6,8 +6,8 @@ import shlex
 import sys
 import tempfile
 
-from keyferry.cli.commands import Exit
-from keyferry.cli.terminal import Lines, style
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.terminal import Lines, style
 
 DESCRIPTION = """\
 The whole story on this machine, nothing to install: writes a provider config with three small plugins

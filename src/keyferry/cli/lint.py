@@ -7,16 +7,16 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from keyferry.cli.arguments import add_output_argument
-from keyferry.cli.commands import Exit
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.terminal import Lines
 from keyferry.cli.lint_output import listing, report_document, table_lines
-from keyferry.cli.terminal import Lines
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.discover import Discovery, discover
-from keyferry.images.kubelet import CONFIG_FLAG
-from keyferry.images.node import Node
-from keyferry.images.validate import GATE
-from keyferry.lint.codes import CODES, SEVERITIES, Severity
+from keyferry.images.config.validate import GATE
+from keyferry.images.node.discover import Discovery, discover
+from keyferry.images.node.kubelet import CONFIG_FLAG
+from keyferry.images.node.node import Node
+from keyferry.lint.codes.catalogue import CODES, SEVERITIES, Severity
 from keyferry.lint.dispatch import lint_any
 from keyferry.lint.report import FileReport, Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for

@@ -4,9 +4,9 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from keyferry._secret import printable
-from keyferry.cli.terminal import Lines, style
-from keyferry.lint.codes import Code, Severity
+from keyferry._core.secrets import printable
+from keyferry.cli.frame.terminal import Lines, style
+from keyferry.lint.codes.catalogue import Code, Severity
 from keyferry.lint.report import FileReport, Finding, LintReport
 
 Json = dict[str, object]

@@ -5,8 +5,8 @@ from importlib import import_module
 from types import ModuleType
 
 from keyferry import __version__
-from keyferry.cli.commands import COMMANDS, EXIT_CODES, Exit, exit_code
-from keyferry.cli.terminal import Guard, Lines, hold_descriptors, print_error
+from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES, Exit, exit_code
+from keyferry.cli.frame.terminal import Guard, Lines, hold_descriptors, print_error
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -101,7 +101,7 @@ def _run(name: str, words: list[str]) -> int:
 
 
 def _parser(name: str, module: ModuleType) -> "argparse.ArgumentParser":
-    from keyferry.cli.arguments import make_parser
+    from keyferry.cli.frame.arguments import make_parser
 
     parser = make_parser(f"keyferry {name}", module)
     module.add_arguments(parser)

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from keyferry import __version__
-from keyferry.lint.codes import CODES, Code, Severity
+from keyferry.lint.codes.catalogue import CODES, Code, Severity
 from keyferry.lint.report import Finding
 
 Json = dict[str, object]

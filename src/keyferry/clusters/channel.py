@@ -12,9 +12,9 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import unquote
 
-from keyferry._http import Incoming, encode_request_head
+from keyferry._core.secrets import printable
+from keyferry._net.messages import Incoming, encode_request_head
 from keyferry._net.trust import default_context
-from keyferry._secret import printable
 from keyferry.clusters.url import Url, parse_url
 
 if TYPE_CHECKING:

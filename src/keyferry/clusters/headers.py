@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable
 
-from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 __all__ = ["FORBIDDEN", "Headers", "TokenFile", "impersonation"]

@@ -2,11 +2,11 @@
 
 import os
 
-from keyferry._values import Value
-from keyferry.clusters.kubeconfig import load_kubeconfig
-from keyferry.clusters.resolve import ClientConfig, Overrides, resolve
+from keyferry._core.values import Value
+from keyferry.clusters.kubeconfig.files import load_kubeconfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig, Overrides, resolve
+from keyferry.clusters.kubeconfig.trust import UNJUDGED
 from keyferry.clusters.session import ClusterSession, has_credential, make_session, uses_plugin
-from keyferry.clusters.trust import UNJUDGED
 from keyferry.clusters.url import hide_password
 from keyferry.errors import PolicyError
 from keyferry.invoke.kuberc import load_kuberc

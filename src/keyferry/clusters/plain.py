@@ -7,10 +7,10 @@ from time import monotonic
 from urllib.parse import quote, urljoin
 
 from keyferry import __version__
-from keyferry._gotext import go_strerror
-from keyferry._http import Head, Incoming, MalformedAnswerError, encode_request_head
+from keyferry._core.gotext import go_strerror
+from keyferry._core.secrets import printable
+from keyferry._net.messages import Head, Incoming, MalformedAnswerError, encode_request_head
 from keyferry._net.trust import advise_on, why_untrusted
-from keyferry._secret import printable
 from keyferry.clusters.channel import Channel, Refused, choose_proxy, open_channel, proxy_authorization
 from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.clusters.url import Url, parse_url

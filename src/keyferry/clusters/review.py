@@ -3,8 +3,8 @@
 import json
 from collections.abc import Mapping
 
-from keyferry._secret import printable, redact
-from keyferry._values import Value, field
+from keyferry._core.secrets import printable, redact
+from keyferry._core.values import Value, field
 from keyferry.clusters.plain import Reply, request
 from keyferry.clusters.session import ClusterSession
 

@@ -9,13 +9,13 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from keyferry._clock import monotonic_ns
-from keyferry._values import Value, field
-from keyferry.clusters.authenticator import Authenticator, shared_authenticator
-from keyferry.clusters.credential import ClusterCredential
+from keyferry._core.clock import monotonic_ns
+from keyferry._core.values import Value, field
+from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.clusters.headers import FORBIDDEN, Headers, TokenFile, impersonation
-from keyferry.clusters.resolve import ClientConfig, check_transport
-from keyferry.clusters.runner import ExecRunner
+from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
 from keyferry.clusters.tls import ClusterContext, Pair
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, PluginProtocolError
 from keyferry.invoke.policy import PluginPolicy

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import Any
 
 from keyferry._net.trust import judge_as_go, why_untrusted
-from keyferry.clusters.pem import find_authorities
+from keyferry.clusters.auth.pem import find_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
 Pair = tuple[str, str]

@@ -7,7 +7,7 @@ it prints it, so its verdict and its spelling matter; its error texts are never 
 import re
 from urllib.parse import quote, unquote_to_bytes
 
-from keyferry._values import Value
+from keyferry._core.values import Value
 
 __all__ = ["Url", "hide_password", "parse_request_uri", "parse_url"]
 

@@ -2,14 +2,14 @@
 
 from time import monotonic
 
-from keyferry._clock import time_ns
-from keyferry._values import Value, field, replace
-from keyferry.clusters.credential import ClusterCredential
-from keyferry.clusters.kubeconfig import LoadedKubeconfig
+from keyferry._core.clock import time_ns
+from keyferry._core.values import Value, field, replace
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.auth.pem import KeyPair, parse_key_pair
+from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.load import Distrust, check_trust, find_distrust
-from keyferry.clusters.pem import KeyPair, parse_key_pair
 from keyferry.clusters.plain import request
-from keyferry.clusters.resolve import ClientConfig
 from keyferry.clusters.review import Review, review
 from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
 from keyferry.errors import ConfigError, KeyferryError, PolicyError

@@ -5,13 +5,13 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from keyferry._secret import MASK
+from keyferry._core.secrets import MASK
 from keyferry.api.meta import format_instant
-from keyferry.clusters.disclose import mask_arguments
-from keyferry.clusters.mechanism import Mechanism, find_mechanism
 from keyferry.clusters.url import hide_password
+from keyferry.clusters.why.disclose import mask_arguments
+from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
 from keyferry.explain.cluster import Inquiry
-from keyferry.images.reasons import Reason
+from keyferry.images.why.reasons import Reason
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["mechanism_of", "reasons_for", "span"]

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from keyferry._secret import printable
+from keyferry._core.secrets import printable
 from keyferry.explain.cluster import Inquiry
-from keyferry.images.reasons import Reason
+from keyferry.images.why.reasons import Reason
 
 __all__ = ["document", "render"]
 

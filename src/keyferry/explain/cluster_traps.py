@@ -4,11 +4,11 @@ import os
 from collections.abc import Iterator
 
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.mechanism import is_https
 from keyferry.clusters.url import parse_url
+from keyferry.clusters.why.mechanism import is_https
 from keyferry.explain.cluster import Inquiry
 from keyferry.explain.cluster_reasons import ending, mechanism_of
-from keyferry.images.reasons import Reason
+from keyferry.images.why.reasons import Reason
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["traps_for"]

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from keyferry._secret import printable
+from keyferry._core.secrets import printable
 from keyferry.images.missing import Missing
-from keyferry.pulls.access import UseOutcome, judge_use
-from keyferry.pulls.decide import Decision
+from keyferry.pulls.records.access import UseOutcome, judge_use
+from keyferry.pulls.records.decide import Decision
 
 __all__ = ["decision_document", "decision_lines", "summarise_decision"]
 

@@ -1,9 +1,9 @@
 """An answer and its reasons, for programs: JSON or YAML with stable fields and no secret unless asked."""
 
-from keyferry._secret import MASK
+from keyferry._core.secrets import MASK
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source
-from keyferry.images.reasons import Reason, missing_documents
+from keyferry.images.why.reasons import Reason, missing_documents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

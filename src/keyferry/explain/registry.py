@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from enum import StrEnum
 
-from keyferry._secret import printable
-from keyferry._values import Value
+from keyferry._core.secrets import printable
+from keyferry._core.values import Value
 from keyferry.explain.document import source_document
 from keyferry.images.missing import Missing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.errors import RegistryError
-    from keyferry.pulls.attempt import Attempt
-    from keyferry.pulls.mirrors import Mirrors
+    from keyferry.pulls.registry.attempt import Attempt
+    from keyferry.pulls.registry.mirrors import Mirrors
 
 __all__ = ["RegistryCheck", "Verdict", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 

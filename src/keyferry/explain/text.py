@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
-from keyferry._secret import MASK, printable
+from keyferry._core.secrets import MASK, printable
 from keyferry.images.answer import Answer
-from keyferry.images.reasons import Reason
+from keyferry.images.why.reasons import Reason
 
 Style = Callable[..., str]
 _MOST_PATTERNS = 4

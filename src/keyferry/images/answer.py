@@ -3,16 +3,16 @@
 from enum import StrEnum
 from functools import cached_property
 
-from keyferry._values import Value, field
+from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
 from keyferry.images.keyring import Credential, Keyring
 from keyferry.images.missing import Missing, distinct
-from keyferry.images.provision import How, Provision
+from keyferry.images.provider.provision import How, Provision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.images.reasons import Reason
+    from keyferry.images.why.reasons import Reason
 
 
 class Outcome(StrEnum):
@@ -83,7 +83,7 @@ class Answer(Value):
     @cached_property
     def reasons(self) -> "tuple[Reason, ...]":
         """Why: for each provider and each credential, what decided; this is what ``explain`` prints."""
-        from keyferry.images.reasons import reasons_for
+        from keyferry.images.why.reasons import reasons_for
 
         return reasons_for(self)
 

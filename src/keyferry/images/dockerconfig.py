@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable, Mapping
 
-from keyferry._base64 import corrupt_input_text, decode_base64
-from keyferry._gotext import go_strerror
-from keyferry._json import loads
-from keyferry._values import Value, field
+from keyferry._core.base64 import corrupt_input_text, decode_base64
+from keyferry._core.gotext import go_strerror
+from keyferry._core.json import loads
+from keyferry._core.values import Value, field
 from keyferry.api.codec import article, json_type
 from keyferry.errors import DocumentError, PullSecretError
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
-from keyferry._json import dumps
-from keyferry._values import Value, field
+from keyferry._core.json import dumps
+from keyferry._core.values import Value, field
 from keyferry.errors import MatchError
-from keyferry.images.accounts import ServiceAccountRef
-from keyferry.images.match import covers
-from keyferry.images.url import hide_password, normalise_key
+from keyferry.images.match.rules import covers
+from keyferry.images.match.url import hide_password, normalise_key
+from keyferry.images.provider.accounts import ServiceAccountRef
 
 DEFAULT_REGISTRY_KEY = "index.docker.io"
 _DEFAULT_HOSTS = ("docker.io", "index.docker.io")

@@ -3,17 +3,17 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-from keyferry._clock import monotonic_ns
+from keyferry._core.clock import monotonic_ns
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError
-from keyferry.images.accounts import ServiceAccounts
-from keyferry.images.config import ReadConfig, read_config
-from keyferry.images.discover import discover
+from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.refusals import find_refusals, place_of
+from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
-from keyferry.images.plugin import ExecPlugin, encode_environment
-from keyferry.images.provider import Provider
-from keyferry.images.refusals import find_refusals, place_of
-from keyferry.images.register import plugin_path
+from keyferry.images.node.discover import discover
+from keyferry.images.provider.accounts import ServiceAccounts
+from keyferry.images.provider.plugin import ExecPlugin, encode_environment
+from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
 
 

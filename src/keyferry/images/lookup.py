@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from time import monotonic
 
-from keyferry._clock import monotonic_ns
+from keyferry._core.clock import monotonic_ns
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.accounts import Pod
 from keyferry.images.answer import Answer
-from keyferry.images.cache import MOST_BYTES, auth_bytes
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.index import PatternIndex
 from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, lookup_all
-from keyferry.images.provider import Provider
-from keyferry.images.provision import How, Provision
+from keyferry.images.match.index import PatternIndex
+from keyferry.images.provider.accounts import Pod
+from keyferry.images.provider.cache import MOST_BYTES, auth_bytes
+from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.provision import How, Provision
 from keyferry.images.reference import normalise
 
 TYPE_CHECKING = False

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from keyferry._values import Value
+from keyferry._core.values import Value
 
 __all__ = ["Input", "Missing", "distinct"]
 

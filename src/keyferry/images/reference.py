@@ -2,8 +2,8 @@
 
 import re
 
-from keyferry._gotext import quote
-from keyferry._values import Value
+from keyferry._core.gotext import quote
+from keyferry._core.values import Value
 from keyferry.errors import ImageNameError
 
 __all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim", "with_default_tag"]

@@ -4,8 +4,8 @@ import os
 import stat
 from collections.abc import Callable
 
-from keyferry._gotext import go_strerror, quote
-from keyferry._values import Value
+from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.values import Value
 
 _NOT_FOUND = "executable file not found in $PATH"
 _RELATIVE = "cannot run executable found relative to current directory"

@@ -4,9 +4,9 @@ import os
 import re
 from collections.abc import Mapping
 
-from keyferry._documents import Document, read_document
-from keyferry._gotext import go_strerror
-from keyferry._values import Value
+from keyferry._core.documents import Document, read_document
+from keyferry._core.gotext import go_strerror
+from keyferry._core.values import Value
 from keyferry.api.codec import Reader, WrongTypeError, interpret
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS, KIND, Preference, read_preference
 from keyferry.errors import ConfigError, DocumentError, Problem

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping
 from enum import StrEnum
 
-from keyferry._values import Value, field
+from keyferry._core.values import Value, field
 from keyferry.invoke.reap import (
     await_exit,
     collect_stragglers,

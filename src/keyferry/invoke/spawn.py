@@ -5,7 +5,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 
-from keyferry._popen import HeldSignals, popen
+from keyferry._core.popen import HeldSignals, popen
 from keyferry.invoke.reap import kill_group
 
 LAST_STANDARD_FD = 2

@@ -8,23 +8,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from fnmatch import fnmatchcase
 
-from keyferry._clock import time_ns
-from keyferry._gotext import go_strerror
-from keyferry._values import replace
+from keyferry._core.clock import time_ns
+from keyferry._core.gotext import go_strerror
+from keyferry._core.values import replace
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.reference import normalise
 from keyferry.invoke.process import Ending, Limits
-from keyferry.kit.circumstances import CROWD, circumstances, crowd
-from keyferry.kit.codes import Check, checks_for
-from keyferry.kit.evidence import Evidence, Finding, Rule, Unchecked, limit_for
-from keyferry.kit.exec_infos import cluster_experiments, good_infos
-from keyferry.kit.experiments import Experiment, Surroundings, environment, repeat_command
-from keyferry.kit.hidden import Secrets, secrets_in
-from keyferry.kit.launch import Launch, Run, launch
+from keyferry.kit.codes.catalogue import Check, checks_for
+from keyferry.kit.lab.circumstances import CROWD, circumstances, crowd
+from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked, limit_for
+from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
+from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
+from keyferry.kit.lab.hidden import Secrets, secrets_in
+from keyferry.kit.lab.launch import Launch, Run, launch
+from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
+from keyferry.kit.lab.subject import CLUSTER, Subject, find_program
 from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
-from keyferry.kit.requests import CANARY, good_requests, image_experiments
-from keyferry.kit.rules import RULES
-from keyferry.kit.subject import CLUSTER, Subject, find_program
+from keyferry.kit.rules.all import RULES
 
 __all__ = ["examine"]
 

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from keyferry._secret import printable
+from keyferry._core.secrets import printable
 from keyferry.kit.report import Report, Result, Status
 
 __all__ = ["to_junit"]

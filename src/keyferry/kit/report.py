@@ -3,8 +3,8 @@
 from enum import StrEnum
 
 from keyferry import __version__
-from keyferry._values import Value
-from keyferry.kit.codes import Check, Severity
+from keyferry._core.values import Value
+from keyferry.kit.codes.catalogue import Check, Severity
 
 __all__ = ["Broken", "Report", "Result", "Status", "to_document"]
 

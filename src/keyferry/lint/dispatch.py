@@ -6,21 +6,21 @@ import stat
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from keyferry._documents import read_yaml
-from keyferry._values import replace
+from keyferry._core.documents import read_yaml
+from keyferry._core.values import replace
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError
-from keyferry.lint.kubeconfig import KIND as KUBECONFIG
-from keyferry.lint.kubeconfig import lint_kubeconfig
+from keyferry.lint.kubeconfig.config import KIND as KUBECONFIG
+from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.kuberc import KIND as KUBERC
 from keyferry.lint.kuberc import lint_kuberc
-from keyferry.lint.provider_config import lint
-from keyferry.lint.records import KIND as PULL_RECORD
-from keyferry.lint.records import KINDS as RECORD_KINDS
-from keyferry.lint.records import is_records_folder, lint_record_file, lint_records
+from keyferry.lint.providers.config import lint
+from keyferry.lint.records.folder import KIND as PULL_RECORD
+from keyferry.lint.records.folder import KINDS as RECORD_KINDS
+from keyferry.lint.records.folder import is_records_folder, lint_record_file, lint_records
 from keyferry.lint.report import Finding, LintReport
 from keyferry.lint.versions import LATEST
 

@@ -8,8 +8,8 @@ import yaml
 
 from keyferry.api.kubeletconfig import v1
 from keyferry.errors import Problem
-from keyferry.images.config import ReadConfig
-from keyferry.images.decode import ConfigFile
+from keyferry.images.config.decode import ConfigFile
+from keyferry.images.config.files import ReadConfig
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH

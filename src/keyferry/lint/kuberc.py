@@ -7,9 +7,9 @@ refuses it there too, so what is an error here is one for both when the file is 
 import os
 from collections.abc import Iterator
 
-from keyferry._documents import Document, read_document
-from keyferry._paths import Path, format_path
-from keyferry._values import Value
+from keyferry._core.documents import Document, read_document
+from keyferry._core.paths import Path, format_path
+from keyferry._core.values import Value
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS, Preference, read_preference
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
@@ -17,8 +17,8 @@ from keyferry.errors import ConfigError, DocumentError, KeyferryError, PolicyErr
 from keyferry.invoke.executable import look_path
 from keyferry.invoke.kuberc import _SEPARATOR, _load, _policy, _read
 from keyferry.invoke.policy import ALLOWLIST, AllowlistEntry, PluginPolicy, _validate_entry, open_pinned
-from keyferry.lint.kubeconfig_fields import NotingReader, unknown_fields
-from keyferry.lint.kubeconfig_files import check_writers
+from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
+from keyferry.lint.kubeconfig.files import check_writers
 from keyferry.lint.report import FileReport, make_report
 
 __all__ = ["KIND", "lint_kuberc"]

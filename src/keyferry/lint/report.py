@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
-from keyferry._values import Value, field
+from keyferry._core.values import Value, field
 from keyferry.errors import Problem
-from keyferry.lint.codes import CODES, Severity
+from keyferry.lint.codes.catalogue import CODES, Severity
 from keyferry.lint.versions import LATEST
 
 __all__ = ["FileReport", "Finding", "LintReport", "finding_of", "make_report", "place_of"]

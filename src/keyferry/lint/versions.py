@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterator, Mapping
 
-from keyferry._gotext import quote
-from keyferry._paths import Path, format_path
-from keyferry._values import Value
+from keyferry._core.gotext import quote
+from keyferry._core.paths import Path, format_path
+from keyferry._core.values import Value
 from keyferry.errors import Problem
-from keyferry.images.config import ReadConfig
-from keyferry.images.validate import GATE
+from keyferry.images.config.files import ReadConfig
+from keyferry.images.config.validate import GATE
 
 LATEST = "1.36"
 _OLDEST = 26  # the first with v1 of the config and of the protocol

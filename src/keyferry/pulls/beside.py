@@ -5,10 +5,10 @@ import socket as sockets
 import struct
 from contextlib import closing
 
-from keyferry._values import Value
+from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.kubelet import KUBELET_ROOT, Kubelet
-from keyferry.images.node import Node
+from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
+from keyferry.images.node.node import Node
 
 __all__ = ["check_root", "check_runtime"]
 

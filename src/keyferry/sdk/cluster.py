@@ -2,8 +2,8 @@
 
 import os
 
-from keyferry._json import decode_utf8
-from keyferry._values import Value, field
+from keyferry._core.json import decode_utf8
+from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication.v1 import (
     GROUP,
     KIND,
@@ -98,7 +98,7 @@ def _name(value: object) -> str:
 
 
 def _read(text: str) -> dict[str, object]:
-    from keyferry._json import loads
+    from keyferry._core.json import loads
 
     document: object = None
     try:
@@ -114,7 +114,7 @@ def _read(text: str) -> dict[str, object]:
 
 
 def _cluster(document: dict[str, object], text: str) -> ClusterInfo:
-    from keyferry._paths import format_path
+    from keyferry._core.paths import format_path
     from keyferry.api.clientauthentication.v1 import read_exec_credential
     from keyferry.api.codec import Reader
 

@@ -4,7 +4,7 @@ import os
 import stat
 from time import sleep
 
-from keyferry._files import Folder, open_folder
+from keyferry._core.files import Folder, open_folder
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing

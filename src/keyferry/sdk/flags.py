@@ -6,7 +6,7 @@ are understood, flags and words in any order; after ``--`` all are words.
 
 import sys
 
-from keyferry._values import Value
+from keyferry._core.values import Value
 from keyferry.errors import ProvideError
 from keyferry.sdk.stdio import leave, program_name
 

@@ -6,10 +6,10 @@ A request never follows a redirect, and a credential in it goes to the host it w
 import os
 from time import sleep
 
-from keyferry._http import Head, Incoming, MalformedAnswerError, encode_request_head
+from keyferry._core.values import Value, field
+from keyferry._net.messages import Head, Incoming, MalformedAnswerError, encode_request_head
 from keyferry._net.proxy import Origin, authorization, choose_proxy, split_url
 from keyferry._net.trust import Tls, Trust, advise_on
-from keyferry._values import Value, field
 from keyferry.errors import DocumentError, HttpError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -49,7 +49,7 @@ class Reply(Value):
 
     def json(self) -> dict[str, object]:
         """The body as a JSON object; raises HttpError, which quotes none of it."""
-        from keyferry._json import loads
+        from keyferry._core.json import loads
 
         document: object = None
         try:

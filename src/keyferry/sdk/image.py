@@ -1,6 +1,6 @@
 """Image credential providers: from a typed request to a typed response, and an executable that does the rest."""
 
-from keyferry._values import Value, field
+from keyferry._core.values import Value, field
 from keyferry.api.credentialprovider.v1 import (
     GROUP,
     AuthConfig,
@@ -99,7 +99,7 @@ def _answer(provide: "Provide", request: Request) -> bytes:
 
 
 def _read_request(data: bytes, *, is_lenient: bool) -> Request:
-    from keyferry._json import loads
+    from keyferry._core.json import loads
 
     document: object = None
     try:

@@ -3,7 +3,7 @@
 import os
 from time import sleep
 
-from keyferry._values import Value, field
+from keyferry._core.values import Value, field
 from keyferry.errors import ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -30,7 +30,7 @@ class Finished(Value):
     @property
     def complaint(self) -> str:
         """The end of its standard error, with everything that looks like a secret masked."""
-        from keyferry._secret import stderr_tail
+        from keyferry._core.secrets import stderr_tail
 
         return stderr_tail(self.stderr)
 
@@ -70,7 +70,7 @@ def _start(
     """Start the program and note it in a list of the caller's, who is to end it whatever comes in between."""
     from subprocess import PIPE
 
-    from keyferry._popen import HeldSignals, popen
+    from keyferry._core.popen import HeldSignals, popen
 
     try:
         with HeldSignals():

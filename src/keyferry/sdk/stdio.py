@@ -129,7 +129,7 @@ def report(program: str, error: BaseException, known: "Sequence[str]" = ()) -> N
     The words of a ProvideError are its author's, and shown but for what is *known* to be secret. Of any other
     exception everything is masked that may be a value.
     """
-    from keyferry._secret import MASK, printable
+    from keyferry._core.secrets import MASK, printable
 
     if isinstance(error, ProvideError):
         lines = [error.message, *([error.hint] if error.hint else [])]
@@ -145,7 +145,7 @@ def report(program: str, error: BaseException, known: "Sequence[str]" = ()) -> N
 
 def _text(error: BaseException) -> str:
     """The words of an exception; what they quote is left out, but for the name of a file."""
-    from keyferry._secret import MASK
+    from keyferry._core.secrets import MASK
     from keyferry.sdk.text import shown
 
     try:

@@ -10,8 +10,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from time import time
 
-from keyferry._json import loads, loads_with_duplicates
-from keyferry._values import Value, field
+from keyferry._core.json import loads, loads_with_duplicates
+from keyferry._core.values import Value, field
 from keyferry.api.clientauthentication import v1 as clientauthentication
 from keyferry.api.clientauthentication.v1 import (
     ClusterInfo,

@@ -1,6 +1,6 @@
 """Make what others wrote fit for a message: no secrets, no control characters, not too long."""
 
-from keyferry._secret import printable, redact
+from keyferry._core.secrets import printable, redact
 
 __all__ = ["shown"]
 

@@ -14,7 +14,7 @@ from yarl import URL
 
 from keyferry.clusters.adapters.aiohttp import make_without_middlewares
 from keyferry.clusters.adapters.aiohttp_connector import ClusterConnector
-from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
 from support.api_server import ApiServer, Authority

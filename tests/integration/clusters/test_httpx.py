@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from keyferry.clusters.adapters.httpx import ClusterAuth, make_client
-from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
 from support.api_server import ApiServer, Authority, running_proxy

@@ -21,7 +21,7 @@ from kubernetes.client import (
 from kubernetes.stream import stream
 from kubernetes.watch import Watch
 
-from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
 from support.api_server import ApiServer, Authority, running_proxy

@@ -14,7 +14,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from keyferry.clusters.adapters.requests import ClusterAdapter
-from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
 from support.api_server import ApiServer, Authority, running_proxy

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.kit.conformance import examine
-from keyferry.kit.subject import CLUSTER, Subject
+from keyferry.kit.lab.subject import CLUSTER, Subject
 from support.aws_services import IMAGE, KEYS, REGION, FakeAws
 from support.fake_cloud import serving
 from support.reference import SOURCE, image_request, write_launcher

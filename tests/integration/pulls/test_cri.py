@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem
-from keyferry.pulls.cri import FilesystemUsage, Runtime, RuntimeImage, RuntimeInfo, connect_runtime
+from keyferry.pulls.cri.client import FilesystemUsage, Runtime, RuntimeImage, RuntimeInfo, connect_runtime
 from support.cri_server import Field, Message, RefusalError, decode, encode, image, running_cri
 from support.fake_registry import PASSWORD, USER, credential
 

@@ -11,12 +11,12 @@ from threading import Lock
 import pytest
 
 from keyferry.errors import EnvironmentProblem, PullError
-from keyferry.pulls.check import check_registry
-from keyferry.pulls.layout_pull import LayoutPull, pull_to_layout, pull_to_layout_async
-from keyferry.pulls.registry_places import find_origin
-from keyferry.pulls.registry_route import Route
-from keyferry.pulls.registry_tokens import IDENTITY_TOKEN
-from keyferry.pulls.transport import Deadline, Transport
+from keyferry.pulls.layout.pull import LayoutPull, pull_to_layout, pull_to_layout_async
+from keyferry.pulls.registry.check import check_registry
+from keyferry.pulls.registry.places import find_origin
+from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.tokens import IDENTITY_TOKEN
+from keyferry.pulls.registry.transport import Deadline, Transport
 from support.fake_cloud import ConnectProxy, FakeServer, Received, Reply, serving
 from support.fake_registry import (
     PAIR,

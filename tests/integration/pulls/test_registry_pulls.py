@@ -9,11 +9,11 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem, ImageNameError, PullError, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.blobs import Progress
-from keyferry.pulls.check import check_registry, check_registry_async
-from keyferry.pulls.layout_pull import Pulled, pull_to_layout, pull_to_layout_async
-from keyferry.pulls.platform import Platform, parse_platform
-from keyferry.pulls.registry_route import Route
+from keyferry.pulls.layout.blobs import Progress
+from keyferry.pulls.layout.pull import Pulled, pull_to_layout, pull_to_layout_async
+from keyferry.pulls.registry.check import check_registry, check_registry_async
+from keyferry.pulls.registry.platform import Platform, parse_platform
+from keyferry.pulls.registry.route import Route
 from support.fake_cloud import Authority
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push

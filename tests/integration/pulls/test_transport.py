@@ -8,8 +8,8 @@ import pytest
 
 from keyferry._net.proxy import Origin
 from keyferry.errors import RegistryError
-from keyferry.pulls.registry_route import Route
-from keyferry.pulls.transport import Deadline, Transport, split_url
+from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.transport import Deadline, Transport, split_url
 
 
 class KeepingServer(ThreadingHTTPServer):

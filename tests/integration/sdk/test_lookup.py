@@ -7,10 +7,10 @@ import pytest
 
 from keyferry import load_cluster, load_providers
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.credential import ClusterCredential
-from keyferry.clusters.runner import ExecRunner
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.errors import PluginExitError
-from keyferry.images.accounts import Pod, ServiceAccount, StaticAccount
+from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from support.certificates import key_pem, make_certificate, make_key
 from support.plugins import Node, write_config
 from support.sdk_plugins import CLUSTER_GROUP, IMAGE_GROUP, cluster_plugin, image_plugin, write_plugin

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._values import replace
+from keyferry._core.values import replace
 from keyferry.api.kubeconfig.v1 import ExecConfig, Kubeconfig
-from keyferry.clusters.decode import KubeconfigFile
+from keyferry.clusters.kubeconfig.decode import KubeconfigFile
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.load import check_trust, load_cluster
-from keyferry.clusters.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, ConfigError, PolicyError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy

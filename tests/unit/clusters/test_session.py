@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from keyferry.api.clientauthentication.v1 import API_VERSION
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.authenticator import Authenticator
-from keyferry.clusters.credential import ClusterCredential
-from keyferry.clusters.resolve import ClientConfig
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession, Grant, make_session, uses_plugin
 from keyferry.errors import ClusterAuthError, ConfigError, PluginExitError, PolicyError
 from keyferry.invoke.policy import PluginPolicy

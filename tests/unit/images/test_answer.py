@@ -5,7 +5,7 @@ import pytest
 from keyferry.errors import PluginExitError, PluginProtocolError
 from keyferry.images.answer import Answer, Failure
 from keyferry.images.keyring import Credential, Source
-from keyferry.images.provision import How, Provision
+from keyferry.images.provider.provision import How, Provision
 
 FIRST = PluginExitError("one", 1, "kubernetes says hunter2")
 PROVISIONS = (

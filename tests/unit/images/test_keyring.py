@@ -2,7 +2,6 @@
 
 import pytest
 
-from keyferry.images.accounts import ServiceAccountRef
 from keyferry.images.keyring import (
     Credential,
     Keyring,
@@ -12,6 +11,7 @@ from keyferry.images.keyring import (
     is_default_registry,
     lookup_all,
 )
+from keyferry.images.provider.accounts import ServiceAccountRef
 
 ONE, TWO = Source("provider", "one"), Source("provider", "two")
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from keyferry.kit.codes import CHECKS
+from keyferry.kit.codes.catalogue import CHECKS
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "kit.md"
 

@@ -2,7 +2,7 @@
 
 from xml.etree import ElementTree as ET
 
-from keyferry.kit.codes import CHECKS
+from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.junit import to_junit
 from keyferry.kit.report import Broken, Report, Result, Status, to_document
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.provider_config import lint
+from keyferry.lint.providers.config import lint
 from support.lint import codes, config, only, write
 from support.parts import root
 

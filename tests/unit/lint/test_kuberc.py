@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.lint.codes import CODES
+from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.report import FileReport
 from support.parts import root

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from keyferry.errors import MatchError
 from keyferry.images.keyring import Keyring, Source, is_default_registry
-from keyferry.images.match import covers as kubelet_covers
-from keyferry.images.url import normalise_key
+from keyferry.images.match.rules import covers as kubelet_covers
+from keyferry.images.match.url import normalise_key
 from keyferry_plugins.docker.config import Login
 from keyferry_plugins.docker.keyring import choose_logins
 from keyferry_plugins.docker.keys import covers, is_hub, normalise, read_place

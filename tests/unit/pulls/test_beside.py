@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, RecordError
-from keyferry.images.node import Node
+from keyferry.images.node.node import Node
 from keyferry.pulls.beside import check_root, check_runtime
-from keyferry.pulls.puller import Puller
-from keyferry.pulls.records import load_records, look_at_records
+from keyferry.pulls.puller.puller import Puller
+from keyferry.pulls.records.load import load_records, look_at_records
 from support.kubelets import Processes, listening, write_config
 from support.parts import root as as_root
 from support.pulling import FakeTarget, pull_secret, records_in

@@ -2,14 +2,14 @@
 
 from binascii import b2a_base64
 
-from keyferry._json import dumps, loads
-from keyferry._values import Value, field
+from keyferry._core.json import dumps, loads
+from keyferry._core.values import Value, field
 from keyferry.api.meta import format_time, parse_time
 from keyferry.errors import DocumentError, TimeError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from keyferry._paths import Path
+    from keyferry._core.paths import Path
     from keyferry.api.codec import Reader
 
 __all__ = [

@@ -1,7 +1,7 @@
 """``credentialprovider.kubelet.k8s.io/v1``: what a plugin is asked, and what it answers."""
 
-from keyferry._json import dumps
-from keyferry._values import Value, field
+from keyferry._core.json import dumps
+from keyferry._core.values import Value, field
 from keyferry.api.meta import format_duration, parse_duration
 from keyferry.errors import DurationError
 
@@ -9,7 +9,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry._paths import Path
+    from keyferry._core.paths import Path
     from keyferry.api.codec import Reader
 
 __all__ = [

@@ -4,8 +4,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from keyferry._json import dumps
-from keyferry._paths import Path
+from keyferry._core.json import dumps
+from keyferry._core.paths import Path
 from keyferry.api.codec import Reader
 
 # Sections, and the field that holds an entry's content beside its name; in the order client-go converts them.

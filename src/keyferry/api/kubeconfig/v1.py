@@ -7,8 +7,8 @@ a number where a string belongs is an error.
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from keyferry._paths import Path
-from keyferry._values import Value, field
+from keyferry._core.paths import Path
+from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.kubeconfig.lists import SECTIONS, encode_extension, note_clashes
 

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from keyferry._json import dumps
-from keyferry._paths import Path
-from keyferry._values import Value, field
+from keyferry._core.json import dumps
+from keyferry._core.paths import Path
+from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import format_time, parse_time

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from keyferry._paths import Path
-from keyferry._values import Value
+from keyferry._core.paths import Path
+from keyferry._core.values import Value
 from keyferry.api.codec import Reader
 
 if TYPE_CHECKING:

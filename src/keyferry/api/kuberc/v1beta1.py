@@ -3,12 +3,12 @@
 v1alpha1 has the same fields. Defaults and aliases for kubectl's commands are not read.
 """
 
-from keyferry._values import Value
+from keyferry._core.values import Value
 from keyferry.api.codec import Reader
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from keyferry._paths import Path
+    from keyferry._core.paths import Path
 
 __all__ = ["API_VERSION", "API_VERSIONS", "KIND", "AllowlistEntry", "Preference", "read_preference"]
 

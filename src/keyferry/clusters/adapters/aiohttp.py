@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from keyferry._extras import missing_extra
+from keyferry._core.extras import missing_extra
 
 try:
     import aiohttp

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
-from keyferry._extras import missing_extra
+from keyferry._core.extras import missing_extra
 
 try:
     import httpx

@@ -11,7 +11,7 @@ import weakref
 from typing import Any, Self, cast
 from urllib.parse import unquote, urljoin, urlsplit
 
-from keyferry._extras import missing_extra
+from keyferry._core.extras import missing_extra
 
 try:
     import urllib3

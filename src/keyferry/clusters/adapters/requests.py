@@ -3,7 +3,7 @@
 from typing import Any
 from urllib.parse import urlsplit
 
-from keyferry._extras import missing_extra
+from keyferry._core.extras import missing_extra
 
 try:
     import requests

@@ -1,0 +1,203 @@
+"""Read a YAML or JSON text as Kubernetes does, keeping where everything stood."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from math import inf
+
+from keyferry._core import json as _json
+from keyferry._core.paths import Path
+from keyferry._core.values import Value, field
+from keyferry.errors import DocumentError
+
+__all__ = [
+    "Document",
+    "DuplicateKey",
+    "Place",
+    "Position",
+    "Positions",
+    "is_json",
+    "read_document",
+    "read_json",
+    "read_yaml",
+]
+
+# Far below what Go accepts, and far above any real file: callers may recurse over a value without fear.
+MAX_DEPTH = 500
+
+# What Go's unicode.IsSpace calls blank; Python's own idea of it differs.
+_BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
+_PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+')
+
+
+class Position(Value):
+    """A place in a text; both numbers count from 1."""
+
+    line: int
+    column: int
+
+
+class DuplicateKey(Value):
+    """A mapping key given again, where it was repeated and where it stood first.
+
+    ``kubernetes_line`` is the line go-yaml names for it: that of the repeated
+    value. It is 0 in JSON, where Kubernetes names no line.
+    """
+
+    path: Path
+    position: Position
+    first: Position
+    kubernetes_line: int = 0
+
+
+class Place(Value):
+    """The position of one value and the places of what it contains."""
+
+    position: Position
+    children: dict[str | int, "Place"]
+
+
+class Positions(Mapping[Path, Position]):
+    """Positions by path, kept as a tree: the paths of a deep document would not fit in memory."""
+
+    def __init__(self, root: Place) -> None:
+        self._root = root
+
+    def __getitem__(self, path: Path) -> Position:
+        place = self._root
+        for step in path:
+            place = place.children[step]
+        return place.position
+
+    def __iter__(self) -> Iterator[Path]:
+        waiting: list[tuple[Path, Place]] = [((), self._root)]
+        while waiting:
+            path, place = waiting.pop()
+            yield path
+            waiting.extend(((*path, step), child) for step, child in reversed(place.children.items()))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Document(Value):
+    """What a text says, and where; the value may hold secrets, so it is not shown.
+
+    Mapping keys are always strings. Positions are those of keys and list items, and ``()`` for the whole.
+    """
+
+    value: object = field(repr=False)
+    positions: Mapping[Path, Position] = field(repr=False)
+    duplicates: tuple[DuplicateKey, ...]
+    format: str
+
+    def position(self, path: Path) -> Position:
+        """Give the position of *path* or of its nearest known ancestor."""
+        while path and path not in self.positions:
+            path = path[:-1]
+        return self.positions[path]
+
+
+def is_json(data: bytes) -> bool:
+    """Tell whether the first character that is not blank is ``{``; what is not JSON by that is YAML."""
+    return re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
+
+
+def read_document(data: bytes, *, quoting: bool = False) -> Document:
+    """Read JSON or YAML 1.1, whichever the text looks like.
+
+    With *quoting* the ``kubernetes_text`` of an error quotes what Kubernetes quotes. It is for files that people
+    write, never for what a plugin printed.
+    """
+    return read_json(data, quoting=quoting) if is_json(data) else read_yaml(data, quoting=quoting)
+
+
+def read_json(data: bytes, *, quoting: bool = False) -> Document:
+    """Read one JSON value, with nothing after it."""
+    value = _json.loads(data, quoting=quoting)
+    scanner = _Scanner(_json.decode_utf8(data))
+    scanner.run()
+    return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
+
+
+def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Document:
+    """Read the first document of a YAML 1.1 stream, by go-yaml's rules.
+
+    Raises TimeoutError if that is not done at the instant *until* of the monotonic clock.
+    """
+    from keyferry._core.yaml import load
+
+    value, root, duplicates = load(data, quoting=quoting, until=until)
+    return Document(value, Positions(root), duplicates, "yaml")
+
+
+class _Level:
+    """An object or array that is open while the scanner passes over its content."""
+
+    __slots__ = ("children", "firsts", "is_object", "step", "wants_key")
+
+    def __init__(self, children: dict[str | int, Place], *, is_object: bool) -> None:
+        self.children = children
+        self.firsts: dict[str | int, Position] = {}
+        self.is_object = self.wants_key = is_object
+        self.step: str | int = 0
+
+
+class _Scanner:
+    """Finds positions and repeated keys in text that is known to be valid JSON."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.line_ends = [match.start() for match in re.finditer("\n", text)]
+        self.open: list[_Level] = []
+        self.root = Place(Position(1, 1), {})
+        self.duplicates: list[DuplicateKey] = []
+
+    def run(self) -> None:
+        for match in _PIECE.finditer(self.text):
+            piece = match[0]
+            if piece in "]}":
+                self.open.pop()
+            elif piece == ",":
+                self.pass_comma(self.open[-1])
+            elif self.open and self.open[-1].wants_key:
+                self.take_key(self.open[-1], piece, self.locate(match.start()))
+            else:
+                self.take_value(piece, self.locate(match.start()))
+
+    def locate(self, offset: int) -> Position:
+        line = bisect_left(self.line_ends, offset)
+        start = self.line_ends[line - 1] + 1 if line else 0
+        return Position(line + 1, offset - start + 1)
+
+    def pass_comma(self, level: _Level) -> None:
+        level.wants_key = level.is_object
+        if isinstance(level.step, int):
+            level.step += 1
+
+    def take_key(self, level: _Level, piece: str, position: Position) -> None:
+        level.wants_key = False
+        level.step = str(_json.loads(piece)) if "\\" in piece else piece[1:-1]
+        level.children[level.step] = Place(position, {})
+        first = level.firsts.setdefault(level.step, position)
+        if first is not position and len(self.duplicates) < _json.MAX_DUPLICATES:
+            path = tuple(each.step for each in self.open)
+            self.duplicates.append(DuplicateKey(path, position, first))
+
+    def take_value(self, piece: str, position: Position) -> None:
+        place = self.place_value(position)
+        if piece not in "[{":
+            return
+        if len(self.open) == MAX_DEPTH:
+            message, text = "not readable as JSON: nested too deeply", "exceeded max depth"
+            raise DocumentError(message, position.line, position.column, text, "json-syntax")
+        self.open.append(_Level(place.children, is_object=piece == "{"))
+
+    def place_value(self, position: Position) -> Place:
+        if not self.open:
+            self.root = Place(position, {})
+            return self.root
+        level = self.open[-1]
+        if not level.is_object:
+            level.children[level.step] = Place(position, {})
+        return level.children[level.step]

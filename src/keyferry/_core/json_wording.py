@@ -1,0 +1,133 @@
+"""What Go says of JSON that it cannot read, worked out from where Python's decoder stopped.
+
+The words are those of ``encoding/json`` since Go 1.27, as the recorded answers have them: its scanner is that
+of ``encoding/json/v2``, which names the whole character, not its first byte.
+"""
+
+import re
+
+from keyferry._core.gotext import quote, quote_rune
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ENDS_EARLY = "unexpected end of JSON input"
+_BLANK = " \t\r\n"
+_VALUE, _KEY = "looking for beginning of value", "looking for beginning of object key string"
+_NUMBER = "in numeric literal"
+_AFTER = {
+    "Expecting ':' delimiter": "after object key",
+    "Extra data": "after top-level value",
+    "Expecting property name enclosed in double quotes": _KEY,
+}
+_AFTER_MEMBER = {"{": "after object key:value pair", "[": "after array element"}
+_BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]'
+_NUMBER_END = r"-?[0-9]+(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?\Z"
+_LONGEST_NUMBER = 400  # as much of a number as is looked at
+
+
+def go_syntax_text(problem: str, text: str, offset: int, shown: str | None) -> str:
+    """Give Go's words for Python's *problem* at *offset*.
+
+    *shown* is the text again with bytes that are not UTF-8 as surrogates, to quote from; None for a text that
+    must not be quoted.
+    """
+    if problem.startswith("Unterminated string"):
+        return ENDS_EARLY
+    if problem.startswith("Invalid \\"):
+        return _escape_text(text, offset, shown)
+    at, where = _locate(problem, text, offset)
+    if at >= len(text):
+        return ENDS_EARLY
+    if shown is not None:
+        return f"invalid character {quote_rune(shown[at])} {where}"
+    # Which literal it began as would be a character of the text.
+    return f"invalid character {_VALUE if where.startswith('in literal') else where}"
+
+
+def constant_text(name: str, *, quoting: bool) -> str:
+    """Give Go's words for a constant that only Python takes for a number."""
+    character, where = ("I", _NUMBER) if name.startswith("-") else (name[0], _VALUE)
+    return f"invalid character '{character}' {where}" if quoting else f"invalid character {where}"
+
+
+def brackets(text: str) -> "Iterator[str]":
+    """The brackets of *text* that stand outside of strings, in order."""
+    return (match[0] for match in re.finditer(_BRACKET, text) if match[0] in "[]{}")
+
+
+def _locate(problem: str, text: str, offset: int) -> tuple[int, str]:
+    """Where Go stops, and in the midst of what."""
+    if problem.startswith("Illegal trailing comma"):
+        # Python 3.13 points at the comma, Go at what follows it.
+        return _skip_blanks(text, offset + 1), _KEY if "object" in problem else _VALUE
+    if problem == "Invalid control character at":
+        return offset, "in string"
+    offset = _skip_blanks(text, offset)
+    if problem == "Expecting value":
+        return _locate_in_value(text, offset)
+    at = _locate_in_number(text, offset)
+    if at is not None:
+        return at, _NUMBER
+    return offset, _AFTER.get(problem) or _AFTER_MEMBER.get(_innermost(text[:offset]), _AFTER["Extra data"])
+
+
+def _innermost(text: str) -> str:
+    """The bracket that was opened last of those that *text* leaves open; none for text without one."""
+    found: list[str] = []
+    for bracket in brackets(text):
+        if bracket in "[{":
+            found.append(bracket)
+        elif found:
+            found.pop()
+    return found[-1] if found else ""
+
+
+def _skip_blanks(text: str, offset: int) -> int:
+    while text[offset : offset + 1] and text[offset] in _BLANK:
+        offset += 1
+    return offset
+
+
+def _locate_in_value(text: str, offset: int) -> tuple[int, str]:
+    if text[offset : offset + 1] == "-":
+        return offset + 1, _NUMBER
+    for literal in ("true", "false", "null"):
+        if text[offset : offset + 1] == literal[0]:
+            same = next(n for n in range(len(literal)) if text[offset + n : offset + n + 1] != literal[n])
+            return offset + same, f"in literal {literal} (expecting '{literal[same]}')"
+    return offset, _VALUE
+
+
+def _locate_in_number(text: str, offset: int) -> int | None:
+    """Where a number that Python ended at *offset* goes wrong for Go, which reads on past '.' and 'e'."""
+    number = re.search(_NUMBER_END, text[max(offset - _LONGEST_NUMBER, 0) : offset])
+    mark = text[offset : offset + 1]
+    if number is None or number["exponent"]:
+        return None
+    if mark == "." and not number["fraction"]:
+        return offset + 1
+    if mark in ("e", "E"):
+        return offset + 1 + (text[offset + 1 : offset + 2] in ("+", "-"))
+    return None
+
+
+def _escape_text(text: str, offset: int, shown: str | None) -> str:
+    # In CPython the decoder points at the backslash or just behind it.
+    start = offset if text[offset : offset + 1] == "\\" else text.rindex("\\", 0, offset)
+    is_unicode = text[start + 1] == "u"
+    if is_unicode and re.fullmatch(r"\\u[0-9a-fA-F]{0,3}", text[start:]):
+        return ENDS_EARLY
+    if shown is None:
+        return "invalid escape sequence in string"
+    return (
+        f"invalid escape sequence {_quote_bytes(shown[start : start + 6], 6 if is_unicode else 2)} in string"
+    )
+
+
+def _quote_bytes(text: str, most: int) -> str:
+    """The first bytes of *text*, between back quotes where nothing in them needs an escape."""
+    cut = text.encode("utf-8", "surrogateescape")[:most].decode("utf-8", "surrogateescape")
+    plain = cut.isprintable() and not any(character.isspace() or character in "`\ufffd" for character in cut)
+    return f"`{cut}`" if plain else quote(cut)

@@ -1,0 +1,185 @@
+"""Read an HTTP/1.1 answer: strict, bounded, and a third of the start-up of the standard library's client.
+
+A plugin is a fresh interpreter for every call, and ``http.client`` brings the whole mail parser along. What
+comes from a server is hostile until shown otherwise: whatever two readers could take in two ways is refused.
+"""
+
+from keyferry._core.values import Value
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Head", "Incoming", "MalformedAnswerError", "encode_request_head"]
+
+_MOST_HEAD_BYTES = 1 << 16
+_MOST_HEADERS = 200
+_LONGEST_CHUNK_LINE = 1 << 12
+# What chunks take beside their content: this much, and then no more than the content itself.
+_FREE_FRAMING_BYTES = 1 << 20
+_CHUNK_MARKS = len("\r\n\r\n")
+_START = b"HTTP/1."
+_CODE_DIGITS = 3
+_BODILESS = (204, 304)
+_DIGITS = frozenset("0123456789")
+_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
+_NAME_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+class MalformedAnswerError(Exception):
+    """Bytes that are not an HTTP answer, or more than may be read; no byte of them is quoted."""
+
+
+class Head(Value):
+    """Status line and header fields, their names in lower case, in the order they came."""
+
+    status: int
+    reason: str
+    headers: tuple[tuple[str, str], ...] = ()
+
+    def values(self, name: str) -> list[str]:
+        """All values of a field."""
+        return [value for found, value in self.headers if found == name]
+
+    def value(self, name: str) -> str:
+        """The first value of a field, or nothing."""
+        return next(iter(self.values(name)), "")
+
+
+def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]]") -> bytes:
+    """The bytes before a request's body; raises ValueError for what would not stay in its place."""
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
+    for line in lines:
+        if any(mark in line for mark in "\r\n\0"):
+            raise ValueError("a line break in a request line or header")
+    if " " in target or not all(map(_is_token, (method, *(name for name, _ in headers)))):
+        raise ValueError("a method, target or header name that is none")
+    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+
+
+class Incoming:
+    """One answer as it comes in; *receive* gives the next bytes, and none at the end of the connection."""
+
+    def __init__(self, receive: "Callable[[], bytes]") -> None:
+        self._receive = receive
+        # What came in last, and from where on it was not taken yet: to cut it off each time would cost its length.
+        self._buffer = b""
+        self._at = 0
+
+    def read_head(self) -> Head:
+        """The head of the final answer; those of informational ones are passed over."""
+        while True:
+            head = _parse_head(self._take_head())
+            if head.status >= 200 or head.status == 101:  # noqa: PLR2004 - below 200 more is to come
+                return head
+
+    def read_body(self, head: Head, method: str = "GET", *, is_stream: bool = False) -> "Iterator[bytes]":
+        """The body, piece by piece as it arrives; if it *is_stream*, in chunks of any size, and for ever."""
+        if method == "HEAD" or head.status in _BODILESS:
+            return iter(())
+        codings = [
+            coding.strip().lower()
+            for value in head.values("transfer-encoding")
+            for coding in value.split(",")
+        ]
+        lengths = {length.strip() for value in head.values("content-length") for length in value.split(",")}
+        if codings:
+            if codings != ["chunked"] or lengths:
+                raise MalformedAnswerError(
+                    "the length of the answer is given in two ways, or in an unknown one"
+                )
+            return self._chunks(float("inf") if is_stream else _FREE_FRAMING_BYTES)
+        if not lengths:
+            return self._rest()
+        if len(lengths) > 1:
+            raise MalformedAnswerError("the answer gives two lengths")
+        return self._exactly(_parse_number(lengths.pop(), _DIGITS, 10))
+
+    def _take_head(self) -> str:
+        # At once: a server that speaks something else may wait for us to speak first.
+        while _START.startswith(begun := self._buffer[self._at : self._at + len(_START)]) and begun != _START:
+            self._more("the answer broke off" if begun else "it ended the connection without an answer")
+        if begun != _START:
+            raise MalformedAnswerError("the answer is not HTTP")
+        return self._take_until(b"\r\n\r\n", _MOST_HEAD_BYTES, "the head of the answer has no end")
+
+    def _take_until(self, end: bytes, most: int, problem: str) -> str:
+        """What comes before *end*; it is too long, or not, however the bytes come in."""
+        searched = 0
+        while (at := self._buffer.find(end, self._at + searched, self._at + most + len(end))) < 0:
+            searched = max(len(self._buffer) - self._at - len(end) + 1, 0)
+            if searched > most:
+                raise MalformedAnswerError(problem)
+            self._more("the answer broke off")
+        taken, self._at = self._buffer[self._at : at], at + len(end)
+        return taken.decode("latin-1")
+
+    def _more(self, problem: str) -> None:
+        data = self._receive()
+        if not data:
+            raise MalformedAnswerError(problem)
+        self._buffer, self._at = self._buffer[self._at :] + data, 0
+
+    def _rest(self) -> "Iterator[bytes]":
+        data = self._buffer[self._at :] or self._receive()
+        while data:
+            yield data
+            data = self._receive()
+
+    def _exactly(self, size: int) -> "Iterator[bytes]":
+        while size > 0:
+            if self._at == len(self._buffer):
+                self._more("the answer broke off")
+            piece = self._buffer[self._at : self._at + size]
+            self._at += len(piece)
+            size -= len(piece)
+            yield piece
+
+    def _chunks(self, free_bytes: float) -> "Iterator[bytes]":
+        framing = -free_bytes
+        while size := _parse_number((line := self._line()).partition(";")[0].rstrip(" \t"), _HEX_DIGITS, 16):
+            # Each chunk takes a while to read, however short it is.
+            framing += len(line) + _CHUNK_MARKS - size
+            if framing > 0:
+                raise MalformedAnswerError("the chunks of the answer are too small")
+            yield from self._exactly(size)
+            if self._line():
+                raise MalformedAnswerError("a chunk of the answer is longer than it says")
+        read = 0
+        while line := self._line():
+            read += len(line)
+            if read > _MOST_HEAD_BYTES:
+                raise MalformedAnswerError("the trailer of the answer has no end")
+
+    def _line(self) -> str:
+        return self._take_until(b"\r\n", _LONGEST_CHUNK_LINE, "a line of the answer has no end")
+
+
+def _parse_head(text: str) -> Head:
+    first, *lines = text.split("\r\n")
+    version, _, rest = first.partition(" ")
+    code, _, reason = rest.partition(" ")
+    is_code = len(code) == _CODE_DIGITS and _DIGITS.issuperset(code) and code >= "100"
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not is_code or any(mark in reason for mark in "\r\n\0"):
+        raise MalformedAnswerError("the answer is not HTTP")
+    if len(lines) > _MOST_HEADERS:
+        raise MalformedAnswerError("the answer has too many headers")
+    return Head(int(code), reason, tuple(map(_parse_header, lines)))
+
+
+def _parse_header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    # A blank before the colon, a folded line, a bare line break: all have been used to smuggle.
+    if not colon or not _is_token(name) or any(mark in value for mark in "\r\n\0"):
+        raise MalformedAnswerError("a header of the answer is malformed")
+    return name.lower(), value.strip(" \t")
+
+
+def _is_token(text: str) -> bool:
+    return bool(text) and _NAME_CHARACTERS.issuperset(text)
+
+
+def _parse_number(text: str, digits: frozenset[str], radix: int) -> int:
+    if not text or len(text) > 16 or not digits.issuperset(text):  # noqa: PLR2004 - 64 bits
+        raise MalformedAnswerError("a length in the answer is not a number")
+    return int(text, radix)

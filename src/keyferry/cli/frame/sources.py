@@ -1,0 +1,279 @@
+"""The other sources of credentials, as files: a pod, its pull secrets, its service account and token."""
+
+import argparse
+import base64
+import binascii
+import os
+import re
+from collections.abc import Iterator
+
+from keyferry._core.documents import read_document
+from keyferry._core.paths import format_path
+from keyferry._core.values import Value
+from keyferry.errors import DocumentError, EnvironmentProblem
+from keyferry.images.dockerconfig import PullSecret, node_config_candidates
+from keyferry.images.missing import Input, Missing
+from keyferry.images.node.kubelet import KUBELET_ROOT
+from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.node.settings import KubeletSettings
+
+Json = dict[str, object]
+DEFAULT_NAMESPACE = "default"
+# Which option gives what was not given.
+OPTIONS = {
+    Input.POD: "--pod FILE",
+    Input.PULL_SECRET: "--secret FILE",
+    Input.DOCKER_CONFIG: "--docker-config FILE",
+    Input.SERVICE_ACCOUNT: "--pod FILE with the ServiceAccount after the Pod",
+    Input.SERVICE_ACCOUNT_TOKEN: "--service-account-token FILE",
+    Input.IMAGES: "--images FILE or --cri SOCKET",
+}
+
+
+class Sources(Value):
+    """What the files given on the command line hold, and what they leave out."""
+
+    pod: Pod | None = None
+    pull_secrets: tuple[PullSecret, ...] = ()
+    accounts: StaticAccount | None = None
+    docker_config: str | None = None
+    notes: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def missing_secrets(self) -> tuple[Missing, ...]:
+        """The pull secrets that the pod lists and nobody gave."""
+        return tuple(each for each in self.missing if each.input is Input.PULL_SECRET)
+
+
+def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that bring in the other sources."""
+    group = parser.add_argument_group("other sources, beside the providers")
+    group.add_argument(
+        "--pod",
+        metavar="FILE",
+        help="the pod, as 'kubectl get pod -o yaml' prints it; Secrets and the ServiceAccount may follow in it",
+    )
+    group.add_argument(
+        "--secret",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="an image pull secret, as 'kubectl get secret -o yaml' prints it; may be repeated, order counts",
+    )
+    group.add_argument(
+        "--docker-config",
+        metavar="FILE",
+        help="the node's docker config.json; 'auto' looks where a kubelet would",
+    )
+    group.add_argument(
+        "--service-account",
+        metavar="NS/NAME",
+        help="the pod's service account, for providers that take its tokens",
+    )
+    group.add_argument(
+        "--service-account-token",
+        metavar="FILE",
+        help="a token of that account, as 'kubectl create token' prints it",
+    )
+
+
+def read_sources(args: argparse.Namespace) -> Sources:
+    """Read what the options name."""
+    objects = [item for path in (args.pod, *args.secret) if path for item in _objects(path)]
+    pod = _pod(objects, args)
+    names = _pull_secret_names(objects)
+    secrets, notes = _pull_secrets(objects, names)
+    account = _account(objects, pod, args)
+    missing = (*_missing_secrets(secrets, names), *_missing_docker_config(args))
+    return Sources(pod, secrets, account, _docker_config(args), notes, missing)
+
+
+class _Object(Value):
+    """A Kubernetes object and the file it is from."""
+
+    file: str
+    kind: str
+    value: Json
+
+    def field(self, *path: str) -> object:
+        """A value inside, or None."""
+        found: object = self.value
+        for part in path:
+            found = found.get(part) if isinstance(found, dict) else None
+        return found
+
+    def text(self, *path: str) -> str:
+        """A string inside, or the empty one; anything else is an error with its place."""
+        found = self.field(*path)
+        if found is None or isinstance(found, str):
+            return found or ""
+        raise EnvironmentProblem(
+            f"{self.file}: {format_path(path)}: expected a string, found {type(found).__name__}"
+        )
+
+
+def _objects(path: str) -> Iterator[_Object]:
+    """Every Pod, Secret and ServiceAccount in a file: documents one after the other, or a List."""
+    found = False
+    for value in _documents(path):
+        items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, dict) and item.get("kind") in ("Pod", "Secret", "ServiceAccount"):
+                found = True
+                yield _Object(path, str(item["kind"]), item)
+    if not found:
+        raise EnvironmentProblem(
+            f"{path}: found no Pod, Secret or ServiceAccount; expected what 'kubectl get -o yaml' prints"
+        )
+
+
+def _documents(path: str) -> Iterator[Json]:
+    """The documents of a file; a ``---`` at the start of a line always begins a new one."""
+    before = 0
+    for chunk in re.split(rb"(?m)^---(?=\s|$)", read_file(path)):
+        try:
+            # Blank lines stand for what came before, so that positions are those of the file.
+            value = read_document(b"\n" * before + chunk).value
+        except DocumentError as error:
+            raise EnvironmentProblem(f"{path}: {error}") from None
+        before += chunk.count(b"\n")
+        if isinstance(value, dict):
+            yield value
+
+
+def read_file(path: str) -> bytes:
+    """A file's bytes, or an error that says which file."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
+    namespace, _, name = (args.service_account or "").rpartition("/")
+    if args.service_account and not (namespace and name):
+        raise EnvironmentProblem(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
+    for item in objects:
+        if item.kind == "Pod":
+            account = name or item.text("spec", "serviceAccountName") or "default"
+            place = namespace or item.text("metadata", "namespace") or DEFAULT_NAMESPACE
+            return Pod(place, item.text("metadata", "name"), item.text("metadata", "uid"), account)
+    return Pod(namespace, "", "", name) if name else None
+
+
+def _pull_secret_names(objects: list[_Object]) -> list[str] | None:
+    """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
+    pods = [item for item in objects if item.kind == "Pod"]
+    if not pods:
+        return None
+    listed = pods[0].field("spec", "imagePullSecrets")
+    if not listed:
+        accounts = [item for item in objects if item.kind == "ServiceAccount"]
+        listed = accounts[0].field("imagePullSecrets") if accounts else None
+    return [str(entry.get("name", "")) for entry in listed or () if isinstance(entry, dict)]  # type: ignore[attr-defined] # a list of references
+
+
+def _pull_secrets(
+    objects: list[_Object], names: list[str] | None
+) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
+    """The secrets in the order the pod lists them; those not listed are noted."""
+    given = [_secret(item) for item in objects if item.kind == "Secret"]
+    if names is None:
+        return tuple(given), ()
+    by_name = {secret.name: secret for secret in given}
+    unlisted = [
+        f"secret {name!r} was given, but the pod does not list it: the kubelet would not read it"
+        for name in by_name
+        if name not in names
+    ]
+    return tuple(by_name[name] for name in names if name in by_name), tuple(unlisted)
+
+
+def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[Missing]:
+    """What the pod may have beside *secrets*; secrets without a pod count as all that it has."""
+    if names is None and not secrets:
+        yield Missing(Input.POD)
+    given = {secret.name for secret in secrets}
+    yield from (Missing(Input.PULL_SECRET, name) for name in names or () if name not in given)
+
+
+def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
+    """The docker config in the kubelet's root, which only an option has read."""
+    if args.docker_config is not None:
+        return
+    # Where config and plugins are given, nothing else of this machine is looked for: its processes are many.
+    root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
+    for path, _ in node_config_candidates(root, "", ""):
+        if path.startswith(root) and os.path.isfile(path):
+            yield Missing(Input.DOCKER_CONFIG, path)
+            return
+
+
+def _secret(item: _Object) -> PullSecret:
+    data: dict[str, bytes] = {}
+    encoded = item.field("data")
+    for key, value in encoded.items() if isinstance(encoded, dict) else ():
+        data[str(key)] = _decode(value, item, str(key))
+    literal = item.field("stringData")
+    for key, value in literal.items() if isinstance(literal, dict) else ():
+        data[str(key)] = str(value).encode()
+    return PullSecret(
+        item.text("metadata", "namespace") or DEFAULT_NAMESPACE,
+        item.text("metadata", "name"),
+        item.text("type"),
+        data,
+        item.text("metadata", "uid"),
+    )
+
+
+def _decode(value: object, item: _Object, key: str) -> bytes:
+    try:
+        return base64.b64decode(str(value), validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    raise EnvironmentProblem(
+        f"{item.file}: data[{key!r}] of secret {item.text('metadata', 'name')!r} is not base64"
+    )
+
+
+def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) -> StaticAccount | None:
+    path = args.service_account_token
+    if pod is None:
+        if path is not None:
+            raise EnvironmentProblem(
+                "--service-account-token needs the account it belongs to: --service-account or --pod"
+            )
+        return None
+    token = None if path is None else read_file(path).decode("utf-8", "replace").strip()
+    for item in objects:
+        if item.kind == "ServiceAccount" and _is_account_of(item, pod):
+            annotations = item.field("metadata", "annotations")
+            found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
+            return StaticAccount(ServiceAccount(item.text("metadata", "uid"), found), token)
+    return StaticAccount(ServiceAccount("", None), token)
+
+
+def _is_account_of(item: _Object, pod: Pod) -> bool:
+    place = item.text("metadata", "namespace") or pod.namespace
+    return (place, item.text("metadata", "name")) == (pod.namespace, pod.service_account_name)
+
+
+def _docker_config(args: argparse.Namespace) -> str | None:
+    option: str | None = args.docker_config
+    if option != "auto":
+        return option
+    home = os.environ.get("HOME", "")
+    for path, _ in node_config_candidates(_kubelet_root(args), os.getcwd(), home):
+        if os.path.isfile(path):
+            return path
+    return None
+
+
+def _kubelet_root(args: argparse.Namespace) -> str:
+    settings: KubeletSettings | None = args.node.settings
+    return KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)

@@ -1,0 +1,187 @@
+"""What a terminal gets: tables and colours, and the one writer that everything goes through."""
+
+import os
+import sys
+
+from keyferry._core.secrets import printable
+from keyferry.errors import ConfigError, EnvironmentProblem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TextIO
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_RESET = "\033[0m"
+_CLEAR = "\r\033[K"
+
+
+class Lines(str):
+    """Text whose line breaks and tabs are our own: a table, a document, help.
+
+    Whatever is foreign in it is on one line already. Of any other text that is written, a line break in the
+    middle is somebody else's, and is replaced.
+    """
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self
+
+
+class Output:
+    """Standard output or error, so that nobody can forget: what is written here can do a terminal no harm.
+
+    Standard output that cannot be written is an error, and lost from then on; of standard error nobody could tell.
+    """
+
+    def __init__(self, stream: "TextIO | None", *, is_talk: bool = False) -> None:
+        self._stream = stream
+        self._is_talk = is_talk
+        self._is_lost = stream is None and is_talk
+
+    @property
+    def encoding(self) -> str:
+        """What can be written, in other words."""
+        return getattr(self._stream, "encoding", None) or "utf-8"
+
+    def isatty(self) -> bool:
+        """Tell whether somebody looks on."""
+        return self._stream is not None and self._stream.isatty()
+
+    def write(self, text: str) -> int:
+        """Write *text*, made harmless: one line of it, or Lines."""
+        shown = _drawn_anew(text) if self._is_talk else _coloured(text)
+        if self.encoding.lower() not in ("utf-8", "utf8"):
+            shown = shown.encode(self.encoding, "backslashreplace").decode(self.encoding)
+        self._try(lambda stream: stream.write(shown))
+        return len(text)
+
+    def write_exact(self, data: bytes) -> None:
+        """Write bytes as they are, for programs; a terminal gets them made harmless."""
+        if self.isatty():
+            self.write(Lines(data.decode("utf-8", "replace")))
+            return
+        self.flush()
+        self._try(lambda stream: stream.buffer.write(data))
+
+    def flush(self) -> None:
+        """Have it written now; where nothing was, nothing can fail."""
+        if self._stream is not None:
+            self._try(lambda stream: stream.flush())
+
+    def _try(self, do: "Callable[[TextIO], object]") -> None:
+        if self._is_lost:
+            return
+        try:
+            if self._stream is None:
+                raise OSError(0, "it is closed")
+            do(self._stream)
+        except OSError as error:
+            self._lose()
+            problem = error
+        else:
+            return
+        if self._is_talk:
+            return
+        if isinstance(problem, BrokenPipeError):
+            raise problem
+        raise EnvironmentProblem(f"standard output cannot be written: {problem.strerror}")
+
+    def _lose(self) -> None:
+        """Take no more; what is held back goes nowhere, or the interpreter would complain of it when it ends."""
+        self._is_lost = True
+        try:
+            descriptor = self._stream.fileno() if self._stream is not None else -1
+        except (OSError, ValueError):
+            return
+        if descriptor >= 0:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
+
+
+def _harmless(text: str, keep: str = "") -> str:
+    """*text* on one line, which may end; Lines on theirs. A pattern of what to *keep* splits it."""
+    kept = "\t\n" if isinstance(text, Lines) else ""
+    body, end = text.removesuffix("\n"), "\n" if text.endswith("\n") else ""
+    if not keep:
+        return printable(body, kept) + end
+    import re
+
+    parts = re.split(f"({keep})", body)
+    return "".join(part if at % 2 else printable(part, kept) for at, part in enumerate(parts)) + end
+
+
+def _drawn_anew(text: str) -> str:
+    """The same with the carriage returns of a line that is drawn over itself: it begins with one."""
+    if not text.startswith("\r"):
+        return _harmless(text)
+    end = next((mark for mark in (_CLEAR, "\r") if text.endswith(mark, 1)), "")
+    return "\r" + _harmless(text[1 : len(text) - len(end)]) + end
+
+
+def _coloured(text: str) -> str:
+    """The same with our own colours, where colours are taken."""
+    if "\033" not in text or not is_coloured():
+        return _harmless(text)
+    own = "|".join(_STYLES.values())
+    return _harmless(text, rf"\033\[(?:0|(?:{own})(?:;(?:{own}))*)m")
+
+
+class Guard:
+    """For the length of a ``with`` block, have everything that is written go through an Output."""
+
+    def __enter__(self) -> None:
+        self._before = sys.stdout, sys.stderr
+        if not isinstance(sys.stdout, Output):
+            sys.stdout = Output(sys.stdout)
+            sys.stderr = Output(sys.stderr, is_talk=True)
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout, sys.stderr = self._before
+
+
+def hold_descriptors() -> None:
+    """Fill standard descriptors that are closed: the next file that is opened would become one of them."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+
+
+def write_exact(data: bytes) -> None:
+    """Write bytes to standard output as they are, unless it is a terminal; see Output."""
+    with Guard():
+        output = sys.stdout
+        assert isinstance(output, Output)  # noqa: S101 - so says Guard
+        output.write_exact(data)
+        output.flush()
+
+
+def print_error(error: Exception, edit: "Callable[[str], str]" = str) -> None:
+    """Say on standard error what went wrong: a line for each problem of a config, and one for anything else."""
+    problems = error.problems if isinstance(error, ConfigError) else ()
+    for line in map(str, problems or (str(error) or type(error).__name__,)):
+        print(f"keyferry: {edit(line)}", file=sys.stderr)
+
+
+def is_coloured() -> bool:
+    """Tell whether standard output takes colours: a terminal, and nobody said NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def style(text: str, *names: str, coloured: bool | None = None) -> str:
+    """*text* in the styles named, where colours are taken."""
+    if not names or not (is_coloured() if coloured is None else coloured):
+        return text
+    return f"\033[{';'.join(_STYLES[name] for name in names)}m{text}{_RESET}"
+
+
+def table(header: "Sequence[str]", rows: "Iterable[Sequence[str]]") -> Lines:
+    """Columns as wide as their widest cell, under a header in capitals."""
+    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
+    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
+    return Lines("\n".join(line.rstrip() for line in lines))

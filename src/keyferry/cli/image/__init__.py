@@ -1,0 +1,1 @@
+"""Commands about images: get, explain, can-pull, pull."""

@@ -1,0 +1,89 @@
+"""Can this image be pulled with what a kubelet would have? Yes or no."""
+
+import argparse
+import sys
+
+from keyferry._core.secrets import printable
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
+from keyferry.cli.frame.ask import as_json, as_yaml, ask, report_failures, report_sources
+from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
+from keyferry.cli.frame.sources import add_source_arguments
+from keyferry.cli.frame.terminal import Lines, style, table
+from keyferry.explain.document import API_VERSION, failures_document
+from keyferry.explain.registry import RegistryCheck, Verdict, check_document, describe_attempt, verdict
+from keyferry.images.answer import Answer
+from keyferry.images.why.reasons import missing_documents
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.registry.attempt import Attempt
+
+DESCRIPTION = """\
+Can this image be pulled? Finds the credentials a kubelet would try and asks the registry, with each
+of them, for the head of the image's manifest. Nothing is downloaded.
+
+Exit code 0 means yes, 1 no (there is no such image), 5 that the registry refused every credential,
+4 that a plugin failed and left the kubelet without a credential, 124 that something took too long. 6 means
+that nobody can tell: the registry cannot be reached or gave no answer to go by, something was not given
+that may hold another credential, such as the pod, or containerd has a mirror, which is not asked."""
+
+EXAMPLES = """\
+examples:
+  keyferry can-pull 123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app:v1
+  keyferry can-pull registry.example/app:v1 --pod pod.yaml --secret secret.yaml
+  keyferry can-pull registry.example/app:v1 --ca-file /etc/ssl/private-ca.pem -o json
+  keyferry can-pull localhost:5000/app && echo yes"""
+
+FORMATS = ("table", "json", "yaml")
+_NOBODY = "(anonymous)"
+_COLOURS = {Verdict.YES: "green", Verdict.NO: "red", Verdict.UNKNOWN: "yellow"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry can-pull``."""
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
+    add_output_argument(parser, FORMATS)
+    add_registry_arguments(parser)
+    add_config_arguments(parser)
+    add_source_arguments(parser)
+    add_run_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answer and what the registry said to each credential."""
+    answer, _, sources = ask(args)
+    report_sources(answer, sources)
+    report_failures(answer)
+    check = check_answer(args, answer)
+    if check.mirrors is not None:
+        print(f"keyferry: {check.mirrors}, which was not asked", file=sys.stderr)
+    if args.output == "table":
+        print(_table(check))
+    else:
+        document = _document(answer, check)
+        print(as_json(document) if args.output == "json" else as_yaml(document))
+    return code_for_check(answer, check)
+
+
+def _table(check: RegistryCheck) -> Lines:
+    rows = table(("USERNAME", "KEY", "SOURCE", "THE REGISTRY SAYS"), map(_row, check.attempts))
+    return Lines(f"{style(printable(verdict(check)), 'bold', _COLOURS[check.verdict])}\n\n{rows}")
+
+
+def _row(attempt: "Attempt") -> tuple[str, ...]:
+    credential = attempt.credential
+    if credential is None:
+        return _NOBODY, "-", "-", describe_attempt(attempt)
+    return credential.username, credential.key, str(credential.source), describe_attempt(attempt)
+
+
+def _document(answer: Answer, check: RegistryCheck) -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ImagePullCheck",
+        "image": answer.image,
+        "name": answer.name,
+        **check_document(check),
+        "failures": failures_document(answer.kubelet_failures),
+        "missing": missing_documents(answer.missing),
+    }

@@ -1,0 +1,121 @@
+"""Why the kubelet would, or would not, have credentials for an image."""
+
+import argparse
+
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
+from keyferry.cli.frame.ask import as_json, as_yaml, ask, code_for, missing_lines
+from keyferry.cli.frame.node_settings import environment_text, environment_traps
+from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
+from keyferry.cli.frame.sources import Sources, add_source_arguments
+from keyferry.cli.frame.terminal import Lines, style
+from keyferry.cli.image.access import add_access_arguments, decide_access
+from keyferry.explain.decision import decision_document, decision_lines
+from keyferry.explain.document import explanation_document
+from keyferry.explain.registry import attempt_lines, check_document
+from keyferry.explain.text import render
+from keyferry.images.missing import Input
+from keyferry.images.node.discover import Discovery
+
+DESCRIPTION = """\
+Why the kubelet would, or would not, have credentials for an image.
+
+For each provider: which pattern covers the image, or which rule said no; whether the plugin ran
+or the cache answered, and how long it took; which auth keys it returned and which of them cover
+the image. Then the order of trial, what the kubelet does next, and every trap that applies.
+No secret is shown. Plugins are run as the kubelet runs them. With --check-registry the registry
+is asked, too, for the head of the image's manifest, with each credential in turn. With --cri,
+--image-id or --root it says whether this pod may use the image that is on the node already: by
+which record, under which policy, by which rule.
+
+The exit code is that of 'keyferry get', or with --check-registry that of 'keyferry can-pull'."""
+
+EXAMPLES = """\
+examples:
+  keyferry explain registry.example:5000/team/app:v1
+  keyferry explain busybox --config ./providers.yaml --bin-dir ./bin
+  kubectl get pod web -o yaml > pod.yaml; kubectl get secret regcred -o yaml > secret.yaml
+  keyferry explain registry.example/app --pod pod.yaml --secret secret.yaml
+  keyferry explain registry.example/app:v1 --check-registry
+  sudo keyferry explain registry.example/app:v1 --pod pod.yaml --cri auto --policy AlwaysVerify
+  keyferry explain registry.example/app -o json | jq '.traps[].text'"""
+
+FORMATS = ("table", "wide", "json", "yaml")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry explain``."""
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
+    add_output_argument(parser, FORMATS)
+    parser.add_argument(
+        "--all-patterns",
+        action="store_true",
+        help="show every pattern that missed, not just the nearest (wide does too)",
+    )
+    add_config_arguments(parser)
+    add_source_arguments(parser)
+    add_run_arguments(parser)
+    add_registry_arguments(parser, "--check-registry")
+    add_access_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the explanation."""
+    answer, found, sources = ask(args)
+    check = check_answer(args, answer) if args.check_registry else None
+    decision = decide_access(args, answer)
+    traps = environment_traps(args, found)
+    environment = environment_text(args, found)
+    if args.output in ("json", "yaml"):
+        checked = None if check is None else check_document(check)
+        access = None if decision is None else decision_document(decision, answer.missing)
+        document = explanation_document(
+            answer,
+            config=_config(found, sources, environment),
+            registry=checked,
+            access=access,
+            traps=traps,
+        )
+        print(as_json(document) if args.output == "json" else as_yaml(document))
+    else:
+        all_patterns = args.all_patterns or args.output == "wide"
+        said = () if check is None else tuple(attempt_lines(check))
+        where = _where(found, sources, environment)
+        access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
+        text = render(
+            answer,
+            where=where,
+            style=style,
+            all_patterns=all_patterns,
+            registry=said,
+            access=access_lines,
+            traps=traps,
+            hints=tuple(missing_lines(answer.missing)),
+        )
+        print(Lines(text))
+    return code_for(answer) if check is None else code_for_check(answer, check)
+
+
+def _config(found: Discovery, sources: Sources, environment: str) -> dict[str, object]:
+    return {
+        "path": found.config,
+        "pathFrom": found.config_from,
+        "binDir": found.bin_dir,
+        "binDirFrom": found.bin_dir_from,
+        "environmentFrom": environment,
+        "dockerConfig": sources.docker_config,
+        "pullSecrets": [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets],
+        "notes": list(sources.notes),
+    }
+
+
+def _where(found: Discovery, sources: Sources, environment: str) -> tuple[str, ...]:
+    secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
+    is_known = not any(each.input in (Input.POD, Input.PULL_SECRET) for each in sources.missing)
+    none = "the pod lists none" if is_known else "not given (--pod, --secret)"
+    return (
+        f"pull secrets: {secrets or none}",
+        f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
+        f"providers: {found.config} ({found.config_from})",
+        f"plugins: {found.bin_dir} ({found.bin_dir_from}), in the environment of {environment}",
+        *sources.notes,
+    )

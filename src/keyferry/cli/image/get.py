@@ -1,0 +1,136 @@
+"""Credentials for an image, in the order the kubelet would try them."""
+
+import argparse
+import base64
+import sys
+from collections.abc import Callable
+
+from keyferry._core.secrets import MASK, printable
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
+from keyferry.cli.frame.ask import as_json, as_yaml, ask, code_for, report_failures, report_sources
+from keyferry.cli.frame.sources import add_source_arguments
+from keyferry.cli.frame.terminal import table, write_exact
+from keyferry.explain.document import credentials_document
+from keyferry.images.answer import Answer, Outcome
+
+DESCRIPTION = """\
+Credentials for an image, in the order the kubelet would try them: pull secrets, then the node's
+docker config, then the credential providers that match. Plugins are run as the kubelet runs them.
+
+Passwords are masked unless you say --reveal. Exit code 0 means that there are credentials, 1 that there are
+none and a kubelet would make one anonymous attempt, 4 that there are none since a plugin failed, 6 that
+nobody can tell: something was not given that a kubelet knows, such as the pod, and a note says which option
+gives it."""
+
+EXAMPLES = """\
+examples:
+  keyferry get 123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app:v1
+  keyferry get registry.example/app --config ./providers.yaml --bin-dir ./bin
+  keyferry get registry.example/app --reveal -o dockerconfig > auth.json
+  keyferry get registry.example/app --secret pull-secret.yaml -o json
+  eval "$(keyferry get registry.example/app --reveal -o env)"   # REGISTRY_USERNAME, REGISTRY_PASSWORD"""
+
+_NONE = {
+    Outcome.ANONYMOUS: "; a kubelet would pull anonymously",
+    Outcome.UNKNOWN: " are found; what a kubelet would do cannot be told",
+}
+FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry get``."""
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
+    add_output_argument(parser, FORMATS)
+    parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
+    add_config_arguments(parser)
+    add_source_arguments(parser)
+    add_run_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the credentials; say on standard error what failed."""
+    answer, _, sources = ask(args)
+    report_sources(answer, sources)
+    text = _WRITERS[args.output](answer, args.reveal)
+    if args.output == "env":
+        write_exact(text.encode("utf-8", "surrogateescape"))
+    elif text:
+        print(text)
+    report_failures(answer)
+    said = _NONE.get(answer.outcome)
+    if said is not None:
+        hint = f"try 'keyferry explain {answer.image}'"
+        print(f"keyferry: no credentials for {answer.name}{said}; {hint}", file=sys.stderr)
+    return code_for(answer)
+
+
+def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
+    rows = [(c.username, c.password if reveal else MASK, c.key, str(c.source)) for c in answer.credentials]
+    return table(("USERNAME", "PASSWORD", "KEY", "SOURCE"), rows) if rows else ""
+
+
+def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
+    how = {provision.provider: str(provision.how) for provision in answer.provisions}
+    rows = [
+        (
+            str(at),
+            c.username,
+            c.password if reveal else MASK,
+            c.key,
+            str(c.source),
+            how.get(c.source.name, "file"),
+        )
+        for at, c in enumerate(answer.credentials, 1)
+    ]
+    return table(("ORDER", "USERNAME", "PASSWORD", "KEY", "SOURCE", "HOW"), rows) if rows else ""
+
+
+def _json(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
+    return as_json(credentials_document(answer, reveal=reveal))
+
+
+def _yaml(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
+    return as_yaml(credentials_document(answer, reveal=reveal))
+
+
+def _dockerconfig(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
+    """A docker config.json with the first credential, under the registry's own key."""
+    auths = {}
+    for credential in answer.credentials[:1]:
+        pair = f"{credential.username}:{credential.password}"
+        auth = base64.b64encode(pair.encode("utf-8", "surrogateescape")).decode() if reveal else MASK
+        auths[_registry_key(answer.name)] = {"auth": auth}
+    return as_json({"auths": auths})
+
+
+def _registry_key(name: str) -> str:
+    """What docker clients look under: the registry, or Docker Hub's old address."""
+    registry = name.partition("/")[0]
+    return "https://index.docker.io/v1/" if registry == "docker.io" else registry
+
+
+def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
+    """Lines for a shell, quoted so that nothing in them is run."""
+    from shlex import quote
+
+    # To the byte for a shell, on one line each for somebody who looks on.
+    shown = printable if sys.stdout.isatty() else str
+    lines = []
+    for credential in answer.credentials[:1]:
+        password = credential.password if reveal else MASK
+        lines = [
+            f"REGISTRY={quote(answer.name.partition('/')[0])}",
+            f"REGISTRY_USERNAME={quote(credential.username)}",
+            f"REGISTRY_PASSWORD={quote(password)}",
+        ]
+    return "".join(f"{shown(line)}\n" for line in lines)
+
+
+_WRITERS: dict[str, Callable[[Answer, bool], str]] = {
+    "table": _table,
+    "wide": _wide,
+    "json": _json,
+    "yaml": _yaml,
+    "dockerconfig": _dockerconfig,
+    "env": _env,
+}

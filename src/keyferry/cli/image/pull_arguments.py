@@ -1,0 +1,157 @@
+"""The options of ``pull``, and those about records that ``explain`` shares with it."""
+
+import argparse
+import os
+import sys
+
+from keyferry.cli.frame import ask as asking
+from keyferry.cli.frame.arguments import parse_seconds
+from keyferry.cli.frame.node_settings import add_no_kubelet_argument, node_policy, report_notes
+from keyferry.cli.frame.sources import Sources
+from keyferry.errors import EnvironmentProblem, PolicyError
+from keyferry.images.lookup import Providers
+from keyferry.images.node.discover import discover
+from keyferry.pulls.puller.pull_policy import PULL_POLICIES
+from keyferry.pulls.records.policy import DEFAULT, POLICIES, VerificationPolicy
+from keyferry.pulls.registry.platform import parse_platform
+
+_MOST_PARALLEL = 64
+_PULL_SECONDS = 900.0
+
+
+def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where images go, and how."""
+    group = parser.add_argument_group("where to")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
+        "--cri",
+        metavar="SOCKET",
+        default="",
+        help="a container runtime, as unix:///run/containerd/containerd.sock "
+        "(default: the running kubelet's, else the one of this node)",
+    )
+    where.add_argument(
+        "--to", metavar="DIR", help="a folder in the OCI image layout; made if it is not there"
+    )
+    group.add_argument(
+        "--platform",
+        type=_parse_platform,
+        metavar="OS/ARCH",
+        default="",
+        help="the platform to pull for, such as linux/arm64, into a folder (default: this machine's)",
+    )
+    group.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        default="",
+        help="certificates, in PEM, to trust beside the system's (--to)",
+    )
+    group.add_argument(
+        "--insecure", action="store_true", help="take any certificate, and plain HTTP elsewhere too (--to)"
+    )
+
+
+def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
+    """When and how images are pulled."""
+    group = parser.add_argument_group("how images are pulled")
+    group.add_argument(
+        "--pull-policy",
+        choices=PULL_POLICIES,
+        default="",
+        metavar="POLICY",
+        help=f"one of {', '.join(PULL_POLICIES)} (default: Always for the tag 'latest', else IfNotPresent)",
+    )
+    group.add_argument(
+        "--parallel",
+        type=_parse_number,
+        default=1,
+        metavar="N",
+        help="how many pulls run at once (default: 1, as the kubelet's)",
+    )
+    group.add_argument(
+        "--pull-timeout",
+        type=parse_seconds,
+        default=_PULL_SECONDS,
+        metavar="SECONDS",
+        help=f"how long one attempt may take (default: {_PULL_SECONDS:.0f})",
+    )
+    group.add_argument(
+        "--no-evict",
+        action="store_true",
+        help="do not run a plugin once more when its credential is refused, as Kubernetes does not",
+    )
+    group.add_argument(
+        "--preload",
+        action="store_true",
+        help="every pod of this node may have the images: pull with a credential though a kubelet uses the runtime",
+    )
+    add_no_kubelet_argument(group)
+    group.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and errors")
+
+
+def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) -> argparse._ArgumentGroup:
+    """Which records, and under which of the kubelet's policies."""
+    group = parser.add_argument_group(what)
+    group.add_argument("--root", metavar="DIR", help=root)
+    group.add_argument(
+        "--policy",
+        choices=POLICIES,
+        metavar="POLICY",
+        help=f"the node's policy, one of {', '.join(POLICIES)} (default: that of the running kubelet whose root "
+        f"it is, else {DEFAULT})",
+    )
+    group.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="a pattern of that policy's allowlist; may be repeated",
+    )
+    return group
+
+
+def chosen_policy(args: argparse.Namespace, root: str) -> VerificationPolicy:
+    """The policy of *root* as the options or its kubelet have it; leaves as for wrong usage if it makes no sense."""
+    try:
+        return node_policy(args.policy, args.allow, root, args.node)
+    except PolicyError as error:
+        print(f"keyferry: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+
+
+def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
+    """The node's providers; none, with a note, if no config is named and none is found."""
+    if not args.bin_dir and not _finds_config(args):
+        print(
+            "keyferry: no provider config is found, so no plugin is asked; --config names one",
+            file=sys.stderr,
+        )
+        return Providers((), docker_config=sources.docker_config)
+    found = discover(args.config, args.bin_dir, node=args.node)
+    report_notes(found.notes)
+    return asking.open_providers(args, found, sources)
+
+
+def _finds_config(args: argparse.Namespace) -> bool:
+    try:
+        # With a folder of plugins given, a config is all that can be missing.
+        discover(args.config, os.curdir, node=args.node)
+    except EnvironmentProblem:
+        return False
+    return True
+
+
+def _parse_platform(text: str) -> str:
+    try:
+        if text:
+            parse_platform(text)
+    except EnvironmentProblem as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _parse_number(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else 0
+    if not 0 < number <= _MOST_PARALLEL:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_PARALLEL}")
+    return number

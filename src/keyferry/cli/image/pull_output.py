@@ -1,0 +1,129 @@
+"""What became of pulls, for people and for programs; no secret in either."""
+
+from collections.abc import Sequence
+
+from keyferry.cli.frame.progress import size_text
+from keyferry.cli.frame.terminal import table
+from keyferry.cli.records.output import entry_document, short_reference
+from keyferry.errors import ImageNameError, KeyferryError
+from keyferry.explain.decision import decision_document, summarise_decision
+from keyferry.explain.document import API_VERSION, failures_document, source_document
+from keyferry.images.keyring import Credential
+from keyferry.images.reference import trim
+from keyferry.pulls.puller.outcome import FAILED, PRESENT, PullAttempt, PullOutcome, cause_of
+from keyferry.pulls.puller.pull_policy import ALWAYS
+from keyferry.pulls.records.reasons import describe_entry
+
+Json = dict[str, object]
+_HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")
+_WIDE = ("DIGEST", "SIZE", "TIME", "ATTEMPTS", "MAY USE IT NOW")
+_NOTHING = "-"
+
+
+def outcome_table(outcomes: Sequence[PullOutcome], *, is_wide: bool = False) -> str:
+    """One line for each image."""
+    header = (*_HEADER, *_WIDE) if is_wide else _HEADER
+    return table(header, [_row(each) + (_more(each) if is_wide else ()) for each in outcomes])
+
+
+def _row(outcome: PullOutcome) -> tuple[str, ...]:
+    return (
+        outcome.image,
+        outcome.action,
+        short_reference(outcome.image_ref) or _NOTHING,
+        _who(outcome),
+        why(outcome),
+    )
+
+
+def _who(outcome: PullOutcome) -> str:
+    if outcome.action == FAILED or not outcome.attempts:
+        return _NOTHING
+    return "(anonymous)" if outcome.used is None else f"{outcome.used.username} of {outcome.used.source}"
+
+
+def _more(outcome: PullOutcome) -> tuple[str, ...]:
+    recorded = _NOTHING if outcome.recorded is None else describe_entry(outcome.recorded)
+    return (
+        short_reference(outcome.digest) or _NOTHING,
+        size_text(outcome.size) if outcome.size else _NOTHING,
+        f"{outcome.seconds:.1f} s",
+        str(len(outcome.attempts)),
+        recorded,
+    )
+
+
+def why(outcome: PullOutcome) -> str:
+    """Why it was pulled, used, or not to be had, in a few words."""
+    if outcome.error is not None:
+        return getattr(outcome.error, "reason", "") or "see below"
+    decision = outcome.decision
+    if decision is not None and decision.situation.image_ref:
+        return summarise_decision(decision)
+    if outcome.action == PRESENT:
+        return "it was there, and no records are kept that say who may use it"
+    return "the pull policy is Always" if outcome.pull_policy == ALWAYS else "it was not there"
+
+
+def outcomes_document(outcomes: Sequence[PullOutcome]) -> Json:
+    """The same for programs, with stable fields."""
+    return {"apiVersion": API_VERSION, "kind": "ImagePullList", "items": list(map(_document, outcomes))}
+
+
+def _document(outcome: PullOutcome) -> Json:
+    problem = outcome.record_problem
+    return {
+        "image": outcome.image,
+        "target": outcome.place,
+        "pullPolicy": outcome.pull_policy,
+        "result": outcome.action,
+        "imageRef": outcome.image_ref,
+        "digest": outcome.digest,
+        "sizeBytes": outcome.size,
+        "seconds": round(outcome.seconds, 3),
+        "why": why(outcome),
+        "credential": _credential(outcome.used),
+        "attempts": list(map(_attempt, outcome.attempts)),
+        "decision": None if outcome.decision is None else decision_document(outcome.decision),
+        "recorded": _recorded(outcome),
+        "recordProblem": "" if problem is None else str(problem),
+        "failures": [] if outcome.answer is None else failures_document(outcome.answer.failures),
+        "error": _error(outcome.error),
+    }
+
+
+def _credential(credential: Credential | None) -> Json | None:
+    if credential is None:
+        return None
+    return {
+        "username": credential.username,
+        "key": credential.key,
+        "source": source_document(credential.source),
+    }
+
+
+def _attempt(attempt: PullAttempt) -> Json:
+    return {
+        "credential": _credential(attempt.credential),
+        "worked": attempt.worked,
+        "renewed": attempt.is_renewed,
+        "asked": attempt.was_asked,
+        "cause": attempt.cause,
+        "message": attempt.said,
+    }
+
+
+def _recorded(outcome: PullOutcome) -> Json | None:
+    if outcome.recorded is None:
+        return None
+    try:
+        name = trim(outcome.image)
+    except ImageNameError:
+        name = outcome.image
+    return {"imageRef": outcome.image_ref, "name": name, **entry_document(outcome.recorded)}
+
+
+def _error(error: KeyferryError | None) -> Json | None:
+    if error is None:
+        return None
+    return {"reason": getattr(error, "reason", ""), "cause": cause_of(error), "message": str(error)}

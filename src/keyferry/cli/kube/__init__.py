@@ -1,0 +1,1 @@
+"""Commands about clusters: ``keyferry kube``."""

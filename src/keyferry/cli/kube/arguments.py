@@ -1,0 +1,68 @@
+"""What the subcommands of ``kube`` share: which context is meant, and a session for it."""
+
+import argparse
+
+from keyferry.cli.frame.arguments import parse_seconds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.clusters.kubeconfig.resolve import ClientConfig
+    from keyferry.clusters.session import ClusterSession
+
+
+def add_kubeconfig_argument(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """Which kubeconfig."""
+    group = parser.add_argument_group("which cluster")
+    group.add_argument(
+        "--kubeconfig", metavar="PATH", help="the kubeconfig (default: KUBECONFIG, else ~/.kube/config)"
+    )
+    return group
+
+
+def add_context_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which context of which kubeconfig, in kubectl's words."""
+    group = add_kubeconfig_argument(parser)
+    group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
+    group.add_argument("--cluster", metavar="NAME", help="another cluster than the context's")
+    group.add_argument("--user", metavar="NAME", help="another user than the context's")
+
+
+def add_session_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which context, and how its plugin is run."""
+    add_context_arguments(parser)
+    group = parser.add_argument_group("how it is reached")
+    group.add_argument(
+        "--trust",
+        action="store_true",
+        help="follow the kubeconfig even if somebody else could have written it",
+    )
+    group.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long the plugin may take, and then the server (default: 60)",
+    )
+
+
+def open_session(args: argparse.Namespace) -> "ClusterSession":
+    """A session for the context of the command line."""
+    from keyferry.clusters.load import load_cluster
+
+    return load_cluster(
+        args.context,
+        kubeconfig=args.kubeconfig,
+        cluster=args.cluster,
+        user=args.user,
+        trust=args.trust,
+        timeout_seconds=args.timeout,
+    )
+
+
+def resolve_context(args: argparse.Namespace) -> "ClientConfig":
+    """The context of the command line; nothing is run."""
+    from keyferry.clusters.kubeconfig.files import load_kubeconfig
+    from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
+
+    overrides = Overrides(context=args.context or "", cluster=args.cluster or "", user=args.user or "")
+    return resolve(load_kubeconfig(args.kubeconfig), overrides)

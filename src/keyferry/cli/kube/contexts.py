@@ -1,0 +1,95 @@
+"""Every context of the kubeconfig: its cluster and server, its user, and how that one is authenticated."""
+
+import argparse
+import sys
+
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.kube.arguments import add_kubeconfig_argument
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
+
+DESCRIPTION = """\
+Every context of the kubeconfig, with all files of KUBECONFIG merged as kubectl merges them: its cluster and
+server, its user and how that one is authenticated (exec NAME, token, token file, certificate, basic or
+none), and the file it stands in. Nothing is run and no server is asked."""
+
+EXAMPLES = """\
+examples:
+  keyferry kube contexts
+  keyferry kube contexts -o wide
+  keyferry kube contexts -o json | jq -r '.contexts[] | select(.current).server'"""
+
+FORMATS = ("table", "wide", "json", "yaml")
+API_VERSION = "keyferry.dev/v1alpha1"
+_TABLE = ("CURRENT", "NAME", "CLUSTER", "SERVER", "USER", "MECHANISM", "FILE")
+_WIDE = (*_TABLE, "NAMESPACE", "COMMAND", "USER FILE", "CLUSTER FILE")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry kube contexts``."""
+    add_output_argument(parser, FORMATS)
+    add_kubeconfig_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List them."""
+    from keyferry.clusters.kubeconfig.files import load_kubeconfig
+
+    loaded = load_kubeconfig(args.kubeconfig)
+    rows = _rows(loaded)
+    if args.output in ("json", "yaml"):
+        from keyferry.cli.frame.ask import as_json, as_yaml
+
+        document = {"apiVersion": API_VERSION, "kind": "ContextList", "contexts": rows}
+        print(as_json(document) if args.output == "json" else as_yaml(document))
+    elif rows:
+        from keyferry.cli.frame.terminal import table
+
+        header = _WIDE if args.output == "wide" else _TABLE
+        print(table(header, [_cells(row, header) for row in rows]))
+    if rows:
+        return Exit.OK
+    print(f"keyferry: no contexts: {_why_none(loaded)}", file=sys.stderr)
+    return Exit.NO if loaded.files else Exit.ENVIRONMENT
+
+
+def _rows(loaded: "LoadedKubeconfig") -> list[dict[str, object]]:
+    from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
+    from keyferry.clusters.url import hide_password
+    from keyferry.clusters.why.mechanism import find_mechanism
+
+    rows: list[dict[str, object]] = []
+    for name, context in sorted(loaded.config.contexts.items()):
+        cluster = loaded.config.clusters.get(context.cluster, Cluster())
+        user = loaded.config.users.get(context.user, AuthInfo())
+        rows.append(
+            {
+                "name": name,
+                "current": name == loaded.config.current_context,
+                "cluster": context.cluster,
+                "server": hide_password(cluster.server) if "@" in cluster.server else cluster.server,
+                "user": context.user,
+                "namespace": context.namespace,
+                "mechanism": str(find_mechanism(user, cluster.server)),
+                "command": user.exec.command if user.exec is not None else "",
+                "file": context.origin,
+                "userFile": user.origin,
+                "clusterFile": cluster.origin,
+            }
+        )
+    return rows
+
+
+def _cells(row: dict[str, object], header: tuple[str, ...]) -> list[str]:
+    names = {"USER FILE": "userFile", "CLUSTER FILE": "clusterFile"}
+    cells = ["*" if row["current"] else ""]
+    return cells + [str(row[names.get(title, title.lower())]) for title in header[1:]]
+
+
+def _why_none(loaded: "LoadedKubeconfig") -> str:
+    if loaded.files:
+        return f"{', '.join(file.path for file in loaded.files)} has none"
+    return f"there is no {' nor '.join(loaded.paths) or 'kubeconfig'}"

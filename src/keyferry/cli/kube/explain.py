@@ -1,0 +1,79 @@
+"""Why a context works or does not, step by step."""
+
+import argparse
+
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.cli.kube.arguments import add_session_arguments
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.explain.cluster import Inquiry
+
+DESCRIPTION = """\
+Why a context works or does not: which files were read, which context, cluster and user were chosen; which
+program is run, where it was found and whether the policy lets it; what it answered, without a secret, and
+what the server says to that. Then every trap that applies.
+
+The plugin is run and the server asked who you are, unless you say --no-run. The exit code is 0 if the
+server let you in, and else that of the step which failed."""
+
+EXAMPLES = """\
+examples:
+  keyferry kube explain
+  keyferry kube explain --context prod --no-run
+  keyferry kube explain -o json | jq '.traps[].text'"""
+
+FORMATS = ("table", "json", "yaml")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry kube explain``."""
+    add_output_argument(parser, FORMATS)
+    parser.add_argument("--no-run", action="store_true", help="run no plugin and ask no server")
+    parser.add_argument("--namespace", metavar="NAME", help="another namespace than the context's")
+    add_session_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Take every step, then tell."""
+    from keyferry.explain.cluster_reasons import reasons_for
+
+    inquiry = _inquire(args)
+    reasons = reasons_for(inquiry)
+    if args.output == "table":
+        from keyferry.cli.frame.terminal import Lines, style
+        from keyferry.explain.cluster_text import render
+
+        print(Lines(render(reasons, style)))
+    else:
+        from keyferry.cli.frame.ask import as_json, as_yaml
+        from keyferry.explain.cluster_text import document
+
+        told = document(inquiry, reasons)
+        print(as_json(told) if args.output == "json" else as_yaml(told))
+    return _code(inquiry)
+
+
+def _inquire(args: argparse.Namespace) -> "Inquiry":
+    from keyferry.clusters.kubeconfig.files import load_kubeconfig
+    from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
+    from keyferry.explain.cluster import inquire
+
+    loaded = load_kubeconfig(args.kubeconfig)
+    overrides = Overrides(
+        context=args.context or "",
+        cluster=args.cluster or "",
+        user=args.user or "",
+        namespace=args.namespace or "",
+    )
+    config = resolve(loaded, overrides)
+    return inquire(loaded, config, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout)
+
+
+def _code(inquiry: "Inquiry") -> Exit:
+    if inquiry.error is not None:
+        return exit_code(inquiry.error)
+    answer = inquiry.review
+    is_answered = answer is None or not answer.status or 200 <= inquiry.version_status < 300  # noqa: PLR2004
+    return Exit.OK if is_answered else Exit.REFUSED

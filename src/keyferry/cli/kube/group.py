@@ -1,0 +1,79 @@
+"""An authenticated connection to any cluster that kubectl can reach, from the shell."""
+
+import argparse
+import re
+import sys
+
+from keyferry.cli.frame.commands import Command, exit_code
+from keyferry.cli.frame.groups import add_subcommand, load_subcommand
+from keyferry.cli.frame.terminal import print_error
+from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PolicyError
+
+DESCRIPTION = """\
+An authenticated connection to any cluster that kubectl can reach: through exec plugins, tokens, token
+files, certificates or basic auth, chosen by kubectl's rules from --kubeconfig, KUBECONFIG or ~/.kube/config.
+
+  token      the credential as an ExecCredential, so that keyferry can be another kubeconfig's plugin
+  whoami     who the server takes you for
+  raw PATH   a GET on any path of the server
+  exec-info  what a plugin is given: its program, variables and KUBERNETES_EXEC_INFO
+  contexts   every context, with its server and how its user is authenticated
+  explain    why a context works or does not: file, user, program, policy, answer, server, traps
+
+Each takes --kubeconfig, --context, --cluster, --user, --trust and --timeout where they have a meaning;
+'keyferry kube SUBCOMMAND --help' tells. Plugins run only as kuberc's credentialPluginPolicy allows. A
+kubeconfig that somebody else could have written runs no plugin, has no token or key read from a file, and
+gets no credential of another kubeconfig sent to its server, unless you say --trust."""
+
+EXAMPLES = """\
+examples:
+  keyferry kube whoami --context prod
+  keyferry kube raw /version
+  keyferry kube raw '/api/v1/namespaces/default/pods?watch=true'
+  keyferry kube explain --context prod        # kubectl says "Unauthorized": why?
+  keyferry kube token --reveal                # a bare bearer token
+  keyferry kube contexts -o wide"""
+
+# Each is a module of its own, so that a subcommand pays for nothing but itself.
+SUBCOMMANDS = {
+    "token": Command("keyferry.cli.kube.token", "the credential as an ExecCredential"),
+    "whoami": Command("keyferry.cli.kube.whoami", "who the server takes you for"),
+    "raw": Command("keyferry.cli.kube.raw", "a GET on any path of the server"),
+    "exec-info": Command("keyferry.cli.kube.exec_info", "what a plugin is given"),
+    "contexts": Command("keyferry.cli.kube.contexts", "every context and how its user is authenticated"),
+    "explain": Command("keyferry.cli.kube.explain", "why a context works or does not"),
+}
+_USER_INFO = re.compile(r"://[^/\s'\"]*@")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand; what follows is for its own parser."""
+    add_subcommand(parser, SUBCOMMANDS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one subcommand; its errors are about kubeconfigs and servers, and are reported as such."""
+    module, parser = load_subcommand("kube", args.subcommand, SUBCOMMANDS)
+    options = parser.parse_args(args.words)
+    try:
+        return int(module.run(options))
+    except KeyferryError as error:
+        return _report(error)
+
+
+def _report(error: KeyferryError) -> int:
+    # A server's URL may hold a user and password, and errors name the server.
+    print_error(error, lambda line: _USER_INFO.sub("://***@", line))
+    hint = _hint(error)
+    if hint:
+        print(f"keyferry: {hint}", file=sys.stderr)
+    return exit_code(error)
+
+
+def _hint(error: KeyferryError) -> str:
+    """What to try next, where that is known."""
+    if isinstance(error, ConfigError):
+        return "kubectl would not go on with this kubeconfig either; 'keyferry kube contexts' lists what there is"
+    if isinstance(error, ClusterAuthError | PolicyError):
+        return "'keyferry kube explain' shows every step"
+    return ""

@@ -1,0 +1,78 @@
+"""Who a cluster's server takes you for."""
+
+import argparse
+import sys
+
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.kube.arguments import add_session_arguments, open_session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.clusters.review import Review
+    from keyferry.clusters.session import ClusterSession
+
+DESCRIPTION = """\
+Who a cluster's server takes you for: user name, groups and extras, as it answers a SelfSubjectReview
+(Kubernetes 1.28 and later; 1.27 with its beta). Any authenticated user may ask that."""
+
+EXAMPLES = """\
+examples:
+  keyferry kube whoami
+  keyferry kube whoami --context prod --user admin
+  keyferry kube whoami -o json | jq -r .username"""
+
+FORMATS = ("table", "json", "yaml")
+API_VERSION = "keyferry.dev/v1alpha1"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry kube whoami``."""
+    add_output_argument(parser, FORMATS)
+    add_session_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask the server, and print what it says."""
+    from keyferry.clusters.review import review
+
+    session = open_session(args)
+    answer = review(session, timeout_seconds=args.timeout)
+    if answer.status:
+        print(f"keyferry: the server said {answer.status} {answer.problem}", file=sys.stderr)
+        return Exit.REFUSED
+    print(_write(args.output, session, answer))
+    return Exit.OK
+
+
+def _write(output: str, session: "ClusterSession", answer: "Review") -> str:
+    if output == "table":
+        from keyferry.cli.frame.terminal import table
+
+        return table(("ATTRIBUTE", "VALUE"), _rows(answer))
+    from keyferry.cli.frame.ask import as_json, as_yaml
+
+    document = _document(session, answer)
+    return as_json(document) if output == "json" else as_yaml(document)
+
+
+def _rows(answer: "Review") -> list[tuple[str, str]]:
+    rows = [("user", answer.username)]
+    if answer.uid:
+        rows.append(("uid", answer.uid))
+    rows += [("group", group) for group in answer.groups]
+    rows += [(f"extra {name}", value) for name, values in answer.extra.items() for value in values]
+    return rows
+
+
+def _document(session: "ClusterSession", answer: "Review") -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ClusterIdentity",
+        "context": session.config.context,
+        "server": session.server,
+        "username": answer.username,
+        "uid": answer.uid,
+        "groups": list(answer.groups),
+        "extra": {name: list(values) for name, values in answer.extra.items()},
+    }

@@ -1,0 +1,217 @@
+"""What ``plugin test`` and ``plugin trace`` share: from options to the plugin that is meant."""
+
+import argparse
+import sys
+
+from keyferry._core.values import replace
+from keyferry.cli.frame.arguments import parse_seconds
+from keyferry.cli.plugin.group import WrongUsage
+from keyferry.kit.lab.subject import CLUSTER, IMAGE, KNOWN_VERSIONS, Subject, find_program, full_api_version
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.api.kubeletconfig.v1 import CredentialProvider
+
+_LARGEST_TOKEN = 1 << 20
+
+
+def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which plugin, and how it is run."""
+    parser.add_argument(
+        "--kind",
+        choices=(IMAGE, CLUSTER),
+        metavar="KIND",
+        help="whose plugin: image for the kubelet's, cluster for kubectl's (default: image; cluster "
+        "with --kubeconfig)",
+    )
+    group = parser.add_argument_group("how the plugin is run")
+    group.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="ARG",
+        help="an argument for it; may be repeated; also all that stands after --",
+    )
+    group.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="NAME=VALUE",
+        help="a variable for it, as the env of its config; may be repeated; never shown",
+    )
+    group.add_argument(
+        "--api-version",
+        action="append",
+        default=[],
+        metavar="VERSION",
+        help="the version to ask in; what is given after the first it must know too (default: v1)",
+    )
+    group.add_argument(
+        "--timeout",
+        type=parse_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long one run may take (default: 60, as the kubelet's)",
+    )
+    _add_sources(parser)
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("image plugins")
+    group.add_argument(
+        "--config", metavar="PATH", help="take arguments, variables and version from this provider config"
+    )
+    group.add_argument(
+        "--provider", metavar="NAME", help="the provider in it (default: the plugin's file name)"
+    )
+    group.add_argument(
+        "--service-account-token-file",
+        metavar="FILE",
+        help="a real service account token to send with requests",
+    )
+    group.add_argument(
+        "--annotation",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="KEY=VALUE",
+        help="an annotation of that service account; may be repeated",
+    )
+    group = parser.add_argument_group("cluster plugins")
+    group.add_argument(
+        "--kubeconfig",
+        metavar="PATH",
+        help="take program, arguments, variables and version from this kubeconfig",
+    )
+    group.add_argument("--context", metavar="NAME", help="the context in it (default: the current one)")
+    group.add_argument("--user", metavar="NAME", help="another user than the context's")
+
+
+def make_subject(args: argparse.Namespace, images: tuple[str, ...]) -> Subject:
+    """The plugin that the options describe; raises WrongUsage, ConfigError or EnvironmentProblem."""
+    kind = args.kind or (CLUSTER if args.kubeconfig else IMAGE)
+    _check_kind(args, kind)
+    subject = Subject("", kind, timeout_seconds=args.timeout)
+    subject = _from_kubeconfig(args, subject) if kind == CLUSTER else _from_config(args, subject)
+    versions = tuple(_version(kind, version) for version in args.api_version)
+    subject = replace(
+        subject,
+        path=find_program(args.binary or subject.path),
+        args=(*subject.args, *args.arg, *args.rest),
+        env=(*subject.env, *args.env),
+        api_versions=versions or subject.api_versions or (full_api_version(kind, "v1"),),
+        token=_read_token(args.service_account_token_file),
+        annotations=dict(args.annotation),
+    )
+    return subject if kind == CLUSTER else replace(subject, images=_images(images, subject.images))
+
+
+def _check_kind(args: argparse.Namespace, kind: str) -> None:
+    image_only = ("config", "provider", "service_account_token_file", "annotation")
+    for name in image_only if kind == CLUSTER else ("kubeconfig", "context", "user"):
+        if getattr(args, name):
+            other = IMAGE if kind == CLUSTER else CLUSTER
+            raise WrongUsage(f"--{name.replace('_', '-')} is for --kind {other}")
+    if not args.binary and not args.kubeconfig:
+        raise WrongUsage("which plugin? give the path of its executable")
+
+
+def _from_config(args: argparse.Namespace, subject: Subject) -> Subject:
+    if not args.config:
+        return subject
+    provider = _provider(args)
+    attributes = provider.token_attributes
+    return replace(
+        subject,
+        args=provider.args or (),
+        env=tuple((variable.name, variable.value) for variable in provider.env or ()),
+        api_versions=(provider.api_version,) if provider.api_version else (),
+        images=tuple(_example(pattern) for pattern in provider.match_images or () if "*" not in pattern),
+        cache_type=attributes.cache_type if attributes is not None else "",
+    )
+
+
+def _provider(args: argparse.Namespace) -> "CredentialProvider":
+    from keyferry.images.config.files import read_config
+
+    read = read_config(args.config)
+    read.raise_for_problems()
+    name = args.provider or args.binary.rpartition("/")[2]
+    for provider in read.providers:
+        if provider.name == name:
+            return provider
+    names = ", ".join(repr(provider.name) for provider in read.providers) or "none"
+    raise WrongUsage(f"{args.config} has no provider {name!r}, it has {names}; name one with --provider")
+
+
+def _example(pattern: str) -> str:
+    return pattern if "/" in pattern else f"{pattern}/keyferry-kit/image"
+
+
+def _from_kubeconfig(args: argparse.Namespace, subject: Subject) -> Subject:
+    if not args.kubeconfig:
+        return subject
+    from keyferry.clusters.kubeconfig.files import load_kubeconfig
+    from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
+
+    config = resolve(
+        load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")
+    )
+    plugin = config.exec
+    if plugin is None:
+        raise WrongUsage(f"user {config.user_name!r} of {args.kubeconfig} has no exec plugin")
+    return replace(
+        subject,
+        path=plugin.command,
+        args=plugin.args or (),
+        env=tuple((variable.name, variable.value) for variable in plugin.env),
+        api_versions=(plugin.api_version,),
+        cluster=config.exec_cluster if plugin.provide_cluster_info else None,
+    )
+
+
+def _images(given: tuple[str, ...], configured: tuple[str, ...]) -> tuple[str, ...]:
+    from keyferry.images.reference import normalise
+
+    images = given or configured
+    if not images:
+        raise WrongUsage("which image should it have credentials for? give one with --image")
+    if not given:
+        print(
+            f"keyferry: asking for {', '.join(images)}, from matchImages; --image names others",
+            file=sys.stderr,
+        )
+    return tuple(dict.fromkeys(normalise(image) for image in images))
+
+
+def _version(kind: str, text: str) -> str:
+    versions = {full_api_version(kind, version) for version in KNOWN_VERSIONS[kind]}
+    version = full_api_version(kind, text)
+    if version not in versions:
+        raise WrongUsage(f"--api-version {text!r} is none of {', '.join(KNOWN_VERSIONS[kind])}")
+    return version
+
+
+def _read_token(path: str | None) -> str:
+    if not path:
+        return ""
+    from keyferry._core.gotext import go_strerror
+    from keyferry.errors import EnvironmentProblem
+
+    try:
+        with open(path, encoding="utf-8") as stream:
+            token = stream.read(_LARGEST_TOKEN).strip()
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem(f"{path} cannot be read: {go_strerror(error)}") from None
+    if not token:
+        raise EnvironmentProblem(f"{path} is empty, expected a service account token")
+    return token
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        # Not quoted: the value may be a secret that was given without a name.
+        raise argparse.ArgumentTypeError("expected NAME=VALUE")
+    return name, value

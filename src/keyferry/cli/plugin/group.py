@@ -1,0 +1,68 @@
+"""For authors of plugins: begin one, put it to the test, record what it says, install it."""
+
+import argparse
+import sys
+from types import ModuleType
+
+from keyferry.cli.frame.commands import Command, Exit, exit_code
+from keyferry.cli.frame.groups import add_subcommand, load_subcommand
+from keyferry.cli.frame.terminal import print_error
+from keyferry.errors import KeyferryError
+
+DESCRIPTION = """\
+For authors of credential plugins, in any language, for kubelets and for clusters.
+
+  new      a project for a new plugin, whose tests pass at once
+  test     is a plugin what the kubelet or client-go expects? some fifty runs, each judged as they would
+  trace    one exchange without its secrets, for a bug report; and a stand-in that repeats it
+  install  a reference plugin where a kubelet or kubectl looks for it
+
+'keyferry plugin SUBCOMMAND --help' tells more."""
+
+EXAMPLES = """\
+examples:
+  keyferry plugin new acme-registry
+  keyferry plugin test ./acme-registry --image registry.acme.example/team/app
+  keyferry plugin trace ./acme-registry registry.acme.example/team/app --out trace.json
+  keyferry plugin install ecr --bin-dir ./bin"""
+
+# Each is a module of its own, so that a subcommand pays for nothing but itself.
+SUBCOMMANDS = {
+    "new": Command("keyferry.cli.plugin.new", "a project for a new plugin"),
+    "test": Command("keyferry.cli.plugin.test", "whether a plugin is what Kubernetes expects"),
+    "trace": Command("keyferry.cli.plugin.trace", "one exchange without its secrets, for a bug report"),
+    "install": Command("keyferry.cli.plugin.install", "a reference plugin where Kubernetes looks for it"),
+}
+
+
+class WrongUsage(Exception):  # noqa: N818 - it becomes exit code 2, and goes no further
+    """Options that do not fit together, in words."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The subcommand; what follows is for its own parser."""
+    add_subcommand(parser, SUBCOMMANDS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one subcommand; its errors are about plugins, and are reported without more."""
+    module, parser = load_subcommand("plugin", args.subcommand, SUBCOMMANDS)
+    words, rest = _split(args.words, module)
+    options = parser.parse_args(words)
+    options.rest = rest
+    try:
+        return int(module.run(options))
+    except WrongUsage as problem:
+        print(f"keyferry: {problem}; try 'keyferry plugin {args.subcommand} --help'", file=sys.stderr)
+        return Exit.USAGE
+    except KeyferryError as error:
+        print_error(error)
+        return exit_code(error)
+
+
+def _split(words: list[str], module: ModuleType) -> tuple[list[str], list[str]]:
+    """What is meant for the subcommand, and what after ``--`` for the plugin, where it takes that."""
+    if "--" not in words or not getattr(module, "TAKES_REST", False):
+        return words, []
+    at = words.index("--")
+    return words[:at], words[at + 1 :]

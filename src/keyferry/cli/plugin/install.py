@@ -1,0 +1,77 @@
+"""Put a reference plugin where a kubelet or kubectl looks for it."""
+
+import argparse
+import sys
+
+from keyferry.cli.frame.commands import Exit
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.kit.scaffold.install import Plugin
+
+DESCRIPTION = """\
+Put a reference plugin where a kubelet or kubectl looks for it: a small program in a folder of yours that runs
+it with this Python, isolated from the user's settings, and starts faster than the script that pip installs.
+
+With --upstream-name it gets the name of the cloud's own plugin, whose flags and config files it takes, so that
+a node's config need not change. Without NAME, all of them are listed."""
+
+EXAMPLES = """\
+examples:
+  keyferry plugin install
+  keyferry plugin install ecr --bin-dir /usr/libexec/kubernetes/plugins
+  keyferry plugin install ecr gcr acr --bin-dir ./bin --upstream-name
+  keyferry plugin install eks --bin-dir ~/.local/bin --as aws-iam-authenticator"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry plugin install``."""
+    parser.add_argument("names", metavar="NAME", nargs="*", help="which plugin; without one, all are listed")
+    parser.add_argument("--bin-dir", metavar="DIR", help="the folder to put it into")
+    naming = parser.add_mutually_exclusive_group()
+    naming.add_argument(
+        "--as", dest="program", metavar="PROGRAM", help="the program's name (default: keyferry-NAME)"
+    )
+    naming.add_argument(
+        "--upstream-name", action="store_true", help="the name of the program it can stand in for"
+    )
+    parser.add_argument("--force", action="store_true", help="replace a program of that name")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install them, or list them."""
+    from keyferry.kit.scaffold.install import PLUGINS, install
+
+    if not args.names:
+        _list(list(PLUGINS.values()))
+        return Exit.OK
+    problem = _problem(args, list(PLUGINS))
+    if problem:
+        print(f"keyferry: {problem}", file=sys.stderr)
+        return Exit.USAGE
+    for plugin in (PLUGINS[name] for name in args.names):
+        upstream = plugin.upstream if args.upstream_name else ""
+        print(install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force))
+    return Exit.OK
+
+
+def _problem(args: argparse.Namespace, known: list[str]) -> str:
+    unknown = [name for name in args.names if name not in known]
+    if unknown:
+        return f"there is no reference plugin {unknown[0]!r}, only {', '.join(known)}"
+    if not args.bin_dir:
+        return "say with --bin-dir where to put it"
+    if args.program and len(args.names) > 1:
+        return "--as names one program, and several plugins were given"
+    if args.program and (not args.program.strip() or "/" in args.program or args.program in (".", "..")):
+        return f"{args.program!r} cannot be a program's name"
+    return ""
+
+
+def _list(plugins: "list[Plugin]") -> None:
+    from keyferry.cli.frame.terminal import table
+
+    rows = [
+        (plugin.name, plugin.kind, plugin.program, plugin.upstream or "-", plugin.about) for plugin in plugins
+    ]
+    print(table(("NAME", "KIND", "PROGRAM", "STANDS IN FOR", "WHAT"), rows))

@@ -1,0 +1,74 @@
+"""Reports of the conformance kit as text."""
+
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator
+
+from keyferry._core.secrets import printable
+from keyferry.cli.frame.terminal import style
+from keyferry.kit.codes.catalogue import Check
+from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
+
+_MARKS = {"passed": "✓", "error": "✗", "warning": "!", "info": "i", "skipped": "-"}
+_PLAIN = {**_MARKS, "passed": "+", "error": "x"}
+_STYLES = {"passed": "green", "error": "red", "warning": "yellow", "info": "cyan", "skipped": "dim"}
+_WIDTH = 108
+
+
+def report_lines(report: Report) -> Iterator[str]:
+    """A line for each check, a block for each that failed, and the notes."""
+    yield f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}"
+    yield ""
+    for result in report.results:
+        # Whoever asks for two checks does not want to read of the other sixty.
+        if result.reason != NOT_ASKED_FOR:
+            yield from _result(result)
+    if report.notes:
+        yield ""
+        yield from (f"note: {printable(note)}" for note in report.notes)
+
+
+def listing(checks: Iterable[Check]) -> Iterator[str]:
+    """What each code means."""
+    for check in checks:
+        yield f"{style(check.code, 'bold')}  {check.severity}: {check.title}"
+        yield from _wrapped("why", check.why)
+        yield from _wrapped("change", check.fix)
+        yield ""
+
+
+def _result(result: Result) -> Iterator[str]:
+    check = result.check
+    kind = check.severity if result.status is Status.FAILED else str(result.status)
+    marks = _MARKS if _takes_marks() else _PLAIN
+    note = f"  (not checked: {printable(result.reason)})" if result.status is Status.SKIPPED else ""
+    yield f"{style(marks[kind], _STYLES[kind])} {check.code}  {check.title}{style(note, 'dim')}"
+    for broken in result.broken:
+        yield from _block(broken)
+    if result.broken:
+        yield from _wrapped("why", check.why)
+        yield from _wrapped("change", check.fix)
+        yield ""
+
+
+def _block(broken: Broken) -> Iterator[str]:
+    yield from _wrapped("asked", broken.experiment)
+    yield from _wrapped("found", broken.found)
+    yield from _wrapped("expected", broken.expected)
+    # On one line, however long: it is there to be copied.
+    yield f"    {'repeat':<10}{printable(broken.repeat)}"
+
+
+def _wrapped(title: str, text: str) -> Iterator[str]:
+    lines = textwrap.wrap(printable(text), _WIDTH - 14, break_long_words=False, break_on_hyphens=False)
+    for number, line in enumerate(lines or [""]):
+        yield f"    {'' if number else title:<10}{line}"
+
+
+def _takes_marks() -> bool:
+    """Tell whether standard output can show the marks."""
+    try:
+        "".join(_MARKS.values()).encode(sys.stdout.encoding or "ascii")
+    except (UnicodeError, LookupError):
+        return False
+    return True

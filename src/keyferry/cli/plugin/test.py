@@ -1,0 +1,174 @@
+"""Whether a plugin, in any language, is what the kubelet or client-go expects of it."""
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from keyferry._core.values import replace
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.terminal import Lines
+from keyferry.cli.plugin.arguments import add_subject_arguments, make_subject
+from keyferry.cli.plugin.group import WrongUsage
+from keyferry.kit.codes.catalogue import CHECKS, SEVERITIES, Severity
+from keyferry.kit.report import Report, Status, to_document
+
+DESCRIPTION = """\
+Run a plugin some fifty times, with good, odd and broken requests and under all kinds of circumstances, and
+judge every answer as the kubelet or client-go would. It may be written in any language.
+
+Each check has a stable code: KP1 for image plugins, KP2 for cluster plugins, KP3 for both. What fails is
+shown with what was found, what was expected, why it matters, and the command that repeats it. Nothing shown
+holds a secret of the plugin. It runs with an empty HOME and TMPDIR of its own: if it needs your home, say
+--env HOME="$HOME"."""
+
+EXAMPLES = """\
+examples:
+  keyferry plugin test ./my-plugin --image registry.example/team/app
+  keyferry plugin test ./my-plugin --image a.example/x --image b.example/y -- --verbose --region eu
+  keyferry plugin test ./ecr-credential-provider --config config.yaml --image 1234.dkr.ecr.eu-west-1.amazonaws.com/app
+  keyferry plugin test --kubeconfig ~/.kube/config --context prod
+  keyferry plugin test ./my-login --kind cluster --strict --junit report.xml
+  keyferry plugin test --list KP117                    what a code means, and what to change
+
+exit codes: 0 no errors; 1 errors, or with --strict warnings; 2 wrong usage; 3 the plugin is missing or cannot be run"""
+
+TAKES_REST = True
+_FORMATS = ("table", "json", "junit")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry plugin test``."""
+    parser.add_argument(
+        "binary", nargs="?", metavar="BINARY", help="the plugin's executable (default: that of --kubeconfig)"
+    )
+    parser.add_argument(
+        "--image",
+        action="append",
+        default=[],
+        metavar="IMAGE",
+        help="an image that it should have credentials for; may be repeated, and two say more than one",
+    )
+    add_output_argument(parser, _FORMATS)
+    parser.add_argument("--junit", metavar="FILE", help="write JUnit's XML to this file as well")
+    parser.add_argument("--only", action="append", default=[], metavar="CODE", help="only these checks")
+    parser.add_argument("--skip", action="append", default=[], metavar="CODE", help="all but these checks")
+    parser.add_argument(
+        "--severity",
+        choices=SEVERITIES,
+        default=SEVERITIES[-1],
+        metavar="LEVEL",
+        help="the least severe failures to report: error, warning or info (default: info)",
+    )
+    parser.add_argument("--strict", action="store_true", help="warnings fail too")
+    parser.add_argument(
+        "--list",
+        action="store_true",
+        help="explain all codes, or the one given in place of BINARY, and leave",
+    )
+    add_subject_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Put it to the test."""
+    if args.list:
+        return _list(args.binary)
+    from keyferry.kit.conformance import examine
+
+    only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
+    subject = make_subject(args, tuple(args.image))
+    report = examine(subject, only=only, skip=skip, progress=_progress())
+    shown = _at_least(report, args.severity)
+    _write(shown, args)
+    print(f"keyferry: {_summary(shown)}", file=sys.stderr)
+    fails = report.failures("error") or (args.strict and report.failures("warning"))
+    return Exit.NO if fails else Exit.OK
+
+
+def _write(report: Report, args: argparse.Namespace) -> None:
+    if args.junit or args.output == "junit":
+        from keyferry.kit.junit import to_junit
+
+        text = to_junit(report, strict=args.strict)
+        if args.junit:
+            _save(args.junit, text)
+        if args.output == "junit":
+            print(Lines(text), end="")
+    if args.output == "json":
+        from keyferry.cli.frame.ask import as_json
+
+        print(as_json(to_document(report)))
+    elif args.output == "table":
+        from keyferry.cli.plugin.output import report_lines
+
+        for line in report_lines(report):
+            print(line)
+
+
+def _save(path: str, text: str) -> None:
+    from keyferry._core.gotext import go_strerror
+    from keyferry.errors import EnvironmentProblem
+
+    try:
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(text)
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem(f"{path} cannot be written: {go_strerror(error)}") from None
+
+
+def _at_least(report: Report, least: Severity) -> Report:
+    """The report without failures that are less severe."""
+    kept = SEVERITIES[: SEVERITIES.index(least) + 1]
+    results = tuple(
+        result
+        for result in report.results
+        if result.status is not Status.FAILED or result.check.severity in kept
+    )
+    return replace(report, results=results)
+
+
+def _summary(report: Report) -> str:
+    counts = [
+        f"{number} {severity if number == 1 else severity + 's'}"
+        for severity in SEVERITIES
+        if (number := len(report.failures(severity)))
+    ]
+    passed, skipped = (
+        sum(result.status is status for result in report.results)
+        for status in (Status.PASSED, Status.SKIPPED)
+    )
+    found = ", ".join(counts) or "nothing to complain of"
+    return f"{found}; {passed} passed, {skipped} not checked; {report.runs} runs in {report.seconds:.1f} s"
+
+
+def _codes(given: Iterable[str]) -> Iterable[str]:
+    for code in (part.strip().upper() for text in given for part in text.split(",")):
+        if code not in CHECKS:
+            raise WrongUsage(f"{code!r} is not a code; 'keyferry plugin test --list' shows all")
+        yield code
+
+
+def _list(code: str | None) -> int:
+    from keyferry.cli.plugin.output import listing
+
+    chosen = tuple(_codes([code])) if code else tuple(CHECKS)
+    for line in listing(CHECKS[name] for name in chosen):
+        print(line)
+    return Exit.OK
+
+
+def _progress() -> "Callable[[int, int], None] | None":
+    """What shows how far it is, on a terminal."""
+    if not sys.stderr.isatty():
+        return None
+
+    def show(done: int, total: int) -> None:
+        end = "\r\033[K" if done >= total else ""
+        print(f"\rkeyferry: run {done} of {total}{end}", end="", file=sys.stderr, flush=True)
+
+    return show
+
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable

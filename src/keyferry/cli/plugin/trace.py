@@ -1,0 +1,116 @@
+"""One exchange with a plugin without its secrets, for a bug report; and a stand-in that repeats it."""
+
+import argparse
+import os
+import sys
+
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.terminal import Lines, write_exact
+from keyferry.cli.plugin.arguments import add_subject_arguments, make_subject
+from keyferry.cli.plugin.group import WrongUsage
+
+DESCRIPTION = """\
+Run a plugin once and write down the exchange for a bug report: the request, the command, the names of its
+variables, exit status, time, its answer, the end of what it said, and what the kubelet or client-go would make
+of it and log. Secrets are replaced by placeholders; of each its shape is kept, such as "JWT, up to 1024
+characters, ends in 3600 s". Read it before you send it on.
+
+With --replay such a file becomes a stand-in for the plugin: it reads a request, and answers as the plugin
+did, with the same status and messages. As the program of a provider it takes two lines of shell:
+
+  #!/bin/sh
+  exec keyferry plugin trace --replay /path/to/trace.json"""
+
+EXAMPLES = """\
+examples:
+  keyferry plugin trace ./my-plugin registry.example/team/app --out trace.json
+  keyferry plugin trace ./my-plugin registry.example/team/app -o text -- --region eu
+  keyferry plugin trace --kubeconfig ~/.kube/config --context prod
+  keyferry plugin trace --replay trace.json < request.json
+
+exit codes: 0 it answered well; 1 it did not; 2 wrong usage; 3 it is missing or cannot be run; --replay: as recorded"""
+
+TAKES_REST = True
+_FORMATS = ("json", "text")
+_MODE = 0o600
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry plugin trace``."""
+    parser.add_argument("binary", nargs="?", metavar="BINARY", help="the plugin's executable")
+    parser.add_argument("image", nargs="?", metavar="IMAGE", help="the image to ask for; not for clusters")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=_FORMATS,
+        default=_FORMATS[0],
+        metavar="FORMAT",
+        help="one of json, text (default: json)",
+    )
+    parser.add_argument("--out", metavar="FILE", help="write it to this file, which must not be there yet")
+    parser.add_argument("--replay", metavar="FILE", help="answer as the plugin of this trace did")
+    add_subject_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record, or replay."""
+    if args.replay:
+        return _replay(args)
+    from keyferry.kit.trace.record import record
+
+    subject = make_subject(args, (args.image,) if args.image else ())
+    trace = record(subject)
+    _write(_text(trace) if args.output == "text" else _json(trace), args.out)
+    verdict = trace["verdict"]
+    return Exit.OK if isinstance(verdict, dict) and verdict["accepted"] else Exit.NO
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from keyferry.kit.trace.replay import load_trace, replay
+
+    if args.binary:
+        raise WrongUsage("--replay takes the place of a plugin: name no BINARY beside it")
+    repeated = replay(load_trace(args.replay))
+    if sys.stdin is not None and not sys.stdin.isatty():
+        sys.stdin.buffer.read()  # a plugin takes its request, whatever it says
+    write_exact(repeated.stdout.encode("utf-8", "surrogateescape"))
+    for line in repeated.stderr.splitlines(keepends=True):
+        sys.stderr.write(line)
+    return repeated.status
+
+
+def _json(trace: dict[str, object]) -> str:
+    from keyferry.cli.frame.ask import as_json
+
+    return as_json(trace)
+
+
+def _text(trace: dict[str, object]) -> str:
+    from keyferry._core.secrets import printable
+    from keyferry.cli.frame.ask import as_yaml
+    from keyferry.cli.frame.terminal import style
+
+    parts = []
+    for name, value in trace.items():
+        body = as_yaml(value) if isinstance(value, dict | list) and value else str(value)
+        lines = [printable(line) for line in body.removesuffix("\n...").split("\n")]
+        is_short = len(lines) == 1 and not isinstance(value, dict | list)
+        title = style(name, "bold")
+        parts += [f"{title}: {lines[0]}"] if is_short else [f"{title}:", *(f"  {line}" for line in lines)]
+    return "\n".join(parts)
+
+
+def _write(text: str, path: str | None) -> None:
+    if path is None:
+        print(Lines(text))
+        return
+    from keyferry._core.gotext import go_strerror
+    from keyferry.errors import EnvironmentProblem
+
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+    except (OSError, ValueError) as error:
+        raise EnvironmentProblem(f"{path} cannot be written: {go_strerror(error)}") from None
+    with open(fd, "w", encoding="utf-8") as stream:
+        stream.write(text + "\n")
+    print(f"keyferry: wrote {path}; read it before you send it on", file=sys.stderr)

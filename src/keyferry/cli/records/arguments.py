@@ -1,0 +1,111 @@
+"""What the subcommands of ``records`` share: which records, which images are there, and what could not be read."""
+
+import argparse
+import sys
+from collections.abc import Iterable
+
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.node_settings import node_root, node_runtime
+from keyferry.cli.frame.sources import read_file
+from keyferry.errors import KeyferryError
+from keyferry.images.node.node import Node
+from keyferry.pulls.records.load import KUBELET_ROOT, look_at_records
+from keyferry.pulls.records.maintenance import PresentImage
+from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.present import NodeImage, parse_crictl_images
+from keyferry.pulls.records.records import Records
+
+FORMATS = ("table", "json", "yaml")
+
+
+def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = False) -> None:
+    """Which records, and how they are shown."""
+    add_output_argument(parser, FORMATS)
+    parser.set_defaults(node=Node(), no_kubelet=False)
+    parser.add_argument(
+        "--root",
+        metavar="DIR",
+        help=f"the kubelet's root (default: that of the running kubelet, else {KUBELET_ROOT})",
+    )
+    if reveal:
+        parser.add_argument(
+            "--reveal",
+            action="store_true",
+            help="show credential hashes whole; they have no salt, so weak passwords can be guessed from them",
+        )
+
+
+def add_image_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which images the node has."""
+    group = parser.add_argument_group("which images the node has")
+    group.add_argument(
+        "--images", metavar="FILE", help="what 'crictl images -o json' prints; '-' reads standard input"
+    )
+    group.add_argument(
+        "--cri",
+        metavar="SOCKET",
+        default="",
+        help="ask the container runtime, as unix:///run/containerd/containerd.sock; 'auto' finds this node's",
+    )
+    group.add_argument(
+        "--image-id",
+        metavar="ID",
+        action="append",
+        default=[],
+        help="the id of one image, as the runtime has it; may be repeated",
+    )
+
+
+def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
+    """The images that the options name; None if there is no such option."""
+    if args.images is None and not args.image_id and not args.cri:
+        return None
+    listed: tuple[PresentImage, ...] = _runtime_images(args) if args.cri else ()
+    if args.images is not None:
+        data = sys.stdin.buffer.read() if args.images == "-" else read_file(args.images)
+        named = parse_crictl_images(data, "standard input" if args.images == "-" else args.images)
+        listed = (*listed, *named)
+    return (*listed, *map(NodeImage, args.image_id))
+
+
+def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:
+    """The images that a container runtime has; "auto" stands for the one of this node."""
+    from keyferry.pulls.cri.client import connect_runtime
+
+    with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
+        return runtime.list_images()
+
+
+def open_to_read(args: argparse.Namespace, policy: VerificationPolicy | None = None) -> Records:
+    """The records of the root, as they are; nothing is written."""
+    return look_at_records(settle_root(args), policy=policy)
+
+
+def open_to_write(args: argparse.Namespace) -> Records:
+    """The same; with ``--yes`` what is written is refused beside a kubelet."""
+    return look_at_records(
+        settle_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, look=lambda: args.node
+    )
+
+
+def settle_root(args: argparse.Namespace) -> str:
+    """The root that is meant; the options have it from now on."""
+    args.root = node_root(args.root, args.node)
+    return str(args.root)
+
+
+def report_problems(problems: Iterable[KeyferryError]) -> bool:
+    """Say on standard error what could not be believed; tells whether there was anything."""
+    from keyferry._core.secrets import printable
+
+    found = list(problems)
+    for problem in found:
+        print(f"keyferry: {printable(str(problem))}", file=sys.stderr)
+    return bool(found)
+
+
+def print_document(args: argparse.Namespace, document: object) -> None:
+    """Print a document as JSON or YAML."""
+    from keyferry.cli.frame.ask import as_json, as_yaml
+
+    print(as_json(document) if args.output == "json" else as_yaml(document))

@@ -1,0 +1,78 @@
+"""Every image with a record, who may use it, and pulls that were begun and not finished."""
+
+import argparse
+
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.records.arguments import (
+    add_record_arguments,
+    open_to_read,
+    print_document,
+    report_problems,
+)
+from keyferry.cli.records.output import (
+    API_VERSION,
+    problem_document,
+    record_document,
+    short_reference,
+    time_text,
+)
+from keyferry.pulls.records.reasons import describe_entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.api.kubeletconfig.records import ImagePulledRecord, ImagePullIntent
+    from keyferry.pulls.records.lookups import Listing
+
+DESCRIPTION = """\
+Every image with a record, by the names it was pulled under, and who may use it; then the pulls that were
+begun and not finished. Credential hashes are shortened. Nothing is written or locked.
+
+Exit code 1 says that a file could not be believed; the images it was about are verified again."""
+
+EXAMPLES = """\
+examples:
+  sudo keyferry records list
+  keyferry records list --root ./copy-of-kubelet-root -o json | jq '.records[].names[].name'"""
+
+_HEADER = ("IMAGE", "WHO", "UPDATED", "REFERENCE")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry records list``."""
+    add_record_arguments(parser, reveal=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    """List them."""
+    records = open_to_read(args)
+    found, intents = records.list(), records.list_intents()
+    problems = (*found.problems, *found.strays, *intents.problems)
+    if args.output == "table":
+        _print_table(found, intents)
+    else:
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "PullRecordList",
+            "root": args.root,
+            "records": [record_document(record, reveal=args.reveal) for record in found.believed],
+            "underWay": [intent.image for intent in intents.values],
+            "problems": [problem_document(problem) for problem in problems],
+        }
+        print_document(args, document)
+    return Exit.NO if report_problems(problems) else Exit.OK
+
+
+def _print_table(found: "Listing[ImagePulledRecord]", intents: "Listing[ImagePullIntent]") -> None:
+    from keyferry.cli.frame.terminal import table
+
+    rows = [row for record in found.believed for row in _rows(record)]
+    rows += [[intent.image, "a pull was begun and not finished", "", ""] for intent in intents.values]
+    if rows:
+        print(table(_HEADER, sorted(rows)))
+
+
+def _rows(record: "ImagePulledRecord") -> list[list[str]]:
+    place = [time_text(record), short_reference(record.image_ref)]
+    if not record.credential_mapping:
+        return [["(no name)", "nobody", *place]]
+    return [[name, describe_entry(entry), *place] for name, entry in record.credential_mapping.items()]

@@ -1,0 +1,95 @@
+"""Records for people and for programs; hashes are shortened unless they are asked for."""
+
+from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
+from keyferry.api.meta import format_instant
+from keyferry.errors import RecordError
+from keyferry.images.why.reasons import Reason
+from keyferry.pulls.records.decide import Decision
+from keyferry.pulls.records.hashes import shorten
+
+API_VERSION = "keyferry.dev/v1alpha1"
+Json = dict[str, object]
+_SHORT = 19
+
+
+def record_document(record: ImagePulledRecord, *, reveal: bool = False) -> Json:
+    """A record with stable fields."""
+    return {
+        "imageRef": record.image_ref,
+        "lastUpdatedTime": time_text(record) or None,
+        "names": [
+            {"name": name, **entry_document(entry, reveal=reveal)}
+            for name, entry in sorted(record.credential_mapping.items())
+        ],
+    }
+
+
+def entry_document(entry: ImagePullCredentials, *, reveal: bool = False) -> Json:
+    """Who may use an image under one name."""
+    return {
+        "everyPodOfTheNode": entry.node_pods_accessible,
+        "secrets": [
+            {
+                "namespace": secret.namespace,
+                "name": secret.name,
+                "uid": secret.uid,
+                "credentialHash": secret.credential_hash if reveal else shorten(secret.credential_hash),
+            }
+            for secret in entry.kubernetes_secrets
+        ],
+        "serviceAccounts": [
+            {"namespace": account.namespace, "name": account.name, "uid": account.uid}
+            for account in entry.kubernetes_service_accounts
+        ],
+    }
+
+
+def entry_lines(entry: ImagePullCredentials, *, reveal: bool = False) -> list[str]:
+    """The same, one line for each."""
+    if entry.node_pods_accessible:
+        return ["every pod of the node: it was pulled anonymously, or with credentials of the node"]
+    lines = [
+        f"secret {secret.namespace}/{secret.name} (uid {secret.uid or 'none'}, credential "
+        f"{(secret.credential_hash if reveal else shorten(secret.credential_hash)) or 'unknown'})"
+        for secret in entry.kubernetes_secrets
+    ]
+    lines += [
+        f"service account {account.namespace}/{account.name} (uid {account.uid or 'none'})"
+        for account in entry.kubernetes_service_accounts
+    ]
+    return lines or ["nobody: every use is verified"]
+
+
+def decision_document(decision: Decision) -> Json:
+    """A decision and why."""
+    return {
+        "mustPull": decision.must_pull,
+        "rule": decision.rule,
+        "policy": decision.policy.name,
+        "reasons": [_reason(reason) for reason in decision.reasons],
+    }
+
+
+def problem_document(problem: RecordError) -> Json:
+    """A file that was not believed, and why."""
+    return {"file": problem.path, "cause": problem.cause, "message": problem.message}
+
+
+def time_text(record: ImagePulledRecord) -> str:
+    """When a record was changed last, or nothing."""
+    return "" if record.last_updated_ns == NO_TIME_NS else format_instant(record.last_updated_ns)
+
+
+def short_reference(image_ref: str) -> str:
+    """As much of a digest as tools usually show."""
+    return image_ref[:_SHORT] if image_ref.startswith("sha256:") else image_ref
+
+
+def _reason(reason: Reason) -> Json:
+    return {
+        "stage": reason.stage,
+        "subject": reason.subject,
+        "outcome": reason.outcome,
+        "text": reason.text,
+        "facts": reason.facts,
+    }

@@ -1,0 +1,165 @@
+"""What another verification policy would change."""
+
+import argparse
+import sys
+
+from keyferry.cli.frame.ask import missing_lines
+from keyferry.cli.frame.commands import Exit, gravest
+from keyferry.cli.frame.node_settings import node_policy, settings_of_root
+from keyferry.cli.records.arguments import (
+    add_image_arguments,
+    add_record_arguments,
+    open_to_read,
+    present_images,
+    print_document,
+    report_problems,
+    settle_root,
+)
+from keyferry.cli.records.output import API_VERSION, decision_document
+from keyferry.cli.records.pods import read_uses
+from keyferry.images.missing import distinct
+from keyferry.images.why.reasons import missing_documents
+from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_of_strangers
+from keyferry.pulls.records.policy import DEFAULT, POLICIES, make_policy
+from keyferry.pulls.records.present import NodeImages
+
+DESCRIPTION = """\
+What another verification policy would change on this node: for each pod you name and each of its images,
+whether the image is used as it is or must be pulled anew to verify the pod's credentials, now and then.
+Without pods: for every recorded image, and a pod that can show nothing.
+
+A pod's secrets and service account may follow it in its file, or stand in files of their own (--secret). An
+account is taken to get credentials from its plugin. Which image a name means is looked up in --images; without
+it, in the records, and whether an image without a record is there is not known then. Nothing is written and
+no plugin run.
+
+Exit code 1 says that something would change, 6 that nobody can tell: a secret or account that a pod has, or
+the node's images, were not given."""
+
+EXAMPLES = """\
+examples:
+  sudo keyferry records plan --policy AlwaysVerify
+  kubectl get pod web -o yaml > web.yaml; kubectl get secret regcred -o yaml > secret.yaml
+  sudo keyferry records plan --policy AlwaysVerify --pod web.yaml --secret secret.yaml
+  sudo keyferry records plan --policy NeverVerifyAllowlistedImages --allow 'registry.k8s.io/*'"""
+
+_HEADER = ("POD", "IMAGE", "NOW", "THEN", "CHANGE", "WHY")
+_EFFECTS = {"same": "", "verified": "must pull", "free": "need not pull", "unknown": "cannot tell"}
+_CODES = {"same": Exit.OK, "unknown": Exit.UNKNOWN}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry records plan``."""
+    group = parser.add_argument_group("policies, in the kubelet's words")
+    _add_policy(group, "--policy", "--allow", "the policy to try", required=True)
+    _add_policy(
+        group, "--from-policy", "--from-allow", f"the policy of now (default: the kubelet's, else {DEFAULT})"
+    )
+    group = parser.add_argument_group("which pods")
+    group.add_argument(
+        "--pod",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a pod, as 'kubectl get pod -o yaml' prints it; may be repeated",
+    )
+    group.add_argument(
+        "--secret",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="a pull secret of these pods, as 'kubectl get secret -o yaml' prints it; may be repeated",
+    )
+    add_image_arguments(parser)
+    add_record_arguments(parser)
+
+
+def _add_policy(
+    group: argparse._ArgumentGroup, policy: str, allow: str, what: str, *, required: bool = False
+) -> None:
+    group.add_argument(
+        policy,
+        choices=POLICIES,
+        required=required,
+        metavar="POLICY",
+        help=f"{what}, one of {', '.join(POLICIES)}",
+    )
+    group.add_argument(
+        allow,
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="a pattern of its allowlist; may be repeated",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Plan it."""
+    after = make_policy(args.policy, args.allow)
+    root = settle_root(args)
+    before = node_policy(args.from_policy, args.from_allow, root, args.node)
+    images = present_images(args)
+    records = open_to_read(args)
+    listing = records.list()
+    report_problems(listing.problems)
+    uses = read_uses(args.pod, args.secret) if args.pod else uses_of_strangers(listing.believed)
+    changes = plan_policy(records, uses, NodeImages(listing.believed, images), before, after)
+    _report(args, root, changes)
+    if args.output == "table":
+        _print_table(changes)
+    else:
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "PolicyPlan",
+            "from": before.name,
+            "to": after.name,
+            "uses": [_use_document(change) for change in changes],
+        }
+        print_document(args, document)
+    return gravest(_CODES.get(change.effect, Exit.NO) for change in changes)
+
+
+def _report(args: argparse.Namespace, root: str, changes: tuple[Change, ...]) -> None:
+    """Say on standard error what was not given, and which option gives it."""
+    if args.from_policy is None and settings_of_root(root, args.node) is None:
+        message = f"the policy of now was not given, so the kubelet's default {DEFAULT} is taken"
+        print(f"keyferry: {message}; --from-policy tells", file=sys.stderr)
+    turned = (change.missing for change in changes if UseOutcome.UNKNOWN in (change.now, change.then))
+    for line in missing_lines(distinct(*turned)):
+        print(f"keyferry: {line}", file=sys.stderr)
+
+
+def _use_document(change: Change) -> dict[str, object]:
+    return {
+        "pod": change.use.pod,
+        "image": change.use.image,
+        "imageRef": change.image_ref,
+        "effect": change.effect,
+        "now": {**decision_document(change.before), "outcome": str(change.now)},
+        "then": {**decision_document(change.after), "outcome": str(change.then)},
+        "missing": missing_documents(change.missing),
+    }
+
+
+def _print_table(changes: tuple[Change, ...]) -> None:
+    from keyferry.cli.frame.terminal import table
+
+    rows = [
+        (
+            change.use.pod,
+            change.use.image,
+            str(change.now),
+            str(change.then),
+            _EFFECTS[change.effect],
+            _why(change),
+        )
+        for change in changes
+    ]
+    if rows:
+        print(table(_HEADER, rows))
+
+
+def _why(change: Change) -> str:
+    if change.then is UseOutcome.UNKNOWN:
+        return "; ".join(map(str, change.missing))
+    return change.after.reasons[-1].text.partition(": ")[2]

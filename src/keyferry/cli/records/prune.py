@@ -1,0 +1,127 @@
+"""Remove the records of images that are gone."""
+
+import argparse
+import os
+import sys
+
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.node_settings import add_no_kubelet_argument
+from keyferry.cli.records.arguments import (
+    add_image_arguments,
+    add_record_arguments,
+    open_to_write,
+    present_images,
+    print_document,
+    report_problems,
+)
+from keyferry.cli.records.output import API_VERSION, record_document, short_reference, time_text
+from keyferry.errors import EnvironmentProblem, TimeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.records.maintenance import Pruning
+
+DESCRIPTION = """\
+Remove the records of images that the node no longer has, as a kubelet does after it has collected garbage. It
+needs the list of images that are there (--cri, --images, --image-id), and removes only records that were last
+changed before that list was made: what changed later belongs to a later pull.
+
+Without --yes nothing is removed, only shown. Files that cannot be read are never removed. While a kubelet
+uses the root, --yes is refused: it has its records in memory, and prunes them itself.
+
+Exit code 0 says that nothing is, or was, to be removed or all of it was; 1 that --yes would remove something."""
+
+EXAMPLES = """\
+examples:
+  crictl images -o json > images.json
+  sudo keyferry records prune --images images.json
+  sudo keyferry records prune --images images.json --yes
+  sudo keyferry records prune --cri auto"""
+
+_SECOND_NS = 1_000_000_000
+_HEADER = ("REFERENCE", "UPDATED", "NAMES")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry records prune``."""
+    add_image_arguments(parser)
+    parser.add_argument(
+        "--until",
+        metavar="TIME",
+        help="when the list was made, as 2026-01-02T03:04:05Z (default: when its file was last changed, else now)",
+    )
+    parser.add_argument("--yes", action="store_true", help="remove them")
+    add_record_arguments(parser)
+    add_no_kubelet_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prune, or show what would go."""
+    until_ns = _until(args)  # before the list is read: what is pulled meanwhile is not in it
+    images = present_images(args)
+    if images is None:
+        message = (
+            "which images are there? give --cri, --images or --image-id; try 'keyferry records prune --help'"
+        )
+        print(f"keyferry: {message}", file=sys.stderr)
+        return Exit.USAGE
+    if not images:
+        raise EnvironmentProblem(
+            f"{args.images or args.cri}: the list has no images; a node without any is hardly meant"
+        )
+    records = open_to_write(args)
+    pruning = records.prune([image.id for image in images], until_ns, dry_run=not args.yes)
+    report_problems(pruning.problems)
+    if args.output == "table":
+        _print_table(pruning)
+    else:
+        print_document(args, _document(args, pruning))
+    done = "removed" if args.yes else "would be removed; --yes does it"
+    number = len(pruning.removed)
+    print(f"keyferry: {number} of {number + len(pruning.kept)} records {done}", file=sys.stderr)
+    return Exit.NO if number and not args.yes else Exit.OK
+
+
+def _until(args: argparse.Namespace) -> int:
+    """When the list of images was made, in whole seconds, as records have it: only what is older may go."""
+    from keyferry._core.clock import time_ns
+    from keyferry.api.meta import parse_time
+
+    if args.until is not None:
+        try:
+            return parse_time(args.until)
+        except TimeError as error:
+            raise EnvironmentProblem(f"--until: {error.message}") from None
+    if args.images not in (None, "-"):
+        return _changed_ns(args.images) // _SECOND_NS * _SECOND_NS
+    return time_ns() // _SECOND_NS * _SECOND_NS
+
+
+def _changed_ns(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _document(args: argparse.Namespace, pruning: "Pruning") -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "PullRecordPruning",
+        "root": args.root,
+        "done": bool(args.yes),
+        "removed": [record_document(record) for record in pruning.removed],
+        "kept": len(pruning.kept),
+        "unbelieved": len(pruning.problems),
+    }
+
+
+def _print_table(pruning: "Pruning") -> None:
+    from keyferry.cli.frame.terminal import table
+
+    rows = [
+        (short_reference(each.image_ref), time_text(each), ", ".join(sorted(each.credential_mapping)))
+        for each in pruning.removed
+    ]
+    if rows:
+        print(table(_HEADER, rows))

@@ -1,0 +1,76 @@
+"""All that is recorded about one image."""
+
+import argparse
+import sys
+
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.terminal import Lines, style
+from keyferry.cli.records.arguments import (
+    add_record_arguments,
+    open_to_read,
+    print_document,
+    report_problems,
+)
+from keyferry.cli.records.output import API_VERSION, entry_lines, record_document, time_text
+from keyferry.pulls.records.access import find_access
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from keyferry.api.kubeletconfig.records import ImagePulledRecord
+    from keyferry.pulls.records.records import Records
+
+DESCRIPTION = """\
+All that is recorded about one image: every record in which it appears, with its file, all names the image was
+pulled under, and whose credentials it was pulled with. Credential hashes are shortened.
+
+Exit code 1 says that there is no record."""
+
+EXAMPLES = """\
+examples:
+  sudo keyferry records show registry.example/team/app:v1
+  sudo keyferry records show sha256:0b4bd1c5a...        # by the runtime's id
+  sudo keyferry records show busybox -o yaml"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry records show``."""
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
+    add_record_arguments(parser, reveal=True)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show it."""
+    records = open_to_read(args)
+    listing = records.list()
+    accesses = find_access(listing.believed, args.image)
+    found = list({access.record.image_ref: access.record for access in accesses}.values())
+    report_problems((*listing.problems, *listing.strays))
+    if not found:
+        print(f"keyferry: nothing is recorded about {args.image!r}", file=sys.stderr)
+    if args.output == "table":
+        for record in found:
+            print(Lines("\n".join(_lines(records, record, reveal=args.reveal))))
+    else:
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": "PullRecordList",
+            "root": args.root,
+            "records": [record_document(record, reveal=args.reveal) for record in found],
+        }
+        print_document(args, document)
+    return Exit.OK if found else Exit.NO
+
+
+def _lines(records: "Records", record: "ImagePulledRecord", *, reveal: bool) -> "Iterator[str]":
+    from keyferry._core.secrets import printable
+
+    yield style(printable(record.image_ref), "bold")
+    yield f"  file     {printable(records.files.record_path(record.image_ref))}"
+    yield f"  updated  {time_text(record) or 'never'}"
+    for name, entry in sorted(record.credential_mapping.items()):
+        yield f"  pulled as {printable(name)}, for"
+        yield from (f"    {printable(line)}" for line in entry_lines(entry, reveal=reveal))
+    if not record.credential_mapping:
+        yield "  pulled by a process that crashed: nobody is named, so every use is verified"

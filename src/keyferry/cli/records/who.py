@@ -1,0 +1,137 @@
+"""Who may use an image on this node, and why."""
+
+import argparse
+import sys
+
+from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.node_settings import node_policy
+from keyferry.cli.frame.terminal import Lines, style
+from keyferry.cli.records.arguments import (
+    add_record_arguments,
+    open_to_read,
+    print_document,
+    report_problems,
+    settle_root,
+)
+from keyferry.cli.records.output import (
+    API_VERSION,
+    decision_document,
+    entry_document,
+    entry_lines,
+    short_reference,
+)
+from keyferry.pulls.records.access import Access, find_access
+from keyferry.pulls.records.policy import DEFAULT, POLICIES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from keyferry.errors import RecordError
+    from keyferry.pulls.records.decide import Decision
+    from keyferry.pulls.records.records import Records
+
+DESCRIPTION = """\
+Who may use an image on this node without pulling it again: which secrets (namespace, name, uid), which
+service accounts, or every pod; and what happens to a pod that can show nothing, under the node's policy.
+
+Records count for one spelling of a name: what was pulled as 'busybox' is not recorded for
+'docker.io/library/busybox'. Exit code 1 says that nobody is recorded for the image."""
+
+EXAMPLES = """\
+examples:
+  sudo keyferry records who registry.example/team/app:v1
+  sudo keyferry records who busybox --policy AlwaysVerify -o json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``keyferry records who``."""
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
+    add_record_arguments(parser, reveal=True)
+    add_policy_arguments(parser)
+
+
+def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
+    """The node's policy, in the kubelet's words."""
+    group = parser.add_argument_group("the kubelet's imagePullCredentialsVerificationPolicy")
+    group.add_argument(
+        "--policy",
+        choices=POLICIES,
+        metavar="POLICY",
+        help=f"one of {', '.join(POLICIES)} (default: that of the running kubelet whose root it is, else {DEFAULT})",
+    )
+    group.add_argument(
+        "--allow",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="a pattern of preloadedImagesVerificationAllowlist; may be repeated",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer it."""
+    policy = node_policy(args.policy, args.allow, settle_root(args), args.node)
+    records = open_to_read(args, policy)
+    listing = records.list()
+    found = find_access(listing.believed, args.image)
+    report_problems((*listing.problems, *listing.strays))
+    stranger = _stranger(records, found, args.image)
+    if args.output == "table":
+        print(Lines("\n".join(_lines(args.image, found, stranger, reveal=args.reveal))))
+    else:
+        print_document(args, _document(args, found, stranger, listing.problems))
+    is_known = any(not access.entry.is_empty for access in found if access.match != "another-spelling")
+    if not is_known:
+        print(f"keyferry: nobody is recorded for {args.image!r}", file=sys.stderr)
+    return Exit.OK if is_known else Exit.NO
+
+
+def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Decision":
+    """What is decided for a pod that can show nothing; an image without a record is taken to be there."""
+    if not found:
+        return records.decide(image, image)
+    first = found[0]
+    # Another spelling is the same image to the runtime, so it is its record that is looked at.
+    return records.decide(first.name if first.match == "reference" else image, first.record.image_ref)
+
+
+def _document(
+    args: argparse.Namespace,
+    found: tuple[Access, ...],
+    stranger: "Decision",
+    problems: "tuple[RecordError, ...]",
+) -> dict[str, object]:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "ImageAccess",
+        "image": args.image,
+        "access": [
+            {
+                "imageRef": access.record.image_ref,
+                "name": access.name,
+                "match": access.match,
+                **entry_document(access.entry, reveal=args.reveal),
+            }
+            for access in found
+        ],
+        "podWithoutCredentials": decision_document(stranger),
+        "unbelieved": len(problems),
+    }
+
+
+def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, reveal: bool) -> "Iterator[str]":
+    from keyferry._core.secrets import printable
+
+    yield style(printable(image), "bold")
+    for access in found:
+        note = ""
+        if access.match == "another-spelling":
+            note = ": another spelling, which counts only for pods that write it so"
+        name = access.name or "no name"
+        yield f"  as {printable(name)} ({short_reference(printable(access.record.image_ref))}){note}"
+        yield from (f"    {printable(line)}" for line in entry_lines(access.entry, reveal=reveal))
+    if not found:
+        yield "  nothing is recorded"
+    yield f"  a pod that can show nothing, under {stranger.policy.name}:"
+    yield from (f"    {reason.stage}: {printable(reason.text)}" for reason in stranger.reasons)

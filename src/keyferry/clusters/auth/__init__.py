@@ -1,0 +1,1 @@
+"""Credentials for a cluster: the exec plugin, its input and output, expiry and renewal."""

@@ -1,0 +1,238 @@
+"""One authenticator per distinct exec config: it runs the plugin once at a time and shares what it answers.
+
+Threads and asyncio drive the same state machine. A caller who needs a run while
+one is under way waits for it; a credential that is good is given without a wait.
+"""
+
+import os
+import weakref
+from _thread import allocate_lock
+from collections.abc import Callable, Hashable
+
+from keyferry._core.clock import monotonic_ns, time_ns
+from keyferry.clusters.auth.calls import CALLS, CallMetrics
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.auth.pem import parse_key_pair
+from keyferry.clusters.auth.state import RefreshState, Step
+from keyferry.errors import ClusterAuthError, KeyferryError, UnusableCertificateError
+from keyferry.invoke.flight import Flight
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+
+Run = Callable[[], ClusterCredential]
+_Listener = Callable[[ClusterCredential, bool], None]
+
+
+class Authenticator:
+    """The credential of one exec config; safe to share between threads, event loops and after a fork."""
+
+    def __init__(  # noqa: PLR0913 - all but the first are surroundings that a test replaces
+        self,
+        run: Run,
+        *,
+        server: str = "",
+        backs_off: bool = True,
+        recorder: CallMetrics = CALLS,
+        clock: Callable[[], int] = time_ns,
+        monotonic: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self._run = run
+        self._recorder = recorder
+        self._server = server
+        self._clock = clock
+        self._monotonic = monotonic
+        self._state = RefreshState(backs_off=backs_off)
+        self._flight: Flight[ClusterCredential | KeyferryError] | None = None
+        self._listeners: list[_Listener] = []
+        self._lock = allocate_lock()
+        self._waiting: dict[tuple[int, int], asyncio.Future[ClusterCredential]] = {}
+        with _alive_lock:
+            _alive.add(self)
+
+    @property
+    def certificates(self) -> int:
+        """How often the client certificate has changed; the first one does not count."""
+        return self._state.certificates
+
+    @property
+    def expires_ns(self) -> int | None:
+        """When the credential at hand ends, as Unix time; None for never, or if there is none."""
+        return self._state.expires_ns
+
+    def current(self) -> ClusterCredential | None:
+        """The credential at hand, good or not, without a run."""
+        return self._state.credential
+
+    def ready(self) -> ClusterCredential | None:
+        """The credential at hand if it is good now: never waits, never runs anything."""
+        state = self._state
+        credential = state.credential
+        if credential is None or (state.expires_ns is not None and self._clock() > state.expires_ns):
+            return None
+        return credential
+
+    def credential(self) -> ClusterCredential:
+        """A good credential, from memory or from a run; raises ClusterAuthError."""
+        return self.ready() or self._obtain(None)
+
+    async def credential_async(self) -> ClusterCredential:
+        """As ``credential``, without blocking the event loop."""
+        return self.ready() or await self._obtain_async(None)
+
+    def renew(self, refused: ClusterCredential) -> ClusterCredential:
+        """The credential to go on with after a server said 401 to *refused*; raises ClusterAuthError."""
+        return self._obtain(refused)
+
+    async def renew_async(self, refused: ClusterCredential) -> ClusterCredential:
+        """As ``renew``, without blocking the event loop."""
+        return await self._obtain_async(refused)
+
+    def listen(self, listener: _Listener) -> None:
+        """Call *listener* with each new credential and whether the client certificate changed."""
+        self._listeners.append(listener)
+
+    def certificate_span_ns(self) -> tuple[int, int] | None:
+        """From when until when the client certificate at hand is valid, as Unix time; None without one."""
+        return _span_ns(self._state.credential)
+
+    def reset_after_fork(self) -> None:
+        """Forget a run that only a thread of the parent could end."""
+        self._lock = allocate_lock()
+        self._flight = None
+        self._waiting = {}
+
+    def _obtain(self, refused: ClusterCredential | None) -> ClusterCredential:
+        while True:
+            with self._lock:
+                step = self._decide(refused)
+                if step is Step.USE and self._state.credential is not None:
+                    return self._state.credential
+                if step is Step.PAUSE and self._flight is None:
+                    raise self._failure(self._state.error)
+                flight, is_mine = self._flight, self._flight is None
+                if flight is None:
+                    self._flight = flight = Flight()
+            if is_mine:
+                return self._fly(flight)
+            landed = flight.wait()
+            if isinstance(landed, ClusterCredential):
+                return landed
+            if landed is not None:
+                raise self._failure(landed)
+
+    async def _obtain_async(self, refused: ClusterCredential | None) -> ClusterCredential:
+        """Obtain in a thread, one for all who wait on one loop: a burst must not use up the loop's threads."""
+        import asyncio
+
+        loop = asyncio.get_running_loop()
+        key = id(loop), id(refused)
+        waiting = self._waiting.get(key)
+        if waiting is None:
+            waiting = self._waiting[key] = loop.run_in_executor(None, self._obtain, refused)
+            waiting.add_done_callback(lambda done: self._forget(key, done))
+        # Who gives up waiting does not take the run from the others.
+        return await asyncio.shield(waiting)
+
+    def _forget(self, key: tuple[int, int], done: "asyncio.Future[ClusterCredential]") -> None:
+        self._waiting.pop(key, None)
+        if not done.cancelled():
+            done.exception()  # seen: if everybody gave up, asyncio need not complain that nobody looked
+
+    def _decide(self, refused: ClusterCredential | None) -> Step:
+        now = self._monotonic()
+        if refused is None:
+            return self._state.decide(self._clock(), now)
+        return self._state.decide_after_refusal(refused, now)
+
+    def _fly(self, flight: "Flight[ClusterCredential | KeyferryError]") -> ClusterCredential:
+        """Run the plugin, and let everyone who waits have what came of it."""
+        landed: ClusterCredential | KeyferryError | None = None
+        changed = False
+        before: ClusterCredential | None = None
+        try:
+            landed = self._run_plugin()
+        finally:
+            with self._lock:
+                before = self._state.credential
+                if isinstance(landed, ClusterCredential):
+                    changed = self._state.succeed(landed)
+                elif landed is not None:
+                    self._take_failure(landed)
+                self._flight = None
+            flight.land(landed)
+        if not isinstance(landed, ClusterCredential):
+            raise self._failure(landed)
+        if changed:
+            self._count_rotation(before)
+        for listener in self._listeners:
+            listener(landed, changed)
+        return landed
+
+    def _count_rotation(self, replaced: ClusterCredential | None) -> None:
+        """Count how old the certificate was that has just been replaced; a token has no such age."""
+        span = _span_ns(replaced)
+        if span is not None:
+            self._recorder.rotated((self._clock() - span[0]) / 1e9)
+
+    def _run_plugin(self) -> ClusterCredential | KeyferryError:
+        try:
+            return self._run()
+        except KeyferryError as error:
+            # It is handed on as a value; the frames of its traceback hold what the plugin printed.
+            error.__traceback__ = None
+            return error
+
+    def _take_failure(self, error: KeyferryError) -> None:
+        if isinstance(error, UnusableCertificateError):
+            self._state.postpone(error.expires_ns)
+        self._state.fail(error, self._monotonic())
+
+    def _failure(self, error: KeyferryError | None) -> ClusterAuthError:
+        if error is None:
+            return ClusterAuthError(self._server, "the run for a credential was cut short")
+        text = f"getting credentials: {error.kubernetes_text}"
+        return ClusterAuthError(self._server, f"no credential: {error}", text, error)
+
+
+def _span_ns(credential: ClusterCredential | None) -> tuple[int, int] | None:
+    if credential is None or not credential.certificate_pem:
+        return None
+    try:
+        pair = parse_key_pair(credential.certificate_pem, credential.key_pem)
+    except KeyferryError:
+        return None  # only metrics ask, and no request may fail for them
+    return pair.not_before_ns, pair.not_after_ns
+
+
+_alive: "weakref.WeakSet[Authenticator]" = weakref.WeakSet()
+_alive_lock = allocate_lock()
+_shared: "weakref.WeakValueDictionary[Hashable, Authenticator]" = weakref.WeakValueDictionary()
+_shared_lock = allocate_lock()
+
+
+def shared_authenticator(key: Hashable, make: Callable[[], Authenticator]) -> Authenticator:
+    """The process's one authenticator for *key*, which holds everything that decides what is run and asked."""
+    with _shared_lock:
+        found = _shared.get(key)
+        if found is None:
+            _shared[key] = found = make()
+        return found
+
+
+def living_authenticators() -> tuple[Authenticator, ...]:
+    """Every authenticator of this process that somebody still holds."""
+    with _alive_lock:
+        return tuple(_alive)
+
+
+def _reset_after_fork() -> None:
+    global _shared_lock, _alive_lock
+    _shared_lock, _alive_lock = allocate_lock(), allocate_lock()
+    for authenticator in list(_alive):
+        authenticator.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_reset_after_fork)

@@ -1,0 +1,226 @@
+"""A plugin's answer for a cluster, read as client-go reads it; no byte of it reaches an error's message."""
+
+from math import inf
+
+from keyferry._core.documents import is_json, read_yaml
+from keyferry._core.gotext import quote
+from keyferry._core.json import decode_utf8, loads
+from keyferry._core.values import Value, field
+from keyferry.api.clientauthentication import v1, v1beta1
+from keyferry.api.clientauthentication.v1 import ExecCredential, ExecCredentialStatus, read_exec_credential
+from keyferry.api.codec import Reader, WrongTypeError, interpret, shown_api_version
+from keyferry.api.scheme import known_fields
+from keyferry.clusters.auth.pem import parse_key_pair
+from keyferry.errors import (
+    ClusterAuthError,
+    DocumentError,
+    PluginProtocolError,
+    Problem,
+    UnusableCertificateError,
+)
+
+__all__ = [
+    "API_VERSIONS",
+    "ClusterCredential",
+    "Refusal",
+    "UnusableCertificateError",
+    "build_credential",
+    "decode",
+    "read_credential",
+    "read_status",
+]
+
+API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
+_INTERNAL = f"{v1.GROUP}/__internal"
+_PLUGIN = "exec plugin"
+# YAML costs a thousand times its size to read, which JSON does not.
+_MOST_YAML_BYTES = 256 * 1024
+
+
+class ClusterCredential(Value):
+    """What to show a cluster: a token, a certificate with its key, or both, good until *expires_ns*.
+
+    The expiry is in Unix nanoseconds; None means that the plugin named none. What is absent is empty.
+    """
+
+    token: str = field(default="", repr=False)
+    certificate_pem: str = field(default="", repr=False)
+    key_pem: str = field(default="", repr=False)
+    expires_ns: int | None = None
+
+
+class Refusal(Exception):  # noqa: N818 - it is turned into an error that says whose document it was
+    """Why a document is no ExecCredential: for people, in Kubernetes' words, and the class of that."""
+
+    def __init__(self, message: str, kubernetes_text: str, error_class: str = "other") -> None:
+        super().__init__(message, error_class)
+        self.message = message
+        self.kubernetes_text = kubernetes_text
+        self.error_class = error_class
+
+
+def read_credential(
+    api_version: str, stdout: bytes, *, plugin: str = _PLUGIN, until: float = inf
+) -> ClusterCredential:
+    """Read what a plugin printed, or raise PluginProtocolError; for a key pair UnusableCertificateError.
+
+    Raises TimeoutError for YAML that is not read at the instant *until* of the monotonic clock.
+    """
+    return build_credential(read_status(api_version, stdout, plugin=plugin, until=until), plugin=plugin)
+
+
+def read_status(
+    api_version: str, stdout: bytes, *, plugin: str = _PLUGIN, until: float = inf
+) -> ExecCredentialStatus:
+    """Read what a plugin printed and check everything but the key pair; raises as ``read_credential``."""
+    try:
+        found, credential = decode(stdout, default_kind=True, until=until)
+    except Refusal as refusal:
+        text = f"decoding stdout: {refusal.kubernetes_text}"
+        failure = PluginProtocolError(plugin, f"its answer: {refusal.message}", text, refusal.error_class)
+    else:
+        _check_version(plugin, api_version, found, is_empty=not stdout.strip())
+        return _check_status(plugin, credential.status)
+    # Raised out here on purpose: what was caught may hold the document.
+    raise failure
+
+
+def build_credential(status: ExecCredentialStatus, *, plugin: str = _PLUGIN) -> ClusterCredential:
+    """Check the key pair of a status, if it has one, and make a credential of it."""
+    if status.client_certificate_data:
+        problem = text = ""
+        try:
+            parse_key_pair(status.client_certificate_data, status.client_key_data)
+        except ClusterAuthError as error:
+            problem, text = error.message, error.kubernetes_text
+        if problem:
+            text = f"failed parsing client key/certificate: {text}"
+            raise UnusableCertificateError(plugin, f"its answer: {problem}", text, status.expiration_ns)
+    return ClusterCredential(
+        status.token, status.client_certificate_data, status.client_key_data, status.expiration_ns
+    )
+
+
+def decode(
+    data: bytes, *, default_kind: bool, quoting: bool = False, until: float = inf
+) -> tuple[str, ExecCredential]:
+    """The version and content of an ExecCredential in JSON or YAML; raises Refusal, and TimeoutError as above.
+
+    With *default_kind*, a missing kind is taken for the right one and a missing version for
+    client-go's internal one, which no plugin can be configured for. *quoting* is not for what a plugin printed.
+    """
+    is_yaml = not is_json(data)
+    document = _read(data, is_yaml=is_yaml, quoting=quoting, until=until)
+    api_version, kind = _identify(document, data, default_kind=default_kind)
+    if kind != v1.KIND or api_version not in (*API_VERSIONS, _INTERNAL):
+        raise _judge_foreign(api_version, kind, document, is_converted=default_kind)
+    # What client-go's internal version is made of has other names, so that nothing is found in it.
+    if api_version == _INTERNAL:
+        return api_version, ExecCredential()
+    reader = Reader(sort_keys=is_yaml, lenient=True)
+    text = "" if is_yaml else decode_utf8(data)
+    credential = read_exec_credential(document, reader, text)
+    for path, problem in reader.problems:
+        raise Refusal(_shape_message(path, problem), problem.kubernetes_text, problem.error_class)
+    return api_version, credential
+
+
+def _read(data: bytes, *, is_yaml: bool, quoting: bool, until: float) -> object:
+    """The value of a document; where its parts stand is of no interest, and would cost many times more."""
+    if is_yaml and len(data) > _MOST_YAML_BYTES:
+        message = f"YAML of {len(data)} bytes, at most {_MOST_YAML_BYTES} are read; JSON may be longer"
+        raise Refusal(message, "yaml: document is too long")
+    stage = ""
+    try:
+        return (
+            read_yaml(data, quoting=quoting, until=until).value if is_yaml else loads(data, quoting=quoting)
+        )
+    except DocumentError as error:
+        if error.error_class == "json-syntax":
+            stage = "couldn't get version/kind; json parse error: "
+        text, error_class = stage + error.kubernetes_text, error.error_class
+    raise Refusal("neither JSON nor YAML", text, error_class)
+
+
+def _identify(document: object, data: bytes, *, default_kind: bool) -> tuple[str, str]:
+    try:
+        api_version, kind = interpret(document)
+    except WrongTypeError as error:
+        text = error.kubernetes_text
+    else:
+        return _default(api_version, kind, data) if default_kind else _require(api_version, kind, data)
+    raise Refusal("not an object with text for apiVersion and kind", text, "wrong-type")
+
+
+def _default(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
+    group, version = _split(api_version)
+    if not version and group in ("", v1.GROUP):
+        return _INTERNAL, kind or v1.KIND
+    return _require(api_version, kind or v1.KIND, data)
+
+
+def _require(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
+    _, version = _split(api_version)
+    # Kubernetes quotes the whole document here, so this text is as secret as the document is.
+    if not kind:
+        text = f"Object 'Kind' is missing in '{decode_utf8(data)}'"
+        raise Refusal("there is no kind", text, "missing-kind")
+    if not version:
+        text = f"Object 'apiVersion' is missing in '{decode_utf8(data)}'"
+        raise Refusal("there is no apiVersion", text, "missing-apiversion")
+    return api_version.removeprefix("/"), kind
+
+
+def _split(api_version: str) -> tuple[str, str]:
+    if api_version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {api_version}"
+        raise Refusal("the apiVersion has more than one '/'", text)
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+
+def _judge_foreign(api_version: str, kind: str, document: object, *, is_converted: bool) -> Refusal:
+    """What client-go says of another kind; a few that every API has are known to it."""
+    if known_fields("", kind) is None:
+        where = f"version {quote(api_version)} in scheme {quote('<scheme>')}"
+        text = f"no kind {quote(kind)} is registered for {where}"
+        return Refusal(f"no {v1.KIND} in a version that is known", text, "unknown-type")
+    reader = Reader(lenient=True)
+    reader.struct(document, (), dict.fromkeys(("status", "message", "reason"), reader.text))
+    for _, problem in reader.problems if kind == "Status" else ():
+        return Refusal(
+            f"found the kind {kind}, expected {v1.KIND}", problem.kubernetes_text, problem.error_class
+        )
+    text = f"converting (v1.{kind}) to (clientauthentication.{v1.KIND}): unknown conversion"
+    if not is_converted:
+        group, _ = _split(api_version)
+        shown = f"{kind}.{group}" if group else kind
+        text = f"invalid group/kind: wanted {v1.KIND}.{v1.GROUP}, got {shown}"
+    return Refusal(f"found the kind {kind}, expected {v1.KIND}", text)
+
+
+def _shape_message(path: tuple[str | int, ...], problem: Problem) -> str:
+    """What is wrong, by field: the path is made of names that the protocol has, so it shows nothing else."""
+    return f"{'.'.join(map(str, path)) or 'the document'}: {problem.message}"
+
+
+def _check_version(plugin: str, expected: str, found: str, *, is_empty: bool) -> None:
+    if found == expected:
+        return
+    text = f"exec plugin is configured to use API version {expected}, plugin returned version {found}"
+    answered = "without an apiVersion" if found == _INTERNAL else f"in apiVersion {shown_api_version(found)}"
+    message = "it printed nothing" if is_empty else f"it answered {answered}, expected {expected!r}"
+    raise PluginProtocolError(plugin, message, text)
+
+
+def _check_status(plugin: str, status: ExecCredentialStatus | None) -> ExecCredentialStatus:
+    if status is None:
+        text = "exec plugin didn't return a status field"
+        raise PluginProtocolError(plugin, "its answer has no status", text)
+    if not (status.token or status.client_certificate_data or status.client_key_data):
+        text = "exec plugin didn't return a token or cert/key pair"
+        raise PluginProtocolError(plugin, "its answer has neither a token nor a certificate and key", text)
+    if bool(status.client_certificate_data) != bool(status.client_key_data):
+        text = "exec plugin returned only certificate or key, not both"
+        raise PluginProtocolError(plugin, "its answer has only one of certificate and key", text)
+    return status

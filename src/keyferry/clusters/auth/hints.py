@@ -1,0 +1,52 @@
+"""How a missing plugin is reported: with help and the kubeconfig's install hint, but not every time."""
+
+from _thread import allocate_lock
+from collections.abc import Callable
+
+from keyferry._core.clock import monotonic_ns
+
+__all__ = ["HintLimiter", "not_found_text"]
+
+_HOUR_NS = 3600 * 1_000_000_000
+_HELP = """
+
+It looks like you are trying to use a client-go credential plugin that is not installed.
+
+To learn more about this feature, consult the documentation available at:
+      https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins"""
+
+
+class HintLimiter:
+    """Lets help through ten times an hour: a controller that retries must not fill its log with it.
+
+    The hour begins with the first time, and anew with the first time after its end.
+    """
+
+    def __init__(
+        self, most: int = 10, interval_ns: int = _HOUR_NS, *, clock: Callable[[], int] = monotonic_ns
+    ) -> None:
+        self._most = most
+        self._interval_ns = interval_ns
+        self._clock = clock
+        self._lock = allocate_lock()
+        self._began_ns: int | None = None
+        self._count = 0
+
+    def take(self) -> bool:
+        """Tell whether help may be shown now, and count it if so."""
+        with self._lock:
+            now = self._clock()
+            if self._began_ns is None or now - self._began_ns >= self._interval_ns:
+                self._began_ns, self._count = now, 0
+            if self._count >= self._most:
+                return False
+            self._count += 1
+            return True
+
+
+def not_found_text(command: str, install_hint: str, *, with_help: bool) -> str:
+    """What client-go says of a program that is not in PATH."""
+    text = f"exec: executable {command} not found"
+    if not with_help:
+        return text
+    return text + _HELP + (f"\n\n{install_hint}" if install_hint else "")

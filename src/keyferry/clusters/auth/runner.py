@@ -1,0 +1,274 @@
+"""Run the plugin of one exec config, as client-go does: who may run, with what input, and how it failed."""
+
+import os
+from collections.abc import Callable, Iterable
+from math import inf
+from time import monotonic
+
+from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.secrets import printable
+from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
+from keyferry.api.kubeconfig.v1 import ExecConfig
+from keyferry.clusters.auth import calls
+from keyferry.clusters.auth.credential import API_VERSIONS, ClusterCredential, read_credential
+from keyferry.clusters.auth.execinfo import (
+    check_size,
+    merge_entries,
+    plugin_entries,
+    process_entries,
+    to_mapping,
+)
+from keyferry.clusters.auth.hints import HintLimiter, not_found_text
+from keyferry.errors import (
+    ConfigError,
+    EnvironmentProblem,
+    PluginError,
+    PluginExitError,
+    PluginNotFoundError,
+    PluginOutputError,
+    PluginProtocolError,
+    PluginStartError,
+    PluginTimeoutError,
+    PolicyError,
+    Problem,
+)
+from keyferry.invoke.attached import run_attached
+from keyferry.invoke.executable import Look, clean_path, look_path
+from keyferry.invoke.policy import Permit, PluginPolicy, open_pinned
+from keyferry.invoke.process import Ending, Limits, Outcome
+
+__all__ = ["ExecRunner", "is_interactive"]
+
+NEVER, IF_AVAILABLE, ALWAYS = "Never", "IfAvailable", "Always"
+_NO_POLICY = PluginPolicy()
+_LIMITS = Limits()
+
+
+def is_interactive(mode: str, *, terminal: bool, stdin_unavailable: bool = False, message: str = "") -> bool:
+    """Tell whether a plugin may ask the user questions; raises EnvironmentProblem if it must and cannot."""
+    if mode == NEVER:
+        return False
+    if mode == IF_AVAILABLE:
+        return terminal and not stdin_unavailable
+    if mode != ALWAYS:
+        raise EnvironmentProblem(
+            f"unknown interactiveMode {mode!r}", f"unknown interactiveMode: {quote(mode)}"
+        )
+    if not terminal:
+        raise EnvironmentProblem("standard input is not a terminal")
+    if stdin_unavailable:
+        raise EnvironmentProblem("standard input is unavailable" + (f": {message}" if message else ""))
+    return True
+
+
+def _stdin_is_terminal() -> bool:
+    return os.isatty(0)
+
+
+class ExecRunner:
+    """One exec config, ready to be run; safe to share between threads.
+
+    Raises ConfigError for an apiVersion and PolicyError for a policy that client-go would refuse.
+    """
+
+    def __init__(  # noqa: PLR0913 - each is a part of the surroundings that a test replaces
+        self,
+        config: ExecConfig,
+        cluster: ClusterInfo | None = None,
+        *,
+        policy: PluginPolicy = _NO_POLICY,
+        stdin_unavailable: bool = False,
+        stdin_unavailable_message: str = "",
+        limits: Limits = _LIMITS,
+        hints: HintLimiter | None = None,
+        recorder: calls.Recorder = calls.CALLS,
+        environ: Callable[[], Iterable[bytes]] = process_entries,
+        terminal: Callable[[], bool] = _stdin_is_terminal,
+        look: Look = look_path,
+        stdin_fd: int = 0,
+        stderr_fd: int = 2,
+    ) -> None:
+        _check(config.api_version, policy)
+        self._config = config
+        self._command = clean_path(config.command)
+        self._cluster = cluster if config.provide_cluster_info else None
+        self._policy = policy
+        self._stdin_unavailable = stdin_unavailable
+        self._stdin_unavailable_message = stdin_unavailable_message
+        self._limits = limits
+        self._hints = hints or HintLimiter()
+        self._recorder = recorder
+        self._environ = environ
+        self._terminal = terminal
+        self._look = look
+        self._fds = stdin_fd, stderr_fd
+
+    @property
+    def command(self) -> str:
+        """The command as it is looked for and shown: cleaned."""
+        return self._command
+
+    def credential(self) -> ClusterCredential:
+        """Run the plugin and read its answer; raises PluginError, PolicyError or DocumentError."""
+        stdout, until = self._run()
+        failure: PluginError
+        try:
+            return read_credential(self._config.api_version, stdout, plugin=self._command, until=until)
+        except PluginProtocolError as error:
+            failure = error
+        except TimeoutError:
+            seconds = self._limits.timeout_seconds
+            message = f"its answer takes longer to read than is left of the {seconds:g} s that it has"
+            failure = PluginOutputError(self._command, message)
+        # Without the frames that hold what the plugin printed, this one's own included.
+        del stdout
+        failure.__traceback__ = None
+        raise failure
+
+    def run(self) -> bytes:
+        """Run the plugin and return what it printed; raises PluginError, PolicyError or DocumentError."""
+        return self._run()[0]
+
+    def _run(self) -> tuple[bytes, float]:
+        """What the plugin printed, and the instant of the monotonic clock at which its time is over."""
+        interactive = self._decide_interactive()
+        info = encode_exec_info(self._config.api_version, self._cluster, interactive=interactive)
+        permit, program = self._ask_policy()
+        if permit.problem:
+            raise self._not_found()
+        until = monotonic() + self._limits_for(interactive=interactive).timeout_seconds
+        try:
+            outcome = self._execute(permit.path, program, info, interactive=interactive)
+        finally:
+            if isinstance(program, int):
+                os.close(program)
+        return self._judge(outcome), until
+
+    def _decide_interactive(self) -> bool:
+        try:
+            return is_interactive(
+                self._config.interactive_mode,
+                terminal=self._terminal(),
+                stdin_unavailable=self._stdin_unavailable,
+                message=self._stdin_unavailable_message,
+            )
+        except EnvironmentProblem as error:
+            text = f"exec plugin cannot support interactive mode: {error.kubernetes_text}"
+            message = f"it may have to ask questions (interactiveMode), and cannot: {error.message}"
+            failure = PluginStartError(self._command, message, text)
+        raise failure
+
+    def _ask_policy(self) -> tuple[Permit, str | int | OSError]:
+        """Leave to run, and what: a path, an open file whose digest was checked, or why that is not there."""
+        try:
+            permit = self._policy.decide(self._command, self._look)
+            program = _open(permit)
+        except PolicyError:
+            self._recorder.decided("denied")
+            raise
+        self._recorder.decided("allowed")
+        return permit, program
+
+    def _execute(self, path: str, program: str | int | OSError, info: str, *, interactive: bool) -> Outcome:
+        problem: OSError | ValueError
+        environ = self._environment(path, info)
+        try:
+            if isinstance(program, OSError):
+                raise program
+            return run_attached(
+                (self._command, *(self._config.args or ())),
+                program=program,
+                environ=environ,
+                limits=self._limits_for(interactive=interactive),
+                stdin_fd=self._fds[0] if interactive else None,
+                stderr_fd=self._fds[1],
+            )
+        except (OSError, ValueError) as error:
+            problem = error
+        raise self._not_started(path, problem)
+
+    def _environment(self, path: str, info: str) -> dict[bytes, bytes]:
+        pairs = ((variable.name, variable.value) for variable in self._config.env)
+        status, text = calls.INTERNAL_ERROR, "exec: "
+        try:
+            entries = merge_entries(plugin_entries(self._environ(), pairs, info))
+            status, text = calls.NOT_FOUND, f"exec: fork/exec {path}: "
+            check_size(info)
+            return to_mapping(entries)
+        except EnvironmentProblem as error:
+            failure = PluginStartError(self._command, error.message, text + error.kubernetes_text)
+        self._recorder.called(1, status)
+        raise failure
+
+    def _limits_for(self, *, interactive: bool) -> Limits:
+        if not interactive:
+            return self._limits
+        # A person may take their time; what ends the run is the keyboard.
+        return Limits(inf, self._limits.stdout_bytes)
+
+    def _judge(self, outcome: Outcome) -> bytes:
+        if outcome.ending is Ending.EXITED and outcome.status == 0:
+            self._recorder.called(0, calls.NO_ERROR)
+            return outcome.stdout
+        failure = self._failure(outcome)
+        failure.seconds = outcome.seconds
+        raise failure
+
+    def _failure(self, outcome: Outcome) -> PluginError:
+        if outcome.ending is Ending.LOST:
+            self._recorder.called(1, calls.INTERNAL_ERROR)
+            message = f"its exit status is unknown: it {outcome.ending}"
+            return PluginStartError(self._command, message, "exec: waitid: no child processes")
+        exited = outcome.ending is Ending.EXITED and outcome.status is not None
+        code = max(outcome.status or 0, -1) if exited else -1
+        self._recorder.called(code, calls.PLUGIN_ERROR)
+        text = f"exec: executable {self._command} failed with exit code {code}"
+        if exited:
+            return PluginExitError(self._command, outcome.status or 0, text)
+        if outcome.ending is Ending.TIMED_OUT:
+            return PluginTimeoutError(self._command, self._limits.timeout_seconds, text)
+        message = f"{outcome.ending}, over {self._limits.stdout_bytes} bytes, and was killed"
+        return PluginOutputError(self._command, message, text)
+
+    def _not_found(self) -> PluginNotFoundError:
+        self._recorder.called(1, calls.NOT_FOUND)
+        with_help = self._hints.take()
+        hint = self._config.install_hint if with_help else ""
+        message = "the executable is not found in PATH" + (
+            f"; to install it: {printable(' '.join(hint.split()))}" if hint else ""
+        )
+        text = not_found_text(self._command, hint, with_help=with_help)
+        return PluginNotFoundError(self._command, message, text, hint)
+
+    def _not_started(self, path: str, error: OSError | ValueError) -> PluginError:
+        self._recorder.called(1, calls.NOT_FOUND)
+        reason = go_strerror(error)
+        text = f"exec: fork/exec {path}: {reason}"
+        if isinstance(error, FileNotFoundError):
+            where = "is missing" if not os.path.exists(path) else "names an interpreter that is missing"
+            return PluginNotFoundError(self._command, f"the executable {path} {where}", text)
+        return PluginStartError(self._command, f"the executable {path} cannot be started: {reason}", text)
+
+
+def _check(api_version: str, policy: PluginPolicy) -> None:
+    if api_version not in API_VERSIONS:
+        expected = " or ".join(map(repr, API_VERSIONS))
+        text = f"exec plugin: invalid apiVersion {quote(api_version)}"
+        problem = Problem("exec.apiVersion", f"{api_version!r} is not {expected}", kubernetes_text=text)
+        raise ConfigError((problem,))
+    try:
+        policy.validate()
+    except PolicyError as error:
+        message, text = error.message, f"invalid plugin policy: {error.kubernetes_text}"
+    else:
+        return
+    raise PolicyError(message, text)
+
+
+def _open(permit: Permit) -> str | int | OSError:
+    if permit.problem or not permit.digests:
+        return permit.path
+    try:
+        return open_pinned(permit.path, permit.digests)
+    except OSError as error:
+        return error

@@ -1,0 +1,1 @@
+"""Kubeconfigs: read, judged, merged, chosen from, validated, resolved to what a client needs."""

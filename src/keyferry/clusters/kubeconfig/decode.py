@@ -1,0 +1,136 @@
+"""One kubeconfig file, decoded as client-go does: what it holds, where, and what is wrong with it."""
+
+from collections.abc import Iterable
+
+from keyferry._core.documents import Document, read_yaml
+from keyferry._core.paths import Path, format_path
+from keyferry._core.values import Value, field, replace
+from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
+from keyferry.api.kubeconfig.lists import SECTIONS
+from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, Kubeconfig, read_kubeconfig
+from keyferry.clusters.kubeconfig.trust import UNJUDGED
+from keyferry.errors import DocumentError, Problem
+
+__all__ = ["KubeconfigFile", "decode_file", "place", "refuse_file"]
+
+
+class KubeconfigFile(Value):
+    """One file: its path as it was named, what it holds, and what client-go would say against it.
+
+    ``untrusted`` tells who else could have written it; it is empty if nobody could.
+    """
+
+    path: str
+    document: Document | None
+    config: Kubeconfig
+    problems: tuple[Problem, ...] = ()
+    kubernetes_text: str = field(default="", repr=False)  # may quote the whole file
+    error_class: str = ""
+    untrusted: str = UNJUDGED
+
+    def find(self, section: str, name: str) -> Path:
+        """The path of the entry called *name*, or of its section."""
+        value = self.document.value if self.document else None
+        entries = value.get(section) if isinstance(value, dict) else None
+        for index, entry in enumerate(entries if isinstance(entries, list) else ()):
+            if isinstance(entry, dict) and (entry.get("name") or "") == name:
+                return (section, index)
+        return (section,)
+
+    def problem(self, at: Path, problem: Problem) -> Problem:
+        """*problem*, placed at a path of this file."""
+        position = self.document.position(at) if self.document else None
+        line, column = (position.line, position.column) if position else (None, None)
+        return problem.placed(self.path, line, column, format_path(at))
+
+
+def place(
+    files: Iterable[KubeconfigFile], origin: str, entry: tuple[str, str], at: Path, problem: Problem
+) -> Problem:
+    """*problem*, placed at a path inside an entry, given by section and name, of the file *origin*."""
+    section, name = entry
+    for file in files:
+        if file.path == origin:
+            return file.problem((*file.find(section, name), SECTIONS[section], *at), problem)
+    problem.path = format_path((section, name, *at))
+    return problem
+
+
+def decode_file(path: str, data: bytes) -> KubeconfigFile:
+    """Decode one kubeconfig; what is wrong with it is part of the result."""
+    try:
+        document = read_yaml(data, quoting=True)
+    except DocumentError as error:
+        problem = Problem(
+            "",
+            error.message,
+            kubernetes_text=error.kubernetes_text,
+            error_class=error.error_class,
+            file=path,
+            line=error.line,
+            column=error.column,
+        )
+        return refuse_file(path, problem)
+    file = KubeconfigFile(path, document, Kubeconfig())
+    try:
+        foreign = _judge_type(*interpret(document.value), data)
+    except WrongTypeError as error:
+        foreign = Problem(
+            error.field, error.message, kubernetes_text=error.kubernetes_text, error_class="wrong-type"
+        )
+    if foreign is not None:
+        at: Path = (foreign.path,) if foreign.path else ()
+        return refuse_file(path, file.problem(at, foreign), document)
+    return _decode_config(file, document)
+
+
+def refuse_file(path: str, problem: Problem, document: Document | None = None) -> KubeconfigFile:
+    """A file that is no kubeconfig at all, because of *problem*."""
+    text = _loading_text(path, problem)
+    return KubeconfigFile(path, document, Kubeconfig(), (problem,), text, problem.error_class)
+
+
+def _loading_text(path: str, problem: Problem) -> str:
+    return f'error loading config file "{path}": {problem.kubernetes_text}'
+
+
+def _judge_type(api_version: str, kind: str, data: bytes) -> Problem | None:
+    """What client-go says against a document that is no v1 Config; what is left out counts as that."""
+    if api_version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {api_version}"
+        message = f"{api_version!r} has more than one '/'"
+        return Problem("apiVersion", message, kubernetes_text=text, error_class="group-version")
+    group, _, version = api_version.rpartition("/")
+    if group and not version:
+        text = f"Object 'apiVersion' is missing in '{data.decode('utf-8', 'replace')}'"
+        message = f"{api_version!r} has no version, expected {API_VERSION!r}"
+        return Problem("apiVersion", message, kubernetes_text=text, error_class="missing-apiversion")
+    shown = f"{group}/{version}" if group else version or API_VERSION
+    if (shown, kind or KIND) == (API_VERSION, KIND):
+        return None
+    at, found, expected = (
+        ("kind", kind, KIND) if kind not in ("", KIND) else ("apiVersion", shown, API_VERSION)
+    )
+    text = f'no kind "{kind or KIND}" is registered for version "{shown}" in scheme "<scheme>"'
+    message = f"found {found!r}, expected {expected!r}"
+    return Problem(at, message, kubernetes_text=text, error_class="unknown-type")
+
+
+def _decode_config(file: KubeconfigFile, document: Document) -> KubeconfigFile:
+    reader = Reader(sort_keys=True, lenient=True)
+    config = _with_origin(read_kubeconfig(document.value, reader), file.path)
+    failure = kubernetes_failure(reader.problems)
+    if failure is None:
+        return replace(file, config=config)
+    problems = tuple(file.problem(at, problem) for at, problem in reader.problems)
+    text = _loading_text(file.path, failure)
+    return KubeconfigFile(file.path, document, config, problems, text, failure.error_class)
+
+
+def _with_origin(config: Kubeconfig, origin: str) -> Kubeconfig:
+    return replace(
+        config,
+        clusters={name: replace(item, origin=origin) for name, item in config.clusters.items()},
+        users={name: replace(item, origin=origin) for name, item in config.users.items()},
+        contexts={name: replace(item, origin=origin) for name, item in config.contexts.items()},
+    )

@@ -1,0 +1,272 @@
+"""From a loaded kubeconfig to the one configuration a client is built from: context, cluster and user."""
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any
+
+from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.paths import Path
+from keyferry._core.values import Value, field, replace
+from keyferry.api.clientauthentication.v1 import ClusterInfo
+from keyferry.api.kubeconfig.v1 import AuthInfo, ExecConfig
+from keyferry.clusters.kubeconfig.choose import Choice, Overrides, choose
+from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
+from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, go_read_error
+from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
+from keyferry.clusters.url import parse_request_uri, parse_url
+from keyferry.errors import ConfigError, Problem
+
+__all__ = ["ClientConfig", "Overrides", "check_transport", "clean_install_hint", "resolve"]
+
+# The cluster's extension of this name is what its plugin is told as "config".
+EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+
+_GROUP = "client.authentication.k8s.io"
+_API_VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
+_REMOVED_API_VERSION = f"{_GROUP}/v1alpha1"
+_SUCCESSORS = {
+    "gcp": "; use the exec plugin 'gke-gcloud-auth-plugin' instead",
+    "azure": "; use the exec plugin 'kubelogin' instead",
+    "oidc": "; use an exec plugin such as 'kubectl oidc-login' instead",
+}
+_NO_OVERRIDES = Overrides()
+# More than any token, certificate or bundle; a kubeconfig may name a device that never ends.
+_LARGEST_FILE = 16 << 20
+
+
+class ClientConfig(Value):
+    """All a client needs. Files are read, except that ``token_file`` is to be read again from time to time.
+
+    Without https there are no credentials in it, whatever the user has: client-go does not look. The exec
+    section is there even beside a token or certificate, which then go before it. ``credential_files`` are the
+    files that the user's token, certificate and key are read from. ``unreadable`` are files that could be
+    opened and not read; `check_transport` raises them.
+    """
+
+    server: str
+    namespace: str = "default"
+    namespace_overridden: bool = False
+    tls_server_name: str = ""
+    insecure: bool = False
+    ca_data: bytes = field(default=b"", repr=False)
+    proxy_url: str = field(default="", repr=False)
+    disable_compression: bool = False
+    bearer_token: str = field(default="", repr=False)
+    token_file: str = ""
+    username: str = ""
+    password: str = field(default="", repr=False)
+    client_certificate_data: bytes = field(default=b"", repr=False)
+    client_key_data: bytes = field(default=b"", repr=False)
+    impersonate: str = ""
+    impersonate_uid: str = ""
+    impersonate_groups: tuple[str, ...] = ()
+    impersonate_user_extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    auth_provider: str | None = None
+    exec: ExecConfig | None = None
+    exec_cluster: ClusterInfo | None = field(default=None, repr=False)
+    context: str = ""
+    cluster_name: str = ""
+    user_name: str = ""
+    context_origin: str = ""
+    cluster_origin: str = ""
+    user_origin: str = ""
+    credential_files: tuple[str, ...] = ()
+    unreadable: tuple[Problem, ...] = ()
+    files: tuple[KubeconfigFile, ...] = field(default=(), repr=False)
+
+
+def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> ClientConfig:
+    """Build what client-go would for the chosen context.
+
+    Raises ConfigError for names that lead nowhere, for what validation finds in the parts that are used,
+    and for a token file that cannot be read.
+    """
+    loaded.raise_for_problems()
+    choice = choose(loaded.config, overrides)
+    problems = confirm_usable(
+        loaded.config,
+        choice.context_name,
+        (choice.user_name, choice.user),
+        (choice.cluster_name, choice.cluster),
+        loaded.files,
+    )
+    if problems:
+        raise ConfigError(problems, kubernetes_validation_text(problems))
+    config = _describe(choice, overrides, loaded.files)
+    url = parse_url(config.server)
+    # Anything else, a server without a scheme included, counts as plain http, and gets no credentials.
+    if url is None or url.scheme != "https" or not url.host:
+        return config
+    return _with_exec(_with_user(_with_tls(config, choice), choice), choice)
+
+
+def check_transport(config: ClientConfig) -> None:
+    """Raise ConfigError for what client-go finds only when it sets up the connection."""
+    problems = (*config.unreadable, *_judge_api_version(config), *_judge_auth_provider(config))
+    if problems:
+        raise ConfigError(problems)
+
+
+def clean_install_hint(text: str) -> str:
+    """Write characters that could upset a terminal as ``U+001B`` and the like."""
+    return "".join(char if _is_harmless(char) else f"U+{ord(char):04X}" for char in text)
+
+
+def _is_harmless(char: str) -> bool:
+    return unicodedata.category(char)[0] in "LMNPSZ" or char in "\t\n\v\f\r"
+
+
+def _describe(choice: Choice, overrides: Overrides, files: tuple[KubeconfigFile, ...]) -> ClientConfig:
+    cluster, user = choice.cluster, choice.user
+    return ClientConfig(
+        server=_canonical_server(cluster.server),
+        namespace=choice.context.namespace or "default",
+        namespace_overridden=bool(overrides.namespace),
+        proxy_url=str(parse_url(cluster.proxy_url) or ""),
+        disable_compression=cluster.disable_compression,
+        context=choice.context_name,
+        cluster_name=choice.cluster_name,
+        user_name=choice.user_name,
+        context_origin=choice.context.origin,
+        cluster_origin=cluster.origin,
+        user_origin=user.origin,
+        files=files,
+        **_impersonation(user),
+    )
+
+
+def _impersonation(user: AuthInfo) -> dict[str, Any]:
+    if not user.impersonate:
+        return {}
+    return {
+        "impersonate": user.impersonate,
+        "impersonate_uid": user.impersonate_uid,
+        "impersonate_groups": user.impersonate_groups,
+        "impersonate_user_extra": user.impersonate_user_extra,
+    }
+
+
+def _canonical_server(server: str) -> str:
+    """A server with a path loses its query."""
+    url = parse_request_uri(server)
+    if url is None or url.opaque or len(url.path) <= 1:
+        return server
+    return str(replace(url, query=None if url.query else url.query))
+
+
+def _with_tls(config: ClientConfig, choice: Choice) -> ClientConfig:
+    cluster, plugin = choice.cluster, choice.user.exec
+    data, problem = _read(cluster.certificate_authority, cluster.certificate_authority_data)
+    if problem is not None and plugin is not None and plugin.provide_cluster_info:
+        problem.kubernetes_text = f"failed to load CA bundle for execProvider: {problem.kubernetes_text}"
+    return replace(
+        config,
+        tls_server_name=cluster.tls_server_name,
+        insecure=cluster.insecure_skip_tls_verify,
+        ca_data=data,
+        unreadable=_at_cluster(config, ("certificate-authority",), problem),
+    )
+
+
+def _with_user(config: ClientConfig, choice: Choice) -> ClientConfig:
+    user = choice.user
+    token = user.token
+    if user.token_file and not token:
+        data, problem = _read(user.token_file)
+        if problem is not None:
+            raise ConfigError(_at_user(config, ("tokenFile",), problem))
+        token = data.decode("utf-8", "surrogateescape")
+    config = replace(
+        config,
+        bearer_token=token,
+        token_file=user.token_file,
+        username=user.username,
+        password=user.password,
+        auth_provider=user.auth_provider,
+        credential_files=(user.token_file,) if user.token_file else (),
+    )
+    has_certificate = user.client_certificate or user.client_certificate_data
+    return _with_certificate(config, user) if has_certificate else config
+
+
+def _with_certificate(config: ClientConfig, user: AuthInfo) -> ClientConfig:
+    certificate, no_certificate = _read(user.client_certificate, user.client_certificate_data)
+    key, no_key = _read(user.client_key, user.client_key_data)
+    unreadable = _at_user(config, ("client-certificate",), no_certificate)
+    unreadable += _at_user(config, ("client-key",), no_key)
+    files = filter(None, (user.client_certificate, user.client_key))
+    return replace(
+        config,
+        client_certificate_data=certificate,
+        client_key_data=key,
+        credential_files=(*config.credential_files, *files),
+        unreadable=config.unreadable + unreadable,
+    )
+
+
+def _with_exec(config: ClientConfig, choice: Choice) -> ClientConfig:
+    plugin = choice.user.exec
+    if plugin is None:
+        return config
+    extension = choice.cluster.extensions.get(EXEC_EXTENSION, "null")
+    cluster = ClusterInfo(
+        server=config.server,
+        tls_server_name=config.tls_server_name,
+        insecure_skip_tls_verify=config.insecure,
+        certificate_authority_data=config.ca_data,
+        proxy_url=config.proxy_url,
+        disable_compression=config.disable_compression,
+        config=None if extension == "null" else extension,
+    )
+    plugin = replace(plugin, install_hint=clean_install_hint(plugin.install_hint))
+    return replace(config, exec=plugin, exec_cluster=cluster)
+
+
+def _read(path: str, data: bytes = b"") -> tuple[bytes, Problem | None]:
+    """What a file holds, or why it cannot be read; *data*, if there is any, stands for the file."""
+    if data or not path:
+        return data, None
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(_LARGEST_FILE + 1)
+    except (OSError, ValueError) as error:
+        message = f"{path!r} cannot be read: {go_strerror(error)}"
+        return b"", Problem("", message, kubernetes_text=go_read_error(path, error))
+    if len(data) > _LARGEST_FILE:
+        return b"", Problem("", f"{path!r} is larger than {_LARGEST_FILE} bytes")
+    return data, None
+
+
+def _at_user(config: ClientConfig, at: Path, problem: Problem | None) -> tuple[Problem, ...]:
+    entry = ("users", config.user_name)
+    return () if problem is None else (place(config.files, config.user_origin, entry, at, problem),)
+
+
+def _at_cluster(config: ClientConfig, at: Path, problem: Problem | None) -> tuple[Problem, ...]:
+    entry = ("clusters", config.cluster_name)
+    return () if problem is None else (place(config.files, config.cluster_origin, entry, at, problem),)
+
+
+def _judge_api_version(config: ClientConfig) -> tuple[Problem, ...]:
+    if config.exec is None or config.exec.api_version in _API_VERSIONS:
+        return ()
+    found = config.exec.api_version
+    message = (
+        f"{found!r} is no version of the plugin protocol, expected {' or '.join(map(repr, _API_VERSIONS))}"
+    )
+    if found == _REMOVED_API_VERSION:
+        message = (
+            f"{found!r} was removed from Kubernetes: use {_API_VERSIONS[0]!r}, if the plugin speaks it, "
+            "and set interactiveMode to 'Never', 'IfAvailable' or 'Always'"
+        )
+    text = f"exec plugin: invalid apiVersion {quote(found)}"
+    return _at_user(config, ("exec", "apiVersion"), Problem("", message, kubernetes_text=text))
+
+
+def _judge_auth_provider(config: ClientConfig) -> tuple[Problem, ...]:
+    name = config.auth_provider
+    if name is None:
+        return ()
+    message = f"auth providers are not supported, found {name!r}{_SUCCESSORS.get(name, '')}"
+    text = f"no Auth Provider found for name {quote(name)}"
+    return _at_user(config, ("auth-provider",), Problem("", message, kubernetes_text=text))

@@ -1,0 +1,157 @@
+"""Whether a kubeconfig comes from a place that only its user, or root, could have written.
+
+A kubeconfig names programs to run, files to read and servers to send credentials to. kubectl does
+whatever the file says; a file that somebody else could have written is not followed here unless it is
+trusted explicitly. Windows has no owners and modes of this kind, and every file is trusted there.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from keyferry._core.gotext import go_strerror
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import pwd
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["UNJUDGED", "is_private", "why_untrusted"]
+
+# What nobody has judged is not trusted.
+UNJUDGED = "nobody has looked who could have written it"
+
+# As many links as Linux follows.
+_MOST_LINKS = 40
+_KINDS = (
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def why_untrusted(path: str, read: os.stat_result) -> str:
+    """Who else could have written what was read from *path*; empty if nobody.
+
+    *read* is the status of the descriptor it was read from: the file behind a path may be another one a
+    moment later. A regular file can be trusted, and an unnamed pipe; both, and every folder and link on
+    the way to them, must belong to this user or root and let nobody else write. What cannot be judged is
+    not trusted.
+    """
+    if os.name == "nt":
+        return ""
+    try:
+        problem = _why_file(read) or next(filter(None, map(_why_step, _steps(path))), "")
+        # The folders are those of the file only if the path still leads to it. A pipe is in no folder, and on
+        # macOS its path, /dev/fd/N, has an identity of its own.
+        is_file = stat.S_ISREG(read.st_mode)
+        if not problem and is_file and not os.path.samestat(read, os.stat(path)):
+            problem = "it was replaced while it was read"
+    except FileNotFoundError:
+        return "it was removed while it was read"
+    except OSError as error:
+        return f"who could have written it cannot be told: {go_strerror(error)}"
+    return problem
+
+
+def _why_file(status: os.stat_result) -> str:
+    if not stat.S_ISREG(status.st_mode) and not _is_unnamed_pipe(status):
+        kind = next((name for applies, name in _KINDS if applies(status.st_mode)), "no file")
+        return f"it is {kind}, expected a regular file"
+    if _is_foreign(status):
+        return f"it belongs to user {status.st_uid}"
+    who = _who_else_writes(status)
+    return f"{who} can write it" if who else ""
+
+
+def _why_step(step: tuple[str, os.stat_result]) -> str:
+    place, status = step
+    is_link = stat.S_ISLNK(status.st_mode)
+    what = f"{'the link' if is_link else 'its folder'} {place}"
+    if _is_foreign(status):
+        return f"{what} belongs to user {status.st_uid}"
+    # In a sticky folder, as /tmp is, others cannot replace what is not theirs; a link has no mode of its own.
+    who = "" if is_link or status.st_mode & stat.S_ISVTX else _who_else_writes(status)
+    return f"{who} can write {what}" if who else ""
+
+
+def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Every folder and link that decides where *path* leads, as the kernel goes through them."""
+    yield os.sep, os.lstat(os.sep)
+    place, links = os.sep, 0
+    rest = _parts(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
+    while rest:
+        part = rest.pop()
+        if part == os.pardir:
+            place = os.path.dirname(place)
+            continue
+        entry = os.path.join(place, part)
+        try:
+            status = os.lstat(entry)
+        except FileNotFoundError:
+            # Where a link of /proc leads has no name: a pipe, or a file that was removed.
+            if links and not rest:
+                return
+            raise
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(f"more than {_MOST_LINKS} links")
+            yield entry, status
+            target = os.readlink(entry)
+            place = os.sep if os.path.isabs(target) else place
+            rest += _parts(target)
+        elif rest:
+            yield entry, status
+            place = entry
+
+
+def _parts(path: str) -> list[str]:
+    """The names in *path*, the first one last."""
+    return [part for part in reversed(path.split(os.sep)) if part not in ("", os.curdir)]
+
+
+def _is_unnamed_pipe(status: os.stat_result) -> bool:
+    """Tell a pipe such as a shell makes from one that has, or had, a name: that one lives in a file system."""
+    if not stat.S_ISFIFO(status.st_mode):
+        return False
+    ends = os.pipe()
+    try:
+        return os.fstat(ends[0]).st_dev == status.st_dev
+    finally:
+        for end in ends:
+            os.close(end)
+
+
+def _is_foreign(status: os.stat_result) -> bool:
+    return status.st_uid not in (0, os.geteuid())
+
+
+def _who_else_writes(status: os.stat_result) -> str:
+    if status.st_mode & stat.S_IWOTH:
+        return "everybody"
+    is_shared = status.st_mode & stat.S_IWGRP and not _is_private_group(status.st_gid)
+    return f"group {status.st_gid}" if is_shared else ""
+
+
+def _is_private_group(gid: int) -> bool:
+    import grp
+    import pwd
+
+    try:
+        listed = grp.getgrgid(gid).gr_mem
+    except KeyError:
+        return False
+    return is_private(gid, listed, pwd.getpwall(), os.geteuid())
+
+
+def is_private(gid: int, listed: "Iterable[str]", users: "Sequence[pwd.struct_passwd]", uid: int) -> bool:
+    """Tell whether a group has members, and none but the user *uid* and root; the rule of OpenSSH.
+
+    *listed* are the members by name, beside the *users* whose own group it is. A group without any is not
+    private: programs run with it, or its members cannot be listed.
+    """
+    uids = {user.pw_name: user.pw_uid for user in users}
+    members = {user.pw_uid for user in users if user.pw_gid == gid} | {uids.get(name, -1) for name in listed}
+    return bool(members) and members <= {0, uid}

@@ -1,0 +1,230 @@
+"""What client-go checks in a kubeconfig: all of it, or just what one context uses."""
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+
+from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.paths import Path
+from keyferry.api.codec import aggregate
+from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
+from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
+from keyferry.clusters.url import hide_password, parse_url
+from keyferry.errors import Problem
+
+__all__ = ["INTERACTIVE_MODES", "confirm_usable", "kubernetes_validation_text", "validate"]
+
+INTERACTIVE_MODES = ("Never", "IfAvailable", "Always")
+PROXY_SCHEMES = ("http", "https", "socks5")
+EMPTY_CONFIG = "no configuration has been provided, try setting KUBERNETES_MASTER environment variable"
+EMPTY_CLUSTER = "cluster has no server defined"
+
+_DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+# A problem before it is placed in a file: the path inside the entry, and the rest.
+_Found = tuple[Path, Problem]
+
+
+def validate(config: Kubeconfig, files: Iterable[KubeconfigFile] = ()) -> tuple[Problem, ...]:
+    """Everything client-go holds against *config* as a whole; *files* give the problems their positions."""
+    files = tuple(files)
+    if config.is_empty:
+        return (_problem("no kubeconfig was found, or it is empty", EMPTY_CONFIG),)
+    problems = list(_check_current(config.current_context, config, files))
+    for name, context in config.contexts.items():
+        found = _check_context(name, context, config)
+        problems += _placed(found, files, context.origin, ("contexts", name))
+    for name, user in config.users.items():
+        problems += _placed(_check_user(name, user), files, user.origin, ("users", name))
+    for name, cluster in config.clusters.items():
+        problems += _placed(_check_cluster(name, cluster), files, cluster.origin, ("clusters", name))
+    return tuple(problems)
+
+
+def confirm_usable(
+    config: Kubeconfig,
+    context_name: str,
+    user: tuple[str, AuthInfo],
+    cluster: tuple[str, Cluster],
+    files: Iterable[KubeconfigFile] = (),
+) -> tuple[Problem, ...]:
+    """What keeps a client from being built for one context, given the named user and cluster it comes to.
+
+    What a context refers to in vain counts as empty, so an unknown user is no problem here.
+    """
+    files = tuple(files)
+    problems = list(_check_current(context_name, config, files))
+    problems += _placed(_check_user(*user), files, user[1].origin, ("users", user[0]))
+    if cluster[1] == Cluster():
+        message = _describe_emptiness(config, context_name, cluster[0])
+        # Where nothing else is wrong, client-go calls the whole config empty.
+        problems.append(_problem(message, EMPTY_CLUSTER if problems else EMPTY_CONFIG))
+    else:
+        problems += _placed(_check_cluster(*cluster), files, cluster[1].origin, ("clusters", cluster[0]))
+    return tuple(problems)
+
+
+def kubernetes_validation_text(problems: Iterable[Problem]) -> str:
+    """How client-go words what validation found."""
+    return f"invalid configuration: {aggregate(problem.kubernetes_text for problem in problems)}"
+
+
+def _placed(
+    found: Iterable[_Found], files: tuple[KubeconfigFile, ...], origin: str, entry: tuple[str, str]
+) -> Iterator[Problem]:
+    return (place(files, origin, entry, at, problem) for at, problem in found)
+
+
+def _problem(message: str, kubernetes_text: str) -> Problem:
+    return Problem("", message, kubernetes_text=kubernetes_text)
+
+
+def _describe_emptiness(config: Kubeconfig, context_name: str, cluster_name: str) -> str:
+    if cluster_name:
+        return f"there is no cluster {cluster_name!r}"
+    if context_name:
+        return f"context {context_name!r} names no cluster"
+    known = ", ".join(map(repr, config.contexts)) or "none"
+    return f"no context is chosen: current-context is not set (contexts there are: {known})"
+
+
+def _check_current(name: str, config: Kubeconfig, files: tuple[KubeconfigFile, ...]) -> Iterator[Problem]:
+    if not name or name in config.contexts:
+        return
+    known = ", ".join(map(repr, config.contexts)) or "none"
+    message = f"there is no context {name!r} (contexts there are: {known})"
+    problem = _problem(message, f"context was not found for specified context: {name}")
+    holder = next((file for file in files if file.config.current_context == name), None)
+    yield holder.problem(("current-context",), problem) if holder else problem
+
+
+def _check_context(name: str, context: Context, config: Kubeconfig) -> Iterator[_Found]:
+    if not name:
+        shown = (
+            f"api.Context{{LocationOfOrigin:{quote(context.origin)}, Cluster:{quote(context.cluster)}, "
+            f"AuthInfo:{quote(context.user)}, Namespace:{quote(context.namespace)}, "
+            "Extensions:map[string]runtime.Object{}}"
+        )
+        yield (), _problem("the context has no name", f"empty context name for {shown} is not allowed")
+    for kind, target, known in (
+        ("user", context.user, config.users),
+        ("cluster", context.cluster, config.clusters),
+    ):
+        if not target:
+            text = f"{kind} was not specified for context {quote(name)}"
+            yield (), _problem(f"context {name!r} names no {kind}", text)
+        elif target not in known:
+            text = f"{kind} {quote(target)} was not found for context {quote(name)}"
+            yield (kind,), _problem(f"there is no {kind} {target!r}", text)
+    if context.namespace and not _DNS_LABEL.fullmatch(context.namespace):
+        text = (
+            f"namespace {quote(context.namespace)} for context {quote(name)} "
+            "does not conform to the kubernetes DNS_LABEL rules"
+        )
+        message = f"{context.namespace!r} is no namespace: expected at most 63 of a-z, 0-9 and inner '-'"
+        yield ("namespace",), _problem(message, text)
+
+
+def _check_cluster(name: str, cluster: Cluster) -> Iterator[_Found]:
+    if not cluster.server:
+        text = (
+            f"no server found for cluster {quote(name)}" if name else "default cluster has no server defined"
+        )
+        yield (), _problem(f"cluster {name!r} has no server", text)
+    if cluster.proxy_url:
+        yield from _check_proxy(name, cluster.proxy_url)
+    if cluster.certificate_authority and cluster.certificate_authority_data:
+        text = (
+            f"certificate-authority-data and certificate-authority are both specified for {name}. "
+            "certificate-authority-data will override."
+        )
+        message = "certificate-authority and certificate-authority-data are both set, expected one of them"
+        yield ("certificate-authority",), _problem(message, text)
+    if cluster.certificate_authority:
+        yield from _check_file(
+            "certificate-authority", "certificate-authority", cluster.certificate_authority, name
+        )
+
+
+def _check_proxy(name: str, proxy: str) -> Iterator[_Found]:
+    url = parse_url(proxy)
+    expected = "expected a URL such as 'http://proxy:3128' (or https, socks5)"
+    message, reason = f"{hide_password(proxy)!r} is no URL, {expected}", f"could not parse: {proxy}"
+    if url is not None:
+        message = f"{hide_password(proxy)!r} has the scheme {url.scheme!r}, {expected}"
+        reason = f"unsupported scheme {quote(url.scheme)}, must be http, https, or socks5"
+    if url is None or url.scheme not in PROXY_SCHEMES:
+        text = f"invalid 'proxy-url' {quote(proxy)} for cluster {quote(name)}: {reason}"
+        yield ("proxy-url",), _problem(message, text)
+
+
+def _check_user(name: str, user: AuthInfo) -> Iterator[_Found]:
+    if user.client_certificate or user.client_certificate_data:
+        yield from _check_certificate(name, user)
+    if user.exec is not None:
+        yield from _check_exec(name, user.exec, user.auth_provider)
+    if user.token and (user.username or user.password):
+        found = "found [token basicAuth], only one is allowed"
+        text = f"more than one authentication method found for {name}; {found}"
+        message = f"user {name!r} has both a token and a username or password, expected one of them"
+        yield ("token",), _problem(message, text)
+    if not user.impersonate and (
+        user.impersonate_uid or user.impersonate_groups or user.impersonate_user_extra
+    ):
+        text = f"requesting uid, groups or user-extra for {name} without impersonating a user"
+        yield (), _problem(f"user {name!r} has as-uid, as-groups or as-user-extra without 'as'", text)
+
+
+def _check_certificate(name: str, user: AuthInfo) -> Iterator[_Found]:
+    if user.client_certificate and user.client_certificate_data:
+        text = (
+            f"client-cert-data and client-cert are both specified for {name}. client-cert-data will override."
+        )
+        message = "client-certificate and client-certificate-data are both set, expected one of them"
+        yield ("client-certificate",), _problem(message, text)
+    if user.client_key and user.client_key_data:
+        text = f"client-key-data and client-key are both specified for {name}; client-key-data will override"
+        message = "client-key and client-key-data are both set, expected one of them"
+        yield ("client-key",), _problem(message, text)
+    if not user.client_key and not user.client_key_data:
+        text = (
+            f"client-key-data or client-key must be specified for {name} "
+            "to use the clientCert authentication method."
+        )
+        yield (), _problem(f"user {name!r} has a client certificate and no key for it", text)
+    if user.client_certificate:
+        yield from _check_file("client-certificate", "client-cert", user.client_certificate, name)
+    if user.client_key:
+        yield from _check_file("client-key", "client-key", user.client_key, name)
+
+
+def _check_exec(name: str, plugin: ExecConfig, auth_provider: str | None) -> Iterator[_Found]:
+    use = f"must be specified for {name} to use exec authentication plugin"
+    if auth_provider is not None:
+        text = f"authProvider cannot be provided in combination with an exec plugin for {name}"
+        message = f"user {name!r} has both exec and auth-provider, expected one of them"
+        yield ("auth-provider",), _problem(message, text)
+    if not plugin.command:
+        yield ("exec",), _problem("command is missing, expected the plugin's executable", f"command {use}")
+    if not plugin.api_version:
+        message = "apiVersion is missing, expected 'client.authentication.k8s.io/v1'"
+        yield ("exec",), _problem(message, f"apiVersion {use}")
+    for index, variable in enumerate(plugin.env):
+        if not variable.name:
+            yield ("exec", "env", index), _problem("the variable has no name", f"env variable name {use}")
+    expected = "expected 'Never', 'IfAvailable' or 'Always'"
+    if not plugin.interactive_mode:
+        yield ("exec",), _problem(f"interactiveMode is missing, {expected}", f"interactiveMode {use}")
+    elif plugin.interactive_mode not in INTERACTIVE_MODES:
+        text = f"invalid interactiveMode for {name}: {quote(plugin.interactive_mode)}"
+        yield ("exec", "interactiveMode"), _problem(f"found {plugin.interactive_mode!r}, {expected}", text)
+
+
+def _check_file(key: str, shown: str, path: str, name: str) -> Iterator[_Found]:
+    try:
+        # As in client-go it is opened and not read, so a directory passes; and a pipe must not block.
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except (OSError, ValueError) as error:
+        reason = go_strerror(error)
+        text = f"unable to read {shown} {path} for {name} due to open {path}: {reason}"
+        yield (key,), _problem(f"{path!r} cannot be read: {reason}", text)

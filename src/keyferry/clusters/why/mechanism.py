@@ -1,0 +1,52 @@
+"""How a user of a kubeconfig is authenticated, in a word or two, and what stands there for nothing."""
+
+from keyferry._core.values import Value
+from keyferry.api.kubeconfig.v1 import AuthInfo
+from keyferry.clusters.url import parse_url
+from keyferry.invoke.executable import base_name, clean_path
+
+__all__ = ["Mechanism", "find_mechanism", "is_https"]
+
+
+class Mechanism(Value):
+    """What authenticates a user, and what the kubeconfig has beside it that is never looked at."""
+
+    used: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        used = " + ".join(self.used) or "none"
+        return f"{used} (ignored: {', '.join(self.ignored)})" if self.ignored else used
+
+
+def find_mechanism(user: AuthInfo, server: str) -> Mechanism:
+    """What client-go would use for *user* at *server*.
+
+    Without https nothing is; a token, basic auth or a certificate goes before an exec plugin.
+    """
+    static = tuple(_static(user))
+    plugin = (f"exec {base_name(clean_path(user.exec.command))}",) if user.exec is not None else ()
+    if not is_https(server):
+        return Mechanism((), (*static, *plugin))
+    return Mechanism(static, plugin) if static else Mechanism(plugin)
+
+
+def is_https(server: str) -> bool:
+    """Tell whether client-go takes *server* for one that is reached by TLS."""
+    url = parse_url(server)
+    return url is not None and url.scheme == "https" and bool(url.host)
+
+
+def _static(user: AuthInfo) -> list[str]:
+    found = []
+    if user.client_certificate or user.client_certificate_data:
+        found.append("certificate")
+    if user.token_file:
+        found.append("token file")
+    elif user.token:
+        found.append("token")
+    if user.username or user.password:
+        found.append("basic")
+    if user.auth_provider is not None:
+        found.append(f"auth-provider {user.auth_provider}")
+    return found

@@ -1,0 +1,1 @@
+"""Provider configs: read from files, decoded, validated, and their plugins registered."""

@@ -1,0 +1,193 @@
+"""One config file, decoded strictly: what it holds, and everything Kubernetes would say against it."""
+
+from collections.abc import Callable
+
+from keyferry._core.documents import Document, DuplicateKey, read_document
+from keyferry._core.gotext import quote
+from keyferry._core.paths import Path, format_path
+from keyferry._core.values import Value, field
+from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
+from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
+from keyferry.api.scheme import known_fields
+from keyferry.errors import DocumentError, Problem
+
+_KIND = "CredentialProviderConfig"
+_READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
+    v1.API_VERSION: v1.read_config,
+    v1beta1.API_VERSION: v1beta1.read_config,
+    v1alpha1.API_VERSION: v1alpha1.read_config,
+}
+_CODES = {"strict": "KF107", "wrong-type": "KF109", "duration": "KF110"}
+
+
+class ConfigFile(Value):
+    """One file of a config: what it holds, and what Kubernetes would say against it."""
+
+    path: str
+    data: bytes = field(repr=False)
+    document: Document | None
+    config: v1.CredentialProviderConfig
+    problems: tuple[Problem, ...] = ()
+    kubernetes_text: str = field(default="", repr=False)  # may quote the whole file
+    error_class: str = ""
+
+    def problem(self, at: Path, problem: Problem) -> Problem:
+        """*problem*, placed at a path of this file."""
+        return placed(problem, self.path, self.document, at)
+
+
+def decode_file(path: str, data: bytes) -> ConfigFile:
+    """Decode one config file strictly; what is wrong with it is part of the result."""
+    try:
+        document = read_document(data, quoting=True)
+    except DocumentError as error:
+        stage = "couldn't get version/kind; json parse error: " if error.error_class == "json-syntax" else ""
+        problem = Problem(
+            "",
+            error.message,
+            code="KF103",
+            kubernetes_text=stage + error.kubernetes_text,
+            error_class=error.error_class,
+            file=path,
+            line=error.line,
+            column=error.column,
+        )
+        return refused(path, data, None, problem)
+    try:
+        api_version, kind = interpret(document.value)
+    except WrongTypeError as error:
+        problem = Problem(
+            error.field,
+            error.message,
+            code="KF109",
+            kubernetes_text=error.kubernetes_text,
+            error_class="wrong-type",
+        )
+        at = (error.field,) if error.field else ()
+        return refused(path, data, document, placed(problem, path, document, at))
+    unknown = _judge_type(api_version, kind, data, document)
+    if unknown is not None:
+        return refused(path, data, document, placed(unknown, path, document, _type_path(unknown)))
+    return _decode_config(path, data, document, _READERS[api_version])
+
+
+def _type_path(problem: Problem) -> Path:
+    return (problem.path,) if problem.path else ()
+
+
+def _judge_type(api_version: str, kind: str, data: bytes, document: Document) -> Problem | None:
+    """What Kubernetes says against a document that is no CredentialProviderConfig."""
+    shown = data.decode("utf-8", "replace")
+    if api_version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {api_version}"
+        message = f"apiVersion {api_version!r} has more than one '/'"
+        return Problem("apiVersion", message, code="KF105", kubernetes_text=text, error_class="group-version")
+    if not kind:
+        message = f"kind is missing, expected {_KIND!r}"
+        text = f"Object 'Kind' is missing in '{shown}'"
+        return Problem("", message, code="KF104", kubernetes_text=text, error_class="missing-kind")
+    # A group alone, "kubelet.config.k8s.io/", leaves the version empty, which is all that Kubernetes looks at.
+    if not api_version.rpartition("/")[2]:
+        message = f"apiVersion is missing, expected {v1.API_VERSION!r}"
+        text = f"Object 'apiVersion' is missing in '{shown}'"
+        return Problem("", message, code="KF104", kubernetes_text=text, error_class="missing-apiversion")
+    if kind == _KIND and api_version in _READERS:
+        return None
+    return _judge_foreign(api_version, kind, document)
+
+
+def _judge_foreign(api_version: str, kind: str, document: Document) -> Problem:
+    fields = known_fields(api_version, kind)
+    at = "kind" if kind != _KIND else "apiVersion"
+    message = (
+        f"apiVersion {api_version!r} and kind {kind!r} are no credential provider config, "
+        f"expected {v1.API_VERSION!r} and {_KIND!r}"
+    )
+    if fields is None:
+        version = api_version.removeprefix("/")
+        text = f'no kind "{kind}" is registered for version "{version}" in scheme "<scheme>"'
+        return Problem(at, message, code="KF105", kubernetes_text=text, error_class="unknown-type")
+    reader = _reader(document)
+    reader.struct(document.value, (), dict.fromkeys(fields, reader.anything))
+    failure = kubernetes_failure(reader.problems, _yaml_duplicates(document))
+    if failure is not None:
+        return Problem(
+            at,
+            message,
+            code="KF106",
+            kubernetes_text=failure.kubernetes_text,
+            error_class=failure.error_class,
+        )
+    return Problem(at, message, code="KF106", kubernetes_text=f'failed to decode "{kind}" (wrong Kind)')
+
+
+def _decode_config(
+    path: str,
+    data: bytes,
+    document: Document,
+    read: Callable[[object, Reader], v1.CredentialProviderConfig],
+) -> ConfigFile:
+    reader = _reader(document)
+    config = read(document.value, reader)
+    problems = [
+        placed(_coded(problem), path, document, at)
+        for at, problem in reader.problems
+        if not (document.format == "json" and problem.message.startswith("the key is given"))
+    ]
+    problems += [_duplicate_key(path, duplicate) for duplicate in document.duplicates]
+    failure = kubernetes_failure(reader.problems, _yaml_duplicates(document))
+    if failure is None:
+        return ConfigFile(path, data, document, config)
+    text = f"error decoding config {quote(path)}: {failure.kubernetes_text}"
+    return ConfigFile(path, data, document, config, tuple(problems), text, failure.error_class)
+
+
+def _reader(document: Document) -> Reader:
+    if document.format == "yaml":
+        return Reader(sort_keys=True)
+    return Reader(tuple(duplicate.path for duplicate in document.duplicates))
+
+
+def _yaml_duplicates(document: Document) -> str:
+    if document.format != "yaml" or not document.duplicates:
+        return ""
+    lines = (
+        f"  line {duplicate.kubernetes_line}: key {quote(str(duplicate.path[-1]))} already set in map"
+        for duplicate in document.duplicates
+    )
+    return "yaml: unmarshal errors:\n" + "\n".join(lines)
+
+
+def _duplicate_key(path: str, duplicate: DuplicateKey) -> Problem:
+    shown = format_path(duplicate.path)
+    return Problem(
+        shown,
+        f"the key is given more than once, first at line {duplicate.first.line}",
+        code="KF108",
+        kubernetes_text=f'duplicate field "{shown}"',
+        error_class="strict",
+        file=path,
+        line=duplicate.position.line,
+        column=duplicate.position.column,
+    )
+
+
+def _coded(problem: Problem) -> Problem:
+    problem.code = _CODES[problem.error_class]
+    return problem
+
+
+def refused(
+    path: str, data: bytes, document: Document | None, problem: Problem, kubernetes_text: str = ""
+) -> ConfigFile:
+    """A file with nothing in it that counts, and the one problem that made it so."""
+    text = kubernetes_text or f"error decoding config {quote(path)}: {problem.kubernetes_text}"
+    empty = v1.CredentialProviderConfig()
+    return ConfigFile(path, data, document, empty, (problem,), text, problem.error_class)
+
+
+def placed(problem: Problem, file: str, document: Document | None, at: Path) -> Problem:
+    """*problem* with the file and position of a path."""
+    position = document.position(at) if document else None
+    line, column = (position.line, position.column) if position else (None, None)
+    return problem.placed(file, line, column)

@@ -1,0 +1,149 @@
+"""Provider configs from files: one file, or a directory of them, merged as the kubelet merges them."""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+
+from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.paths import Path
+from keyferry._core.values import Value, field
+from keyferry.api.kubeletconfig import v1
+from keyferry.errors import ConfigError, Problem
+from keyferry.images.config.decode import ConfigFile, decode_file, refused
+
+_EXTENSIONS = (".json", ".yaml", ".yml")
+
+
+class Origin(Value):
+    """Where a provider is configured."""
+
+    file: ConfigFile
+    index: int
+
+    def problem(self, at: Path, problem: Problem) -> Problem:
+        """*problem*, placed at a path inside this provider."""
+        return self.file.problem(("providers", self.index, *at), problem)
+
+
+class ReadConfig(Value):
+    """A config as read, before validation; with ``problems`` Kubernetes would have stopped here."""
+
+    path: str
+    files: tuple[ConfigFile, ...] = ()
+    providers: tuple[v1.CredentialProvider, ...] = ()
+    origins: tuple[Origin, ...] = field(default=(), repr=False)
+    hash: str = ""
+    problems: tuple[Problem, ...] = ()
+    kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
+    error_class: str = ""
+
+    def raise_for_problems(self) -> None:
+        """Raise what Kubernetes would have stopped at, with everything else that was found."""
+        if self.problems:
+            raise ConfigError(self.problems, self.kubernetes_text)
+
+
+def read_config(path: str) -> ReadConfig:
+    """Read the file or directory at *path*; what is wrong with it is part of the result."""
+    try:
+        paths = _config_files(path)
+    except _Unreadable as error:
+        return _unread(path, error.problem)
+    files = tuple(_read_file(file) for file in paths)
+    providers, origins, clashes = _merge(files)
+    problems = (*(problem for file in files for problem in file.problems), *clashes)
+    first = next((file for file in files if file.kubernetes_text), None)
+    text, error_class = (first.kubernetes_text, first.error_class) if first else ("", "")
+    if clashes and not first:
+        text, error_class = clashes[0].kubernetes_text, "other"
+    return ReadConfig(
+        path, files, providers, origins, config_hash(file.data for file in files), problems, text, error_class
+    )
+
+
+def config_hash(contents: Iterable[bytes]) -> str:
+    """The hash the kubelet exports: over each file's length, as 8 bytes, and content."""
+    digest = hashlib.sha256()
+    for data in contents:
+        digest.update(len(data).to_bytes(8, "big"))
+        digest.update(data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+class _Unreadable(Exception):  # noqa: N818 - carries a problem to its caller
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+def _unread(path: str, problem: Problem) -> ReadConfig:
+    return ReadConfig(
+        path, problems=(problem,), kubernetes_text=problem.kubernetes_text, error_class=problem.error_class
+    )
+
+
+def _config_files(path: str) -> list[str]:
+    """The files that make up the config at *path*, in the order they are merged."""
+    if not path:
+        text = "credential provider config path is empty"
+        raise _Unreadable(Problem("", "no config path was given", code="KF101", kubernetes_text=text))
+    try:
+        mode = os.stat(path).st_mode
+        if not stat.S_ISDIR(mode):
+            return [path]
+        with os.scandir(path) as entries:
+            # Byte order of the whole path, so 10.yaml comes before 2.yaml.
+            names = [
+                entry.name
+                for entry in entries
+                if os.path.splitext("x" + entry.name)[1] in _EXTENSIONS
+                and not entry.is_dir(follow_symlinks=False)
+            ]
+    except (OSError, ValueError) as error:
+        text = f"unable to access path {quote(path)}: stat {path}: {go_strerror(error)}"
+        message = f"cannot be read: {go_strerror(error)}"
+        raise _Unreadable(Problem("", message, code="KF101", kubernetes_text=text, file=path)) from None
+    if not names:
+        text = f"no configuration files found in directory {quote(path)}"
+        message = f"the directory holds no {', '.join(_EXTENSIONS[:-1])} or {_EXTENSIONS[-1]} file"
+        raise _Unreadable(Problem("", message, code="KF102", kubernetes_text=text, file=path))
+    return sorted((os.path.join(path, name) for name in names), key=os.fsencode)
+
+
+def _read_file(path: str) -> ConfigFile:
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read()
+    except OSError as error:
+        text = f"unable to read file {quote(path)}: open {path}: {go_strerror(error)}"
+        message = f"cannot be read: {go_strerror(error)}"
+        problem = Problem("", message, code="KF101", kubernetes_text=text, file=path)
+        return refused(path, b"", None, problem, text)
+    return decode_file(path, data)
+
+
+def _merge(
+    files: tuple[ConfigFile, ...],
+) -> tuple[tuple[v1.CredentialProvider, ...], tuple[Origin, ...], tuple[Problem, ...]]:
+    """All providers in order; a name that comes twice is a problem."""
+    seen: dict[str, Origin] = {}
+    providers: list[v1.CredentialProvider] = []
+    origins: list[Origin] = []
+    clashes: list[Problem] = []
+    for file in files:
+        for index, provider in enumerate(file.config.providers):
+            origin = Origin(file, index)
+            if provider.name in seen:
+                clashes.append(_clash(provider.name, origin, seen[provider.name]))
+            seen.setdefault(provider.name, origin)
+            providers.append(provider)
+            origins.append(origin)
+    return tuple(providers), tuple(origins), tuple(clashes)
+
+
+def _clash(name: str, origin: Origin, first: Origin) -> Problem:
+    text = f"duplicate provider name {quote(name)} found in configuration file(s)"
+    message = f"the name {name!r} is taken by providers[{first.index}] of {first.file.path}"
+    path = f"providers[{origin.index}].name"
+    return origin.problem(("name",), Problem(path, message, code="KF111", kubernetes_text=text))

@@ -1,0 +1,1 @@
+"""Which pattern covers which image, by the kubelet's rules."""

@@ -1,0 +1,285 @@
+"""The kubelet's rules for which pattern covers which image: the readable reference, and the reasons.
+
+`keyferry.images.match.index` answers the same question for many patterns at once and must agree with this module.
+"""
+
+import re
+from typing import Literal, NamedTuple, TypeAlias
+
+from keyferry._core.values import Value
+from keyferry.errors import MatchError
+from keyferry.images.match.url import RegistryUrl, bytewise, hide_password, parse_registry_url, readable
+
+__all__ = [
+    "Glob",
+    "Pattern",
+    "Verdict",
+    "covers",
+    "fits",
+    "glob_matches",
+    "judge",
+    "matches",
+    "parse_pattern",
+]
+
+Rule: TypeAlias = Literal[
+    "matched",
+    "pattern-unparsable",
+    "image-unparsable",
+    "port",
+    "label-count",
+    "path-prefix",
+    "label",
+    "bad-glob",
+]
+
+# A piece of a label is literal text or a character class, given as ranges of code points.
+Piece: TypeAlias = str | tuple[tuple[int, int], ...]
+# The pieces before, between and after the stars.
+Glob: TypeAlias = tuple[tuple[Piece, ...], ...]
+
+# No rule for "?", "\" and "^", which are special to Go's globs too: URL parsing keeps them out of hosts.
+_TOKEN = re.compile(r"(?P<star>\*)|\[(?P<class>[^\]]*)(?P<closing>\]?)|[^*\[]+")
+_CLASS = re.compile(r"(?:[^-](?:-[^-])?)+")
+_RANGE = re.compile(r"([^-])(?:-([^-]))?")
+_INVALID_RUNE = 0xFFFD
+
+
+class Pattern(Value):
+    """A parsed pattern; ``labels`` and ``path`` are bytewise, and a malformed label has no glob."""
+
+    text: str
+    url: RegistryUrl
+    labels: tuple[str, ...]
+    globs: tuple[Glob | None, ...]
+    path: str
+
+
+class Verdict(Value):
+    """Whether a pattern covers an image, and the first rule that says no.
+
+    ``found`` is what the image has there and ``expected`` what the pattern asks for.
+    """
+
+    matched: bool
+    rule: Rule
+    found: str
+    expected: str
+    why: str
+
+
+class _Failure(NamedTuple):
+    rule: Rule
+    label: int = 0
+
+
+def parse_pattern(text: str) -> Pattern:
+    """Parse one entry of matchImages, or one normalised key of a keyring.
+
+    Raises MatchError if it is not a URL. A malformed glob is no error until an image reaches it.
+    """
+    url = parse_registry_url(text)
+    labels = _labels(url)
+    return Pattern(text, url, labels, tuple(map(_parse_glob, labels)), bytewise(url.path))
+
+
+def matches(pattern_text: str, image: str) -> bool:
+    """Tell whether the pattern covers *image*; raises MatchError where the kubelet's own function does."""
+    pattern = parse_pattern(pattern_text)
+    failure = _first_failure(pattern, parse_registry_url(image))
+    if failure and failure.rule == "bad-glob":
+        message = (
+            f"{readable(pattern.labels[failure.label])!r} in {hide_password(pattern_text)!r} is not a glob"
+        )
+        raise MatchError(message, "syntax error in pattern")
+    return failure is None
+
+
+# Names that parse to themselves: no glob, no escape, no user info, query or fragment.
+_PLAIN = re.compile(r"[-._0-9A-Za-z]+(?::[0-9]+)?(?:/[-._/0-9A-Za-z]*)?")
+
+
+def covers(pattern: str, image: str) -> bool:
+    """Tell whether *pattern* covers *image* when credentials are chosen: an error means that it does not."""
+    # The everyday case, an image under a registry or repository of that very name, needs no parsing:
+    # host and port are equal as text, and the path is a prefix.
+    if pattern and image.startswith(pattern) and _PLAIN.fullmatch(image):
+        if "/" in pattern or image[len(pattern) : len(pattern) + 1] in ("", "/"):
+            return True
+    try:
+        return matches(pattern, image)
+    except MatchError:
+        return False
+
+
+def fits(pattern: Pattern, image: RegistryUrl) -> bool:
+    """Tell what `covers` tells, of a pattern and an image already parsed."""
+    return _first_failure(pattern, image) is None
+
+
+def judge(pattern: str, image: str) -> Verdict:
+    """Say whether *pattern* covers *image* and which rule decided, for people; never raises."""
+    try:
+        parsed = parse_pattern(pattern)
+    except MatchError as error:
+        return _unparsable("pattern-unparsable", pattern, image, error)
+    try:
+        url = parse_registry_url(image)
+    except MatchError as error:
+        return _unparsable("image-unparsable", pattern, image, error)
+    return _explain(parsed, url, _first_failure(parsed, url) or _Failure("matched"))
+
+
+def glob_matches(glob: Glob, label: str) -> bool:
+    """Tell whether *glob* covers all of *label*, which is bytewise."""
+    *chunks, last = glob
+    if not chunks:
+        return _skip(last, label, 0) == len(label)
+    at = _skip(chunks[0], label, 0)
+    for chunk in chunks[1:]:
+        at = None if at is None else _find(chunk, label, at)
+    return at is not None and any(
+        _skip(last, label, start) == len(label) for start in range(at, len(label) + 1)
+    )
+
+
+def _labels(url: RegistryUrl) -> tuple[str, ...]:
+    return tuple(bytewise(url.host).split("."))
+
+
+def _first_failure(pattern: Pattern, image: RegistryUrl) -> _Failure | None:
+    labels = _labels(image)
+    if pattern.url.port != image.port:
+        return _Failure("port")
+    if len(pattern.labels) != len(labels):
+        return _Failure("label-count")
+    # A plain string prefix, as in the kubelet: "r.io/foo" covers "r.io/foobar".
+    # A stricter rule would withhold credentials that the kubelet offers.
+    if not bytewise(image.path).startswith(pattern.path):
+        return _Failure("path-prefix")
+    for number, (glob, label) in enumerate(zip(pattern.globs, labels, strict=True)):
+        if glob is None:
+            return _Failure("bad-glob", number)
+        if not glob_matches(glob, label):
+            return _Failure("label", number)
+    return None
+
+
+def _parse_glob(label: str) -> Glob | None:
+    chunks: list[tuple[Piece, ...]] = [()]
+    for token in _TOKEN.finditer(label):
+        if token["star"]:
+            chunks.append(())
+            continue
+        piece = token[0] if token["class"] is None else _parse_class(token["class"])
+        if not piece or token["closing"] == "":
+            return None
+        chunks[-1] = (*chunks[-1], piece)
+    return tuple(chunks)
+
+
+def _parse_class(raw: str) -> tuple[tuple[int, int], ...]:
+    """Give the ranges of a character class, none if it is malformed."""
+    try:
+        members = raw.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return ()
+    if not _CLASS.fullmatch(members):
+        return ()
+    return tuple((ord(low), ord(high or low)) for low, high in _RANGE.findall(members))
+
+
+def _find(chunk: tuple[Piece, ...], label: str, at: int) -> int | None:
+    """Give the end of the leftmost *chunk*, which is the best one: the next star takes up any slack."""
+    ends = (_skip(chunk, label, start) for start in range(at, len(label) + 1))
+    return next((end for end in ends if end is not None), None)
+
+
+def _skip(chunk: tuple[Piece, ...], label: str, at: int) -> int | None:
+    for piece in chunk:
+        if isinstance(piece, str):
+            width = len(piece) if label.startswith(piece, at) else 0
+        else:
+            rune, width = _rune(label, at)
+            width = width if any(low <= rune <= high for low, high in piece) else 0
+        if not width:
+            return None
+        at += width
+    return at
+
+
+def _rune(label: str, at: int) -> tuple[int, int]:
+    text = readable(label[at : at + 4])
+    if not text:
+        return _INVALID_RUNE, 0
+    width = len(bytewise(text[0]))
+    return (_INVALID_RUNE if "\ud800" <= text[0] <= "\udfff" else ord(text[0])), width
+
+
+def _unparsable(rule: Rule, pattern: str, image: str, error: MatchError) -> Verdict:
+    return Verdict(
+        matched=False,
+        rule=rule,
+        found=hide_password(image),
+        expected=hide_password(pattern),
+        why=str(error),
+    )
+
+
+def _explain(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> Verdict:
+    found, expected, why = _facts(pattern, image, failure)
+    return Verdict(failure.rule == "matched", failure.rule, found, expected, why)
+
+
+def _facts(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> tuple[str, str, str]:
+    wanted = pattern.url
+    if failure.rule == "port":
+        return image.port, wanted.port, _why_port(image.port, wanted.port)
+    if failure.rule == "label-count":
+        return _count_facts(pattern, image)
+    if failure.rule == "path-prefix":
+        return image.path, wanted.path, _why_path(image.path, wanted.path)
+    if failure.rule == "matched":
+        return image.authority + image.path, hide_password(pattern.text), _why_matched(image, wanted)
+    return _label_facts(pattern, image, failure)
+
+
+def _why_port(found: str, expected: str) -> str:
+    if not expected:
+        return (
+            f"the pattern has no port and the image has port {found}: "
+            "a pattern without a port covers only images without one"
+        )
+    if not found:
+        return f"the pattern has port {expected} and the image has none: no port is ever assumed"
+    return f"the pattern has port {expected} and the image has port {found}: ports must be equal as text"
+
+
+def _count_facts(pattern: Pattern, image: RegistryUrl) -> tuple[str, str, str]:
+    found, expected = str(len(_labels(image))), str(len(pattern.labels))
+    why = (
+        f"the image's host {image.host!r} has {found} dot-separated parts and the pattern's "
+        f"{pattern.url.host!r} has {expected}: the numbers must be equal, and a * stays within its part"
+    )
+    return found, expected, why
+
+
+def _why_path(found: str, expected: str) -> str:
+    hint = ": a * in a path is an ordinary character" if "*" in expected else ""
+    return f"the image's path {found!r} does not begin with the pattern's path {expected!r}{hint}"
+
+
+def _why_matched(image: RegistryUrl, wanted: RegistryUrl) -> str:
+    port = f"both have port {image.port}" if image.port else "neither has a port"
+    path = f", and the path {image.path!r} begins with {wanted.path!r}" if wanted.path else ""
+    return f"{port}, every part of the host {image.host!r} matches {wanted.host!r}{path}"
+
+
+def _label_facts(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> tuple[str, str, str]:
+    found = readable(_labels(image)[failure.label])
+    expected = readable(pattern.labels[failure.label])
+    if failure.rule == "bad-glob":
+        why = f"{expected!r} in the pattern's host is not a glob: its [ opens no complete character class"
+    else:
+        why = f"part {failure.label + 1} of the image's host is {found!r}, which {expected!r} does not match"
+    return found, expected, why

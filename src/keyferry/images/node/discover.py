@@ -1,0 +1,146 @@
+"""Where the node keeps its provider config and plugins, if nobody says."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+
+from keyferry._core.values import Value
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
+from keyferry.images.node.node import Node
+
+# Where files are looked for if not below /: for a container that has its host's in another place.
+ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
+
+
+class Place(Value):
+    """A known home of provider configs."""
+
+    who: str
+    config: str
+    bin_dir: str
+
+
+WELL_KNOWN = (
+    Place("EKS", "/etc/eks/image-credential-provider/config.json", "/etc/eks/image-credential-provider"),
+    Place("AKS", "/var/lib/kubelet/credential-provider-config.yaml", "/var/lib/kubelet/credential-provider"),
+    Place("GKE", "/etc/srv/kubernetes/cri_auth_config.yaml", "/home/kubernetes/bin"),
+    Place(
+        "k3s or RKE2",
+        "/var/lib/rancher/credentialprovider/config.yaml",
+        "/var/lib/rancher/credentialprovider/bin",
+    ),
+    Place(
+        "Bottlerocket",
+        "/etc/kubernetes/kubelet/credential-provider-config.yaml",
+        "/usr/libexec/kubernetes/kubelet/plugins",
+    ),
+    Place("Talos", "/etc/kubernetes/credentialprovider.yaml", "/usr/local/lib/kubelet/credentialproviders"),
+)
+
+
+class Discovery(Value):
+    """The config and bin dir to use, and who says so; what is not named is empty.
+
+    *kubelet* is the one that runs here, if one was looked for and found. *notes* say which of its files cannot be read.
+    """
+
+    config: str = ""
+    bin_dir: str = ""
+    config_from: str = ""
+    bin_dir_from: str = ""
+    kubelet: Kubelet | None = None
+    notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"config {self.config} ({self.config_from}), bin dir {self.bin_dir} ({self.bin_dir_from})"
+
+
+def discover(
+    config: str | None = None,
+    bin_dir: str | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    node: Node | None = None,
+    root: str | None = None,
+) -> Discovery:
+    """What was given, else what the environment names, else what this node uses.
+
+    *node* has the kubelets that run here; *root* is where files are looked for, KEYFERRY_HOST_ROOT or ``/``.
+    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if nothing is found.
+    """
+    variables = os.environ if environ is None else environ
+    given = (
+        Discovery(config=config or "", config_from="given"),
+        Discovery(bin_dir=bin_dir or "", bin_dir_from="given"),
+        Discovery(config=variables.get("KEYFERRY_CONFIG", ""), config_from="KEYFERRY_CONFIG"),
+        Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
+    )
+    top = root or variables.get(ROOT_VARIABLE) or "/"
+    return _choose(given, _node_candidates(Node() if node is None else node, top))
+
+
+def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
+    """The first config and the first bin dir that goes with it; no more is looked at than that takes."""
+    seen = [each for each in given if each.config or each.bin_dir]
+    while True:
+        named = next((each for each in seen if each.config), None)
+        plugins = _matching_bin_dir(seen, named)
+        if named is not None and plugins is not None:
+            break
+        following = next(more, None)
+        if following is None:
+            raise _not_found(named, [note for each in seen for note in each.notes])
+        seen.append(following)
+    kubelet = next((each.kubelet for each in (named, plugins, *seen) if each.kubelet is not None), None)
+    notes = tuple(note for each in seen for note in each.notes)
+    return Discovery(named.config, plugins.bin_dir, named.config_from, plugins.bin_dir_from, kubelet, notes)
+
+
+def _not_found(named: Discovery | None, notes: Sequence[str]) -> EnvironmentProblem:
+    unread = "".join(f"; {note}" for note in notes)
+    if named is not None:
+        return EnvironmentProblem(
+            f"the config is {named.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
+            + unread
+        )
+    return EnvironmentProblem(
+        f"no provider config found: give {CONFIG_FLAG} or KEYFERRY_CONFIG; no running kubelet names one, "
+        f"and there is none in the usual places of {', '.join(place.who for place in WELL_KNOWN)}" + unread
+    )
+
+
+def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Discovery | None:
+    """The first bin dir that is set by itself or belongs to the chosen config, never one of another config."""
+    for each in seen:
+        if each.bin_dir and (not each.config or (named is not None and each.config == named.config)):
+            return each
+    return None
+
+
+def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
+    """What this node uses, best first."""
+    for kubelet in node.kubelets.believed:
+        yield _kubelet_candidate(node, kubelet)
+    for place in WELL_KNOWN:
+        path = os.path.join(root, place.config.lstrip("/"))
+        if os.path.exists(path):
+            who = f"the usual place of {place.who}"
+            yield Discovery(path, os.path.join(root, place.bin_dir.lstrip("/")), who, who)
+
+
+def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:
+    """What a kubelet's flags say; its files are read only if they do not say all."""
+    config, bin_dir = kubelet.flags.get(CONFIG_FLAG, ""), kubelet.flags.get(BIN_DIR_FLAG, "")
+    who = f"flags of {kubelet}"
+    if config and bin_dir:
+        return Discovery(config, bin_dir, who, who, kubelet)
+    settings = node.settings_of(kubelet)
+    named, plugins = settings.provider_config, settings.bin_dir
+    return Discovery(
+        "" if named is None else named.value,
+        "" if plugins is None else plugins.value,
+        "" if named is None else named.origin,
+        "" if plugins is None else plugins.origin,
+        kubelet,
+        settings.notes,
+    )

@@ -1,0 +1,202 @@
+"""What a running kubelet is set to: its flags, over its drop-in files, over its config file, over its defaults."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from keyferry._core.documents import read_document
+from keyferry._core.gotext import go_strerror
+from keyferry._core.values import Value
+from keyferry.errors import DocumentError
+from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, KUBELET_ROOT, Kubelet
+
+__all__ = ["RECORDS_GATE", "KubeletSettings", "Setting", "read_settings"]
+
+RECORDS_GATE = "KubeletEnsureSecretPulledImages"
+
+_API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
+_DROP_IN = ".conf"
+_MOST_BYTES = 16 << 20
+# What a kubelet of each program uses if nobody says; of all others it is not known.
+_ENDPOINTS = {
+    "kubelet": "unix:///run/containerd/containerd.sock",
+    "k3s": "unix:///run/k3s/containerd/containerd.sock",
+    "k3s-server": "unix:///run/k3s/containerd/containerd.sock",
+    "k3s-agent": "unix:///run/k3s/containerd/containerd.sock",
+    "rke2": "unix:///run/k3s/containerd/containerd.sock",
+}
+
+Json = dict[str, object]
+
+
+class Setting(Value):
+    """A value, and who says so."""
+
+    value: str
+    origin: str
+
+    def __str__(self) -> str:
+        return f"{self.value} ({self.origin})"
+
+
+class KubeletSettings(Value):
+    """The settings of a kubelet that matter to pulls; None is for what nobody says, or cannot be found out.
+
+    *gates* are the feature gates that are set, *notes* say which of its files could not be read.
+    """
+
+    kubelet: Kubelet
+    root_dir: Setting
+    endpoint: Setting | None = None
+    image_endpoint: Setting | None = None
+    provider_config: Setting | None = None
+    bin_dir: Setting | None = None
+    kubeconfig: Setting | None = None
+    policy: Setting | None = None
+    allowlist: tuple[str, ...] = ()
+    gates: Mapping[str, bool] = {}
+    notes: tuple[str, ...] = ()
+
+
+def read_settings(kubelet: Kubelet) -> KubeletSettings:
+    """Read what *kubelet* read when it was started; a file that cannot be read is noted."""
+    merged = _Merged(kubelet)
+    endpoint = merged.find("containerRuntimeEndpoint", "--container-runtime-endpoint")
+    default = _ENDPOINTS.get(kubelet.program)
+    # An unread file may name another one.
+    if endpoint is None and default is not None and not merged.notes:
+        endpoint = Setting(default, "the kubelet's default")
+    return KubeletSettings(
+        kubelet,
+        merged.find("", "--root-dir") or Setting(KUBELET_ROOT, "the kubelet's default"),
+        endpoint,
+        merged.find("imageServiceEndpoint", "--image-service-endpoint"),
+        merged.find("imageCredentialProviderConfigFile", CONFIG_FLAG),
+        merged.find("imageCredentialProviderBinDir", BIN_DIR_FLAG),
+        merged.find("", "--kubeconfig"),
+        merged.find("imagePullCredentialsVerificationPolicy"),
+        merged.texts("preloadedImagesVerificationAllowlist"),
+        {**merged.gates(), **_parse_gates(kubelet.flags.get("--feature-gates", ""))},
+        tuple(merged.notes),
+    )
+
+
+class _Merged:
+    """The files of a kubelet, merged as it merges them, and the flags that override them."""
+
+    def __init__(self, kubelet: Kubelet) -> None:
+        self.notes: list[str] = []
+        self._kubelet = kubelet
+        self._fields: Json = {}
+        self._origins: dict[str, str] = {}
+        for path in self._files():
+            fields = self._load(path)
+            self._fields = _merge(self._fields, fields)
+            self._origins |= dict.fromkeys(fields, f"{path} of {kubelet}")
+
+    def find(self, field: str, flag: str = "") -> Setting | None:
+        """A text: the flag's, else the files'."""
+        if self._kubelet.flags.get(flag):
+            return Setting(self._kubelet.flags[flag], f"flags of {self._kubelet}")
+        found = self._checked(field, "a string", lambda value: isinstance(value, str))
+        return Setting(found, self._origins[field]) if found and isinstance(found, str) else None
+
+    def texts(self, field: str) -> tuple[str, ...]:
+        """A list of texts."""
+        found = self._checked(field, "a list of strings", _is_texts)
+        return tuple(found) if isinstance(found, list) else ()
+
+    def gates(self) -> dict[str, bool]:
+        """The feature gates of the files."""
+        found = self._checked("featureGates", "true or false by name", _is_gates)
+        return dict(found) if isinstance(found, dict) else {}
+
+    def _checked(self, field: str, expected: str, is_right: Callable[[object], bool]) -> object:
+        value = self._fields.get(field)
+        if value is None or is_right(value):
+            return value
+        self.notes.append(f"{self._origins[field]}: {field}: expected {expected}")
+        return None
+
+    def _files(self) -> Iterator[str]:
+        """The config file, then the drop-in files in the order of their names."""
+        config, folder = (self._kubelet.flags.get(flag, "") for flag in ("--config", "--config-dir"))
+        if config:
+            yield config
+        if folder:
+            yield from self._drop_ins(folder)
+
+    def _drop_ins(self, folder: str) -> Iterator[str]:
+        def note(error: OSError) -> None:
+            self._note(folder, f"cannot be read: {go_strerror(error)}")
+
+        top = self._kubelet.inside(folder)
+        found = [
+            os.path.join(folder, os.path.relpath(os.path.join(place, name), top))
+            for place, _, names in os.walk(top, onerror=note)
+            for name in names
+            if os.path.splitext(name)[1] == _DROP_IN
+        ]
+        # As Go walks: by the parts of the path, so that what is in a folder stays together.
+        return iter(sorted(found, key=lambda path: path.split(os.sep)))
+
+    def _load(self, path: str) -> Json:
+        try:
+            # A pipe in its place must not make us wait.
+            with open(self._kubelet.inside(path), "rb", opener=_open_now) as stream:
+                document = read_document(stream.read(_MOST_BYTES))
+        except OSError as error:
+            return self._note(path, f"cannot be read: {go_strerror(error)}")
+        except DocumentError as error:
+            return self._note(path, str(error))
+        value = document.value
+        if not isinstance(value, dict) or (value.get("apiVersion"), value.get("kind")) != (
+            _API_VERSION,
+            _KIND,
+        ):
+            return self._note(path, f"expected a {_KIND} of {_API_VERSION}")
+        if document.duplicates:
+            line = document.duplicates[0].position.line
+            return self._note(path, f"a key is given twice, in line {line}")
+        return value
+
+    def _note(self, path: str, problem: str) -> Json:
+        self.notes.append(f"{path} of {self._kubelet}: {problem}")
+        return {}
+
+
+def _open_now(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _merge(base: Json, patch: Json) -> Json:
+    """A JSON merge patch (RFC 7396): maps are merged, null removes, all else replaces."""
+    merged = dict(base)
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            before = merged.get(key)
+            merged[key] = _merge(before if isinstance(before, dict) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _parse_gates(text: str) -> dict[str, bool]:
+    """Gates as the flag has them: ``One=true,Two=false``."""
+    pairs = (word.strip().partition("=") for word in text.split(","))
+    return {
+        name.strip(): value.strip().lower() in ("true", "t", "1") for name, _, value in pairs if name.strip()
+    }
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and _all(value, str)
+
+
+def _is_gates(value: object) -> bool:
+    return isinstance(value, dict) and _all(value.values(), bool)
+
+
+def _all(values: Iterable[object], kind: type) -> bool:
+    return all(isinstance(value, kind) for value in values)

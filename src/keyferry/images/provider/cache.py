@@ -1,0 +1,194 @@
+"""Credentials kept as the kubelet keeps them: by image, registry or globally, per service account."""
+
+import struct
+from collections.abc import Container, Mapping
+from hashlib import sha256
+
+from keyferry._core.values import Value, field
+from keyferry.api.credentialprovider.v1 import AuthConfig
+from keyferry.errors import ServiceAccountError
+from keyferry.images.reference import registry_of
+
+GLOBAL_KEY = "<global>"
+SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
+_LONGEST = 0xFFFF
+MOST_BYTES = 64 * 1024 * 1024
+# What an entry and each of its credentials take beside their texts, roughly.
+_ENTRY_BYTES = 512
+
+Auth = Mapping[str, AuthConfig]
+
+
+class Entry(Value):
+    """One answer of a plugin; it is good up to and including ``expires_ns`` on the monotonic clock."""
+
+    auth: Auth = field(repr=False)
+    cache_key_type: str
+    expires_ns: int
+
+
+class Cache:
+    """The answers of one provider; whoever shares it between threads holds a lock around it.
+
+    The kubelet's cache has no bound; this one drops its oldest answers when it is full, by their number or size.
+    """
+
+    __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes")
+
+    def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
+        self._entries: dict[bytes, Entry] = {}
+        self._bytes = 0
+        self._last_sweep_ns = now_ns
+        self._most = most
+        self._most_bytes = most_bytes
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, image: str, account_key: bytes, now_ns: int) -> Entry | None:
+        """The answer for *image*: its own, else its registry's, else the global one."""
+        self._sweep(now_ns)
+        if not self._entries:
+            return None
+        for base in (image, registry_of(image), GLOBAL_KEY):
+            key = cache_key(base, account_key)
+            entry = self._entries.get(key)
+            if entry is None:
+                continue
+            if now_ns <= entry.expires_ns:
+                return entry
+            self._drop(key)
+        return None
+
+    def store(self, image: str, account_key: bytes, entry: Entry) -> None:
+        """Keep an answer under the key its type asks for; one that alone is larger than the cache is not kept."""
+        key = cache_key(base_key(entry.cache_key_type, image), account_key)
+        if key in self._entries:
+            self._drop(key)
+        size = _size(key, entry)
+        if size > self._most_bytes:
+            return
+        while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
+            self._drop(next(iter(self._entries)))
+        self._entries[key] = entry
+        self._bytes += size
+
+    def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
+        """Drop every answer an image may be served from that holds this credential; return their keys.
+
+        Keys in *keep* are left alone.
+        """
+        bases = {base.encode() for base in (image, registry_of(image), GLOBAL_KEY)}
+        refused = [
+            key
+            for key, entry in self._entries.items()
+            if key not in keep
+            and base_of(key) in bases
+            and any(auth.username == username and auth.password == password for auth in entry.auth.values())
+        ]
+        for key in refused:
+            self._drop(key)
+        return refused
+
+    def soonest_expiry_ns(self, now_ns: int) -> int | None:
+        """When the first live answer ends."""
+        return min(
+            (entry.expires_ns for entry in self._entries.values() if entry.expires_ns >= now_ns), default=None
+        )
+
+    def _sweep(self, now_ns: int) -> None:
+        if now_ns - self._last_sweep_ns <= SWEEP_INTERVAL_NS:
+            return
+        for key in [key for key, entry in self._entries.items() if now_ns > entry.expires_ns]:
+            self._drop(key)
+        self._last_sweep_ns = now_ns
+
+    def _drop(self, key: bytes) -> None:
+        self._bytes -= _size(key, self._entries.pop(key))
+
+
+def auth_bytes(auth: Auth) -> int:
+    """How much memory credentials take, roughly."""
+    return sum(
+        _ENTRY_BYTES + len(key) + len(entry.username) + len(entry.password) for key, entry in auth.items()
+    )
+
+
+def _size(key: bytes, entry: Entry) -> int:
+    return _ENTRY_BYTES + len(key) + auth_bytes(entry.auth)
+
+
+def base_key(cache_key_type: str, image: str) -> str:
+    """What an answer of this type is kept under."""
+    if cache_key_type == "Image":
+        return image
+    return registry_of(image) if cache_key_type == "Registry" else GLOBAL_KEY
+
+
+def covers(cache_key_type: str, asked: str, image: str) -> bool:
+    """Tell whether an answer of this type, given for *asked*, holds for *image* too."""
+    return base_key(cache_key_type, asked) == base_key(cache_key_type, image)
+
+
+def cache_key(base: str, account_key: bytes) -> bytes:
+    """Both parts with their lengths in front, so that no two pairs make one key."""
+    return _text(base) + _bytes(account_key)
+
+
+def base_of(key: bytes) -> bytes:
+    """The first part of a cache key."""
+    (length,) = struct.unpack_from(">H", key)
+    return key[2 : 2 + length]
+
+
+def account_cache_key(  # noqa: PLR0913 - the parts of the key
+    *,
+    namespace: str,
+    name: str,
+    uid: str,
+    annotations: Mapping[str, str],
+    token_hash: str,
+    cache_type: str,
+) -> bytes:
+    """What sets the answers for one service account apart; with ``Token``, for one token of it."""
+    key = _text(namespace) + _text(name) + _text(uid) + _annotations(annotations)
+    if cache_type == "Token":
+        key += _text("token") + _text(token_hash)
+    return key
+
+
+def flight_key(image: str, token_hash: str, annotations: Mapping[str, str]) -> bytes:
+    """What makes two runs under way the same run."""
+    return _text(image) + _text(token_hash) + _annotations(annotations)
+
+
+def hash_token(token: str) -> str:
+    """A token as it enters keys; the empty one stays empty."""
+    return f"sha256:{sha256(token.encode('utf-8', 'surrogateescape')).hexdigest()}" if token else ""
+
+
+_NO_ANNOTATIONS = struct.pack(">I", 0)
+
+
+def _annotations(annotations: Mapping[str, str]) -> bytes:
+    if not annotations:
+        return _NO_ANNOTATIONS
+    parts = [struct.pack(">I", len(annotations))]
+    for key, value in sorted(
+        annotations.items(), key=lambda item: item[0].encode("utf-8", "surrogateescape")
+    ):
+        parts += (_text(key), _text(value))
+    return b"".join(parts)
+
+
+def _text(text: str) -> bytes:
+    return _bytes(text.encode("utf-8", "surrogateescape"))
+
+
+def _bytes(data: bytes) -> bytes:
+    if len(data) > _LONGEST:
+        raise ServiceAccountError(
+            f"a part of a cache key is {len(data)} bytes long, at most {_LONGEST} are possible",
+            f"cryptobyte: pending child length {len(data)} exceeds 2-byte length prefix",
+        )
+    return struct.pack(">H", len(data)) + data

@@ -1,0 +1,86 @@
+"""Plain counts of what providers did; the metrics are made of these."""
+
+from _thread import allocate_lock
+from bisect import bisect_left
+
+from keyferry._core.values import Value
+from keyferry.errors import (
+    KeyferryError,
+    PluginError,
+    PluginExitError,
+    PluginNotFoundError,
+    PluginOutputError,
+    PluginStartError,
+    PluginTimeoutError,
+)
+
+# The kubelet's buckets, in seconds.
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# The kubelet counts an error only where the plugin could not be run to a good end, not an unusable answer.
+_EXECUTION = (PluginExitError, PluginNotFoundError, PluginOutputError, PluginStartError, PluginTimeoutError)
+
+
+class Counts(Value):
+    """A moment's reading of one provider's counters."""
+
+    hits: int
+    shared: int
+    runs: int
+    execution_errors: int
+    failures: dict[str, int]
+    buckets: tuple[int, ...]
+    seconds: float
+
+
+class Counters:
+    """What one provider did so far; safe to update from many threads."""
+
+    __slots__ = ("_buckets", "_errors", "_failures", "_lock", "_runs", "_seconds", "_tallies")
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._tallies = {"hits": 0, "shared": 0}
+        self._runs = 0
+        self._errors = 0
+        self._seconds = 0.0
+        self._failures: dict[str, int] = {}
+        self._buckets = [0] * (len(BUCKETS) + 1)
+
+    def count(self, what: str, by: int = 1) -> None:
+        """Count a cache hit (``hits``) or an answer taken from another's run (``shared``)."""
+        with self._lock:
+            self._tallies[what] += by
+
+    def ran(self, seconds: float | None, problem: KeyferryError | None) -> None:
+        """Count a run, and what came of it."""
+        with self._lock:
+            self._runs += 1
+            self._observe(seconds or 0.0)
+            if problem is not None:
+                self._fail(problem.cause if isinstance(problem, PluginError) else "error")
+                self._errors += isinstance(problem, _EXECUTION)
+
+    def failed(self, cause: str) -> None:
+        """Count a failure that happened before the plugin could be run."""
+        with self._lock:
+            self._fail(cause)
+
+    def read(self) -> Counts:
+        """Everything so far."""
+        with self._lock:
+            return Counts(
+                self._tallies["hits"],
+                self._tallies["shared"],
+                self._runs,
+                self._errors,
+                dict(self._failures),
+                tuple(self._buckets),
+                self._seconds,
+            )
+
+    def _fail(self, cause: str) -> None:
+        self._failures[cause] = self._failures.get(cause, 0) + 1
+
+    def _observe(self, seconds: float) -> None:
+        self._seconds += seconds
+        self._buckets[bisect_left(BUCKETS, seconds)] += 1

@@ -1,0 +1,257 @@
+"""The kubelet's side of the pipe: ask one plugin, and trust nothing it answers."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+
+from keyferry._core.gotext import go_strerror
+from keyferry._core.json import loads_with_duplicates
+from keyferry._core.secrets import secret_values, stderr_tail
+from keyferry._core.values import Value, field
+from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
+from keyferry.api.credentialprovider.v1 import (
+    CredentialProviderRequest,
+    CredentialProviderResponse,
+    encode_request,
+    read_plain_response,
+    read_response,
+)
+from keyferry.errors import (
+    DocumentError,
+    PluginError,
+    PluginExitError,
+    PluginNotFoundError,
+    PluginOutputError,
+    PluginProtocolError,
+    PluginStartError,
+    PluginTimeoutError,
+)
+from keyferry.invoke.process import Ending, Limits, Outcome, run
+
+_KIND = "CredentialProviderResponse"
+_DECODING = "error decoding credential provider plugin response from stdout"
+
+
+class ExecPlugin(Value):
+    """A plugin that is an executable: how it is started, and how its answer is read."""
+
+    name: str
+    path: str
+    api_version: str
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    withhold: frozenset[str] = frozenset()
+    limits: Limits = Limits()
+    environ: Mapping[bytes, bytes] | None = field(default=None, repr=False)
+
+    def __call__(
+        self, request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        """Run the plugin once; return its answer and the seconds it took, or raise PluginError."""
+        outcome = self._run(request, timeout_seconds)
+        try:
+            if outcome.ending is not Ending.EXITED or outcome.status != 0:
+                raise self._failure(request, outcome, timeout_seconds)
+            return decode_response(self.name, self.api_version, outcome.stdout), outcome.seconds
+        except PluginError as error:
+            error.seconds = outcome.seconds
+            raise
+
+    def _run(self, request: CredentialProviderRequest, timeout_seconds: float | None) -> Outcome:
+        limits = self.limits if timeout_seconds is None else _with_timeout(self.limits, timeout_seconds)
+        problem: OSError | ValueError
+        if any("\0" in name + value for name, value in self.env):
+            raise self._nul_failure(request.image)
+        try:
+            return run(
+                (self.path, *self.args),
+                stdin=encode_request(request, self.api_version),
+                environ=child_environment(self.env, self.withhold, self.environ),
+                limits=limits,
+            )
+        except (OSError, ValueError) as error:
+            problem = error
+        raise self._start_failure(request.image, problem)
+
+    def _nul_failure(self, image: str) -> PluginError:
+        # Go looks at the environment before it looks for the executable.
+        text = self._kubernetes_text(image, "exec: environment variable contains NUL", b"")
+        return PluginStartError(self.name, "an environment variable for the plugin contains a NUL", text)
+
+    def _start_failure(self, image: str, error: OSError | ValueError) -> PluginError:
+        reason = go_strerror(error)
+        text = self._kubernetes_text(image, f"fork/exec {self.path}: {reason}", b"")
+        if isinstance(error, FileNotFoundError):
+            where = "is missing" if not os.path.exists(self.path) else "names an interpreter that is missing"
+            return PluginNotFoundError(self.name, f"the executable {self.path} {where}", text)
+        return PluginStartError(self.name, f"the executable {self.path} cannot be started: {reason}", text)
+
+    def _failure(
+        self, request: CredentialProviderRequest, outcome: Outcome, timeout_seconds: float | None
+    ) -> PluginError:
+        tail = stderr_tail(self._whole_lines(outcome.stderr), self._secrets(request))
+        if outcome.ending is Ending.TIMED_OUT:
+            text = self._kubernetes_text(request.image, "context deadline exceeded", outcome.stderr)
+            allowed = self.limits.timeout_seconds if timeout_seconds is None else timeout_seconds
+            return PluginTimeoutError(self.name, allowed, text, tail)
+        if outcome.ending is Ending.LOST:
+            message = f"its exit status is unknown: it {outcome.ending}"
+            text = self._kubernetes_text(request.image, "waitid: no child processes", outcome.stderr)
+            return PluginStartError(self.name, message, text)
+        if outcome.ending is not Ending.EXITED or outcome.status is None:
+            return self._flood(outcome)
+        cause = go_exit_text(outcome.status)
+        text = self._kubernetes_text(request.image, cause, outcome.stderr)
+        return PluginExitError(self.name, outcome.status, text, tail)
+
+    def _flood(self, outcome: Outcome) -> PluginError:
+        limit = (
+            self.limits.stdout_bytes
+            if outcome.ending is Ending.STDOUT_LIMIT
+            else self.limits.stderr_drained_bytes
+        )
+        return PluginOutputError(self.name, f"{outcome.ending}, over {limit} bytes, and was killed")
+
+    def _whole_lines(self, stderr: bytes) -> bytes:
+        """What is left after the cap cut into a line: half a secret looks like none and would be shown."""
+        return stderr if len(stderr) < self.limits.stderr_bytes else stderr.partition(b"\n")[2]
+
+    def _kubernetes_text(self, image: str, cause: str, stderr: bytes) -> str:
+        said = stderr.decode("utf-8", "replace")
+        return f"error execing credential provider plugin {self.name} for image {image}: {cause}: {said}"
+
+    def _secrets(self, request: CredentialProviderRequest) -> tuple[str, ...]:
+        return (request.service_account_token, *secret_values(self.env))
+
+
+def decode_response(plugin: str, api_version: str, stdout: bytes) -> CredentialProviderResponse:
+    """Read a plugin's answer as the kubelet does; no byte of it reaches an error."""
+    try:
+        document, duplicates = loads_with_duplicates(stdout)
+        plain = None if duplicates else read_plain_response(document, api_version)
+        if plain is not None:
+            return plain
+        found, kind = interpret(document)
+    except DocumentError as error:
+        failure = _unreadable(
+            plugin, "its standard output is not one JSON object", error.kubernetes_text, "json-syntax"
+        )
+    except WrongTypeError as error:
+        text = error.kubernetes_text.removeprefix("couldn't get version/kind; json parse error: ")
+        failure = _unreadable(plugin, "its standard output is not one JSON object", text, "wrong-type")
+    else:
+        return _decode(plugin, api_version, (found, kind), document, duplicates)
+    # Raised out here on purpose: the decoder's exception may hold the document.
+    raise failure
+
+
+def _unreadable(plugin: str, message: str, text: str, error_class: str) -> PluginProtocolError:
+    prefix = "error reading GVK from response: couldn't get version/kind; json parse error: "
+    return PluginProtocolError(plugin, message, prefix + text, error_class)
+
+
+def _decode(
+    plugin: str,
+    api_version: str,
+    found: tuple[str, str],
+    document: object,
+    duplicates: tuple[tuple[str | int, ...], ...],
+) -> CredentialProviderResponse:
+    if found[0].count("/") > 1:
+        text = "error reading GVK from response: unexpected GroupVersion string: " + found[0]
+        raise PluginProtocolError(plugin, "the apiVersion of its answer has more than one '/'", text)
+    # As Kubernetes prints it, a group that is empty leaves no slash.
+    answered = found[0].removeprefix("/")
+    if answered != api_version:
+        text = (
+            "apiVersion from credential plugin response did not match "
+            f"expected apiVersion:{api_version}, actual apiVersion:{answered}"
+        )
+        raise PluginProtocolError(plugin, _version_message(api_version, answered), text)
+    reader = Reader(duplicates)
+    if found[1] != _KIND:
+        error_class = _wrong_kind(*found, document, reader)
+        raise PluginProtocolError(plugin, f"the kind of its answer is not {_KIND!r}", _DECODING, error_class)
+    response = read_response(document, reader)
+    failure = kubernetes_failure(reader.problems)
+    if failure is not None:
+        raise PluginProtocolError(plugin, _shape_message(reader), _DECODING, failure.error_class)
+    return response
+
+
+def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -> str:
+    """The class of the error that Kubernetes hides when the kind is not a response's."""
+    from keyferry.api.scheme import known_fields
+
+    fields = known_fields(api_version, kind)
+    if fields is None:
+        return "unknown-type" if kind else "missing-kind"
+    reader.struct(document, (), dict.fromkeys(fields, reader.anything))
+    return "strict" if reader.problems else "other"
+
+
+def _version_message(expected: str, answered: str) -> str:
+    return f"it answered in apiVersion {shown_api_version(answered)}, expected {expected!r}"
+
+
+def _shape_message(reader: Reader) -> str:
+    """What is wrong with an answer, by field; auth keys and unknown names could hold a secret and are left out."""
+    (path, problem), *rest = reader.problems
+    field_name = next((part for part in path[:1] if part in _FIELDS), "an unknown field")
+    more = f" and {len(rest)} more" if rest else ""
+    if problem.error_class == "duration":
+        return f"{field_name} of its answer is not a Go duration such as '10m'{more}"
+    if problem.error_class == "wrong-type":
+        return f"{field_name} of its answer: {problem.message}{more}"
+    return f"{field_name} of its answer: unknown or repeated field{more}"
+
+
+_FIELDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth")
+
+
+def child_environment(
+    env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
+) -> Mapping[bytes, bytes]:
+    """An environment, this process's unless given, with the configured variables on top; the last of equals wins."""
+    base = ENVIRONMENT if environ is None else environ
+    if not env and not withhold:
+        return base
+    merged = dict(base)
+    for name in withhold:
+        merged.pop(os.fsencode(name), None)
+    for name, value in env:
+        # A '=' inside the name is possible in a config, and ends the name for the program.
+        key, _, rest = f"{name}={value}".partition("=")
+        if key:
+            merged[os.fsencode(key)] = os.fsencode(rest)
+        # "=value", a variable without a name, can be seen by no program and not be passed by Python.
+    return merged
+
+
+def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
+    """An environment as the system takes it."""
+    return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
+
+
+# The bytes behind os.environ: the same mapping, kept up to date by it, without decoding on every read.
+ENVIRONMENT: Mapping[bytes, bytes] = getattr(os.environ, "_data", None) or os.environb
+
+
+def _with_timeout(limits: Limits, timeout_seconds: float) -> Limits:
+    return Limits(timeout_seconds, limits.stdout_bytes, limits.stderr_bytes, limits.stderr_drained_bytes)
+
+
+_GO_SIGNALS = {
+    1: "hangup", 2: "interrupt", 3: "quit", 4: "illegal instruction", 5: "trace/breakpoint trap", 6: "aborted",
+    7: "bus error", 8: "floating point exception", 9: "killed", 10: "user defined signal 1",
+    11: "segmentation fault", 12: "user defined signal 2", 13: "broken pipe", 14: "alarm clock", 15: "terminated",
+}  # fmt: skip
+
+
+def go_exit_text(status: int) -> str:
+    """An exit status in Go's words."""
+    if status >= 0:
+        return f"exit status {status}"
+    return f"signal: {_GO_SIGNALS.get(-status, f'signal {-status}')}"
+
+
+Plugin = Callable[[CredentialProviderRequest, float | None], tuple[CredentialProviderResponse, float]]

@@ -1,0 +1,349 @@
+"""One provider: its cache, its runs under way, and the answer it gives for an image."""
+
+from _thread import allocate_lock
+from collections.abc import Callable, Hashable
+from math import inf
+
+from keyferry._core.clock import monotonic_ns
+from keyferry._core.values import Value, field, replace
+from keyferry._net.deadline import Deadline
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
+from keyferry.api.kubeletconfig.v1 import CredentialProvider
+from keyferry.errors import (
+    KeyferryError,
+    PluginError,
+    PluginProtocolError,
+    PluginTimeoutError,
+    ServiceAccountError,
+)
+from keyferry.images.provider.accounts import (
+    Identity,
+    NotApplicable,
+    NotGivenError,
+    Pod,
+    ServiceAccounts,
+    identify,
+)
+from keyferry.images.provider.cache import Cache, Entry, account_cache_key, covers, flight_key, hash_token
+from keyferry.images.provider.counters import Counters
+from keyferry.images.provider.plugin import Plugin
+from keyferry.images.provider.provision import How, Provision
+from keyferry.images.reference import registry_of
+from keyferry.invoke.flight import Flight, Flights
+
+CACHE_KEY_TYPES = ("Image", "Registry", "Global")
+_EVICTION_PAUSE_NS = 30 * 1_000_000_000
+_TIMEOUT_SECONDS = 60.0
+# To begin takes a moment, which is not taken from the time of a run.
+_BEGINNING_SECONDS = 0.05
+_FAILED_RUN = "failed to get credential from external registry credential provider: "
+
+
+# What a run leaves for those who wait for it: what was asked, the answer, what of it is cached until when.
+class _Run(Value):
+    image: str
+    response: CredentialProviderResponse | None = field(default=None, repr=False)
+    expires_ns: int | None = None
+    seconds: float | None = None
+    error: KeyferryError | None = None
+    kubernetes_text: str = field(default="", repr=False)
+
+
+# How long one caller waits for others, and runs the plugin itself.
+class _Patience:
+    __slots__ = ("_asked_seconds", "_deadline", "seconds")
+
+    def __init__(self, asked_seconds: float | None, default_seconds: float, waited_seconds: float) -> None:
+        self._asked_seconds = asked_seconds
+        self.seconds = default_seconds if asked_seconds is None else asked_seconds
+        self._deadline = Deadline(self.seconds - waited_seconds)
+
+    def seconds_left(self) -> float:
+        """How long to wait for another's run."""
+        return self._deadline.seconds_left
+
+    def seconds_to_run(self) -> float | None:
+        """How long a run may take: what the caller said, less what was waited for others; None if they said nothing."""
+        if self._asked_seconds is None:
+            return None
+        left = self._deadline.seconds_left
+        return self._asked_seconds if self._asked_seconds - left < _BEGINNING_SECONDS else left
+
+    def is_over(self) -> bool:
+        """Tell whether waiting for others has used up what the caller said."""
+        seconds = self.seconds_to_run()
+        return seconds is not None and seconds <= 0 and seconds != self._asked_seconds
+
+
+class Provider:
+    """A configured plugin with its cache; safe to call from many threads."""
+
+    def __init__(  # noqa: PLR0913 - what a provider is made of
+        self,
+        config: CredentialProvider,
+        plugin: Plugin,
+        *,
+        accounts: ServiceAccounts | None = None,
+        clock: Callable[[], int] = monotonic_ns,
+        coalesce: bool = True,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
+    ) -> None:
+        self.config = config
+        self.counters = Counters()
+        self._plugin = plugin
+        self._accounts = accounts
+        self._clock = clock
+        self._coalesce = coalesce
+        self._timeout_seconds = timeout_seconds
+        self._last_type = ""
+        self._cache = Cache(clock())
+        self._flights: Flights[_Run] = Flights()
+        self._lock = allocate_lock()
+        self._evicted: dict[bytes, int] = {}
+
+    @property
+    def name(self) -> str:
+        """The provider's name, which is its executable's."""
+        return self.config.name
+
+    def cache_entries(self) -> int:
+        """How many answers are kept, expired ones not yet swept included."""
+        return len(self._cache)
+
+    def soonest_expiry_seconds(self) -> float | None:
+        """In how many seconds the first live answer ends."""
+        with self._lock:
+            now = self._clock()
+            soonest = self._cache.soonest_expiry_ns(now)
+        return None if soonest is None else (soonest - now) / 1e9
+
+    def provide(
+        self,
+        image: str,
+        pod: Pod | None = None,
+        timeout_seconds: float | None = None,
+        *,
+        waited_seconds: float = 0.0,
+    ) -> Provision:
+        """Credentials for an image this provider matches: from the cache, a run, or a run under way.
+
+        With *timeout_seconds* all of it takes no longer, less what the caller has *waited_seconds* for before.
+        Without it a run has the time that the plugin is configured for, and another's is waited for so long.
+        """
+        patience = _Patience(timeout_seconds, self._timeout_seconds, waited_seconds)
+        try:
+            # Always asked anew, as the kubelet does, before the cache.
+            identity = identify(self.config.token_attributes, self._accounts, pod)
+            account_key = self._account_key(identity)
+            provision = self._provide(image, identity, account_key, patience)
+        except NotApplicable as skip:
+            return Provision(self.name, How.SKIPPED, skipped=str(skip))
+        except NotGivenError as untold:
+            return _unknown(self.name, untold, pod)
+        except ServiceAccountError as error:
+            self.counters.failed("service-account")
+            return Provision(self.name, How.FAILED, error=error, kubernetes_text=error.kubernetes_text)
+        return replace(provision, missing=identity.missing) if identity.missing else provision
+
+    def evict(self, image: str, username: str, password: str) -> bool:
+        """Forget a credential that a registry refused; False if it is not cached or was just evicted.
+
+        At most one eviction per cache key and half minute, so that a registry
+        which refuses everything does not make plugins run in a loop.
+        """
+        now = self._clock()
+        with self._lock:
+            self._evicted = {k: at for k, at in self._evicted.items() if now - at < _EVICTION_PAUSE_NS}
+            keys = self._cache.evict(image, username, password, keep=self._evicted.keys())
+            self._evicted.update(dict.fromkeys(keys, now))
+        return bool(keys)
+
+    def reset_after_fork(self) -> None:
+        """Forget locks and runs that only the parent's threads could end; the cache stays."""
+        self._lock = allocate_lock()
+        self._flights = Flights()
+        self.counters._lock = allocate_lock()  # noqa: SLF001 - one more lock a thread of the parent may hold
+
+    def _account_key(self, identity: Identity) -> bytes:
+        if identity.ref is None or self.config.token_attributes is None:
+            return b""
+        return account_cache_key(
+            namespace=identity.ref.namespace,
+            name=identity.ref.name,
+            uid=identity.ref.uid,
+            annotations=identity.annotations or {},
+            token_hash=hash_token(identity.token),
+            cache_type=self.config.token_attributes.cache_type,
+        )
+
+    def _provide(self, image: str, identity: Identity, account_key: bytes, patience: _Patience) -> Provision:
+        own_key = flight_key(image, hash_token(identity.token), identity.annotations or {})
+        wait_for_registry = self._coalesce
+        while True:
+            wide_key = self._wide_key(image, account_key, own_key)
+            with self._lock:
+                entry = self._cache.find(image, account_key, self._clock())
+                if entry is not None:
+                    self.counters.count("hits")
+                    return self._from_cache(entry, identity)
+                flight = self._flights.find(own_key)
+                if flight is None and wait_for_registry and self._last_type != "Image":
+                    flight = self._flights.find(wide_key)
+                if flight is None and not patience.is_over():
+                    keys = (own_key, wide_key)
+                    flight = self._flights.start(keys)
+                    break
+            try:
+                shared = self._share(flight, image, identity, patience)
+            except TimeoutError:
+                return self._late(patience.seconds)
+            if shared is not None:
+                return shared
+            # The other run's answer does not cover this image, or it failed: ask for this image alone.
+            wait_for_registry = False
+        run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
+        return self._from_run(run, identity, How.RAN)
+
+    def _wide_key(self, image: str, account_key: bytes, own_key: bytes) -> Hashable:
+        """What runs whose answers may cover each other have in common, going by the last answer's type."""
+        registry = "" if self._last_type == "Global" else registry_of(image)
+        # The rest of the own key is everything that the plugin is given beside the image.
+        return registry, account_key, own_key[2 + len(image.encode("utf-8", "surrogateescape")) :]
+
+    def _share(
+        self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _Patience
+    ) -> Provision | None:
+        """The answer of a run under way, if it is one for *image* too; raises TimeoutError if it takes too long."""
+        if flight is None:
+            raise TimeoutError
+        run = flight.wait(patience.seconds_left())
+        # Nor is what another did not want to wait for any longer an answer to who has more time.
+        if run is None or _seconds_given(run.error) < patience.seconds:
+            return None
+        if run.image != image and (
+            run.response is None or not covers(run.response.cache_key_type, run.image, image)
+        ):
+            return None
+        self.counters.count("shared")
+        return self._from_run(run, identity, How.SHARED)
+
+    def _late(self, seconds: float) -> Provision:
+        """The failure of one whose time went by waiting for others; a run of theirs goes on."""
+        self.counters.failed(PluginTimeoutError.cause)
+        text = _FAILED_RUN + "context deadline exceeded"
+        error = PluginTimeoutError(self.name, seconds, text, was_killed=False)
+        return Provision(self.name, How.FAILED, error=error, kubernetes_text=text)
+
+    def _fly(  # noqa: PLR0913, PLR0917 - one run, with all that belongs to it
+        self,
+        flight: Flight[_Run],
+        keys: tuple[Hashable, ...],
+        image: str,
+        identity: Identity,
+        account_key: bytes,
+        timeout_seconds: float | None,
+    ) -> _Run:
+        """Run the plugin, keep what it answered, and let everyone who waits have it."""
+        run: _Run | None = None
+        try:
+            run = self._ask(image, identity, timeout_seconds)
+        finally:
+            with self._lock:
+                if run is not None and run.response is not None:
+                    self._last_type = run.response.cache_key_type
+                    self._keep(run, account_key)
+                self._flights.finish(keys, flight)
+            flight.land(run)
+        return run
+
+    def _keep(self, run: _Run, account_key: bytes) -> None:
+        if run.response is not None and run.expires_ns is not None:
+            entry = Entry(run.response.auth or {}, run.response.cache_key_type, run.expires_ns)
+            self._cache.store(run.image, account_key, entry)
+
+    def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
+        request = CredentialProviderRequest(image, identity.token, identity.annotations)
+        try:
+            response, seconds = self._plugin(request, timeout_seconds)
+        except PluginError as error:
+            self.counters.ran(error.seconds, error)
+            text = _FAILED_RUN + error.kubernetes_text
+            # It is handed on as a value; the frames of its traceback hold what the plugin printed.
+            error.__traceback__ = None
+            return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
+        problem = self._refuse(response, identity)
+        self.counters.ran(seconds, problem)
+        if problem is not None:
+            return _Run(image, seconds=seconds, error=problem, kubernetes_text=problem.kubernetes_text)
+        return _Run(image, response, self._expiry_ns(response), seconds)
+
+    def _refuse(self, response: CredentialProviderResponse, identity: Identity) -> PluginError | None:
+        """What is wrong with an answer that decoded well."""
+        attributes = self.config.token_attributes
+        if identity.token and attributes is not None and attributes.cache_type != "Token":
+            if any(auth.password == identity.token for auth in (response.auth or {}).values()):
+                return _echoed(self.name)
+        if response.cache_key_type not in CACHE_KEY_TYPES:
+            text = (
+                f"credential provider plugin did not return a valid cacheKeyType: {response.cache_key_type}"
+            )
+            expected = ", ".join(CACHE_KEY_TYPES)
+            return PluginProtocolError(self.name, f"cacheKeyType of its answer is none of {expected}", text)
+        return None
+
+    def _expiry_ns(self, response: CredentialProviderResponse) -> int | None:
+        """Until when an answer is kept; None if it is not."""
+        duration = response.cache_duration_ns
+        if duration is None:
+            duration = self.config.default_cache_duration_ns or 0
+        return None if duration == 0 else self._clock() + duration
+
+    def _from_cache(self, entry: Entry, identity: Identity) -> Provision:
+        return Provision(
+            self.name, How.CACHED, entry.auth, entry.cache_key_type, entry.expires_ns, account=identity.ref
+        )
+
+    def _from_run(self, run: _Run, identity: Identity, how: How) -> Provision:
+        if run.response is None:
+            return Provision(
+                self.name,
+                How.FAILED,
+                seconds=run.seconds,
+                account=identity.ref,
+                error=run.error,
+                kubernetes_text=run.kubernetes_text,
+            )
+        return Provision(
+            self.name,
+            how,
+            run.response.auth or {},
+            run.response.cache_key_type,
+            run.expires_ns,
+            run.seconds,
+            identity.ref,
+        )
+
+
+def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
+    """Nobody knows what the provider would do. For a pod that is an error, as the kubelet could not go on."""
+    if pod is None:
+        return Provision(name, How.UNKNOWN, missing=untold.missing)
+    text = untold.kubernetes_text
+    return Provision(name, How.UNKNOWN, error=untold, kubernetes_text=text, missing=untold.missing)
+
+
+def _seconds_given(error: KeyferryError | None) -> float:
+    """How long a run was allowed that was not long enough."""
+    return error.timeout_seconds if isinstance(error, PluginTimeoutError) else inf
+
+
+def _echoed(plugin: str) -> PluginError:
+    text = (
+        "credential provider plugin returned the service account token as the password which is not allowed "
+        "when service account cache type is not set to 'Token'"
+    )
+    message = (
+        "it answered with the service account token itself, which would outlive the token in the cache; "
+        "set tokenAttributes.cacheType to 'Token' for such a plugin"
+    )
+    return PluginProtocolError(plugin, message, text)

@@ -1,0 +1,252 @@
+"""Why an answer is what it is, as values: every stage's own facts, in order and in words.
+
+Nothing is decided here. The verdicts on patterns and keys come from the same
+pure functions that decided; calling them again costs time only when someone asks why.
+"""
+
+from collections.abc import Callable, Iterator
+
+from keyferry._core.values import Value, field
+from keyferry.api.kubeletconfig.v1 import CredentialProvider
+from keyferry.images.answer import Answer, Outcome
+from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
+from keyferry.images.match.rules import Verdict, judge
+from keyferry.images.missing import Missing
+from keyferry.images.provider.provision import How, Provision
+
+
+class Reason(Value):
+    """One decision: at which stage, about what, how it went, in words and as facts.
+
+    The stages are image, match, provider, key, credential, decision and trap.
+    """
+
+    stage: str
+    subject: str
+    outcome: str
+    text: str
+    facts: dict[str, object] = field(default_factory=dict)
+
+
+def reasons_for(answer: Answer) -> tuple[Reason, ...]:
+    """Everything that led to *answer*, in the order the kubelet goes about it."""
+    from keyferry.images.why.traps import traps_for
+
+    return (
+        _image(answer),
+        *_providers(answer),
+        *(reason for keyring in answer.keyrings for reason in _keys(keyring, answer)),
+        *(_credential(at, credential) for at, credential in enumerate(answer.credentials, 1)),
+        _decision(answer),
+        *traps_for(answer),
+    )
+
+
+def _image(answer: Answer) -> Reason:
+    if answer.image == answer.name:
+        return Reason("image", answer.image, "as-is", "looked up under this name")
+    changes = []
+    if not answer.image.startswith(answer.name):
+        changes.append("the registry is spelled out")
+    if ":" in answer.image.rpartition("/")[2]:
+        changes.append("tag and digest are dropped")
+    text = f"looked up as {answer.name}: {' and '.join(changes) or 'the name is normalised'}"
+    return Reason("image", answer.image, "normalised", text, {"name": answer.name})
+
+
+def _providers(answer: Answer) -> Iterator[Reason]:
+    covering = dict(answer.covering)
+    provisions = iter(answer.provisions)
+    for index, provider in enumerate(answer.providers):
+        if index not in covering:
+            yield _no_match(provider, answer.name)
+            continue
+        yield _match(provider, covering[index], answer.name)
+        yield _provision(next(provisions), answer.answered_ns)
+
+
+def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
+    facts: dict[str, object] = {"pattern": pattern, "rule": "matched"}
+    text = f"pattern {pattern!r} covers the image: {judge(pattern, name).why}"
+    return Reason("match", provider.name, "matched", text, facts)
+
+
+def _no_match(provider: CredentialProvider, name: str) -> Reason:
+    verdicts = [(pattern, judge(pattern, name)) for pattern in provider.match_images or ()]
+    text = (
+        f"none of its {len(verdicts)} patterns covers the image"
+        if len(verdicts) != 1
+        else "its pattern does not cover the image"
+    )
+    patterns = [_verdict_facts(pattern, verdict) for pattern, verdict in verdicts]
+    return Reason("match", provider.name, "no-match", text, {"patterns": patterns})
+
+
+def _verdict_facts(pattern: str, verdict: Verdict) -> dict[str, object]:
+    return {
+        "pattern": pattern,
+        "rule": verdict.rule,
+        "found": verdict.found,
+        "expected": verdict.expected,
+        "why": verdict.why,
+    }
+
+
+def _provision(provision: Provision, answered_ns: int) -> Reason:
+    text = _PROVISIONS[provision.how](provision, answered_ns)
+    if provision.missing and provision.how is not How.UNKNOWN:
+        text += f"; the kubelet may get another answer: {_say(provision.missing)}"
+    facts = _provision_facts(provision, answered_ns)
+    return Reason("provider", provision.provider, str(provision.how), text, facts)
+
+
+def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object]:
+    facts: dict[str, object] = {}
+    if provision.cache_key_type:
+        facts["cacheKeyType"] = provision.cache_key_type
+        facts["keys"] = list(provision.auth)
+    if provision.seconds is not None:
+        facts["seconds"] = round(provision.seconds, 6)
+    if provision.expires_ns is not None:
+        facts["expiresInSeconds"] = round(remaining_seconds(provision, answered_ns), 1)
+    if provision.error is not None and provision.how is not How.UNKNOWN:
+        facts["error"] = str(provision.error)
+    if provision.missing:
+        facts["missing"] = missing_documents(provision.missing)
+    return facts
+
+
+def missing_documents(missing: tuple[Missing, ...]) -> list[dict[str, object]]:
+    """What was not given, with stable fields."""
+    return [{"input": str(each.input), "name": each.name, "text": str(each)} for each in missing]
+
+
+def _say(missing: tuple[Missing, ...]) -> str:
+    return "; ".join(map(str, missing))
+
+
+def remaining_seconds(provision: Provision, answered_ns: int) -> float:
+    """How long what was given at an instant was still kept then."""
+    return ((provision.expires_ns or 0) - answered_ns) / 1e9
+
+
+def _describe(provision: Provision, answered_ns: int) -> str:
+    """What an answer holds and how long it is kept."""
+    number = len(provision.auth)
+    held = f"{number} auth key{'s' if number != 1 else ''}" if number else "no credentials at all"
+    if provision.expires_ns is None:
+        kept = "not cached"
+    else:
+        span = _span(remaining_seconds(provision, answered_ns))
+        kept = f"cached by {provision.cache_key_type.lower()} for {span}"
+    return f"{held}, {kept}"
+
+
+def _span(seconds: float) -> str:
+    """A duration for people, in at most two units."""
+    if seconds <= 0:
+        return "no time at all: it is past its end already"
+    whole = round(seconds)
+    if whole < 1:
+        return f"{seconds * 1000:.0f} ms"
+    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+    parts = []
+    for size, unit in units:
+        number, whole = divmod(whole, size)
+        if number:
+            parts.append(f"{number} {unit}")
+    return " ".join(parts[:2])
+
+
+_PROVISIONS: dict[How, Callable[[Provision, int], str]] = {
+    How.CACHED: lambda p, at: f"answered from the cache, the plugin did not run: {_describe(p, at)}",
+    How.RAN: lambda p, at: f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}",
+    How.SHARED: lambda p, at: f"shared the run of another lookup under way: {_describe(p, at)}",
+    How.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
+    How.FAILED: lambda p, _: f"failed: {p.error}",
+    How.UNKNOWN: lambda p, _: f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}",
+}
+
+
+def _keys(keyring: Keyring, answer: Answer) -> Iterator[Reason]:
+    given = set(map(id, answer.credentials))
+    for key in keyring.index():
+        for credential in keyring.credentials(key):
+            yield _key(key, credential, answer.name, is_given=id(credential) in given)
+    for dropped in keyring.dropped:
+        text = f"is dropped, since it does not parse: {dropped.why}"
+        yield Reason("key", dropped.key, "dropped", text)
+
+
+def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reason:
+    verdict = judge(key, name)
+    facts: dict[str, object] = {"source": str(credential.source), "normalised": key, "rule": verdict.rule}
+    if verdict.matched:
+        return Reason("key", credential.key, "covers", f"covers the image: {verdict.why}", facts)
+    if is_given and key == DEFAULT_REGISTRY_KEY:
+        text = "is used as Docker Hub's own key, since no other key of its source covers the image"
+        return Reason("key", credential.key, "default-registry", text, facts)
+    return Reason("key", credential.key, "no-match", f"does not cover the image: {verdict.why}", facts)
+
+
+def _credential(at: int, credential: Credential) -> Reason:
+    text = f"user {credential.username!r} of {credential.source}, key {credential.key!r}"
+    facts: dict[str, object] = {"order": at, "source": str(credential.source), "key": credential.key}
+    return Reason("credential", credential.username, "tried", text, facts)
+
+
+def _decision(answer: Answer) -> Reason:
+    """What the kubelet does with it."""
+    failed = [failure.provider for failure in answer.kubelet_failures]
+    facts: dict[str, object] = {
+        "credentials": len(answer.credentials),
+        "failedProviders": failed,
+        "missing": missing_documents(answer.missing),
+    }
+    return Reason("decision", answer.name, str(answer.outcome), _DECISIONS[answer.outcome](answer), facts)
+
+
+def _tries(answer: Answer) -> str:
+    number = len(answer.credentials)
+    which = (
+        "this credential"
+        if number == 1
+        else f"these {number} credentials, one after the other until one works"
+    )
+    if not answer.missing:
+        return f"credentials exist: the kubelet tries {which}; it makes no anonymous attempt"
+    unsure = {provision.provider for provision in answer.provisions if provision.missing}
+    if all(c.source.kind == "provider" and c.source.name in unsure for c in answer.credentials):
+        return f"credentials are found: the kubelet tries {which}, or others in their place: {_say(answer.missing)}"
+    told = f"the kubelet tries {which}, and perhaps others; it makes no anonymous attempt"
+    return f"credentials exist: {told}: {_say(answer.missing)}"
+
+
+def _failed_names(answer: Answer) -> str:
+    return ", ".join(repr(failure.provider) for failure in answer.kubelet_failures)
+
+
+def _cannot_tell(answer: Answer) -> str:
+    failed = f", and {_failed_names(answer)} failed" if answer.kubelet_failures else ""
+    return (
+        f"cannot tell: no credentials are found{failed}, but not everything is known: {_say(answer.missing)}"
+    )
+
+
+def _after_failure(answer: Answer) -> str:
+    return (
+        f"no credentials, since {_failed_names(answer)} failed: the kubelet logs that, makes one anonymous attempt, "
+        "and the pod's events show only what the registry says to that"
+    )
+
+
+def _anonymous(_: Answer) -> str:
+    return "no credentials: the kubelet makes one anonymous attempt"
+
+
+_DECISIONS = {
+    Outcome.CREDENTIALS: _tries,
+    Outcome.UNKNOWN: _cannot_tell,
+    Outcome.ANONYMOUS_AFTER_FAILURE: _after_failure,
+    Outcome.ANONYMOUS: _anonymous,
+}

@@ -1,0 +1,212 @@
+"""What is surprising about an answer though it is right: the places where people's idea of the rules differs."""
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+from keyferry.images.answer import Answer
+from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential
+from keyferry.images.match.rules import judge
+from keyferry.images.provider.provision import How
+from keyferry.images.why.reasons import Reason
+
+_ANSWERED = (How.CACHED, How.RAN, How.SHARED)
+_HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
+
+
+def traps_for(answer: Answer) -> tuple[Reason, ...]:
+    """Every trap that applies to *answer*, in words."""
+    found = [trap for look in _LOOKS for trap in look(answer)]
+    return tuple({(trap.outcome, trap.subject): trap for trap in found}.values())
+
+
+def _trap(outcome: str, subject: str, text: str) -> Reason:
+    return Reason("trap", subject, outcome, text)
+
+
+def _patterns(answer: Answer) -> Iterator[tuple[str, str]]:
+    """Each provider and pattern that did not cover the image."""
+    covering = dict(answer.covering)
+    for index, provider in enumerate(answer.providers):
+        for pattern in provider.match_images or () if index not in covering else ():
+            yield provider.name, pattern
+
+
+def _port(answer: Answer) -> Iterator[Reason]:
+    host, _, _ = answer.name.partition("/")
+    bare, _, port = host.rpartition(":")
+    for provider, pattern in _patterns(answer):
+        pattern_host, slash, path = pattern.partition("/")
+        if port.isdigit() and bare:
+            wanted = f"{pattern_host}:{port}{slash}{path}"
+        else:
+            wanted = f"{pattern_host.partition(':')[0]}{slash}{path}"
+        if wanted != pattern and judge(wanted, answer.name).matched:
+            text = (
+                f"pattern {pattern!r} of {provider!r} differs from the image in the port alone: a pattern without "
+                f"a port covers only images without one; {wanted!r} would cover it"
+            )
+            yield _trap("port", pattern, text)
+
+
+def _path_wildcard(answer: Answer) -> Iterator[Reason]:
+    for provider, pattern in _patterns(answer):
+        host, _, path = pattern.partition("/")
+        prefix = path.partition("*")[0]
+        wanted = f"{host}/{prefix}" if prefix else host
+        if "*" in path and judge(wanted, answer.name).matched:
+            text = (
+                f"pattern {pattern!r} of {provider!r} has a wildcard in its path, where it is an ordinary character; "
+                f"a path is a prefix anyway: {wanted!r} covers this image"
+            )
+            yield _trap("path-wildcard", pattern, text)
+
+
+def _boundary(answer: Answer) -> Iterator[Reason]:
+    used = [(pattern, "pattern") for _, pattern in answer.covering]
+    used += [(credential.key, "auth key") for credential in answer.credentials]
+    _, _, image_path = answer.name.partition("/")
+    for text, kind in used:
+        path = text.split("://")[-1].partition("/")[2]
+        if (
+            path
+            and not path.endswith("/")
+            and image_path.startswith(path)
+            and image_path[len(path) : len(path) + 1] not in ("", "/")
+        ):
+            yield _trap(
+                "path-boundary",
+                text,
+                f"{kind} {text!r} covers this image only because a path is a plain prefix, "
+                f"without regard to '/'; write {text + '/'!r} if it is meant for that folder alone",
+            )
+
+
+def _hub_alias(answer: Answer) -> Iterator[Reason]:
+    if not answer.name.startswith("docker.io/"):
+        return
+    for provider, pattern in _patterns(answer):
+        host, _, _ = pattern.partition("/")
+        if host in _HUB_ALIASES:
+            text = (
+                f"pattern {pattern!r} of {provider!r} covers nothing: images of Docker Hub are always looked up as "
+                f"docker.io/...; write 'docker.io'"
+            )
+            yield _trap("docker-hub", pattern, text)
+        elif (
+            host == "docker.io"
+            and judge(pattern.replace("docker.io/", "docker.io/library/", 1), answer.name).matched
+        ):
+            text = f"pattern {pattern!r} of {provider!r} lacks 'library/': this image is looked up as {answer.name}"
+            yield _trap("docker-hub", pattern, text)
+
+
+def _label_count(answer: Answer) -> Iterator[Reason]:
+    host = answer.name.partition("/")[0].partition(":")[0]
+    for provider, pattern in _patterns(answer):
+        pattern_host = pattern.partition("/")[0].partition(":")[0]
+        stem = pattern_host.removeprefix("*.")
+        if (
+            stem != pattern_host
+            and host.endswith("." + stem)
+            and judge(pattern, answer.name).rule == "label-count"
+        ):
+            stars = "*." * (host.count(".") - stem.count("."))
+            text = (
+                f"pattern {pattern!r} of {provider!r}: a wildcard stands for exactly one part of a host name, "
+                f"and {host} has more; '{stars}{stem}' would cover it"
+            )
+            yield _trap("label-count", pattern, text)
+
+
+def _letter_case(answer: Answer) -> Iterator[Reason]:
+    for provider, pattern in _patterns(answer):
+        if pattern != pattern.lower() and judge(pattern.lower(), answer.name.lower()).matched:
+            text = f"pattern {pattern!r} of {provider!r} differs from the image in upper and lower case, which counts"
+            yield _trap("letter-case", pattern, text)
+
+
+def _query(answer: Answer) -> Iterator[Reason]:
+    for provider, pattern in _patterns(answer):
+        if "?" in pattern or "#" in pattern:
+            text = f"pattern {pattern!r} of {provider!r}: '?' and '#' are no wildcards, they end the pattern"
+            yield _trap("query", pattern, text)
+        elif "[" in pattern:
+            text = f"pattern {pattern!r} of {provider!r}: character classes do not work in patterns"
+            yield _trap("character-class", pattern, text)
+
+
+def _stray_keys(answer: Answer) -> Iterator[Reason]:
+    given = {(credential.source.name, credential.key) for credential in answer.credentials}
+    for provision in answer.provisions:
+        stray = [key for key in provision.auth if (provision.provider, key) not in given]
+        if stray and len(stray) == len(provision.auth):
+            shown = ", ".join(map(repr, stray[:3])) + (", ..." if len(stray) > 3 else "")  # noqa: PLR2004
+            text = (
+                f"{provision.provider!r} was asked for this image and answered with credentials for {shown} alone, "
+                "which do not cover it: the kubelet will not use them"
+            )
+            yield _trap("stray-auth-keys", provision.provider, text)
+
+
+def _empty_answer(answer: Answer) -> Iterator[Reason]:
+    for provision in answer.provisions:
+        if provision.error is None and provision.how in _ANSWERED and not provision.auth:
+            kept = (
+                "from its cache" if provision.how is How.CACHED else "and that is kept like any other answer"
+            )
+            if provision.expires_ns is None:
+                kept = "and that is not cached"
+            text = (
+                f"{provision.provider!r} answered with no credentials at all, {kept}: "
+                "until it expires, no credentials of it will be tried"
+            )
+            yield _trap("empty-answer", provision.provider, text)
+
+
+def _general_first(answer: Answer) -> Iterator[Reason]:
+    """A general key of one source that comes before a more specific one of another."""
+    for first, second in pairwise(answer.credentials):
+        if first.source.kind != second.source.kind and len(_bare(first)) < len(_bare(second)):
+            text = (
+                f"key {first.key!r} of {first.source} is tried before the more specific {second.key!r} of "
+                f"{second.source}: pull secrets come before the node's config, that before plugins, whatever the keys"
+            )
+            yield _trap("general-first", first.key, text)
+
+
+def _bare(credential: Credential) -> str:
+    return credential.key.split("://")[-1]
+
+
+def _default_registry(answer: Answer) -> Iterator[Reason]:
+    for credential in answer.credentials:
+        is_hub_key = _bare(credential).partition("/")[0] == DEFAULT_REGISTRY_KEY
+        if is_hub_key and not answer.name.startswith("docker.io/"):
+            text = (
+                f"{answer.name} has no '.' or ':' in its first part, so Docker Hub's credential under "
+                f"{credential.key!r} is tried for it"
+            )
+            yield _trap("default-registry", credential.key, text)
+
+
+def _same_key_twice(answer: Answer) -> Iterator[Reason]:
+    for first, second in pairwise(answer.credentials):
+        if first.key == second.key and first.source != second.source:
+            text = f"{first.source} and {second.source} both have the key {first.key!r}: both are tried, in this order"
+            yield _trap("same-key", first.key, text)
+
+
+_LOOKS: tuple[Callable[[Answer], Iterator[Reason]], ...] = (
+    _port,
+    _path_wildcard,
+    _boundary,
+    _hub_alias,
+    _label_count,
+    _letter_case,
+    _query,
+    _stray_keys,
+    _empty_answer,
+    _general_first,
+    _default_registry,
+    _same_key_twice,
+)

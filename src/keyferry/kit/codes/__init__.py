@@ -1,0 +1,1 @@
+"""The codes of the conformance kit: what each check demands, and why."""

@@ -1,0 +1,37 @@
+"""The stable codes of the conformance kit."""
+
+from typing import Literal, TypeAlias, cast
+
+from keyferry._core.values import Value
+from keyferry.kit.codes.cluster import CLUSTER_CODES
+from keyferry.kit.codes.image import IMAGE_CODES
+from keyferry.kit.codes.process import PROCESS_CODES
+from keyferry.kit.lab.subject import CLUSTER, IMAGE
+
+__all__ = ["CHECKS", "SEVERITIES", "Check", "Severity", "checks_for"]
+
+Severity: TypeAlias = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+class Check(Value):
+    """One promise of a plugin: how bad it is to break it, why it matters, and what to change."""
+
+    code: str
+    severity: Severity
+    title: str
+    why: str
+    fix: str
+
+
+CHECKS: dict[str, Check] = {
+    code: Check(code, cast("Severity", severity), title, why, fix)
+    for table in (IMAGE_CODES, CLUSTER_CODES, PROCESS_CODES)
+    for code, (severity, title, why, fix) in table.items()
+}
+_FOREIGN = {IMAGE: CLUSTER_CODES, CLUSTER: IMAGE_CODES}
+
+
+def checks_for(kind: str) -> tuple[Check, ...]:
+    """The checks that apply to one kind of plugin."""
+    return tuple(check for code, check in CHECKS.items() if code not in _FOREIGN[kind])

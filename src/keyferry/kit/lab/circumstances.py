@@ -1,0 +1,64 @@
+"""The same good question under other circumstances: environments, directories, no network, many at once."""
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+
+from keyferry._core.values import replace
+from keyferry.kit.lab.experiments import Experiment
+
+__all__ = ["CROWD", "circumstances", "crowd", "isolation"]
+
+CROWD = 8
+_NO_HOME = "/dev/null/no-home"
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
+
+
+def circumstances(good: Experiment) -> Iterator[Experiment]:
+    """The good question, asked otherwise."""
+    good = replace(good, is_sampled=False)
+    yield replace(good, name="bare environment", is_bare=True)
+    yield replace(good, name="no home", unset=("HOME",))
+    yield replace(good, name="home that is no folder", env=(*good.env, ("HOME", _NO_HOME)))
+    yield replace(good, name="locale C", env=(*good.env, ("LC_ALL", "C"), ("LANG", "C")))
+    latin = "en_US.ISO-8859-1"
+    yield replace(good, name="locale Latin-1", env=(*good.env, ("LC_ALL", latin), ("LANG", latin)))
+    yield replace(good, name="working directory /", cwd="/")
+    yield replace(good, name="no reader", has_reader=False)
+    proxy = f"http://127.0.0.1:{_closed_port()}"
+    proxies = ((name, proxy) for name in _PROXIES)
+    yield replace(
+        good,
+        name="no network",
+        env=(*good.env, *proxies),
+        unset=("NO_PROXY", "no_proxy"),
+        prefix=isolation(),
+        is_patient=True,
+    )
+
+
+def crowd(good: Experiment) -> tuple[Experiment, ...]:
+    """The good question, to be asked many times at once."""
+    return tuple(replace(good, name=f"at once {number}", is_sampled=False) for number in range(1, CROWD + 1))
+
+
+@cache
+def isolation() -> tuple[str, ...]:
+    """The words that put a program in a network of its own, without any way out; none where that is not possible."""
+    program = shutil.which("unshare")
+    for flags in ("-rn", "-n") if program else ():
+        words = (program or "", flags)
+        done = subprocess.run([*words, "true"], capture_output=True, check=False)
+        if done.returncode == 0:
+            return words
+    return ()
+
+
+def _closed_port() -> int:
+    """A port of this machine that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,210 @@
+"""Run a program under watch: what it answers, and what else it does, uses and leaves behind.
+
+``keyferry.invoke`` runs plugins as fast as it can; here a run may be slow, and everything about it is noted.
+"""
+
+import errno
+import os
+import secrets
+import sys
+import time
+from collections.abc import Mapping
+
+from keyferry._core.values import Value, field
+from keyferry.invoke.process import Ending, Limits, Outcome
+from keyferry.invoke.reap import DEATH_SECONDS, left_to_collect
+from keyferry.invoke.spawn import EMPTY, PIPE, Child, move_up, spawn
+from keyferry.kit.lab import processes
+from keyferry.kit.lab.pump import Pump
+
+__all__ = ["Launch", "Run", "launch"]
+
+# How long an output pipe may stay open after the program has ended before its holder counts as left behind.
+_HOLD_SECONDS = 1.0
+_LOOK_SECONDS = 0.005
+_REST_SECONDS = 0.25
+_KIBIBYTE = 1 if sys.platform == "darwin" else 1024
+_ENTER = 'cd "$0" && exec "$@"'
+
+
+class Launch(Value):
+    """How one run is made. Without *stdin* it reads an empty device; *environ* is all it is given.
+
+    With *is_input_watched* its input is looked at afterwards: was it read? With *has_reader* false nobody
+    reads its output. A run that *is_sampled* has its command lines looked at, again and again.
+    """
+
+    argv: tuple[str, ...] = field(repr=False)
+    environ: Mapping[str, str] = field(repr=False)
+    stdin: bytes | None = field(default=b"", repr=False)
+    limits: Limits = Limits()
+    cwd: str = ""
+    has_reader: bool = True
+    is_input_watched: bool = False
+    is_sampled: bool = False
+
+
+class Run(Value):
+    """What came of a run. *left_behind* is None where this system does not let us look.
+
+    *peak_bytes* is None where the system cannot tell the program's memory from our own.
+    """
+
+    outcome: Outcome
+    peak_bytes: int | None = None
+    left_behind: tuple[processes.Process, ...] | None = None
+    held_output: bool = False
+    command_lines: frozenset[bytes] = field(default=frozenset(), repr=False)
+    was_input_read: bool = False
+
+
+def launch(what: Launch) -> Run:
+    """Make one run; raises OSError or ValueError if the program cannot be started."""
+    mark = secrets.token_hex(8)
+    started = time.monotonic()
+    argv = ("/bin/sh", "-c", _ENTER, what.cwd, *what.argv) if what.cwd else what.argv
+    environ = {os.fsencode(name): os.fsencode(value) for name, value in what.environ.items()}
+    environ[os.fsencode(processes.MARK)] = mark.encode()
+    child = Child(lambda pid: _end_all(pid, mark))
+    watched_fd = pidfd = -1
+    try:
+        if what.is_input_watched:
+            watched_fd = _make_input(what.stdin or b"")
+        _spawn(child, argv, environ, what, watched_fd)
+        pidfd = _open_pidfd(child.pid)
+        pump = Pump(child, what.stdin or b"", what.limits, pidfd)
+        return _Watch(what, child, mark, started, is_woken=pidfd >= 0).follow(pump, watched_fd)
+    finally:
+        try:
+            child.end()
+        finally:
+            child.end()  # again, for an interrupt that came just as the first began
+        for fd in (pidfd, watched_fd):
+            if fd >= 0:
+                os.close(fd)
+
+
+class _Watch:
+    """One run while it lasts."""
+
+    def __init__(self, what: Launch, child: Child, mark: str, started: float, *, is_woken: bool) -> None:
+        self._what = what
+        self._is_woken = is_woken
+        self._child = child
+        self._pid = child.pid
+        self._mark = mark
+        self._started = started
+        self._lines: set[bytes] = set()
+        self._ended_at: float | None = None
+
+    def follow(self, pump: Pump, watched_fd: int) -> Run:
+        ending, held = Ending.LOST, False
+        left: tuple[processes.Process, ...] | None = None
+        try:
+            ending, held = self._wait(pump)
+            if self._ended_at is not None and processes.can_look():
+                left = processes.find_left_behind(self._pid, self._mark)
+        except ChildProcessError:
+            ending = Ending.LOST
+        # The leader is not collected yet, so its id, and the session of that number, are still its own.
+        if ending is not Ending.LOST and left != ():
+            processes.end_all(self._pid, self._mark)
+        status, peak = _collect(self._pid)
+        self._child.collected(status)
+        seconds = (self._ended_at or time.monotonic()) - self._started
+        outcome = Outcome(ending, status, pump.stdout, pump.stderr, seconds)
+        read = watched_fd >= 0 and not _pending(watched_fd)
+        return Run(outcome, peak, left, held, frozenset(self._lines), read)
+
+    def _wait(self, pump: Pump) -> tuple[Ending, bool]:
+        deadline = self._started + self._what.limits.timeout_seconds
+        while pump.is_open or self._ended_at is None:
+            now = time.monotonic()
+            if self._ended_at is None and now >= deadline:
+                return Ending.TIMED_OUT, False
+            if self._ended_at is not None and now - self._ended_at > _HOLD_SECONDS:
+                return Ending.EXITED, True
+            ending = pump.step(self._pause(deadline - now))
+            if ending is not None:
+                return ending, False
+            self._look()
+        return Ending.EXITED, False
+
+    def _pause(self, seconds_left: float) -> float:
+        if self._what.is_sampled or self._ended_at is not None or not self._is_woken:
+            return _LOOK_SECONDS
+        return min(_REST_SECONDS, max(0.0, seconds_left))
+
+    def _look(self) -> None:
+        if self._ended_at is not None:
+            return
+        if self._what.is_sampled and processes.can_look():
+            self._lines.update(processes.command_lines(self._pid))
+        if os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            self._ended_at = time.monotonic()
+
+
+def _spawn(
+    child: Child, argv: tuple[str, ...], environ: dict[bytes, bytes], what: Launch, watched_fd: int
+) -> None:
+    stdin = watched_fd if watched_fd >= 0 else EMPTY if what.stdin is None else PIPE
+    spawn(child, argv[0], argv, environ, streams=(stdin, PIPE, PIPE))
+    if not what.has_reader:
+        child.close(1)
+
+
+def _make_input(data: bytes) -> int:
+    """The end of a pipe from which *data*, or what a pipe takes of it at once, can be read, and then no more."""
+    reader, writer = map(move_up, os.pipe())
+    try:
+        os.set_blocking(writer, False)
+        os.write(writer, data)
+    finally:
+        os.close(writer)
+    return reader
+
+
+def _end_all(pid: int, mark: str) -> int | None:
+    processes.end_all(pid, mark)
+    return _collect(pid)[0]
+
+
+def _open_pidfd(pid: int) -> int:
+    if not hasattr(os, "pidfd_open"):
+        return -1
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno in (errno.ENOSYS, errno.EPERM, errno.EMFILE):
+            return -1
+        raise
+
+
+def _pending(fd: int) -> bool:
+    os.set_blocking(fd, False)
+    try:
+        return bool(os.read(fd, 1))
+    except OSError:
+        return False
+
+
+def _collect(pid: int) -> tuple[int | None, int | None]:
+    """The exit status and the most memory that it or a child of it held."""
+    deadline = time.monotonic() + DEATH_SECONDS
+    while True:
+        try:
+            found, status, usage = os.wait4(pid, os.WNOHANG)
+        except ChildProcessError:
+            return None, None
+        if found and not os.WIFSTOPPED(status):
+            break
+        if time.monotonic() > deadline:
+            left_to_collect.append(pid)
+            return None, None
+        time.sleep(0.002)
+    import resource  # not on Windows, where there is no kit
+
+    # A spawned program counts our own memory as its own until it has become itself.
+    own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = usage.ru_maxrss * _KIBIBYTE if usage.ru_maxrss > own else None
+    return os.waitstatus_to_exitcode(status), peak

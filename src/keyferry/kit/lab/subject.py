@@ -1,0 +1,75 @@
+"""What is put to the test: a program, how it is run, and what it is asked for."""
+
+import os
+import shutil
+from collections.abc import Mapping
+
+from keyferry._core.values import Value, field
+from keyferry.api.clientauthentication import v1 as clientauthentication
+from keyferry.api.clientauthentication.v1 import ClusterInfo
+from keyferry.api.credentialprovider import v1 as credentialprovider
+from keyferry.errors import EnvironmentProblem
+
+__all__ = ["CLUSTER", "IMAGE", "Subject", "find_program", "full_api_version"]
+
+IMAGE, CLUSTER = "image", "cluster"
+_GROUPS = {
+    IMAGE: credentialprovider.API_VERSION.rpartition("/")[0],
+    CLUSTER: clientauthentication.GROUP,
+}
+KNOWN_VERSIONS = {IMAGE: ("v1", "v1beta1", "v1alpha1"), CLUSTER: ("v1", "v1beta1")}
+
+
+class Subject(Value):
+    """A plugin under test.
+
+    *images* are images that it should have credentials for. The first of *api_versions*, in full, is the
+    one most requests are made in; it must know the others too. *cache_type* is that of a config's tokenAttributes.
+    """
+
+    path: str
+    kind: str = IMAGE
+    args: tuple[str, ...] = field(default=(), repr=False)
+    env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    images: tuple[str, ...] = ()
+    api_versions: tuple[str, ...] = ()
+    token: str = field(default="", repr=False)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    cache_type: str = ""
+    cluster: ClusterInfo | None = None
+    timeout_seconds: float = 60.0
+
+    @property
+    def api_version(self) -> str:
+        """The version that most requests are made in."""
+        return self.api_versions[0] if self.api_versions else full_api_version(self.kind, "v1")
+
+    @property
+    def name(self) -> str:
+        """The program's name without its folder."""
+        return os.path.basename(self.path)
+
+    def other_versions(self) -> tuple[str, ...]:
+        """The versions of its protocol beside the first, those that it must know before the rest."""
+        every = (full_api_version(self.kind, version) for version in KNOWN_VERSIONS[self.kind])
+        ordered = dict.fromkeys((*self.api_versions, *every))
+        return tuple(version for version in ordered if version != self.api_version)
+
+
+def full_api_version(kind: str, version: str) -> str:
+    """A version with its group: ``v1`` is as good as the whole of it."""
+    return version if "/" in version else f"{_GROUPS[kind]}/{version}"
+
+
+def find_program(name: str) -> str:
+    """The absolute path of a program, by path or by name; raises EnvironmentProblem if it cannot be run."""
+    path = name if os.sep in name else shutil.which(name) or name
+    path = os.path.abspath(path)
+    if not os.path.exists(path):
+        hint = "" if os.sep in name else " in the current directory or in PATH"
+        raise EnvironmentProblem(f"plugin {name!r} does not exist{hint}; give the path of an executable")
+    if os.path.isdir(path):
+        raise EnvironmentProblem(f"plugin {name!r} is a directory; give the path of an executable")
+    if not os.access(path, os.X_OK):
+        raise EnvironmentProblem(f"plugin {name!r} is not executable; try 'chmod +x {name}'")
+    return path

@@ -1,0 +1,86 @@
+"""Judge how an image plugin answers good requests: whether the kubelet takes the answer at all."""
+
+from collections.abc import Iterator
+
+from keyferry.errors import PluginProtocolError
+from keyferry.invoke.process import Ending
+from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked, succeeded
+
+__all__ = ["ANSWER_RULES", "classify"]
+
+
+def classify(error: PluginProtocolError) -> str:
+    """The code of what the kubelet has against an answer."""
+    text = error.kubernetes_text
+    if text.startswith("error reading GVK from response: unexpected GroupVersion"):
+        return "KP103"
+    if text.startswith("error reading GVK from response"):
+        return "KP102"
+    if text.startswith("apiVersion from credential plugin response"):
+        return "KP103"
+    if error.problem.startswith("the kind"):
+        return "KP104"
+    return "KP107" if error.problem.startswith("cacheDuration") else "KP105"
+
+
+_EXPECTED = {
+    "KP102": "one JSON object, nothing before or after it",
+    "KP103": "the apiVersion of the request",
+    "KP104": "'CredentialProviderResponse'",
+    "KP105": "the five fields of the protocol, each of its type",
+    "KP107": "text such as '10m' or '0s'",
+}
+
+
+def decodes(code: str) -> Rule:
+    """The rule for one class of answers that the kubelet refuses."""
+
+    def judge(evidence: Evidence) -> Iterator[Finding]:
+        for name in _answered(evidence):
+            error = evidence.problem(name)
+            if error is not None and classify(error) == code:
+                yield Finding(name, error.problem, _EXPECTED[code])
+
+    return Rule(GOODS, judge)
+
+
+def _answered(evidence: Evidence) -> list[str]:
+    names = [name for name in evidence.goods() if succeeded(evidence.outcome(name))]
+    if not names:
+        raise Unchecked("there is no answer to look at")
+    return names
+
+
+def ends_well(evidence: Evidence) -> Iterator[Finding]:
+    """Exit status 0, whatever else another check has against how it ended."""
+    for name in evidence.goods():
+        if not succeeded(evidence.outcome(name)):
+            yield Finding(name, evidence.describe(name), evidence.good_answer())
+
+
+def _newline(evidence: Evidence) -> Iterator[Finding]:
+    for name in _answered(evidence):
+        if evidence.is_good(name) and not evidence.outcome(name).stdout.endswith(b"\n"):
+            yield Finding(name, "no line end after the answer", "a newline at the end")
+
+
+def _flood(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.goods():
+        if evidence.outcome(name).ending is Ending.STDOUT_LIMIT:
+            yield Finding(name, "more than 16 MB on standard output", "some kilobytes")
+
+
+def _duration(evidence: Evidence) -> Iterator[Finding]:
+    yield from decodes("KP107").judge(evidence)
+    for name in evidence.goods():
+        if evidence.is_good(name) and (evidence.response(name).cache_duration_ns or 0) < 0:
+            yield Finding(name, "a negative duration", "0s or more")
+
+
+ANSWER_RULES: dict[str, Rule] = {
+    "KP101": Rule(GOODS, ends_well),
+    **{code: decodes(code) for code in ("KP102", "KP103", "KP104", "KP105")},
+    "KP107": Rule(GOODS, _duration),
+    "KP150": Rule(GOODS, _newline),
+    "KP151": Rule(GOODS, _flood),
+}

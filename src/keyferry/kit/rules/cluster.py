@@ -1,0 +1,210 @@
+"""Judge the answers of a cluster plugin as client-go does, and what client-go finds out only later."""
+
+from collections.abc import Iterator
+
+from keyferry._core.json import loads
+from keyferry.clusters.auth.pem import parse_key_pair
+from keyferry.clusters.headers import FORBIDDEN
+from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
+from keyferry.invoke.process import Ending
+from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.lab.tokens import expiry_of
+from keyferry.kit.rules.input import survives
+from keyferry.kit.rules.scope import answered, answered_or_refused
+
+__all__ = ["CLUSTER_RULES", "classify_cluster"]
+
+_SECOND = 1_000_000_000
+# In the words of client-go, without its prefix for what does not decode.
+_TEXTS = {
+    "exec plugin is configured to use API version": "KP203",
+    "exec plugin didn't return a status": "KP205",
+    "exec plugin didn't return a token": "KP206",
+    "exec plugin returned only certificate or key": "KP207",
+    "failed parsing client key/certificate": "KP208",
+}
+_EXPECTED = {
+    "KP202": "one ExecCredential, nothing before or after it",
+    "KP203": "the apiVersion of KUBERNETES_EXEC_INFO",
+    "KP204": "'ExecCredential'",
+    "KP205": "a status",
+    "KP206": "status.token, or a certificate and key",
+    "KP207": "both clientCertificateData and clientKeyData, or neither",
+    "KP208": "PEM of a certificate and of its key",
+    "KP209": "text in all fields, and a time such as '2006-01-02T15:04:05Z'",
+}
+
+
+def classify_cluster(error: PluginProtocolError, stdout: bytes) -> str:
+    """The code of what client-go has against an answer."""
+    if not stdout.strip():
+        return "KP202"
+    for text, code in _TEXTS.items():
+        if error.kubernetes_text.startswith(text):
+            return code
+    if error.error_class in ("unknown-type", "missing-apiversion", "missing-kind"):
+        return "KP203" if _kind(stdout) in ("", "ExecCredential") else "KP204"
+    if error.problem.startswith("its answer: found the kind"):
+        return "KP204"
+    if "more than one '/'" in error.problem:
+        return "KP203"
+    is_field = error.problem.startswith(("its answer: status", "its answer: spec"))
+    return "KP209" if is_field else "KP202"
+
+
+def _kind(stdout: bytes) -> object:
+    try:
+        document = loads(stdout)
+    except DocumentError:
+        return ""
+    return document.get("kind", "") if isinstance(document, dict) else ""
+
+
+def _decodes(code: str) -> Rule:
+    def judge(evidence: Evidence) -> Iterator[Finding]:
+        if not succeeded(evidence.outcome("good")):
+            raise Unchecked("there is no answer to look at")
+        error = evidence.problem("good")
+        if error is not None and classify_cluster(error, evidence.outcome("good").stdout) == code:
+            yield Finding("good", error.problem, _EXPECTED[code])
+
+    return Rule(("good",), judge)
+
+
+def _ends_well(evidence: Evidence) -> Iterator[Finding]:
+    if not succeeded(evidence.outcome("good")):
+        yield Finding("good", evidence.describe("good"), evidence.good_answer())
+
+
+def _pair(evidence: Evidence) -> Iterator[Finding]:
+    credential = evidence.credential("good") if evidence.is_good("good") else None
+    if credential is not None and credential.certificate_pem:
+        try:
+            parse_key_pair(credential.certificate_pem, credential.key_pem)
+        except EnvironmentProblem as error:
+            raise Unchecked(error.message) from None
+    yield from _decodes("KP208").judge(evidence)
+
+
+def _ended(evidence: Evidence) -> Iterator[Finding]:
+    end = evidence.credential("good").expires_ns
+    if end is not None and end <= evidence.now_ns:
+        yield Finding("good", f"it ended {(evidence.now_ns - end) // _SECOND} s ago", "a time to come")
+
+
+def _own_end(evidence: Evidence) -> int | None:
+    """When the token or certificate ends, by what is in it; the sooner of the two."""
+    credential = evidence.credential("good")
+    ends = [expiry_of(credential.token)]
+    if credential.certificate_pem:
+        try:
+            ends.append(parse_key_pair(credential.certificate_pem, credential.key_pem).not_after_ns)
+        except KeyferryError:
+            pass  # another check's
+    return min((end for end in ends if end is not None), default=None)
+
+
+def _outlives(evidence: Evidence) -> Iterator[Finding]:
+    end, own = evidence.credential("good").expires_ns, _own_end(evidence)
+    if end is not None and own is not None and end > own:
+        late = (end - own) // _SECOND
+        yield Finding(
+            "good", f"an expirationTimestamp {late} s after the credential's own end", "not after it"
+        )
+
+
+def _no_end(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.credential("good").expires_ns is None and _own_end(evidence) is not None:
+        yield Finding("good", "no expirationTimestamp for a credential that ends", "the time when it ends")
+
+
+def _unsendable(evidence: Evidence) -> Iterator[Finding]:
+    if FORBIDDEN.search(evidence.credential("good").token):
+        yield Finding("good", "a line end or control character in the token", "text on one line")
+
+
+def _versions(evidence: Evidence, *, required: bool) -> list[str]:
+    names = evidence.names("version *")
+    return [name for name in names if (evidence.version(name) in evidence.subject.api_versions) is required]
+
+
+def _wrong_version(evidence: Evidence) -> Iterator[Finding]:
+    yield from answered_or_refused(evidence, _versions(evidence, required=False))
+
+
+def _other_versions(evidence: Evidence) -> Iterator[Finding]:
+    yield from answered(evidence, _versions(evidence, required=False))
+
+
+def _required_versions(evidence: Evidence) -> Iterator[Finding]:
+    names = _versions(evidence, required=True)
+    if not names:
+        raise Unchecked("no second --api-version was given")
+    for name in names:
+        if not evidence.is_good(name):
+            yield Finding(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
+
+
+def _reads_input(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.run("input").was_input_read:
+        yield Finding("input", "it read from standard input", "that it leaves it alone")
+
+
+def _like_first(name: str) -> Rule:
+    def judge(evidence: Evidence) -> Iterator[Finding]:
+        evidence.require_good()
+        if not evidence.is_good(name):
+            yield Finding(name, evidence.describe(name), "an answer as good as the first")
+
+    return Rule((name,), judge)
+
+
+def _plain_json(evidence: Evidence) -> Iterator[Finding]:
+    evidence.require_good()
+    try:
+        document = loads(evidence.outcome("good").stdout)
+    except DocumentError:
+        document = None
+    if not isinstance(document, dict):
+        yield Finding("good", "YAML", "JSON")
+    elif not document.get("kind"):
+        yield Finding("good", "no kind", "'ExecCredential'")
+
+
+def _flood(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.outcome("good").ending is Ending.STDOUT_LIMIT:
+        yield Finding("good", "more than 16 MB on standard output", "some kilobytes")
+
+
+_BROKEN = (
+    "empty exec info",
+    "text for exec info",
+    "truncated exec info",
+    "array for exec info",
+    "null for exec info",
+    "wrong types in exec info",
+    "exec info of another kind",
+    "unknown version",
+    "unknown field in exec info",
+)
+
+CLUSTER_RULES: dict[str, Rule] = {
+    "KP201": Rule(("good",), _ends_well),
+    **{code: _decodes(code) for code in _EXPECTED},
+    "KP208": Rule(("good",), _pair),
+    "KP210": Rule(("good",), _ended),
+    "KP211": Rule(("good",), _outlives),
+    "KP212": Rule(("good",), _no_end),
+    "KP213": Rule(("good",), _unsendable),
+    "KP214": Rule(("version *",), _wrong_version),
+    "KP215": Rule(("version *",), _other_versions),
+    "KP216": Rule(("input",), _reads_input),
+    "KP217": _like_first("with cluster"),
+    "KP218": survives("no exec info"),
+    "KP219": survives(*_BROKEN),
+    "KP220": survives("huge exec info"),
+    "KP221": _like_first("again"),
+    "KP222": Rule(("good",), _plain_json),
+    "KP223": Rule(("version *",), _required_versions),
+    "KP251": Rule(("good",), _flood),
+}

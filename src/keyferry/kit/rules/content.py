@@ -1,0 +1,184 @@
+"""Judge what is in a good answer of an image plugin: keys, durations, user names and passwords."""
+
+from collections.abc import Callable, Iterator
+
+from keyferry._core.secrets import MASK
+from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
+from keyferry.errors import MatchError
+from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, is_default_registry
+from keyferry.images.match.rules import judge as judge_match
+from keyferry.images.match.url import normalise_key
+from keyferry.images.provider.provider import CACHE_KEY_TYPES
+from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked
+from keyferry.kit.lab.hidden import shown_key
+from keyferry.kit.lab.tokens import expiry_of
+
+__all__ = ["CONTENT_RULES", "serves", "why_never"]
+
+_SECOND = 1_000_000_000
+_WEEK = 7 * 86_400 * _SECOND
+_UNSENDABLE = ("\r", "\n", "\0")
+
+Look = Callable[[CredentialProviderResponse, str, Evidence], Iterator[tuple[str, str]]]
+
+
+def each(look: Look) -> Rule:
+    """A rule that looks at each good answer that decodes."""
+
+    def judge(evidence: Evidence) -> Iterator[Finding]:
+        names = [name for name in evidence.goods() if evidence.is_good(name)]
+        if not names:
+            raise Unchecked("there is no answer to look at")
+        for name in names:
+            image = evidence.experiments[name].image
+            for found, expected in look(evidence.response(name), image, evidence):
+                yield Finding(name, found, expected)
+
+    return Rule(GOODS, judge)
+
+
+def _key_type(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    if response.cache_key_type not in CACHE_KEY_TYPES:
+        found = repr(response.cache_key_type[:40]) if response.cache_key_type else "no cacheKeyType"
+        yield found, ", ".join(CACHE_KEY_TYPES)
+
+
+def _no_duration(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    if response.cache_duration_ns is None:
+        yield "no cacheDuration", "a duration such as '10m'"
+
+
+def _long_duration(
+    response: CredentialProviderResponse, _image: str, _: Evidence
+) -> Iterator[tuple[str, str]]:
+    if (response.cache_duration_ns or 0) > _WEEK:
+        yield f"{(response.cache_duration_ns or 0) // (86_400 * _SECOND)} days", "at most 7 days, 168h"
+
+
+def _zero_duration(
+    response: CredentialProviderResponse, _image: str, _: Evidence
+) -> Iterator[tuple[str, str]]:
+    if response.cache_duration_ns == 0:
+        yield "a cacheDuration of 0s", "some minutes"
+
+
+def _outlives(
+    response: CredentialProviderResponse, _image: str, evidence: Evidence
+) -> Iterator[tuple[str, str]]:
+    for key, auth in (response.auth or {}).items():
+        end = expiry_of(auth.password)
+        left = None if end is None else end - evidence.now_ns
+        if left is not None and (response.cache_duration_ns or 0) > max(left, 0):
+            found = f"{_seconds(response.cache_duration_ns)} s in the cache, for a token under {_shown(key)}"
+            yield f"{found} that ends in {_seconds(left)} s", f"less than {_seconds(max(left, 0))} s"
+
+
+def _covers(response: CredentialProviderResponse, image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    keys = [key for key in response.auth or {} if _parses(key)]
+    if not response.auth or any(serves(key, image) for key in keys):
+        return
+    reasons = [_reason(key, judge_match(normalise_key(key), image).why) for key in keys[:3]]
+    found = "; ".join(reasons) or f"none of {len(response.auth)} keys can be parsed"
+    yield found, f"a key that covers {image}, such as {image.partition('/')[0]!r}"
+
+
+def _has_some(response: CredentialProviderResponse, image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    if not response.auth:
+        yield "an answer without credentials", f"credentials for {image}"
+
+
+def _keys_parse(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    for key in response.auth or {}:
+        why = why_never(key)
+        if why:
+            yield _reason(key, why), "a registry's host, with port and path where it matters"
+
+
+def why_never(key: str) -> str:
+    """Why a key of auth can match no image; empty if it can."""
+    try:
+        normalised = normalise_key(key)
+    except MatchError as error:
+        return error.message
+    host, _, path = normalised.partition("/")
+    if "://" in key and not key.startswith(("http://", "https://")):
+        return "its scheme is not known, and is taken for the host"
+    if "*" in path:
+        return "a '*' in a path is an ordinary character, which no image has"
+    if "?" in key:
+        return "everything from the '?' on is ignored, it is no wildcard"
+    return "" if host else "it has no host"
+
+
+def _too_wide(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    for key, auth in (response.auth or {}).items():
+        if not auth.username and not auth.password:
+            continue  # an anonymous attempt: there is nothing to keep to anyone
+        host = key.split("://")[-1].partition("/")[0].partition(":")[0]
+        labels = host.split(".")
+        literal = [label for label in labels if "*" not in label]
+        if "*" in host and len(literal) < min(2, len(labels)):
+            yield f"the key {_shown(key)}", "at least two parts of the host without a '*'"
+
+
+def _incomplete(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    for key, auth in (response.auth or {}).items():
+        missing = [name for name in ("username", "password") if not getattr(auth, name)]
+        if missing:
+            yield f"an empty {' and '.join(missing)} under {_shown(key)}", "both, or no entry"
+
+
+def _unsendable(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
+    for key, auth in (response.auth or {}).items():
+        if ":" in auth.username:
+            yield f"a ':' in the user name under {_shown(key)}", "a user name without ':'"
+        for part in ("username", "password"):
+            if any(char in getattr(auth, part) for char in _UNSENDABLE):
+                yield f"a line end or NUL in the {part} under {_shown(key)}", "text on one line"
+
+
+def _parses(key: str) -> bool:
+    try:
+        return bool(normalise_key(key))
+    except MatchError:
+        return False
+
+
+def serves(key: str, image: str) -> bool:
+    """Tell whether the kubelet would try what stands under *key* for an image."""
+    if not _parses(key):
+        return False
+    normalised = normalise_key(key)
+    if judge_match(normalised, image).matched:
+        return True
+    return normalised == DEFAULT_REGISTRY_KEY and is_default_registry(image)
+
+
+def _seconds(nanoseconds: int | None) -> int:
+    return (nanoseconds or 0) // _SECOND
+
+
+def _shown(key: str) -> str:
+    shown = shown_key(key)
+    return shown if shown == MASK else repr(shown)
+
+
+def _reason(key: str, why: str) -> str:
+    """What is said against a key; not why, where that would quote what must not be shown."""
+    shown = _shown(key)
+    return "a key that is no registry's name" if shown == MASK else f"{shown}: {why}"
+
+
+CONTENT_RULES: dict[str, Rule] = {
+    "KP106": each(_key_type),
+    "KP108": each(_no_duration),
+    "KP109": each(_long_duration),
+    "KP110": each(_zero_duration),
+    "KP111": each(_outlives),
+    "KP112": each(_covers),
+    "KP113": each(_has_some),
+    "KP114": each(_keys_parse),
+    "KP115": each(_too_wide),
+    "KP119": each(_incomplete),
+    "KP120": each(_unsendable),
+}

@@ -1,0 +1,52 @@
+"""Judge what a plugin makes of input that is broken, hostile or merely odd."""
+
+from collections.abc import Iterator
+
+from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Finding, Rule, failed, succeeded
+from keyferry.kit.rules.scope import refuses
+
+__all__ = ["INPUT_RULES", "survives"]
+
+_SHELL = ("image: shell words", "image: shell quotes")
+_EXPECTED = f"{A_FAILURE}, or a good answer"
+
+
+def survives(*names: str) -> Rule:
+    """The rule that experiments must end in time with a status that says no, or with a good answer."""
+
+    def judge(evidence: Evidence) -> Iterator[Finding]:
+        for name in evidence.names(*names):
+            outcome = evidence.outcome(name)
+            # An answer in a version of its own choice is as good: what it was asked could not be read.
+            if not failed(outcome) and not (succeeded(outcome) and is_answer(evidence, name)):
+                yield Finding(name, evidence.describe(name), _EXPECTED)
+
+    return Rule(names, judge)
+
+
+def is_answer(evidence: Evidence, name: str) -> bool:
+    """Tell whether what was printed is an answer in a version that was not asked for, or a good one."""
+    error = evidence.problem(name)
+    texts = ("apiVersion from credential plugin", "exec plugin is configured to use API version")
+    return error is None or (
+        bool(evidence.outcome(name).stdout.strip()) and error.kubernetes_text.startswith(texts)
+    )
+
+
+def _injected(evidence: Evidence) -> Iterator[Finding]:
+    names = list(evidence.names(*_SHELL))
+    if evidence.canary_made and names:
+        yield Finding(names[0], "a file that a command in the image's name has made", "no such file")
+
+
+INPUT_RULES: dict[str, Rule] = {
+    "KP140": refuses("empty input"),
+    "KP141": survives("text", "binary", "array", "wrong types"),
+    "KP142": survives("truncated"),
+    "KP143": survives("byte order mark", "UTF-16"),
+    "KP144": survives("two documents", "repeated field"),
+    "KP145": survives("deep nesting"),
+    "KP146": survives("huge input"),
+    "KP147": survives("image: *"),
+    "KP148": Rule(_SHELL, _injected),
+}

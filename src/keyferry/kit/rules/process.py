@@ -1,0 +1,185 @@
+"""Judge how a plugin behaves as a process: how it fails, what it uses, what it leaves, and where it works."""
+
+from collections.abc import Iterator
+
+from keyferry.images.provider.plugin import go_exit_text
+from keyferry.invoke.process import Ending
+from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked, failed, succeeded
+from keyferry.kit.lab.processes import can_look
+
+__all__ = ["PROCESS_RULES"]
+
+_EVERYTHING = ("*",)
+_KUBELET_SECONDS = 60.0
+_SLOW_SECONDS = 10.0
+_LARGE_BYTES = 512 * 1024 * 1024
+_CRASHES = (
+    b"Traceback (most recent call last)",
+    b"goroutine 1 [",
+    b"panic: ",
+    b"' panicked at ",
+    b"Exception in thread ",
+    b"    at node:internal",
+)
+# Those that no other rule looks at for a signal.
+_ORDINARY = (
+    "good",
+    "good *",
+    "again",
+    "sibling",
+    "foreign",
+    "account",
+    "version *",
+    "unknown field",
+    "wrong kind",
+    "wrong group",
+    "wrong version",
+    "empty image",
+    "empty input",
+    "with cluster",
+    "input",
+)
+
+
+def _failed(evidence: Evidence) -> list[str]:
+    """The runs that ended with a status that says no; Unchecked if there are none."""
+    names = [
+        name
+        for name in evidence.names(*_EVERYTHING)
+        if failed(evidence.outcome(name)) and evidence.experiments[name].has_reader
+    ]
+    if not names:
+        raise Unchecked("no run failed with a status of its own")
+    return names
+
+
+def _silent(evidence: Evidence) -> Iterator[Finding]:
+    for name in _failed(evidence):
+        if not evidence.outcome(name).stderr.strip():
+            yield Finding(name, f"{evidence.describe(name)}", "a line that says what was wrong")
+
+
+def _half_answer(evidence: Evidence) -> Iterator[Finding]:
+    for name in _failed(evidence):
+        size = len(evidence.outcome(name).stdout)
+        if size:
+            yield Finding(name, f"a failure with {size} bytes on standard output", "nothing there")
+
+
+def _crash_report(evidence: Evidence) -> Iterator[Finding]:
+    for name in _failed(evidence):
+        if any(mark in evidence.outcome(name).stderr for mark in _CRASHES):
+            yield Finding(name, "a crash report on standard error", "a sentence")
+
+
+def _loud(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.names(*_EVERYTHING):
+        if evidence.outcome(name).ending is Ending.STDERR_LIMIT:
+            yield Finding(name, "more than 64 MB on standard error", "some lines")
+
+
+def _late(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.goods():
+        outcome = evidence.outcome(name)
+        if outcome.ending is Ending.TIMED_OUT:
+            yield Finding(name, evidence.describe(name), f"an end within {evidence.limit(name):g} s")
+        elif outcome.seconds > _KUBELET_SECONDS:
+            yield Finding(name, f"it took {outcome.seconds:.0f} s", f"less than {_KUBELET_SECONDS:g} s")
+
+
+def _slow(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.goods():
+        outcome = evidence.outcome(name)
+        if outcome.ending is Ending.EXITED and outcome.seconds > _SLOW_SECONDS:
+            yield Finding(name, f"it took {outcome.seconds:.0f} s", f"less than {_SLOW_SECONDS:g} s")
+
+
+def _large(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.names(*_EVERYTHING):
+        peak = evidence.run(name).peak_bytes
+        if peak is not None and peak > _LARGE_BYTES:
+            yield Finding(name, f"{peak // 1024**2} MB", f"less than {_LARGE_BYTES // 1024**2} MB")
+
+
+def _crashed(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.names(*_ORDINARY):
+        outcome = evidence.outcome(name)
+        if outcome.ending is Ending.TIMED_OUT:
+            yield Finding(name, evidence.describe(name), "that it ends")
+        elif outcome.ending is Ending.EXITED and not succeeded(outcome) and not failed(outcome):
+            yield Finding(name, go_exit_text(outcome.status or 0), "a status from 0 to 125, or from 252")
+
+
+def _left_behind(evidence: Evidence) -> Iterator[Finding]:
+    if all(run.left_behind is None for run in evidence.runs.values()):
+        raise Unchecked("no run came to an end" if can_look() else "this system has no /proc to look at")
+    for name in evidence.names(*_EVERYTHING):
+        run = evidence.run(name)
+        if run.left_behind and not run.held_output:
+            programs = ", ".join(sorted({process.name for process in run.left_behind}))
+            yield Finding(name, f"still running after it ended: {programs}", "nothing")
+
+
+def _holding(evidence: Evidence) -> Iterator[Finding]:
+    for name in evidence.names(*_EVERYTHING):
+        run = evidence.run(name)
+        if run.held_output:
+            programs = ", ".join(sorted({process.name for process in run.left_behind or ()}))
+            found = "its output is still open a second after it ended"
+            yield Finding(name, found + (f", held by: {programs}" if programs else ""), "all of it closed")
+
+
+def as_good(*names: str, expected: str = "an answer as good as the first") -> Rule:
+    """The rule that experiments must end with an answer that decodes, as the first one did."""
+
+    def judge(evidence: Evidence) -> Iterator[Finding]:
+        evidence.require_good()
+        for name in evidence.names(*names):
+            if not evidence.is_good(name):
+                yield Finding(name, evidence.describe(name), expected)
+
+    return Rule(names, judge)
+
+
+def _bare(evidence: Evidence) -> Iterator[Finding]:
+    evidence.require_good()
+    if not evidence.is_good("bare environment") and not evidence.is_good("no home"):
+        raise Unchecked("it fails without a home, which is KP329")
+    yield from as_good("bare environment").judge(evidence)
+
+
+def _unread(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.outcome("no reader").ending is not Ending.EXITED:
+        yield Finding("no reader", evidence.describe("no reader"), "that it ends, in whatever way")
+
+
+def _no_network(evidence: Evidence) -> Iterator[Finding]:
+    outcome = evidence.outcome("no network")
+    refused = failed(outcome)
+    # With a network its answer may be as bad, which is another check's.
+    is_worse = not evidence.is_good("no network") and (outcome.status != 0 or evidence.is_good("good"))
+    if not refused and is_worse:
+        yield Finding(
+            "no network", evidence.describe("no network"), "a good answer, or a failure with a message"
+        )
+
+
+PROCESS_RULES: dict[str, Rule] = {
+    "KP310": Rule(_EVERYTHING, _silent),
+    "KP311": Rule(_EVERYTHING, _half_answer),
+    "KP312": Rule(_EVERYTHING, _crash_report),
+    "KP313": Rule(_EVERYTHING, _loud),
+    "KP320": Rule(GOODS, _late),
+    "KP321": Rule(GOODS, _slow),
+    "KP322": Rule(_EVERYTHING, _large),
+    "KP323": Rule(_ORDINARY, _crashed),
+    "KP324": Rule(_EVERYTHING, _left_behind),
+    "KP325": Rule(_EVERYTHING, _holding),
+    "KP326": as_good("at once *"),
+    "KP327": as_good("locale *"),
+    "KP328": as_good("working directory /"),
+    "KP329": as_good("no home", "home that is no folder"),
+    "KP330": Rule(("bare environment", "no home"), _bare),
+    "KP331": Rule(("no reader",), _unread),
+    "KP332": Rule(("no network",), _no_network),
+}

@@ -1,0 +1,201 @@
+"""Judge how the answers of an image plugin fit together: other images, versions, tokens, and the same again."""
+
+from collections.abc import Iterable, Iterator
+
+from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
+from keyferry.images.reference import registry_of
+from keyferry.invoke.process import Ending
+from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.lab.requests import CANARY, FOREIGN
+from keyferry.kit.rules.content import serves
+
+__all__ = ["SCOPE_RULES", "answered", "answered_or_refused", "refuses", "was_refused"]
+
+Logins = dict[str, tuple[str, str]]
+
+
+def _logins(response: CredentialProviderResponse, *, with_passwords: bool) -> Logins:
+    return {
+        key: (auth.username, auth.password if with_passwords else "")
+        for key, auth in (response.auth or {}).items()
+    }
+
+
+def _has_fixed_passwords(evidence: Evidence) -> bool:
+    """Tell whether the same question gets the same passwords; tokens made anew each time cannot be compared."""
+    if "again" not in evidence.runs or not evidence.is_good("again"):
+        return False
+    first, second = (_logins(evidence.response(name), with_passwords=True) for name in ("good", "again"))
+    return first == second
+
+
+def _others(evidence: Evidence, key_type: str, *, of_registry: bool) -> list[str]:
+    """The experiments whose answers must not differ from the first one's."""
+    if evidence.response("good").cache_key_type != key_type:
+        raise Unchecked(f"its cacheKeyType is not {key_type}")
+    registry = registry_of(evidence.experiments["good"].image)
+    names = [
+        name
+        for name in evidence.names("good *", "sibling", "foreign")
+        if evidence.is_good(name)
+        and (not of_registry or registry_of(evidence.experiments[name].image) == registry)
+    ]
+    if not names:
+        raise Unchecked("it answers for no other image; name one more with --image")
+    return names
+
+
+def _differing(evidence: Evidence, key_type: str, *, of_registry: bool) -> Iterator[Finding]:
+    names = _others(evidence, key_type, of_registry=of_registry)
+    fixed = _has_fixed_passwords(evidence)
+    first = _logins(evidence.response("good"), with_passwords=fixed)
+    for name in names:
+        other = _logins(evidence.response(name), with_passwords=fixed)
+        if other != first:
+            image, known = evidence.experiments[name].image, evidence.experiments["good"].image
+            yield Finding(name, f"other credentials for {image} than for {known}", "the same for both")
+
+
+def _global(evidence: Evidence) -> Iterator[Finding]:
+    yield from _differing(evidence, "Global", of_registry=False)
+
+
+def _registry(evidence: Evidence) -> Iterator[Finding]:
+    yield from _differing(evidence, "Registry", of_registry=True)
+
+
+def _needless_image(evidence: Evidence) -> Iterator[Finding]:
+    names = _others(evidence, "Image", of_registry=True)
+    if not any(_differing(evidence, "Image", of_registry=True)):
+        image = evidence.experiments[names[0]].image
+        yield Finding(names[0], f"the same credentials for {image}", "credentials of the image's own")
+
+
+def _echoes(evidence: Evidence) -> bool:
+    token = evidence.subject.token or CANARY
+    return any(auth.password == token for auth in (evidence.response("account").auth or {}).values())
+
+
+def _echo(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.subject.cache_type != "Token" and _echoes(evidence):
+        yield Finding("account", "the service account's token as a password", "a credential of the registry")
+
+
+def _allowed_echo(evidence: Evidence) -> Iterator[Finding]:
+    if evidence.subject.cache_type != "Token":
+        raise Unchecked("tokenAttributes.cacheType is not 'Token'")
+    if _echoes(evidence):
+        yield Finding("account", "the service account's token as a password", "a credential of the registry")
+
+
+def _account(evidence: Evidence) -> Iterator[Finding]:
+    evidence.require_good()
+    if evidence.is_good("account"):
+        return
+    if not evidence.subject.token:
+        raise Unchecked("it refuses a made-up token; give a real one with --service-account-token-file")
+    yield Finding("account", evidence.describe("account"), "an answer")
+
+
+def _again(evidence: Evidence) -> Iterator[Finding]:
+    evidence.require_good()
+    if not evidence.is_good("again"):
+        yield Finding("again", evidence.describe("again"), "an answer as good as the first")
+        return
+    first, second = evidence.response("good"), evidence.response("again")
+    if first.cache_key_type != second.cache_key_type:
+        yield Finding("again", "another cacheKeyType than the first time", "the same")
+    if _logins(first, with_passwords=False) != _logins(second, with_passwords=False):
+        yield Finding("again", "other keys or user names than the first time", "the same")
+
+
+def _unknown_field(evidence: Evidence) -> Iterator[Finding]:
+    evidence.require_good()
+    if not evidence.is_good("unknown field"):
+        yield Finding("unknown field", evidence.describe("unknown field"), "an answer, as without the field")
+
+
+def was_refused(evidence: Evidence, name: str) -> bool:
+    """Tell whether a run ended with a status that says no."""
+    outcome = evidence.outcome(name)
+    return outcome.ending is Ending.EXITED and outcome.status != 0
+
+
+def refuses(*names: str) -> Rule:
+    """The rule that some experiments must be refused."""
+
+    def judge(evidence: Evidence) -> Iterator[Finding]:
+        for name in evidence.names(*names):
+            if not was_refused(evidence, name):
+                ended = "exit status 0" if succeeded(evidence.outcome(name)) else evidence.describe(name)
+                yield Finding(name, ended, A_FAILURE)
+
+    return Rule(names, judge)
+
+
+def _foreign(evidence: Evidence) -> Iterator[Finding]:
+    if was_refused(evidence, "foreign"):
+        return
+    for key in evidence.response("foreign").auth or {}:
+        if serves(key, FOREIGN):
+            yield Finding("foreign", f"credentials for {FOREIGN}", "none, or a failure")
+            return
+
+
+def _versions(evidence: Evidence, *, required: bool) -> Iterator[str]:
+    for name in evidence.names("version *"):
+        if (evidence.version(name) in evidence.subject.api_versions) is required:
+            yield name
+
+
+def _wrong_version(evidence: Evidence) -> Iterator[Finding]:
+    yield from answered_or_refused(evidence, _versions(evidence, required=False))
+
+
+def _older_versions(evidence: Evidence) -> Iterator[Finding]:
+    yield from answered(evidence, _versions(evidence, required=False))
+
+
+def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
+    """What is neither a good answer in the version asked in nor a refusal, from a plugin that can answer."""
+    evidence.require_good()
+    for name in names:
+        if not evidence.is_good(name) and not was_refused(evidence, name):
+            expected = f"an answer in {evidence.version(name)!r}, or a failure"
+            yield Finding(name, evidence.describe(name), expected)
+
+
+def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
+    """What was refused, by a plugin that can answer."""
+    evidence.require_good()
+    for name in names:
+        if was_refused(evidence, name):
+            yield Finding(name, f"it refuses {evidence.version(name)}", "an answer in that version")
+
+
+def _required_versions(evidence: Evidence) -> Iterator[Finding]:
+    names = list(_versions(evidence, required=True))
+    if not names:
+        raise Unchecked("no second --api-version was given")
+    for name in names:
+        if not evidence.is_good(name):
+            yield Finding(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
+
+
+SCOPE_RULES: dict[str, Rule] = {
+    "KP116": Rule(("good", "again", "good *", "sibling", "foreign"), _global),
+    "KP117": Rule(("good", "again", "good *", "sibling"), _registry),
+    "KP118": Rule(("good", "again", "good *", "sibling"), _needless_image),
+    "KP121": Rule(("account",), _echo),
+    "KP122": Rule(("account",), _allowed_echo),
+    "KP123": Rule(("account",), _account),
+    "KP124": Rule(("again",), _again),
+    "KP125": Rule(("unknown field",), _unknown_field),
+    "KP126": refuses("wrong kind"),
+    "KP127": refuses("wrong group", "wrong version"),
+    "KP128": refuses("empty image"),
+    "KP129": Rule(("foreign",), _foreign),
+    "KP130": Rule(("version *",), _wrong_version),
+    "KP131": Rule(("version *",), _older_versions),
+    "KP132": Rule(("version *",), _required_versions),
+}

@@ -1,0 +1,1 @@
+"""New plugin projects, and launchers for installed plugins."""

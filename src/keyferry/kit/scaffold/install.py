@@ -1,0 +1,125 @@
+"""Put a reference plugin where a kubelet or kubectl looks for it, as a small program that starts fast and isolated."""
+
+import os
+import shlex
+import sys
+
+from keyferry._core.values import Value
+from keyferry.errors import EnvironmentProblem
+
+__all__ = ["PLUGINS", "Plugin", "install", "launcher_text"]
+
+_MODE = 0o755
+# The kernel cuts a "#!" line here.
+_LONGEST_FIRST_LINE = 127
+
+
+class Plugin(Value):
+    """A reference plugin: its module, the program it can stand in for, whose it is, and what it is for."""
+
+    name: str
+    upstream: str
+    kind: str
+    about: str
+
+    @property
+    def module(self) -> str:
+        """The module whose ``main`` is the plugin."""
+        return f"keyferry_plugins.{self.name.replace('-', '_')}"
+
+    @property
+    def program(self) -> str:
+        """The name it has by default."""
+        return f"keyferry-{self.name}"
+
+
+PLUGINS = {
+    plugin.name: plugin
+    for plugin in (
+        Plugin("ecr", "ecr-credential-provider", "image", "Amazon ECR, private and public"),
+        Plugin("gcr", "auth-provider-gcp", "image", "Google Container Registry and Artifact Registry"),
+        Plugin("acr", "acr-credential-provider", "image", "Azure Container Registry"),
+        Plugin("static", "", "image", "docker config files and directories of secrets"),
+        Plugin("docker-helper", "", "image", "any docker-credential-* program"),
+        Plugin("eks", "aws-iam-authenticator", "cluster", "Amazon EKS, by a presigned STS request"),
+        Plugin("gke", "gke-gcloud-auth-plugin", "cluster", "Google GKE"),
+        Plugin("aks", "kubelogin", "cluster", "Azure AKS, by Entra ID"),
+        Plugin("oidc", "kubectl-oidc_login", "cluster", "any OpenID Connect issuer"),
+    )
+}
+
+
+def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) -> str:
+    """Write a program called *name* into *folder* that runs *plugin*; give its path.
+
+    Raises EnvironmentProblem: the folder is missing or closed to us, or there is such a program already.
+    """
+    path = os.path.join(folder, name)
+    if not os.path.isdir(folder):
+        raise EnvironmentProblem(f"{folder!r} is not a folder; make it first: mkdir -p {shlex.quote(folder)}")
+    if os.path.lexists(path) and not replace:
+        raise EnvironmentProblem(f"{path!r} is there already; --force replaces it")
+    text = os.fsencode(launcher_text(plugin))
+    temporary = f"{path}.{os.getpid()}.new"
+    try:
+        _write_program(temporary, text)
+        os.replace(temporary, path)
+    except OSError as error:
+        if os.path.lexists(temporary):
+            os.unlink(temporary)
+        raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
+    return path
+
+
+def _write_program(path: str, text: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
+    with os.fdopen(fd, "wb") as file:
+        file.write(text)
+        # Whatever the umask is: the kubelet may be another user.
+        os.fchmod(fd, _MODE)
+
+
+def launcher_text(plugin: Plugin, executable: str = "") -> str:
+    """The program: this interpreter, without the user's settings and without ``site``, and the paths it needs."""
+    lines = [
+        f"{_first_lines(executable or sys.executable)}import sys",
+        f"sys.path += {_paths()!a}",
+        f"from {plugin.module} import main",
+        "main()",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _first_lines(executable: str) -> str:
+    if not executable or any(mark in executable for mark in "\\\n\r"):
+        raise EnvironmentProblem(f"this Python's path, {executable!r}, cannot be written into a program")
+    line = f"#!{executable} -IS\n"
+    is_plain = executable.isascii() and not any(mark in executable for mark in " \t")
+    if is_plain and len(line) <= _LONGEST_FIRST_LINE:
+        return line
+    # The path's bytes may be in any encoding; this one takes them all.
+    coding = "" if executable.isascii() else "# -*- coding: latin-1 -*-\n"
+    # A shell reads the line after that, Python takes it for a text.
+    quoted = executable.replace("'", "'\\''")
+    return f"#!/bin/sh\n{coding}'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n"
+
+
+def _paths() -> list[str]:
+    """Where keyferry is, and where the one package is that some of its plugins use."""
+    import sysconfig
+    from importlib.util import find_spec
+
+    import keyferry
+
+    places = sysconfig.get_paths()
+    paths = [_parent(_parent(keyferry.__file__)), places["purelib"], places["platlib"]]
+    # Not always beside the others: a system's packages have a folder of their own.
+    extra = find_spec("cryptography")
+    if extra is not None and extra.origin:
+        paths.append(_parent(_parent(extra.origin)))
+    return list(dict.fromkeys(paths))
+
+
+def _parent(path: str) -> str:
+    return os.path.dirname(os.path.abspath(path))

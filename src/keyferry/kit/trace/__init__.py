@@ -1,0 +1,1 @@
+"""Redacted records of one exchange, and their replay."""

@@ -1,0 +1,1 @@
+"""The codes of lint: what each finding means and what to do."""

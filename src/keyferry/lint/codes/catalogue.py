@@ -1,0 +1,71 @@
+"""The stable codes of what can be wrong with provider configs, kubeconfigs, kuberc and pull records."""
+
+from typing import Literal, TypeAlias
+
+from keyferry._core.values import Value
+from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
+from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
+from keyferry.lint.codes.records import REFUSED_RECORDS, SUSPECT_RECORDS
+from keyferry.lint.codes.refused import REFUSED
+from keyferry.lint.codes.suspect import SUSPECT
+
+__all__ = ["CODES", "SEVERITIES", "Code", "Severity"]
+
+Severity: TypeAlias = Literal["error", "warning", "info"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+_WARNING: Severity = "warning"
+# Legal, often meant, and still worth a look.
+_INFO = frozenset(
+    {"KF162", "KF166", "KF167", "KF193", "KF254", "KF255", "KF275", "KF360", "KF362", "KF363", "KF365"}
+    | {"KF422", "KF425", "KF429"}
+)
+_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS
+_TABLES = (
+    *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
+    *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
+)
+# The Kubernetes versions a code matters to, where not to all.
+_VERSIONS = {
+    "KF112": "before 1.34",
+    "KF130": "since 1.33; the gate is off by default in 1.33",
+    "KF131": "since 1.33",
+    "KF132": "since 1.33",
+    "KF133": "since 1.33",
+    "KF134": "since 1.33",
+    "KF135": "since 1.33",
+    "KF136": "since 1.33",
+    "KF137": "since 1.34",
+    "KF138": "before 1.34",
+    "KF178": "v1 since 1.26",
+    "KF179": "v1 since 1.26",
+    "KF181": "since 1.34",
+    "KF228": "v1alpha1 was removed in 1.24",
+    "KF273": "v1 since 1.22",
+    "KF365": "name in 1.35, command since 1.36",
+    "KF422": "v1beta1 since 1.35",
+}
+
+
+class Code(Value):
+    """One kind of finding: how bad it is, why it matters, what to do, and since which Kubernetes."""
+
+    code: str
+    severity: Severity
+    title: str
+    why: str
+    fix: str
+    kubernetes: str = ""
+
+
+def _severity(code: str) -> Severity:
+    if code in _ERRORS:
+        return "error"
+    return "info" if code in _INFO else _WARNING
+
+
+CODES: dict[str, Code] = {
+    code: Code(code, _severity(code), title, why, fix, _VERSIONS.get(code, ""))
+    for table in _TABLES
+    for code, (title, why, fix) in table.items()
+}

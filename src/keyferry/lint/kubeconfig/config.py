@@ -1,0 +1,225 @@
+"""Everything wrong with a kubeconfig at once: what client-go refuses, and what is legal and hardly meant.
+
+Nothing here repeats client-go's rules: the file is loaded, validated and resolved by the code that uses
+kubeconfigs, once for every context, and each refusal is given its code by client-go's own words for it.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+
+from keyferry._core.gotext import quote
+from keyferry._core.values import replace
+from keyferry.api.clientauthentication.v1 import encode_exec_info
+from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
+from keyferry.clusters.auth.execinfo import check_size
+from keyferry.clusters.kubeconfig.choose import Overrides, choose
+from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, place
+from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, _merge
+from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
+from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
+from keyferry.clusters.session import uses_plugin
+from keyferry.clusters.url import hide_password
+from keyferry.errors import ConfigError, EnvironmentProblem, Problem
+from keyferry.lint.kubeconfig.fields import check_fields
+from keyferry.lint.kubeconfig.files import check_file
+from keyferry.lint.kubeconfig.values import check_values
+from keyferry.lint.report import FileReport, make_report
+
+__all__ = ["KIND", "lint_kubeconfig"]
+
+KIND = "kubeconfig"
+# A server for users that no context names: what would be said of them if one did.
+_SOMEWHERE = "https://unused.invalid"
+_SYNTAX, _FOREIGN, _TOO_LARGE = "KF201", "KF202", "KF286"
+_BY_CLASS = {
+    "yaml-syntax": _SYNTAX,
+    "json-syntax": _SYNTAX,
+    "unknown-type": _FOREIGN,
+    "missing-apiversion": _FOREIGN,
+    "wrong-type": "KF203",
+    "base64": "KF204",
+}
+_BY_TEXT = tuple(
+    (re.compile(pattern, re.DOTALL), code)
+    for pattern, code in (
+        (r"unexpected GroupVersion", _FOREIGN),
+        (r"error converting \*\[\]", "KF205"),
+        (r"no configuration has been provided", "KF210"),
+        (r"context was not found for specified context", "KF211"),
+        (r"empty context name", "KF212"),
+        (r"(?:user|cluster) was not specified for context", "KF213"),
+        (r"(?:user|cluster) \".*\" was not found for context", "KF214"),
+        (r"namespace ", "KF215"),
+        (r"no server found|default cluster has no server", "KF216"),
+        (r"invalid 'proxy-url'", "KF217"),
+        (r"\S+ and \S+ are both specified", "KF218"),
+        (r"client-key-data or client-key must be", "KF220"),
+        (r"authProvider cannot be", "KF221"),
+        (r"command must be", "KF222"),
+        (r"apiVersion must be", "KF223"),
+        (r"env variable name must be", "KF224"),
+        (r"interactiveMode must be|invalid interactiveMode", "KF225"),
+        (r"more than one authentication method", "KF226"),
+        (r"requesting uid, groups or user-extra", "KF227"),
+        (r"exec plugin: invalid apiVersion", "KF228"),
+        (r"no Auth Provider found", "KF229"),
+        (r"unable to read|(?:failed to load CA bundle for execProvider: )?(?:open|read|stat) ", "KF219"),
+    )
+)
+_LARGEST_FILE = 16 << 20
+_NOT_FILES = ("/proc/", "/sys/", "/dev/")
+
+
+def lint_kubeconfig(path: str, data: bytes) -> FileReport:
+    """Find everything wrong with the kubeconfig *path*, whose content is *data*."""
+    file = decode_file(path, data)
+    # Alone, as kubectl would see it; relative paths count from the folder of the file.
+    loaded = LoadedKubeconfig(_merge([file.config], None), (file,), paths=(path,))
+    refusals = [*file.problems, *_invalid(loaded, file)]
+    text = file.kubernetes_text
+    usable = _readable(loaded)
+    if not file.problems:
+        refusals += _unusable(usable)
+        text = _first_refusal(usable) or kubernetes_validation_text(refusals)
+    problems = [_with_code(path, problem, loaded.config) for problem in refusals]
+    worries = [*check_fields(file, data), *check_values(file, loaded.config), *_too_large(usable)]
+    worries += check_file(path, file.config, worries)
+    return make_report(KIND, path, [*problems, *worries], _scrub(text, loaded.config))
+
+
+def _invalid(loaded: LoadedKubeconfig, file: KubeconfigFile) -> Iterator[Problem]:
+    """What validation finds; with a file that does not load, only in entries that were read in full."""
+    broken = {_entry(problem.path) for problem in file.problems}
+    if file.problems and not all(broken):
+        return
+    for problem in validate(loaded.config, (file,)):
+        entry = _entry(problem.path)
+        if not broken or (entry and entry not in broken):
+            yield problem
+
+
+def _entry(path: str) -> str:
+    """``clusters[0]`` of a path in that entry; empty for other paths, and for an entry's name."""
+    match = re.match(r"(?:clusters|users|contexts)\[\d+\](?!\.name)", path)
+    return match[0] if match else ""
+
+
+def _unusable(loaded: LoadedKubeconfig) -> Iterator[Problem]:
+    """What client-go finds only when a context is used: every context is tried, and users without one."""
+    for overrides in _uses(loaded.config):
+        try:
+            config = _resolved(loaded, overrides)
+            if config is not None:
+                check_transport(config)
+        except ConfigError as error:
+            yield from error.problems
+
+
+def _uses(config: Kubeconfig) -> Iterator[Overrides]:
+    for name in config.contexts:
+        if name:
+            yield Overrides(context=name)
+    named = {context.user for context in config.contexts.values()}
+    for name in config.users:
+        if name and name not in named:
+            yield Overrides(user=name, server=_SOMEWHERE)
+
+
+def _resolved(loaded: LoadedKubeconfig, overrides: Overrides) -> ClientConfig | None:
+    """A client config, or None where validation has said already why there is none."""
+    choice = choose(loaded.config, overrides)
+    user, cluster = (choice.user_name, choice.user), (choice.cluster_name, choice.cluster)
+    if confirm_usable(loaded.config, choice.context_name, user, cluster):
+        return None
+    return resolve(loaded, overrides)
+
+
+def _first_refusal(loaded: LoadedKubeconfig) -> str:
+    """What kubectl would stop with, without any flags."""
+    try:
+        check_transport(resolve(loaded))
+    except ConfigError as error:
+        return error.kubernetes_text
+    return ""
+
+
+def _too_large(loaded: LoadedKubeconfig) -> Iterator[Problem]:
+    for name, context in loaded.config.contexts.items():
+        try:
+            config = _resolved(loaded, Overrides(context=name)) if name else None
+        except ConfigError:
+            continue
+        plugin = config.exec if config else None
+        if config is None or plugin is None or not plugin.provide_cluster_info or not uses_plugin(config):
+            continue
+        try:
+            check_size(encode_exec_info(plugin.api_version, config.exec_cluster, interactive=True))
+        except EnvironmentProblem as error:
+            problem = Problem("", f"the plugin cannot be started: {error.message}", code=_TOO_LARGE)
+            yield place(loaded.files, context.origin, ("contexts", name), (), problem)
+
+
+def _readable(loaded: LoadedKubeconfig) -> LoadedKubeconfig:
+    """*loaded* without the files that reading might not come to an end of: a linter must not hang on them."""
+    config = loaded.config
+    users = {name: _without_odd_files(user) for name, user in config.users.items()}
+    clusters = {name: _without_odd_authority(cluster) for name, cluster in config.clusters.items()}
+    return replace(loaded, config=replace(config, users=users, clusters=clusters))
+
+
+def _without_odd_files(user: AuthInfo) -> AuthInfo:
+    return replace(
+        user,
+        token_file="" if _is_odd(user.token_file) else user.token_file,
+        client_certificate="" if _is_odd(user.client_certificate) else user.client_certificate,
+        client_key="" if _is_odd(user.client_key) else user.client_key,
+    )
+
+
+def _without_odd_authority(cluster: Cluster) -> Cluster:
+    return replace(cluster, certificate_authority="") if _is_odd(cluster.certificate_authority) else cluster
+
+
+def _is_odd(path: str) -> bool:
+    if not path:
+        return False
+    try:
+        status = os.stat(path)
+        if stat.S_ISDIR(status.st_mode):
+            return False  # reading it fails at once
+        real = os.path.realpath(path)
+    except (OSError, ValueError):
+        return False  # that is said by whoever tries to read it
+    is_plain = stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_FILE
+    return not is_plain or real.startswith(_NOT_FILES)
+
+
+def _with_code(path: str, problem: Problem, config: Kubeconfig) -> Problem:
+    code = _BY_CLASS.get(problem.error_class, "")
+    text = problem.kubernetes_text
+    code = code or next((known for pattern, known in _BY_TEXT if pattern.match(text)), _SYNTAX)
+    return Problem(
+        problem.path,
+        f"{problem.message}{_hint(code, problem.message)}",
+        code=code,
+        kubernetes_text=_scrub(text, config),
+        error_class=problem.error_class,
+        file=problem.file or path,
+        line=problem.line,
+        column=problem.column,
+    )
+
+
+def _hint(code: str, message: str) -> str:
+    return "; put it in quotes" if code == "KF203" and message.endswith("expected a string") else ""
+
+
+def _scrub(text: str, config: Kubeconfig) -> str:
+    """Kubernetes' words without the passwords of proxies, which they quote."""
+    for cluster in config.clusters.values():
+        if "@" in cluster.proxy_url:
+            hidden = hide_password(cluster.proxy_url)
+            text = text.replace(cluster.proxy_url, hidden).replace(quote(cluster.proxy_url), quote(hidden))
+    return text

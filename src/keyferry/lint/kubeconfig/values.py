@@ -1,0 +1,158 @@
+"""What client-go accepts of clusters and users though it is hardly meant."""
+
+import re
+from collections.abc import Iterable, Iterator
+
+from keyferry._core.clock import time_ns
+from keyferry.api.kubeconfig.lists import SECTIONS
+from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
+from keyferry.api.meta import format_time
+from keyferry.clusters.auth.pem import parse_key_pair
+from keyferry.clusters.kubeconfig.decode import KubeconfigFile
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
+from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES
+from keyferry.clusters.session import uses_plugin
+from keyferry.clusters.url import Url, hide_password, parse_url
+from keyferry.errors import ClusterAuthError, EnvironmentProblem, Problem
+from keyferry.lint.kubeconfig.exec import Suspicion, check_exec
+from keyferry.lint.kubeconfig.fields import entry_indices
+
+__all__ = ["check_values"]
+
+# Files whose content is nobody's token, and would be sent to the server as one.
+_NO_TOKEN = re.compile(
+    r"/(?:proc|sys|dev|boot)/|/etc/(?:g?shadow|passwd|sudoers|ssh/|ssl/private/|security/|.*\.keytab)|"
+    r".*/\.(?:ssh|gnupg|aws|azure|config/gcloud|docker|netrc|pgpass|git-credentials|vault-token|\w+_history)"
+)
+
+
+def check_values(file: KubeconfigFile, config: Kubeconfig) -> Iterator[Problem]:
+    """Everything about the clusters and users of *file* that is legal and hardly meant.
+
+    *config* is what the file comes to, with the folders that its relative paths count from.
+    """
+    if file.document is None:
+        return
+    indices = entry_indices(file, "clusters")
+    for name, cluster in file.config.clusters.items():
+        yield from _placed(file, "clusters", indices.get(name, 0), check_cluster(cluster))
+    indices = entry_indices(file, "users")
+    for name, user in file.config.users.items():
+        anchored = config.users.get(name, user)
+        found = (*check_user(user, anchored), *check_exec(user.exec, anchored.exec))
+        yield from _placed(file, "users", indices.get(name, 0), found)
+
+
+def _placed(file: KubeconfigFile, section: str, index: int, found: Iterable[Suspicion]) -> Iterator[Problem]:
+    for at, code, message in found:
+        yield file.problem((section, index, SECTIONS[section], *at), Problem("", message, code=code))
+
+
+def check_cluster(cluster: Cluster) -> Iterator[Suspicion]:
+    """What is suspicious about one cluster."""
+    yield from _check_server(cluster.server)
+    if cluster.insecure_skip_tls_verify:
+        message = "any server that answers is believed, and is given the credentials; give the cluster's CA"
+        yield ("insecure-skip-tls-verify",), "KF262", message
+        if cluster.certificate_authority or cluster.certificate_authority_data:
+            message = (
+                "client-go refuses to connect when a certificate authority stands beside this: "
+                "specifying a root certificates file with the insecure flag is not allowed; remove this field"
+            )
+            yield ("insecure-skip-tls-verify",), "KF263", message
+    proxy = parse_url(cluster.proxy_url) if cluster.proxy_url else None
+    if proxy is not None and proxy.scheme in PROXY_SCHEMES:
+        yield from _check_proxy(cluster.proxy_url, proxy)
+
+
+def _check_server(server: str) -> Iterator[Suspicion]:
+    if not server:
+        return  # a refusal
+    url, shown = parse_url(server), hide_password(server)
+    if url is not None and url.scheme == "http":
+        message = (
+            f"{shown!r} is plain http, where client-go sends no credentials at all and never runs the plugin, "
+            "without a word; write https"
+        )
+        yield ("server",), "KF260", message
+    elif url is None or url.scheme != "https" or not url.host:
+        message = (
+            f"{shown!r} does not begin with 'https://', so client-go takes it for plain http and sends no "
+            "credentials, without a word"
+        )
+        yield ("server",), "KF261", message
+    if "@" in ((url.authority if url else server) or ""):
+        yield (
+            ("server",),
+            "KF270",
+            f"there is a user or password in {shown!r}; it shows wherever the server does",
+        )
+
+
+def _check_proxy(proxy: str, url: Url) -> Iterator[Suspicion]:
+    shown = hide_password(proxy)
+    if "@" in (url.authority or ""):
+        message = (
+            f"there is a user or password in {shown!r}, which a plugin with provideClusterInfo is told too; "
+            "let the proxy know its users by other means"
+        )
+        yield ("proxy-url",), "KF264", message
+    if url.scheme == "http":
+        message = (
+            f"{shown!r} is reached by plain http: whoever listens there sees which cluster is asked for, "
+            "and the proxy's password; write https if the proxy has it"
+        )
+        yield ("proxy-url",), "KF265", message
+
+
+def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
+    """What is suspicious about one user, its plugin apart."""
+    if user.token:
+        yield ("token",), "KF270", "a token is written into the file; use tokenFile, or exec"
+    if user.password:
+        yield (
+            ("password",),
+            "KF270",
+            "a password is written into the file; use a token or certificate by exec",
+        )
+    if user.client_key_data:
+        yield ("client-key-data",), "KF270", "a private key is written into the file; use client-key, or exec"
+    if user.token_file and _NO_TOKEN.match(anchored.token_file):
+        message = f"{anchored.token_file!r} would be sent to the server as a token, and is none"
+        yield ("tokenFile",), "KF282", message
+    if user.exec is not None and not _counts(user):
+        message = (
+            "the plugin is never run: a token, tokenFile, username or client certificate beside "
+            "it goes before it"
+        )
+        yield ("exec",), "KF272", message
+    if user.client_certificate_data and user.client_key_data:
+        yield from _check_pair(user)
+
+
+def _counts(user: AuthInfo) -> bool:
+    config = ClientConfig(
+        "",
+        bearer_token=user.token,
+        token_file=user.token_file,
+        username=user.username,
+        password=user.password,
+        client_certificate_data=user.client_certificate_data or user.client_certificate.encode(),
+        exec=user.exec,
+    )
+    return uses_plugin(config)
+
+
+def _check_pair(user: AuthInfo) -> Iterator[Suspicion]:
+    at = ("client-certificate-data",)
+    certificate, key = user.client_certificate_data, user.client_key_data
+    try:
+        pair = parse_key_pair(certificate.decode("utf-8", "replace"), key.decode("utf-8", "replace"))
+    except ClusterAuthError as error:
+        yield at, "KF287", f"client-go fails when it connects: {error.message}"
+    except EnvironmentProblem:
+        return  # certificates can only be read with keyferry[crypto]
+    else:
+        if pair.not_after_ns < time_ns():
+            message = f"the certificate ended on {format_time(pair.not_after_ns)}; get another"
+            yield at, "KF288", message

@@ -1,0 +1,106 @@
+"""Everything wrong with a provider config at once: what would stop a kubelet, and what is hardly meant."""
+
+import os
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from keyferry._core.paths import format_path
+from keyferry.errors import Problem
+from keyferry.images.config.causes import Causes
+from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.refusals import Stage, find_refusals
+from keyferry.lint.files import check_files
+from keyferry.lint.providers.patterns import Suspicion, check_shared
+from keyferry.lint.providers.plugins import check_bin_dir_owner, check_plugin
+from keyferry.lint.providers.rules import check_provider
+from keyferry.lint.report import Finding, LintReport, finding_of, place_of
+from keyferry.lint.versions import (
+    LATEST,
+    Rules,
+    is_checked,
+    newer_fields,
+    refuse_directory,
+    rules_for,
+)
+
+__all__ = ["Finding", "LintReport", "lint"]
+
+_NO_GATES: Mapping[str, bool] = MappingProxyType({})
+
+
+def lint(
+    path: str,
+    *,
+    bin_dir: str | None = None,
+    kubernetes: str = LATEST,
+    gates: Mapping[str, bool] = _NO_GATES,
+) -> LintReport:
+    """Find everything wrong with the config at *path*, a file or a directory.
+
+    With *bin_dir* the plugins are looked at too. *gates* are feature gates of the kubelet that differ from
+    the defaults of its version. Raises ValueError for a version of Kubernetes that is not known.
+    """
+    rules = rules_for(kubernetes, gates)
+    config = read_config(path)
+    stages = tuple(_refusals(config, bin_dir, rules))
+    refusals = [problem for stage in stages for problem in stage.problems]
+    problems = [*refusals, *Causes(refusals).remove_from(_suspicions(config, bin_dir))]
+    return LintReport(
+        path,
+        rules.version,
+        bin_dir,
+        tuple(file.path for file in config.files),
+        len(config.providers),
+        tuple(sorted({finding_of(problem): None for problem in problems}, key=place_of)),
+        next((stage.kubernetes_text for stage in stages if stage.problems), ""),
+    )
+
+
+def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator[Stage]:
+    """What stops a kubelet of one version: what would stop the latest, and what that version does not know yet."""
+    stages = find_refusals(
+        config,
+        bin_dir,
+        service_account_tokens=rules.gate,
+        is_checked=lambda problem: is_checked(problem, rules),
+    )
+    for stage in stages:
+        is_reading = stage.name == "read"
+        if is_reading and not rules.directory and os.path.isdir(config.path):
+            refused = refuse_directory(config.path, rules)
+            yield Stage("read", (refused,), refused.kubernetes_text)
+        yield stage
+        if is_reading:
+            newer = tuple(newer_fields(config, rules))
+            yield Stage("read", newer, _strict_text(newer))
+
+
+def _strict_text(problems: tuple[Problem, ...]) -> str:
+    if not problems:
+        return ""
+    texts = ", ".join(problem.kubernetes_text for problem in problems if problem.file == problems[0].file)
+    return f"error decoding config {problems[0].file}: strict decoding error: {texts}"
+
+
+def _suspicions(config: ReadConfig, bin_dir: str | None) -> Iterator[Problem]:
+    yield from check_files(config, bin_dir)
+    for number, suspicion in _of_providers(config, bin_dir):
+        yield _placed(config, number, suspicion)
+    if bin_dir is not None:
+        yield from check_bin_dir_owner(bin_dir)
+
+
+def _of_providers(config: ReadConfig, bin_dir: str | None) -> Iterator[tuple[int, Suspicion]]:
+    for number, provider in enumerate(config.providers):
+        for suspicion in check_provider(provider):
+            yield number, suspicion
+        for code, message in check_plugin(bin_dir, provider.name) if bin_dir is not None else ():
+            yield number, (("name",), code, message)
+    yield from check_shared(config.providers)
+
+
+def _placed(config: ReadConfig, number: int, suspicion: Suspicion) -> Problem:
+    at, code, message = suspicion
+    origin = config.origins[number]
+    path = format_path(("providers", origin.index, *at))
+    return origin.problem(at, Problem(path, message, code=code))

@@ -1,0 +1,73 @@
+"""Who beside root could change the programs that a kubelet runs: the bin dir, the plugins, linked files."""
+
+import os
+from collections.abc import Iterator
+
+from keyferry.errors import Problem
+from keyferry.images.config.register import plugin_path
+from keyferry.lint.files import who_writes
+
+Worry = tuple[str, str]  # code and message
+
+
+def check_bin_dir_owner(bin_dir: str) -> Iterator[Problem]:
+    """Who else can change the bin dir."""
+    try:
+        found = os.stat(bin_dir)
+    except OSError:
+        return  # an error of its own
+    who = who_writes(found.st_mode)
+    if who:
+        message = (
+            f"{who} can write to the bin dir and so choose what the kubelet runs as root; chmod "
+            f"go-w {bin_dir}"
+        )
+        yield Problem("", message, code="KF190", file=bin_dir)
+    if _is_foreign(found.st_uid):
+        message = (
+            f"the bin dir belongs to user {found.st_uid}, who can change what the kubelet runs; "
+            f"chown root {bin_dir}"
+        )
+        yield Problem("", message, code="KF192", file=bin_dir)
+
+
+def check_plugin(bin_dir: str, name: str) -> Iterator[Worry]:
+    """Who else can change one plugin; nothing is said of one that cannot be run."""
+    path = plugin_path(bin_dir, name)
+    target = os.path.realpath(path)
+    if not name or os.path.dirname(path) != os.path.normpath(bin_dir) or not os.path.isfile(target):
+        return
+    found = os.stat(target)
+    shown = path if target == os.path.realpath(bin_dir) + "/" + name else f"{path} (a link to {target})"
+    who = who_writes(found.st_mode)
+    if who:
+        yield (
+            "KF191",
+            f"{who} can write {shown} and so choose what the kubelet runs as root; chmod go-w {target}",
+        )
+    if _is_foreign(found.st_uid):
+        yield "KF192", f"{shown} belongs to user {found.st_uid}, who can change it; chown root {target}"
+    yield from _link(bin_dir, path, target)
+
+
+def _link(bin_dir: str, path: str, target: str) -> Iterator[Worry]:
+    home, folder = os.path.realpath(bin_dir), os.path.dirname(target)
+    if folder == home or folder.startswith(home + "/"):
+        return
+    yield (
+        "KF193",
+        (
+            f"{path} is a link that leads out of the bin dir, to {target}; the bin dir's "
+            "permissions do not protect that"
+        ),
+    )
+    who = who_writes(os.stat(folder).st_mode)
+    if who:
+        yield (
+            "KF191",
+            f"{who} can write to {folder}, where {path} leads, and replace the plugin; chmod go-w {folder}",
+        )
+
+
+def _is_foreign(uid: int) -> bool:
+    return uid not in (0, os.geteuid())

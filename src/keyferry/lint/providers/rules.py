@@ -1,0 +1,116 @@
+"""What a kubelet accepts of a provider though hardly meant: name, times, versions, variables, secrets."""
+
+import re
+from collections.abc import Callable, Iterator
+
+from keyferry.api.credentialprovider.v1 import API_VERSION as PROVIDER_V1
+from keyferry.api.kubeletconfig.v1 import CredentialProvider, ExecEnvVar
+from keyferry.api.meta import format_duration
+from keyferry.images.config.validate import PROVIDER_API_VERSIONS
+from keyferry.lint.providers.patterns import Suspicion, check_patterns
+from keyferry.lint.secrets import is_loader, looks_secret, secret_arguments
+
+_LONG_NS = 12 * 3600 * 10**9
+
+
+def check_provider(provider: CredentialProvider) -> Iterator[Suspicion]:
+    """Everything about one provider that is legal and hardly meant."""
+    for look in _LOOKS:
+        yield from look(provider)
+
+
+def _name(provider: CredentialProvider) -> Iterator[Suspicion]:
+    name = provider.name
+    if not name:
+        message = (
+            "the name is empty: validation lets it pass, but the kubelet exits when it looks for the plugin"
+        )
+        yield ("name",), "KF170", f"{message}; write the file name of the plugin"
+        return
+    for pattern, what in (
+        (r"[\x00-\x1f\x7f]", "has a control character (a tab or a line break?)"),
+        (r"\\", "has a backslash"),
+        (r"^-", "begins with a dash"),
+        (r"[^\x00-\x7f]", "has a character beyond ASCII, which may look like another"),
+        (r"(?i)\.exe$", "ends in '.exe', which only nodes with Windows have"),
+    ):
+        if re.search(pattern, name):
+            message = f"the name {name!r} {what}; it must be the plugin's file name to the letter"
+            yield ("name",), "KF171", message
+            return
+
+
+def _cache(provider: CredentialProvider) -> Iterator[Suspicion]:
+    duration = provider.default_cache_duration_ns
+    at = ("defaultCacheDuration",)
+    if duration == 0:
+        message = (
+            "with '0s' the plugin is run for every pull unless its answer says otherwise; write "
+            "for example '10m'"
+        )
+        yield at, "KF176", message
+    elif duration is not None and duration > _LONG_NS:
+        shown = format_duration(duration)
+        message = f"{shown!r} is longer than registry tokens last (ECR: 12h); write '12h' or less"
+        yield at, "KF177", message
+
+
+def _protocol(provider: CredentialProvider) -> Iterator[Suspicion]:
+    version = provider.api_version
+    if version in PROVIDER_API_VERSIONS and version != PROVIDER_V1:
+        message = (
+            f"{version!r} is outdated since Kubernetes 1.26; write {PROVIDER_V1!r} once the plugin speaks it"
+        )
+        yield ("apiVersion",), "KF178", message
+
+
+def _environment(provider: CredentialProvider) -> Iterator[Suspicion]:
+    names: dict[str, int] = {}
+    for index, variable in enumerate(provider.env or ()):
+        for code, message in _variable(variable):
+            yield ("env", index, "value" if code == "KF175" else "name"), code, message
+        first = names.setdefault(variable.name, index)
+        if first != index and variable.name:
+            message = (
+                f"{variable.name!r} is set by env[{first}] already; the last one wins, so remove the other"
+            )
+            yield ("env", index, "name"), "KF174", message
+
+
+def _variable(variable: ExecEnvVar) -> Iterator[tuple[str, str]]:
+    name, value = variable.name, variable.value
+    if not name:
+        yield "KF172", "the variable has no name, so the plugin cannot see it"
+    elif "=" in name:
+        yield "KF172", f"{name!r} has a '=' in its name, so the plugin sees {name.partition('=')[0]!r}"
+    elif "\0" in name + value:
+        yield "KF172", f"{name!r} has a NUL character, with which no plugin can be started"
+    if is_loader(name):
+        yield (
+            "KF173",
+            f"{name!r} decides which code the plugin runs, and takes the place of the kubelet's own value",
+        )
+    if looks_secret(name, value):
+        message = (
+            f"the value of {name!r} looks like a secret; let the plugin read it from a file only "
+            "root can read"
+        )
+        yield "KF175", message
+
+
+def _arguments(provider: CredentialProvider) -> Iterator[Suspicion]:
+    for index, what in secret_arguments(provider.args or ()):
+        message = (
+            f"{what} looks like a secret, and arguments show in the process list; let the plugin read a file"
+        )
+        yield ("args", index), "KF175", message
+
+
+_LOOKS: tuple[Callable[[CredentialProvider], Iterator[Suspicion]], ...] = (
+    _name,
+    check_patterns,
+    _cache,
+    _protocol,
+    _environment,
+    _arguments,
+)

@@ -1,0 +1,56 @@
+"""What is odd about a record that can be read: names never found, nobody named, times, too many secrets."""
+
+import re
+from collections.abc import Iterator
+
+from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
+from keyferry.api.meta import format_instant
+from keyferry.errors import ImageNameError, Problem
+from keyferry.images.reference import trim
+from keyferry.pulls.records.decide import MOST_ADDED
+
+_SLACK_NS = 3_600 * 1_000_000_000
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def check_record(record: ImagePulledRecord, now_ns: int) -> Iterator[Problem]:
+    """Everything odd about one record; no hash is quoted."""
+    if record.last_updated_ns == NO_TIME_NS:
+        yield Problem("lastUpdatedTime", "it is missing: the next clean-up takes the record", code="KF423")
+    elif record.last_updated_ns > now_ns + _SLACK_NS:
+        shown = format_instant(record.last_updated_ns)
+        yield Problem("lastUpdatedTime", f"{shown} is in the future", code="KF423")
+    if not record.credential_mapping:
+        message = "nobody is named: every use of this image is verified"
+        yield Problem("credentialMapping", message, code="KF425")
+    for name, entry in record.credential_mapping.items():
+        yield from _check_name(name)
+        yield from _check_entry(f"credentialMapping[{name!r}]", entry)
+
+
+def _check_name(name: str) -> Iterator[Problem]:
+    where = f"credentialMapping[{name!r}]"
+    try:
+        trimmed = trim(name)
+    except ImageNameError as error:
+        yield Problem(where, error.message, code="KF424")
+        return
+    if trimmed != name:
+        message = f"it has a tag or digest, so it is never found; expected {trimmed!r}"
+        yield Problem(where, message, code="KF424")
+
+
+def _check_entry(where: str, entry: ImagePullCredentials) -> Iterator[Problem]:
+    if entry.is_empty:
+        yield Problem(where, "nobody is named: every use under this name is verified", code="KF425")
+    if entry.node_pods_accessible and (entry.kubernetes_secrets or entry.kubernetes_service_accounts):
+        message = "every pod may use it, so the secrets and accounts beside that do not count"
+        yield Problem(where, message, code="KF428")
+    if len(entry.kubernetes_secrets) >= MOST_ADDED:
+        message = f"it has {len(entry.kubernetes_secrets)} secrets; from {MOST_ADDED} on changed ones are not trusted"
+        yield Problem(where, message, code="KF427")
+    for at, secret in enumerate(entry.kubernetes_secrets):
+        if not _HASH.fullmatch(secret.credential_hash):
+            found = "something else" if secret.credential_hash else "nothing"
+            message = f"found {found}, expected a SHA-256 in hexadecimal"
+            yield Problem(f"{where}.kubernetesSecrets[{at}].credentialHash", message, code="KF426")

@@ -1,0 +1,172 @@
+"""Everything wrong with a kubelet's pull records at once: what cannot be read, what must not be believed."""
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from keyferry._core.clock import time_ns
+from keyferry._core.documents import read_document
+from keyferry._core.paths import format_path
+from keyferry.api.codec import Reader
+from keyferry.api.kubeletconfig.records import (
+    INTENT,
+    RECORD,
+    ImagePulledRecord,
+    ImagePullIntent,
+    read_intent,
+    read_record,
+)
+from keyferry.errors import DocumentError, Problem, RecordError
+from keyferry.lint.records.content import check_record
+from keyferry.lint.records.files import check_entry, check_folder
+from keyferry.lint.report import FileReport, Finding, finding_of, place_of
+from keyferry.lint.versions import LATEST
+from keyferry.pulls.records.codec import decode_intent, decode_record
+from keyferry.pulls.records.disk import MOST_BYTES
+from keyferry.pulls.records.files import FOLDER, PULLED, PULLING
+from keyferry.pulls.records.hashes import PREFIX, file_name
+
+__all__ = ["KIND", "KINDS", "is_records_folder", "lint_record_file", "lint_records"]
+
+KIND = "pull record"
+KINDS = (INTENT, RECORD)
+_DAY_NS = 86_400 * 1_000_000_000
+_CODES = {"syntax": "KF401", "type": "KF402", "content": "KF403"}
+
+
+def is_records_folder(path: str) -> bool:
+    """Tell whether a folder is a kubelet's ``image_manager``, or one of the two inside it."""
+    name = os.path.basename(os.path.abspath(path))
+    above = os.path.basename(os.path.dirname(os.path.abspath(path)))
+    return os.path.isdir(path) and (name == FOLDER or (name in (PULLING, PULLED) and above == FOLDER))
+
+
+def lint_records(path: str, *, clock: Callable[[], int] = time_ns) -> FileReport:
+    """Find everything wrong with a folder of records."""
+    inside = [os.path.join(path, name) for name in (PULLING, PULLED)]
+    folders = [each for each in inside if os.path.isdir(each)] or [path]
+    files: list[str] = []
+    problems = [*check_folder(path)] if folders != [path] else []
+    for folder in folders:
+        problems += check_folder(folder)
+        problems += _check_all(folder, files, clock())
+    return _report("folder of pull records", path, tuple(files), problems)
+
+
+def lint_record_file(path: str, data: bytes, *, clock: Callable[[], int] = time_ns) -> FileReport:
+    """Find everything wrong with one record or intent, wherever it lies."""
+    kind = INTENT if INTENT.encode() in data else RECORD
+    return _report(KIND, path, (path,), list(_check_content(path, data, kind, clock(), is_placed=False)))
+
+
+def _report(kind: str, path: str, files: tuple[str, ...], problems: list[Problem]) -> FileReport:
+    findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
+    ordered = tuple(sorted(findings, key=place_of))
+    return FileReport(path, LATEST, files=files, findings=ordered, kind=kind)
+
+
+def _check_all(folder: str, files: list[str], now_ns: int) -> Iterator[Problem]:
+    kind = INTENT if os.path.basename(os.path.abspath(folder)) == PULLING else RECORD
+    try:
+        entries = sorted(os.scandir(folder), key=lambda each: each.name)
+    except OSError as error:
+        yield Problem("", f"the folder cannot be read: {error.strerror}", code="KF404", file=folder)
+        return
+    for entry in entries:
+        try:
+            odd, is_read = list(check_entry(entry)), _is_read(entry)
+        except FileNotFoundError:
+            continue  # a kubelet beside us has removed it, or given it its name
+        yield from odd
+        if is_read:
+            files.append(entry.path)
+            yield from _check_file(entry.path, kind, now_ns)
+
+
+def _is_read(entry: os.DirEntry[str]) -> bool:
+    is_record = entry.name.startswith(PREFIX) and not entry.name.endswith(".tmp")
+    if not is_record or not entry.is_file(follow_symlinks=False):
+        return False
+    return entry.stat(follow_symlinks=False).st_size <= MOST_BYTES
+
+
+def _check_file(path: str, kind: str, now_ns: int) -> Iterator[Problem]:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as stream:
+            found = os.fstat(fd)
+            data = stream.read(MOST_BYTES + 1) if stat.S_ISREG(found.st_mode) else b""
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield Problem("", f"it cannot be read: {error.strerror}", code="KF404", file=path)
+        return
+    yield from _check_content(path, data, kind, now_ns)
+    if kind == INTENT and now_ns - found.st_mtime_ns > _DAY_NS:
+        days = (now_ns - found.st_mtime_ns) // _DAY_NS
+        message = f"this pull was begun {days} day{'s' if days > 1 else ''} ago and not finished"
+        yield Problem("", message, code="KF429", file=path)
+
+
+def _check_content(
+    path: str, data: bytes, kind: str, now_ns: int, *, is_placed: bool = True
+) -> Iterator[Problem]:
+    value: ImagePullIntent | ImagePulledRecord
+    try:
+        decoded = decode_intent(data, path) if kind == INTENT else decode_record(data, path)
+    except RecordError as error:
+        yield from _refusals(path, data, kind, error)
+        return
+    value = decoded.value
+    if not decoded.is_current:
+        yield Problem(
+            "apiVersion", "it is in version v1alpha1; now v1beta1 is written", code="KF422", file=path
+        )
+    key = value.image if isinstance(value, ImagePullIntent) else value.image_ref
+    if is_placed and os.path.basename(path) != file_name(key):
+        message = f"it is about {key!r}, whose file would be called {file_name(key)}"
+        yield Problem("image" if kind == INTENT else "imageRef", message, code="KF410", file=path)
+    if isinstance(value, ImagePulledRecord):
+        yield from (each.placed(path, None, None) for each in check_record(value, now_ns))
+
+
+def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator[Problem]:
+    """What keeps a file from being read; of its content all of it, with positions."""
+    code = _CODES.get(error.cause, "KF404")
+    if error.cause == "syntax":
+        line, column = _position(data)
+        yield Problem(
+            "",
+            error.message,
+            code=code,
+            kubernetes_text=error.kubernetes_text,
+            file=path,
+            line=line,
+            column=column,
+        )
+        return
+    if error.cause != "content":
+        # Kubernetes quotes a file without a kind whole, hashes and all.
+        yield Problem("", error.message, code=code, kubernetes_text=error.message, file=path)
+        return
+    document = read_document(data)
+    is_yaml = document.format == "yaml"
+    reader = Reader(() if is_yaml else tuple(each.path for each in document.duplicates), sort_keys=is_yaml)
+    (read_intent if kind == INTENT else read_record)(document.value, reader)
+    for at, problem in reader.problems:
+        place = document.position(at)
+        problem.code = code
+        yield problem.placed(path, place.line, place.column)
+    for duplicate in document.duplicates if is_yaml else ():
+        message = "the key is given more than once"
+        place = duplicate.position
+        shown = format_path(duplicate.path)
+        yield Problem(shown, message, code=code, file=path, line=place.line, column=place.column)
+
+
+def _position(data: bytes) -> tuple[int | None, int | None]:
+    try:
+        read_document(data)
+    except DocumentError as error:
+        return error.line, error.column
+    return None, None

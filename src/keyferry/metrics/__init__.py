@@ -1,0 +1,1 @@
+"""Collectors of metrics for Prometheus, importable without a server."""

@@ -1,0 +1,91 @@
+"""Metrics of exec plugins for clusters, under client-go's names.
+
+Needs ``keyferry[metrics]``. Nothing listens: register the collector where your program's metrics are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
+
+from keyferry._core.extras import missing_extra
+
+try:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+    from prometheus_client.registry import Collector
+except ImportError as missing:
+    raise missing_extra("metrics", missing) from None
+
+from keyferry._core.clock import time_ns
+from keyferry.clusters.auth.authenticator import Authenticator, living_authenticators
+from keyferry.clusters.auth.calls import CALLS, ROTATION_BUCKETS, CallMetrics, Rotations
+
+_PREFIX = "rest_client_exec_plugin"
+
+
+def cluster_metrics_collector(
+    calls: CallMetrics = CALLS,
+    *,
+    authenticators: Callable[[], Iterable[Authenticator]] = living_authenticators,
+    clock: Callable[[], int] = time_ns,
+) -> Collector:
+    """A collector of all exec plugins of this process: ``REGISTRY.register(keyferry.cluster_metrics_collector())``.
+
+    No label names a plugin, a user or a cluster, as in client-go.
+    """
+    return _ClusterCollector(calls, authenticators, clock)
+
+
+class _ClusterCollector(Collector):
+    def __init__(
+        self,
+        calls: CallMetrics,
+        authenticators: Callable[[], Iterable[Authenticator]],
+        clock: Callable[[], int],
+    ) -> None:
+        self._calls = calls
+        self._authenticators = authenticators
+        self._clock = clock
+
+    def collect(self) -> Iterator[Metric]:
+        yield _ttl_metric(self._authenticators(), self._clock())
+        yield _rotation_metric(self._calls.rotations)
+        yield _call_metric(self._calls.calls)
+        yield _policy_metric(self._calls.decisions)
+
+
+def _ttl_metric(authenticators: Iterable[Authenticator], now_ns: int) -> Metric:
+    ends = [span[1] for each in authenticators if (span := each.certificate_span_ns()) is not None]
+    return GaugeMetricFamily(
+        f"{_PREFIX}_ttl_seconds",
+        "Seconds until the first client certificate of all exec plugins ends; +Inf if there is none",
+        value=(min(ends) - now_ns) / 1e9 if ends else inf,
+    )
+
+
+def _rotation_metric(rotations: Rotations) -> Metric:
+    bounds = [*(f"{bound:g}" for bound in ROTATION_BUCKETS), "+Inf"]
+    sums = [float(sum(rotations.buckets[: at + 1])) for at in range(len(bounds))]
+    return HistogramMetricFamily(
+        f"{_PREFIX}_certificate_rotation_age",
+        "Seconds since a client certificate of an exec plugin became valid, when it was replaced",
+        buckets=list(zip(bounds, sums, strict=True)),
+        sum_value=rotations.seconds,
+    )
+
+
+def _call_metric(calls: dict[tuple[int, str], int]) -> Metric:
+    metric = CounterMetricFamily(
+        f"{_PREFIX}_call", "Calls of exec plugins, by exit code and status", labels=["code", "call_status"]
+    )
+    for (code, status), number in sorted(calls.items()):
+        metric.add_metric([str(code), status], number)
+    return metric
+
+
+def _policy_metric(decisions: dict[str, int]) -> Metric:
+    """Declared and never registered in client-go, so the name of its label is keyferry's own."""
+    metric = CounterMetricFamily(
+        f"{_PREFIX}_policy_call", "Decisions of the policy for exec plugins", labels=["decision"]
+    )
+    for decision, number in sorted(decisions.items()):
+        metric.add_metric([decision], number)
+    return metric

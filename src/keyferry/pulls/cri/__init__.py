@@ -1,0 +1,1 @@
+"""A container runtime, over CRI."""

@@ -1,0 +1,189 @@
+"""Images in a real container runtime, over its CRI socket: containerd, CRI-O, whatever speaks ``runtime.v1``."""
+
+import os
+
+from keyferry._core.extras import install_hint
+from keyferry._core.secrets import printable, redact
+from keyferry._core.values import Value
+from keyferry.errors import ContainerRuntimeError, EnvironmentProblem
+from keyferry.images.keyring import Credential
+from keyferry.pulls.cri.errors import classify
+from keyferry.pulls.cri.messages import IMAGE_SERVICE, RUNTIME_SERVICE, message
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Self
+
+__all__ = ["FilesystemUsage", "Runtime", "RuntimeImage", "RuntimeInfo", "connect_runtime"]
+
+# As the kubelet has it: runtimes with many images answer at length.
+_MOST_BYTES = 16 * 1024 * 1024
+_LONGEST_MESSAGE = 2000
+TIMEOUT_SECONDS = 120.0
+SOCKETS = (
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/k3s/containerd/containerd.sock",
+    "/var/run/cri-dockerd.sock",
+)
+
+
+class RuntimeInfo(Value):
+    """Which runtime it is."""
+
+    name: str
+    version: str
+    api_version: str
+
+
+class RuntimeImage(Value):
+    """An image that the runtime has: its id, which records are kept under, and all its names."""
+
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int = 0
+    is_pinned: bool = False
+
+
+class FilesystemUsage(Value):
+    """What the images take up on a file system."""
+
+    mountpoint: str
+    used_bytes: int
+    inodes: int
+    timestamp_ns: int
+
+
+class Runtime:
+    """A connection to a container runtime's image service; safe to use from several threads."""
+
+    def __init__(self, socket: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+        """Connect to the socket at a path; nothing is sent before the first call."""
+        grpc = _grpc()
+        options = [
+            ("grpc.max_receive_message_length", _MOST_BYTES),
+            # Never through a proxy, and no look-ups: it is a file on this machine.
+            ("grpc.enable_http_proxy", 0),
+        ]
+        self.socket = socket
+        self._timeout_seconds = timeout_seconds
+        self._channel = grpc.insecure_channel(f"unix:{socket}", options=options)
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._channel.close()
+
+    def version(self) -> RuntimeInfo:
+        """Name and version of the runtime."""
+        answer = self._call(RUNTIME_SERVICE, "Version", message("VersionRequest")())
+        return RuntimeInfo(answer.runtime_name, answer.runtime_version, answer.runtime_api_version)
+
+    def find_image(self, image: str) -> RuntimeImage | None:
+        """The image of that name or id, or None if the runtime has none."""
+        request = message("ImageStatusRequest")(image=message("ImageSpec")(image=image))
+        answer = self._call(IMAGE_SERVICE, "ImageStatus", request)
+        return _to_image(answer.image) if answer.HasField("image") and answer.image.id else None
+
+    def list_images(self) -> tuple[RuntimeImage, ...]:
+        """Every image that the runtime has."""
+        answer = self._call(IMAGE_SERVICE, "ListImages", message("ListImagesRequest")())
+        return tuple(map(_to_image, answer.images))
+
+    def pull_image(
+        self, image: str, credential: Credential | None = None, *, timeout_seconds: float | None = None
+    ) -> str:
+        """Have the runtime pull *image*, with a credential or anonymously; give its reference, mostly an id.
+
+        Raises ContainerRuntimeError; what the runtime said is told apart as far as its words allow.
+        """
+        request = message("PullImageRequest")(image=message("ImageSpec")(image=image))
+        if credential is not None:
+            request.auth.username = credential.username
+            request.auth.password = credential.password
+        answer = self._call(
+            IMAGE_SERVICE,
+            "PullImage",
+            request,
+            timeout_seconds,
+            known=() if credential is None else (credential.password,),
+        )
+        return str(answer.image_ref)
+
+    def remove_image(self, image: str) -> None:
+        """Have the runtime remove an image, with all its names; one that is not there is no error."""
+        request = message("RemoveImageRequest")(image=message("ImageSpec")(image=image))
+        self._call(IMAGE_SERVICE, "RemoveImage", request)
+
+    def filesystems(self) -> tuple[FilesystemUsage, ...]:
+        """What the images take up."""
+        answer = self._call(IMAGE_SERVICE, "ImageFsInfo", message("ImageFsInfoRequest")())
+        return tuple(
+            FilesystemUsage(
+                usage.fs_id.mountpoint, usage.used_bytes.value, usage.inodes_used.value, usage.timestamp
+            )
+            for usage in answer.image_filesystems
+        )
+
+    def _call(
+        self,
+        service: str,
+        method: str,
+        request: "Any",
+        timeout_seconds: float | None = None,
+        known: tuple[str, ...] = (),
+    ) -> "Any":
+        grpc = _grpc()
+        ask = self._channel.unary_unary(
+            service + method,
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=message(f"{method}Response").FromString,
+        )
+        try:
+            return ask(request, timeout=timeout_seconds or self._timeout_seconds)
+        except grpc.RpcError as error:
+            code, said = error.code().name, error.details() or ""
+        # Raised out here on purpose: the frames of what was caught hold the request.
+        shown = printable(" ".join(redact(said, known).split()))[:_LONGEST_MESSAGE]
+        raise ContainerRuntimeError(self.socket, code, shown, classify(code, said))
+
+
+def connect_runtime(address: str = "", *, timeout_seconds: float = TIMEOUT_SECONDS) -> Runtime:
+    """A runtime by its socket, ``unix:///run/containerd/containerd.sock`` or a plain path; without one, what is found.
+
+    Raises EnvironmentProblem if there is no such socket, or none at all.
+    """
+    path = address.removeprefix("unix://")
+    if "://" in path:
+        raise EnvironmentProblem(f"{address!r} is not a unix socket; expected unix:///path/to/runtime.sock")
+    if not path:
+        path = next(filter(os.path.exists, SOCKETS), "")
+        if not path:
+            raise EnvironmentProblem(
+                f"no container runtime is found at {', '.join(SOCKETS)}; name its socket: --cri unix:///path"
+            )
+    if not os.path.exists(path):
+        raise EnvironmentProblem(f"there is no socket {path!r}; is the container runtime running?")
+    return Runtime(os.path.abspath(path), timeout_seconds=timeout_seconds)
+
+
+def _to_image(image: "Any") -> RuntimeImage:
+    return RuntimeImage(
+        image.id, tuple(image.repo_tags), tuple(image.repo_digests), int(image.size), bool(image.pinned)
+    )
+
+
+def _grpc() -> "Any":
+    try:
+        import google.protobuf as google_protobuf  # noqa: F401 - only to see whether it is there
+        import grpc
+    except ImportError:
+        message = "a container runtime is reached through the packages 'grpcio' and 'protobuf', which are not installed"
+        raise EnvironmentProblem(f"{message}: {install_hint('cri')}") from None
+    return grpc

@@ -1,0 +1,208 @@
+"""An OCI image layout: a folder of blobs by digest, and an index of images by name.
+
+Whatever happens to the process, what is in it is whole: a blob gets its name when all of it is on the disk and its
+digest is right, and an image gets into the index when all of its blobs are there. Below the folder no link is
+followed, and no folder used that belongs to a stranger.
+"""
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from keyferry._core.files import Folder, open_folder
+from keyferry._core.json import dumps, loads
+from keyferry.errors import DocumentError, EnvironmentProblem
+from keyferry.pulls.layout.index import Entry, add_entry, empty_index, read_index
+from keyferry.pulls.registry.manifest import Descriptor, hasher
+
+__all__ = ["Layout", "draft_name"]
+
+_VERSION = "1.0.0"
+_WORK, _BLOBS, _INDEX, _MARK, _LOCK = ".keyferry", "blobs", "index.json", "oci-layout", "lock"
+_MOST_BYTES = 16 << 20
+_PIECE = 1 << 20
+_FILE_MODE, _FOLDER_MODE = 0o644, 0o777
+
+
+def draft_name(digest: str) -> str:
+    """The name of a blob among the drafts, until it is whole."""
+    return digest.replace(":", "-")
+
+
+class Layout:
+    """The layout in a folder; several processes may write to it at once."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def prepare(self) -> None:
+        """Make the folder a layout, if it is empty; raises EnvironmentProblem if it holds something else."""
+        with _reporting(self.folder), open_folder(self.folder, make=_FOLDER_MODE) as top:
+            if set(top.names()) - {_WORK, _BLOBS, _INDEX, _MARK} and not top.has(_MARK):
+                raise EnvironmentProblem(
+                    f"{self.folder}: is no OCI layout and not empty; name an empty or a new folder"
+                )
+            with top.below(_WORK, make=_FOLDER_MODE) as work, _locked(work):
+                _prepare_files(top, work)
+
+    def drafts(self) -> Folder:
+        """The folder of blobs that are not whole yet; the caller closes it."""
+        with _reporting(self.folder):
+            return open_folder(self.folder, _WORK)
+
+    def path_of(self, digest: str) -> str:
+        """Where a blob is, or would be, for people; its digest has been checked."""
+        algorithm, _, encoded = digest.partition(":")
+        return os.path.join(self.folder, _BLOBS, algorithm, encoded)
+
+    def has(self, blob: Descriptor) -> bool:
+        """Tell whether a blob is there, by its size and digest."""
+        with self._opened(blob.digest) as fd:
+            return fd is not None and os.fstat(fd).st_size == blob.size and _digest(fd, blob) == blob.digest
+
+    def size_of(self, digest: str) -> int | None:
+        """How many bytes a blob has, or None if it is not there; its content is not looked at."""
+        with _reporting(self.path_of(digest)):
+            try:
+                with self._blobs(digest) as folder:
+                    found = folder.status_of(_encoded(digest))
+            except FileNotFoundError:
+                return None
+            return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def read(self, digest: str) -> bytes | None:
+        """The content of a small blob, or None if it is not there; its digest is not verified."""
+        with self._opened(digest) as fd:
+            return None if fd is None else _read_all(fd)
+
+    def read_index(self) -> bytes | None:
+        """The content of the index, or None if there is none."""
+        with _reporting(os.path.join(self.folder, _INDEX)):
+            try:
+                with open_folder(self.folder) as top:
+                    return _read(top, _INDEX)
+            except FileNotFoundError:
+                return None
+
+    def remove(self, digest: str) -> None:
+        """Remove a blob that is not right; only for whoever has its draft locked, since nobody else mends it."""
+        with _reporting(self.path_of(digest)), self._blobs(digest, make=_FOLDER_MODE) as folder:
+            folder.unlink(_encoded(digest))
+
+    def adopt(self, drafts: Folder, digest: str) -> None:
+        """Give a draft, all of which is on the disk, the name of a blob."""
+        with _reporting(self.path_of(digest)), self._blobs(digest, make=_FOLDER_MODE) as folder:
+            drafts.rename(draft_name(digest), _encoded(digest), folder)
+
+    def put(self, content: bytes, digest: str) -> None:
+        """Store a small blob whose digest has been verified."""
+        with (
+            _reporting(self.path_of(digest)),
+            self._blobs(digest, make=_FOLDER_MODE) as folder,
+            self.drafts() as work,
+        ):
+            folder.replace(_encoded(digest), content, mode=_FILE_MODE, drafts=work)
+
+    def add(self, entry: Entry) -> str:
+        """Put an image whose blobs are all there into the index; gives the name that tools know it by."""
+        path = os.path.join(self.folder, _INDEX)
+        with _reporting(path), open_folder(self.folder) as top, top.below(_WORK) as work, _locked(work):
+            _sync_blobs(top)
+            index = read_index(_read(top, _INDEX))
+            if index is None:
+                raise EnvironmentProblem(f"{path}: is not the index of an OCI layout; nothing was changed")
+            changed, name = add_entry(index, entry)
+            top.replace(_INDEX, dumps(changed).encode(), mode=_FILE_MODE, drafts=work)
+            return name
+
+    def _blobs(self, digest: str, *, make: int | None = None) -> Folder:
+        """The folder that a blob belongs into."""
+        return open_folder(self.folder, _BLOBS, digest.partition(":")[0], make=make)
+
+    @contextmanager
+    def _opened(self, digest: str) -> Iterator[int | None]:
+        """A blob's file, open for reading, or None if it is not there or not a regular file."""
+        fd = None
+        with _reporting(self.path_of(digest)):
+            try:
+                with self._blobs(digest) as folder:
+                    fd = folder.open(_encoded(digest))
+            except FileNotFoundError:
+                pass
+            try:
+                yield fd if fd is not None and stat.S_ISREG(os.fstat(fd).st_mode) else None
+            finally:
+                if fd is not None:
+                    os.close(fd)
+
+
+def _prepare_files(top: Folder, work: Folder) -> None:
+    if not top.has(_MARK):
+        mark = dumps({"imageLayoutVersion": _VERSION}).encode()
+        top.replace(_MARK, mark, mode=_FILE_MODE, drafts=work)
+    elif not _is_version(_read(top, _MARK)):
+        raise EnvironmentProblem(f"{top.path_of(_MARK)}: is not of an OCI layout of version {_VERSION}")
+    if not top.has(_INDEX):
+        top.replace(_INDEX, dumps(empty_index()).encode(), mode=_FILE_MODE, drafts=work)
+
+
+def _sync_blobs(top: Folder) -> None:
+    with top.below(_BLOBS) as blobs:
+        for algorithm in blobs.names(folders=True):
+            with blobs.below(algorithm) as folder:
+                folder.sync()
+
+
+@contextmanager
+def _locked(work: Folder) -> Iterator[None]:
+    is_held = False
+    while not is_held:
+        fd = work.open_own(_LOCK, os.O_RDWR | os.O_CREAT, _FILE_MODE)
+        try:
+            is_held = work.lock(fd, _LOCK, waits=True)
+            if is_held:
+                yield
+        finally:
+            os.close(fd)
+
+
+@contextmanager
+def _reporting(path: str) -> Iterator[None]:
+    """Turn what the system says into an error that names the place."""
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentProblem(f"{error.filename or path}: {error.strerror or error}") from None
+
+
+def _encoded(digest: str) -> str:
+    return digest.partition(":")[2]
+
+
+def _digest(fd: int, like: Descriptor) -> str:
+    digest = hasher(like.digest)
+    while piece := os.read(fd, _PIECE):
+        digest.update(piece)
+    return f"{like.digest.partition(':')[0]}:{digest.hexdigest()}"
+
+
+def _read(folder: Folder, name: str) -> bytes:
+    fd = folder.open(name)
+    try:
+        return _read_all(fd)
+    finally:
+        os.close(fd)
+
+
+def _read_all(fd: int) -> bytes:
+    with os.fdopen(fd, "rb", closefd=False) as stream:
+        return stream.read(_MOST_BYTES)
+
+
+def _is_version(content: bytes) -> bool:
+    try:
+        document = loads(content)
+    except DocumentError:
+        return False
+    return isinstance(document, dict) and document.get("imageLayoutVersion") == _VERSION

@@ -1,0 +1,1 @@
+"""Pull as the kubelet pulls: credentials in order, back-off, policy, outcome."""

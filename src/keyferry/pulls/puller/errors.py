@@ -1,0 +1,71 @@
+"""Why a pod does not get its image, in our words and in the kubelet's."""
+
+from keyferry._core.gotext import quote
+from keyferry.api.codec import aggregate
+from keyferry.errors import ContainerRuntimeError, ImageNameError, ImagePullError, KeyferryError
+from keyferry.pulls.puller.outcome import PullAttempt, cause_of
+
+__all__ = ["absent", "backing_off", "misnamed", "pull_failed", "uninspected"]
+
+# What a runtime may say first, in place of an error code, and how the kubelet puts it.
+_MARKS = (
+    ("RegistryUnavailable", "the registry is unavailable"),
+    ("SignatureValidationFailed", "the signature validation failed"),
+)
+
+
+def misnamed(image: str, error: ImageNameError) -> ImagePullError:
+    """The image's name cannot be parsed."""
+    text = f"Failed to apply default image tag {quote(image)}: {error.kubernetes_text}"
+    return ImagePullError(image, "InvalidImageName", error.message, text, "name", (error,))
+
+
+def uninspected(image: str, error: KeyferryError) -> ImagePullError:
+    """It cannot be found out whether the image is there."""
+    message = f"cannot find out whether {image!r} is there: {error}"
+    # The kubelet means to name the image, and names the reference that it has not got.
+    text = f'Failed to inspect image "": {error.kubernetes_text or error}'
+    return ImagePullError(image, "ImageInspectError", message, text, cause_of(error), (error,))
+
+
+def absent(image: str) -> ImagePullError:
+    """The image is not there, or nothing that this pod may know of, and must not be pulled."""
+    text = f"Container image {quote(image)} is not present with pull policy of Never"
+    message = f"{image!r} is not there, and the pull policy is Never"
+    return ImagePullError(image, "ErrImageNeverPull", message, text, "absent")
+
+
+def backing_off(image: str, seconds_left: float, before: KeyferryError | None) -> ImagePullError:
+    """A pull failed a short while ago, and the next one has to wait."""
+    message = f"waiting another {seconds_left:.0f} s before {image!r} is pulled again"
+    text = f"Back-off pulling image {quote(image)}"
+    if before is None:
+        return ImagePullError(image, "ImagePullBackOff", message, text)
+    reason, failures = getattr(before, "reason", "ErrImagePull"), getattr(before, "failures", (before,))
+    text += f": {reason}: {before.kubernetes_text}"
+    message += f"; the last time: {before}"
+    return ImagePullError(image, "ImagePullBackOff", message, text, cause_of(before), failures)
+
+
+def pull_failed(image: str, attempts: tuple[PullAttempt, ...]) -> ImagePullError:
+    """No credential worked; what was said to each is in it."""
+    failures = tuple(attempt.error for attempt in attempts if attempt.error is not None)
+    # A refusal says the least: another credential may have come further.
+    telling = next((each for each in failures if cause_of(each) != "refused"), failures[-1])
+    said = "; ".join(f"{attempt.who}: {attempt.said}" for attempt in attempts)
+    reason, text = _kubelet_words(image, aggregate(map(_kubernetes_text, failures)))
+    return ImagePullError(image, reason, f"cannot pull {image!r}: {said}", text, cause_of(telling), failures)
+
+
+def _kubernetes_text(error: KeyferryError) -> str:
+    # Of a pull the kubelet drops the code that says nothing.
+    if isinstance(error, ContainerRuntimeError) and error.code == "UNKNOWN":
+        return error.message
+    return error.kubernetes_text
+
+
+def _kubelet_words(image: str, text: str) -> tuple[str, str]:
+    for mark, because in _MARKS:
+        if text.startswith(mark):
+            return mark, f"image pull failed for {image} because {because}{text.removeprefix(mark)}"
+    return "ErrImagePull", text

@@ -1,0 +1,203 @@
+"""A folder in the OCI image layout, as a place to pull images to."""
+
+import os
+from collections.abc import Iterator
+from threading import Lock
+
+from keyferry._core.values import Value
+from keyferry.errors import EnvironmentProblem, ImageNameError, PullError
+from keyferry.images.keyring import Credential
+from keyferry.images.reference import normalise
+from keyferry.pulls.layout.folder import Layout
+from keyferry.pulls.layout.index import IMAGE_NAME, REF_NAME, read_index
+from keyferry.pulls.layout.pull import LayoutPull
+from keyferry.pulls.puller.target import Arrival, OnProgress
+from keyferry.pulls.registry.manifest import ContentError, ImageManifest, digest_of, hasher, read_manifest
+from keyferry.pulls.registry.platform import Platform, preferences
+from keyferry.pulls.registry.platform import normalise as normalise_platform
+from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.target import find_target
+
+__all__ = ["LayoutImage", "LayoutTarget", "list_layout"]
+
+
+class LayoutImage(Value):
+    """An image in a layout: *id* is the digest of its config, as container runtimes have it."""
+
+    id: str
+    tags: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
+    size: int = 0
+    platform: Platform | None = None
+
+
+class LayoutTarget:
+    """The layout in a folder; images are fetched from the registry by this process itself."""
+
+    def __init__(
+        self,
+        folder: "str | os.PathLike[str]",
+        *,
+        platform: Platform | None = None,
+        route: Route = Route(),  # noqa: B008 - frozen
+    ) -> None:
+        self._folder = os.path.abspath(os.fspath(folder))
+        self._platform = platform
+        self._route = route
+        self._lock = Lock()
+        self._under_way: set[LayoutPull] = set()
+
+    @property
+    def place(self) -> str:
+        """The folder."""
+        return self._folder
+
+    @property
+    def runtime_socket(self) -> str:
+        """None: what is in a folder is nothing to a kubelet."""
+        return ""
+
+    def find_image(self, image: str) -> LayoutImage | None:
+        """The image of that name or id, for the wanted platform, if all of it is there."""
+        names = _names_of(image)
+        for found in self.list_images():
+            if found.id == image or names.intersection((*found.tags, *found.digests)):
+                return found
+        return None
+
+    def list_images(self) -> tuple[LayoutImage, ...]:
+        """Every image for the wanted platform, or for any if there is none."""
+        wanted = None if self._platform is None else tuple(preferences(self._platform))
+        return tuple(
+            image for image in list_layout(self._folder) if wanted is None or image.platform in wanted
+        )
+
+    def pull_image(
+        self,
+        image: str,
+        credential: Credential | None,
+        *,
+        timeout_seconds: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Arrival:
+        """Fetch what is missing of the image, verify it, and put it into the index."""
+        pull = LayoutPull(
+            image,
+            self._folder,
+            platform=self._platform,
+            route=self._route,
+            timeout_seconds=timeout_seconds,
+            on_progress=on_progress,
+        )
+        with self._lock:
+            self._under_way.add(pull)
+        try:
+            pulled = pull.run(() if credential is None else (credential,))
+        except PullError as error:
+            failure = error.failures[-1]
+        else:
+            return Arrival(pulled.image_id, pulled.attempts[-1].was_asked)
+        finally:
+            with self._lock:
+                self._under_way.discard(pull)
+        # Of the one attempt, and without the frames that hold what was sent.
+        raise failure
+
+    def close(self) -> None:
+        """End every pull under way; what has come is kept for the next one."""
+        with self._lock:
+            for pull in self._under_way:
+                pull.cancel()
+
+
+def list_layout(folder: str) -> Iterator[LayoutImage]:
+    """The images of a layout that are there with all their blobs; none if there is no layout.
+
+    Raises EnvironmentProblem for an index that cannot be read.
+    """
+    layout = Layout(folder)
+    content = layout.read_index()
+    if content is None:
+        return
+    index = read_index(content)
+    if index is None:
+        raise EnvironmentProblem(f"{os.path.join(folder, 'index.json')}: is not the index of an OCI layout")
+    entries = index["manifests"]
+    for entry in entries if isinstance(entries, list) else ():
+        image = _read_image(layout, entry)
+        if image is not None:
+            yield image
+
+
+def _read_image(layout: Layout, entry: dict[str, object]) -> LayoutImage | None:
+    name = _name_of(entry)
+    repository = _repository_of(name)
+    if not repository:
+        return None
+    manifest = _manifest(layout, str(entry.get("digest")), str(entry.get("mediaType")))
+    if manifest is None or not _is_whole(layout, manifest):
+        return None
+    digests = dict.fromkeys((f"{repository}@{manifest.digest}", *((name,) if "@" in name else ())))
+    return LayoutImage(
+        manifest.config.digest,
+        () if "@" in name else (name,),
+        tuple(digests),
+        len(manifest.content) + sum(blob.size for blob in manifest.blobs),
+        _platform(entry.get("platform")),
+    )
+
+
+def _name_of(entry: dict[str, object]) -> str:
+    """The full name of an image, where its entry gives one; a tag alone says nothing of the registry."""
+    annotations = entry.get("annotations")
+    if not isinstance(annotations, dict):
+        return ""
+    name = annotations.get(IMAGE_NAME) or annotations.get(REF_NAME)
+    return name if isinstance(name, str) and "/" in name else ""
+
+
+def _repository_of(name: str) -> str:
+    try:
+        return normalise(name)
+    except ImageNameError:
+        return ""
+
+
+def _manifest(layout: Layout, digest: str, media_type: str) -> ImageManifest | None:
+    try:
+        hasher(digest)  # first of all: only a digest may become part of a path
+        content = layout.read(digest)
+        if content is None or digest_of(content, digest) != digest:
+            return None
+        found = read_manifest(content, media_type, digest)
+    except ContentError:
+        return None
+    return found if isinstance(found, ImageManifest) else None
+
+
+def _is_whole(layout: Layout, manifest: ImageManifest) -> bool:
+    """Tell whether every blob is there in its size; that its content is right was seen when it came."""
+    return all(layout.size_of(blob.digest) == blob.size for blob in manifest.blobs)
+
+
+def _platform(document: object) -> Platform | None:
+    if not isinstance(document, dict):
+        return None
+    parts = [document.get(part, "") for part in ("os", "architecture", "variant")]
+    return (
+        normalise_platform(Platform(*map(str, parts)))
+        if all(isinstance(part, str) for part in parts)
+        else None
+    )
+
+
+def _names_of(image: str) -> frozenset[str]:
+    """The full names by which an image may stand in an index."""
+    try:
+        target = find_target(image)
+    except ImageNameError:
+        return frozenset()
+    names = {target.full_name}
+    if target.digest:
+        names.add(f"{target.registry}/{target.repository}@{target.digest}")
+    return frozenset(names)

@@ -1,0 +1,241 @@
+"""Pull images exactly as the kubelet does: its credentials, its order, its records, its back-off; and say why."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing, nullcontext
+from threading import BoundedSemaphore, Lock
+from typing import Self, TypedDict, Unpack
+
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.lookup import Providers
+from keyferry.images.node.node import Node
+from keyferry.images.provider.accounts import Pod
+from keyferry.pulls.beside import check_runtime
+from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.puller.backoff import BackOff
+from keyferry.pulls.puller.counters import PullCounters
+from keyferry.pulls.puller.layout import LayoutTarget
+from keyferry.pulls.puller.outcome import PullOutcome
+from keyferry.pulls.puller.pull_policy import choose_pull_policy
+from keyferry.pulls.puller.steps import Ensuring, Need, Tools
+from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
+from keyferry.pulls.records.records import Records
+from keyferry.pulls.registry.platform import parse_platform
+from keyferry.pulls.registry.route import Route
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import os
+    from concurrent.futures import ThreadPoolExecutor
+
+__all__ = ["PullOptions", "Puller", "open_target", "pull", "pull_async"]
+
+_MOST_THREADS = 64
+
+
+class PullOptions(TypedDict, total=False):
+    """What can be said of a pod's need of an image, all of it by keyword.
+
+    *pull_policy* is Always, IfNotPresent or Never; without one it goes by the tag, as in Kubernetes.
+    *timeout_seconds* bounds each attempt at a pull. *on_progress* is told of bytes, where the target tells of them.
+    """
+
+    pull_policy: str
+    pod: Pod | None
+    pull_secrets: Sequence[PullSecret]
+    timeout_seconds: float | None
+    on_progress: OnProgress | None
+
+
+class Puller:
+    """Sees to it that images are there, for the pods that may use them; safe to use from many threads.
+
+    *providers* are where credentials come from beside a pod's own secrets; *records* say who may use what is
+    there, and without them everybody may. *max_parallel* is how many pulls run at once, None for any number.
+    Without *evict* a provider whose credential is refused is not asked once more, as in Kubernetes.
+
+    A kubelet that uses the target lets every pod have what it has not pulled itself. So nothing is pulled with a
+    credential beside one, unless *preload* says that every pod may have it. Where processes cannot be seen,
+    *no_kubelet* says that there is none. *look* gives the node as it is now.
+    """
+
+    def __init__(  # noqa: PLR0913 - what can differ between two pullers
+        self,
+        target: PullTarget,
+        *,
+        providers: Providers | None = None,
+        records: Records | None = None,
+        max_parallel: int | None = 1,
+        evict: bool = True,
+        back_off: BackOff | None = None,
+        preload: bool = False,
+        no_kubelet: bool = False,
+        look: Callable[[], Node] = Node,
+    ) -> None:
+        if max_parallel is not None and max_parallel < 1:
+            raise EnvironmentProblem(
+                f"max_parallel is {max_parallel}, expected 1 or more, or None for no limit"
+            )
+        self.target = target
+        self.counters = PullCounters() if records is None else records.counters
+        self._tools = Tools(
+            target,
+            Providers(()) if providers is None else providers,
+            records,
+            self.counters,
+            back_off or BackOff(),
+            nullcontext() if max_parallel is None else BoundedSemaphore(max_parallel),
+            evict,
+            self._refuse,
+        )
+        self._preload = preload
+        self._no_kubelet = no_kubelet
+        self._look = look
+        self._max_threads = max_parallel or _MOST_THREADS
+        self._executor: ThreadPoolExecutor | None = None
+        self._executor_lock = Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ensure(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
+        """See to it that *image* is there and the pod may use it; a failure is part of the outcome."""
+        policy = choose_pull_policy(options.get("pull_policy", ""), image)
+        need = Need(
+            image,
+            policy,
+            options.get("pod"),
+            tuple(options.get("pull_secrets", ())),
+            options.get("timeout_seconds"),
+            options.get("on_progress"),
+        )
+        return Ensuring(self._tools, need).run()
+
+    def pull(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
+        """As ``ensure``, but raises the failure: ImagePullError, or what kept a pull from being begun."""
+        outcome = self.ensure(image, **options)
+        outcome.raise_for_failure()
+        return outcome
+
+    async def pull_async(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
+        """As ``pull``, without blocking the event loop.
+
+        Cancelling does not end a pull that runs: it goes on, and is recorded when it is done.
+        """
+        import asyncio
+        from functools import partial
+
+        work = partial(self.pull, image, **options)
+        return await asyncio.get_running_loop().run_in_executor(self._threads(), work)
+
+    def close(self) -> None:
+        """End what is under way and let go of the target; the records stay open."""
+        self.target.close()
+        with self._executor_lock:
+            executor, self._executor = self._executor, None
+        if executor is not None:
+            executor.shutdown()
+
+    def _refuse(self) -> None:
+        if self.target.runtime_socket and not self._preload:
+            check_runtime(self.target.runtime_socket, self._look(), no_kubelet=self._no_kubelet)
+
+    def _threads(self) -> "ThreadPoolExecutor":
+        from concurrent.futures import ThreadPoolExecutor
+
+        with self._executor_lock:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(self._max_threads, thread_name_prefix="keyferry-pull")
+            return self._executor
+
+
+def open_target(
+    *,
+    cri: str = "",
+    to: "str | os.PathLike[str] | None" = None,
+    platform: str = "",
+    route: Route = Route(),  # noqa: B008 - frozen
+) -> PullTarget:
+    """The OCI layout in the folder *to*, else the container runtime at the socket *cri*, else the one of this node.
+
+    *platform* and *route* are for the first alone: a runtime chooses and finds its way by itself.
+    Raises EnvironmentProblem.
+    """
+    if to is None:
+        if platform:
+            raise EnvironmentProblem(
+                "a container runtime pulls for its own platform; a platform goes with a folder"
+            )
+        return RuntimeTarget(connect_runtime(cri))
+    if cri:
+        raise EnvironmentProblem("pull into a container runtime or into a folder, not both")
+    return LayoutTarget(to, platform=parse_platform(platform) if platform else None, route=route)
+
+
+def pull(  # noqa: PLR0913 - one door, many settings, all but the first by keyword
+    image: str,
+    *,
+    cri: str = "",
+    to: "str | os.PathLike[str] | None" = None,
+    platform: str = "",
+    route: Route = Route(),  # noqa: B008 - frozen
+    providers: Providers | None = None,
+    records: Records | None = None,
+    evict: bool = True,
+    preload: bool = False,
+    no_kubelet: bool = False,
+    **options: Unpack[PullOptions],
+) -> PullOutcome:
+    """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
+
+    See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raises ImagePullError, and
+    EnvironmentProblem beside a kubelet.
+    """
+    with closing(open_target(cri=cri, to=to, platform=platform, route=route)) as target:
+        puller = Puller(
+            target,
+            providers=providers,
+            records=records,
+            evict=evict,
+            preload=preload,
+            no_kubelet=no_kubelet,
+        )
+        return puller.pull(image, **options)
+
+
+async def pull_async(  # noqa: PLR0913 - as pull
+    image: str,
+    *,
+    cri: str = "",
+    to: "str | os.PathLike[str] | None" = None,
+    platform: str = "",
+    route: Route = Route(),  # noqa: B008 - frozen
+    providers: Providers | None = None,
+    records: Records | None = None,
+    evict: bool = True,
+    preload: bool = False,
+    no_kubelet: bool = False,
+    **options: Unpack[PullOptions],
+) -> PullOutcome:
+    """As ``pull``, without blocking the event loop; cancelling does not end a pull that runs."""
+    import asyncio
+    from functools import partial
+
+    work = partial(
+        pull,
+        image,
+        cri=cri,
+        to=to,
+        platform=platform,
+        route=route,
+        providers=providers,
+        records=records,
+        evict=evict,
+        preload=preload,
+        no_kubelet=no_kubelet,
+        **options,
+    )
+    return await asyncio.to_thread(work)

@@ -1,0 +1,1 @@
+"""Pull records and intents: files, memory, decisions, maintenance."""

@@ -1,0 +1,154 @@
+"""Who may use an image of the node, and what another policy would change: questions about records, as values."""
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+
+from keyferry._core.values import Value
+from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
+from keyferry.errors import ImageNameError
+from keyferry.images.missing import Input, Missing
+from keyferry.images.reference import normalise, trim
+from keyferry.pulls.records.decide import Decision, PodCredentials
+from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.present import NodeImages
+from keyferry.pulls.records.records import Records
+
+__all__ = ["Access", "Change", "ImageUse", "UseOutcome", "find_access", "judge_use", "plan_policy"]
+
+
+class UseOutcome(StrEnum):
+    """What becomes of a pod's wish for an image: it is used as it is, it is pulled, or nobody can tell."""
+
+    USE = "use"
+    PULL = "pull"
+    UNKNOWN = "unknown"
+
+
+def judge_use(decision: Decision, missing: Iterable[Missing]) -> UseOutcome:
+    """A *decision* in the light of what was not given: it stands only if nothing of that can turn it."""
+    inputs = tuple(missing)
+    if any(each.input is Input.IMAGES for each in inputs) and not decision.must_pull:
+        return UseOutcome.UNKNOWN
+    if decision.rule == "stranger" and any(_may_show(decision, each) for each in inputs):
+        return UseOutcome.UNKNOWN
+    return UseOutcome.PULL if decision.must_pull else UseOutcome.USE
+
+
+def _may_show(decision: Decision, missing: Missing) -> bool:
+    """Tell whether what is missing may be what the image was pulled with."""
+    record = decision.record
+    entry = record.credential_mapping.get(trim(decision.situation.image)) if record is not None else None
+    if entry is None:
+        return False
+    if missing.input is Input.PULL_SECRET:
+        return bool(entry.kubernetes_secrets)
+    if missing.input in (Input.SERVICE_ACCOUNT, Input.SERVICE_ACCOUNT_TOKEN):
+        accounts = entry.kubernetes_service_accounts
+        return missing.name in {f"{account.namespace}/{account.name}" for account in accounts}
+    return missing.input is Input.POD
+
+
+class Access(Value):
+    """One name of one recorded image, and who may use it under that name.
+
+    *match* says how it was found: by its ``reference``, by its ``name``, or as ``another-spelling`` of the name,
+    which the kubelet keeps apart.
+    """
+
+    record: ImagePulledRecord
+    name: str
+    entry: ImagePullCredentials
+    match: str
+
+
+def find_access(records: Iterable[ImagePulledRecord], image: str) -> tuple[Access, ...]:
+    """Everything recorded about an image, given by a name as pods write it or by the runtime's reference."""
+    return tuple(access for record in records for access in _access(record, image))
+
+
+def _access(record: ImagePulledRecord, image: str) -> Iterator[Access]:
+    nobody = ImagePullCredentials()
+    if record.image_ref == image and not record.credential_mapping:
+        yield Access(record, "", nobody, "reference")
+    for name, entry in sorted(record.credential_mapping.items()):
+        match = "reference" if record.image_ref == image else _match(name, image)
+        if match:
+            yield Access(record, name, entry, match)
+
+
+def _match(name: str, image: str) -> str:
+    try:
+        if trim(image) == name:
+            return "name"
+        return "another-spelling" if normalise(image) == normalise(name) else ""
+    except ImageNameError:
+        return ""
+
+
+class ImageUse(Value):
+    """A pod that wants an image, and what it can show for itself; *missing* is what else it may show."""
+
+    pod: str
+    image: str
+    credentials: PodCredentials = PodCredentials()
+    missing: tuple[Missing, ...] = ()
+
+
+class Change(Value):
+    """What is decided for one use of an image, under the policy of now and under another.
+
+    *missing* is what was not given and may turn either decision.
+    """
+
+    use: ImageUse
+    image_ref: str
+    before: Decision
+    after: Decision
+    missing: tuple[Missing, ...] = ()
+
+    @property
+    def now(self) -> UseOutcome:
+        """What becomes of it under the policy of now."""
+        return judge_use(self.before, self.missing)
+
+    @property
+    def then(self) -> UseOutcome:
+        """What becomes of it under the other policy."""
+        return judge_use(self.after, self.missing)
+
+    @property
+    def effect(self) -> str:
+        """``same``, ``verified`` if a pull becomes necessary, ``free`` if it no longer is, or ``unknown``."""
+        # Whatever turns one of two decisions by the same rule turns the other too.
+        if self.now is self.then and (
+            self.now is not UseOutcome.UNKNOWN or self.before.rule == self.after.rule
+        ):
+            return "same"
+        if UseOutcome.UNKNOWN in (self.now, self.then):
+            return "unknown"
+        return "verified" if self.after.must_pull else "free"
+
+
+def plan_policy(
+    records: Records,
+    uses: Iterable[ImageUse],
+    images: NodeImages,
+    before: VerificationPolicy,
+    after: VerificationPolicy,
+) -> tuple[Change, ...]:
+    """What another policy would change for pods; nothing is written."""
+    changes = []
+    for use in uses:
+        ref, missing = images.find(use.image), use.missing
+        if not ref and not images.is_complete:
+            # Decided as if it were there, which is where policies differ; whether it is, nobody knows.
+            ref, missing = use.image, (*missing, Missing(Input.IMAGES, use.image))
+        now, then = (records.decide(use.image, ref, use.credentials, policy) for policy in (before, after))
+        changes.append(Change(use, ref, now, then, missing))
+    return tuple(changes)
+
+
+def uses_of_strangers(records: Iterable[ImagePulledRecord]) -> tuple[ImageUse, ...]:
+    """Every recorded name, wanted by a pod that can show nothing."""
+    names = {name for record in records for name in record.credential_mapping}
+    return tuple(ImageUse("a pod without credentials", name) for name in sorted(names))

@@ -1,0 +1,154 @@
+"""The content of one file of the records, decoded strictly: the value and its version, or why there is none."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from keyferry._core.documents import Document, DuplicateKey, read_document
+from keyferry._core.gotext import quote
+from keyferry._core.json import decode_utf8, loads_with_duplicates
+from keyferry._core.paths import Path
+from keyferry._core.values import Value
+from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
+from keyferry.api.kubeletconfig.records import (
+    API_VERSION,
+    API_VERSIONS,
+    INTENT,
+    RECORD,
+    ImagePulledRecord,
+    ImagePullIntent,
+    read_intent,
+    read_record,
+)
+from keyferry.api.kubeletconfig.v1 import GROUP
+from keyferry.api.scheme import known_fields
+from keyferry.errors import DocumentError, Problem, RecordError
+
+__all__ = ["Decoded", "decode_intent", "decode_record"]
+
+_T = TypeVar("_T")
+_STAGE = "couldn't get version/kind; json parse error: "
+
+
+class Decoded(Generic[_T]):
+    """What a file holds; *is_current* tells whether it is in the version that is written now."""
+
+    __slots__ = ("is_current", "value")
+
+    def __init__(self, value: _T, *, is_current: bool) -> None:
+        self.value = value
+        self.is_current = is_current
+
+
+class _Loaded(Value):
+    """A document, where its repeated keys stand, and what Kubernetes says of those in YAML."""
+
+    value: object
+    duplicates: tuple[Path, ...] = ()
+    is_yaml: bool = False
+    yaml_text: str = ""
+
+    def reader(self) -> Reader:
+        return Reader(sort_keys=True) if self.is_yaml else Reader(self.duplicates)
+
+
+def decode_intent(data: bytes, path: str = "") -> Decoded[ImagePullIntent]:
+    """Decode the content of an intent's file, or raise RecordError."""
+    return _decode(data, path, INTENT, read_intent)
+
+
+def decode_record(data: bytes, path: str = "") -> Decoded[ImagePulledRecord]:
+    """Decode the content of a record's file, or raise RecordError; no hash in it is ever quoted."""
+    return _decode(data, path, RECORD, read_record)
+
+
+def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], _T]) -> Decoded[_T]:
+    failure: RecordError
+    try:
+        loaded = _load(data)
+        api_version, found = interpret(loaded.value)
+    except DocumentError as error:
+        stage = _STAGE if error.error_class == "json-syntax" else ""
+        failure = RecordError(path, str(error), stage + error.kubernetes_text, "syntax", error.error_class)
+    except WrongTypeError as error:
+        field = f"{error.field}: " if error.field else ""
+        failure = RecordError(path, field + error.message, error.kubernetes_text, "type", "wrong-type")
+    else:
+        _check_type(path, kind, (api_version, found), loaded, data)
+        reader = loaded.reader()
+        value = read(loaded.value, reader)
+        problem = kubernetes_failure(reader.problems, loaded.yaml_text)
+        if problem is None:
+            return Decoded(value, is_current=api_version == API_VERSION)
+        failure = _content_error(path, reader, problem)
+    # Raised out here: the decoder's exception could hold the document.
+    raise failure
+
+
+def _load(data: bytes) -> _Loaded:
+    """Read as Kubernetes does: JSON after an opening brace, else YAML. Nearly every file is plain JSON."""
+    if data[:1] == b"{":
+        return _Loaded(*loads_with_duplicates(data, quoting=True))
+    document = read_document(data, quoting=True)
+    if document.format == "json":
+        return _Loaded(document.value, tuple(each.path for each in document.duplicates))
+    return _Loaded(document.value, (), is_yaml=True, yaml_text=_yaml_text(document))
+
+
+def _yaml_text(document: Document) -> str:
+    if not document.duplicates:
+        return ""
+    return "yaml: unmarshal errors:\n" + "\n".join(map(_yaml_line, document.duplicates))
+
+
+def _yaml_line(duplicate: DuplicateKey) -> str:
+    return f"  line {duplicate.kubernetes_line}: key {quote(str(duplicate.path[-1]))} already set in map"
+
+
+def _check_type(path: str, kind: str, found: tuple[str, str], loaded: _Loaded, data: bytes) -> None:
+    """Refuse a document that is not of the kind, or of a version that nobody knows."""
+    api_version, found_kind = found
+    if api_version.count("/") > 1:
+        text = f"unexpected GroupVersion string: {api_version}"
+        raise RecordError(path, "apiVersion has more than one '/'", text, "type", "group-version")
+    for value, field in ((found_kind, "kind"), (api_version.rpartition("/")[2], "apiVersion")):
+        if not value:
+            go_name = "Kind" if field == "kind" else field
+            text = f"Object '{go_name}' is missing in '{decode_utf8(data)}'"
+            expected = kind if field == "kind" else API_VERSION
+            message = (
+                f"{field} is missing, expected {expected!r}" if data else f"it is empty, expected {kind}"
+            )
+            raise RecordError(path, message, text, "type", f"missing-{field.lower()}")
+    if found_kind != kind or api_version not in API_VERSIONS:
+        raise _foreign(path, kind, found, loaded)
+
+
+def _foreign(path: str, kind: str, found: tuple[str, str], loaded: _Loaded) -> RecordError:
+    api_version, found_kind = found
+    message = (
+        f"it is not an {kind} of a known version: found apiVersion {shown_api_version(api_version)}, "
+        f"expected {' or '.join(map(repr, API_VERSIONS))}"
+    )
+    fields = known_fields(api_version, found_kind) if api_version.startswith(f"{GROUP}/") else None
+    if fields is None:
+        version = api_version.removeprefix("/")
+        text = f'no kind "{found_kind}" is registered for version "{version}" in scheme "<scheme>"'
+        return RecordError(path, message, text, "type", "unknown-type")
+    # Kubernetes decodes a kind it knows, strictly, before it finds that it wanted another.
+    reader = loaded.reader()
+    reader.struct(loaded.value, (), dict.fromkeys(fields, reader.anything))
+    failure = kubernetes_failure(reader.problems, loaded.yaml_text)
+    message = f"it is a {found_kind}, expected an {kind}"
+    if failure is not None:
+        return RecordError(path, message, failure.kubernetes_text, "type", failure.error_class)
+    return RecordError(path, message, f"failed to convert object to *{kind}: *config.{found_kind}", "type")
+
+
+def _content_error(path: str, reader: Reader, problem: Problem) -> RecordError:
+    if not reader.problems:
+        message = "a key is given more than once"
+    else:
+        shown = [f"{each.path}: {each.message}".removeprefix(": ") for _, each in reader.problems[:3]]
+        more = len(reader.problems) - len(shown)
+        message = "; ".join(shown) + (f"; and {more} more" if more else "")
+    return RecordError(path, message, problem.kubernetes_text, "content", problem.error_class)

@@ -1,0 +1,271 @@
+"""The kubelet's two folders of pull records: ``image_manager/pulling`` and ``image_manager/pulled``."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from operator import attrgetter
+from secrets import token_hex
+from typing import TypeVar
+
+from keyferry._core.files import DistrustedError, Folder
+from keyferry._core.gotext import go_strerror, quote
+from keyferry.api.kubeletconfig.records import (
+    INTENT,
+    RECORD,
+    ImagePulledRecord,
+    ImagePullIntent,
+    encode_intent,
+    encode_record,
+)
+from keyferry.errors import RecordError
+from keyferry.pulls.records.codec import Decoded, decode_intent, decode_record
+from keyferry.pulls.records.disk import Disk, unreadable
+from keyferry.pulls.records.folder_lock import FolderLock
+from keyferry.pulls.records.hashes import PREFIX, file_name
+from keyferry.pulls.records.lookups import Listed, Listing, RecordLookup
+
+__all__ = ["RecordFiles"]
+
+FOLDER, PULLING, PULLED = "image_manager", "pulling", "pulled"
+_TEMPORARY = ".tmp"
+# Ours end as the kubelet's do, which it passes over; this is what tells them apart.
+_OURS = ".keyferry-"
+_T = TypeVar("_T")
+
+
+class RecordFiles:
+    """Intents and records as files, with the kubelet's names, bytes and modes; every look goes to the disk.
+
+    Nothing is made or changed before :meth:`prepare`. Changes are for inside ``with files.writing():``.
+    """
+
+    def __init__(self, root: str, disk: Disk | None = None, *, lock_timeout_seconds: float = 30.0) -> None:
+        self.root = root
+        self.folder = os.path.join(root, FOLDER)
+        self.pulled = os.path.join(self.folder, PULLED)
+        self._disk = disk or Disk()
+        self._lock_timeout_seconds = lock_timeout_seconds
+        self._lock: FolderLock | None = None
+
+    @property
+    def lock(self) -> FolderLock:
+        """The lock that processes share; made when it is first needed."""
+        if self._lock is None:
+            self._lock = FolderLock(self.folder, timeout_seconds=self._lock_timeout_seconds)
+        return self._lock
+
+    def close(self) -> None:
+        """Let go of the lock's file."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    @contextmanager
+    def writing(self, begin: Callable[[int], None] = lambda _: None) -> Iterator[None]:
+        """Keep all other writers out; what is read inside stays true until the end."""
+        with self.lock.held(begin):
+            yield
+
+    def prepare(self) -> None:
+        """Make the folders, and bring what is in them up to date."""
+        self.make_folders()
+        with self.writing():
+            self.renew()
+
+    def make_folders(self) -> None:
+        """Make the folders, or close those that are there to others."""
+        with _wording(self.folder, "the folders cannot be made"):
+            for name in (PULLING, PULLED):
+                self._disk.make_folder(self.root, FOLDER, name).close()
+
+    def renew(self) -> tuple[Listing[ImagePullIntent], Listing[ImagePulledRecord]]:
+        """Remove what crashes left of ours, rewrite files of older versions; gives all that is there then.
+
+        What cannot be read stays as it is. For inside ``writing``.
+        """
+        self._sweep()
+        intents, records = self.list_intents(), self.list_records()
+        for intent in intents.outdated:
+            self.write_intent(intent.image)
+        for record in records.outdated:
+            self.write_record(record)
+        if intents.outdated or records.outdated:
+            return self.list_intents(), self.list_records()
+        return intents, records
+
+    def list_intents(self) -> Listing[ImagePullIntent]:
+        """Every intent that can be read."""
+        return self._list(PULLING, INTENT, decode_intent, attrgetter("image"))
+
+    def list_records(self) -> Listing[ImagePulledRecord]:
+        """Every record that can be read."""
+        return self._list(PULLED, RECORD, decode_record, attrgetter("image_ref"))
+
+    def intent_exists(self, image: str) -> bool:
+        """Tell whether a pull of *image* was begun; RecordError if its file cannot be believed."""
+        decoded = self._find(PULLING, image, decode_intent)
+        return decoded is not None and decoded.value.image == image
+
+    def find_record(self, image_ref: str) -> RecordLookup:
+        """The record of a reference, absent, or in doubt."""
+        try:
+            decoded = self._find(PULLED, image_ref, decode_record)
+        except RecordError as error:
+            return RecordLookup(problem=error)
+        if decoded is None:
+            return RecordLookup()
+        if decoded.value.image_ref != image_ref:
+            message = f"it is a record of {decoded.value.image_ref!r}, expected {image_ref!r}; remove it"
+            problem = RecordError(self.record_path(image_ref), message, cause="foreign")
+            return RecordLookup(problem=problem)
+        return RecordLookup(decoded.value)
+
+    def write_intent(self, image: str) -> None:
+        """Write an intent, durably."""
+        self._write(PULLING, image, encode_intent(ImagePullIntent(image)))
+
+    def write_record(self, record: ImagePulledRecord) -> None:
+        """Write a record, durably."""
+        self._write(PULLED, record.image_ref, encode_record(record))
+
+    def delete_intent(self, image: str) -> None:
+        """Remove an intent; one that is not there is fine."""
+        self._delete(PULLING, image)
+
+    def delete_record(self, image_ref: str) -> None:
+        """Remove a record; one that is not there is fine."""
+        self._delete(PULLED, image_ref)
+
+    def record_path(self, image_ref: str) -> str:
+        """The file of a reference's record."""
+        return os.path.join(self.pulled, file_name(image_ref))
+
+    def count(self) -> tuple[int, int]:
+        """How many files of intents and of records there are, whatever is in them."""
+        counts = []
+        for which in (PULLING, PULLED):
+            with self._opened(which) as folder:
+                counts.append(0 if folder is None else len(_names(folder)))
+        return counts[0], counts[1]
+
+    @contextmanager
+    def _opened(self, which: str) -> Iterator[Folder | None]:
+        """One of the two folders, for reading; None if it is not there."""
+        path = os.path.join(self.folder, which)
+        try:
+            folder = self._disk.open_folder(self.root, FOLDER, which)
+        except OSError as error:
+            raise unreadable(path, error) from None
+        if folder is None:
+            yield None
+            return
+        with folder, _wording(path, "the folder cannot be read"):
+            yield folder
+
+    def _list(
+        self,
+        which: str,
+        kind: str,
+        decode: Callable[[bytes, str], Decoded[_T]],
+        key_of: Callable[[_T], str],
+    ) -> Listing[_T]:
+        with self._opened(which) as folder:
+            if folder is None:
+                return Listing()
+            return self._sort(folder, kind, decode, key_of)
+
+    def _sort(
+        self,
+        folder: Folder,
+        kind: str,
+        decode: Callable[[bytes, str], Decoded[_T]],
+        key_of: Callable[[_T], str],
+    ) -> Listing[_T]:
+        entries: list[Listed[_T]] = []
+        problems: list[RecordError] = []
+        for name, found in self._decode_all(folder, kind, decode):
+            if isinstance(found, RecordError):
+                problems.append(found)
+                continue
+            key = key_of(found.value)
+            stray = None if name == file_name(key) else _misplaced(folder.path_of(name), key)
+            entries.append(Listed(found.value, key, stray, is_current=found.is_current))
+        return Listing(
+            entries,
+            tuple(problems),
+            # An intent only asks for more to be verified, wherever it stands. A record grants.
+            believes_strays=kind == INTENT,
+            is_obstructed=bool(_names(folder, folders=True)),
+        )
+
+    def _decode_all(
+        self, folder: Folder, kind: str, decode: Callable[[bytes, str], Decoded[_T]]
+    ) -> Iterator[tuple[str, Decoded[_T] | RecordError]]:
+        for name in _names(folder):
+            path = folder.path_of(name)
+            try:
+                decoded = self._read(folder, name, decode)
+            except RecordError as error:
+                text = f"failed to deserialize content of file {quote(path)} into {kind}: {error.kubernetes_text}"
+                yield name, RecordError(path, error.message, text, error.cause, error.error_class)
+            else:
+                if decoded is not None:
+                    yield name, decoded
+
+    def _find(self, which: str, key: str, decode: Callable[[bytes, str], Decoded[_T]]) -> Decoded[_T] | None:
+        with self._opened(which) as folder:
+            return None if folder is None else self._read(folder, file_name(key), decode)
+
+    def _read(
+        self, folder: Folder, name: str, decode: Callable[[bytes, str], Decoded[_T]]
+    ) -> Decoded[_T] | None:
+        data = self._disk.read(folder, name)
+        return None if data is None else decode(data, folder.path_of(name))
+
+    def _write(self, which: str, key: str, data: bytes) -> None:
+        name = file_name(key)
+        draft = f"{name}{_OURS}{token_hex(8)}{_TEMPORARY}"
+        with (
+            _wording(os.path.join(self.folder, which, name), "it cannot be written"),
+            self._disk.make_folder(self.root, FOLDER, which) as folder,
+        ):
+            folder.replace(name, data, mode=0o600, draft=draft)
+
+    def _delete(self, which: str, key: str) -> None:
+        name = file_name(key)
+        with _wording(os.path.join(self.folder, which, name), "it cannot be removed"):
+            folder = self._disk.open_folder(self.root, FOLDER, which)
+            if folder is not None:
+                with folder:
+                    folder.unlink(name)
+                    folder.sync()
+
+    def _sweep(self) -> None:
+        """Remove temporary files of writers that are gone; inside the lock there are no others."""
+        for which in (PULLING, PULLED):
+            with self._opened(which) as folder:
+                for name in () if folder is None else folder.names(folders=False):
+                    if folder is not None and _OURS in name and name.endswith(_TEMPORARY):
+                        folder.unlink(name)
+
+
+def _names(folder: Folder, *, folders: bool = False) -> list[str]:
+    names = folder.names(folders=folders)
+    return [name for name in names if name.startswith(PREFIX) and not name.endswith(_TEMPORARY)]
+
+
+def _misplaced(path: str, key: str) -> RecordError:
+    message = f"it says it is about {key!r}, whose file is {file_name(key)}; it is not believed; remove it"
+    return RecordError(path, message, cause="misplaced")
+
+
+@contextmanager
+def _wording(path: str, what: str) -> Iterator[None]:
+    """Turn the system's errors into ours."""
+    try:
+        yield
+    except DistrustedError as error:
+        raise RecordError(str(error.filename), f"{what}: {error.strerror}", cause="trust") from None
+    except OSError as error:
+        message = f"{what}: {go_strerror(error)}"
+        raise RecordError(path, message, f"{path}: {go_strerror(error)}") from None

@@ -1,0 +1,168 @@
+"""One writer at a time in a folder of records, among processes too, and a sign to all others that it changed.
+
+The lock is a file of keyferry's own beside the kubelet's two folders, where a kubelet never looks. In it stands a
+number: odd while somebody writes, and another even one after each change. Locks on single bytes far beyond
+its end tell which images are being pulled; the system gives them up with the process that held them.
+"""
+
+import os
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from threading import Lock
+
+from keyferry._core.files import Folder, open_folder
+from keyferry.errors import RecordError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Final
+
+__all__ = ["FolderLock"]
+
+NAME: "Final" = "keyferry.lock"
+_FLAGS = os.O_RDWR | os.O_CREAT
+_NUMBER = struct.Struct("<Q")
+_PAUSE_SECONDS = 0.01
+# Where the bytes that stand for images begin: room for the number, and for more.
+_FIRST_IMAGE = 1 << 32
+
+
+def _ignore(_before: int) -> None:
+    """Nobody wants to know."""
+
+
+class FolderLock:
+    """The lock of one folder; safe to use from many threads and processes."""
+
+    def __init__(
+        self, folder: str, *, timeout_seconds: float = 30.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.path = os.path.join(folder, NAME)
+        self._root, self._name = os.path.split(os.path.normpath(folder))
+        self._timeout_seconds = timeout_seconds
+        self._clock = clock
+        self._mine = Lock()
+        with self._open_folder() as opened:
+            self._fd = self._open(opened)
+
+    def close(self) -> None:
+        """Let go of the file, and of every image that is held."""
+        os.close(self._fd)
+
+    def generation(self) -> int:
+        """The number of the last change; an odd one while a change is under way, or was cut short."""
+        return _read_number(self._fd)
+
+    @contextmanager
+    def held(self, begin: Callable[[int], None] = _ignore) -> Iterator[None]:
+        """Hold the lock; *begin* is told the number there was before. RecordError if others do not let go in time."""
+        deadline = self._clock() + self._timeout_seconds
+        if not self._mine.acquire(timeout=self._timeout_seconds):
+            raise self._late()
+        try:
+            fd = self._acquire(deadline)
+            try:
+                before = _read_number(fd)
+                begin(before)
+                _write_number(fd, before | 1)
+                try:
+                    yield
+                finally:
+                    _write_number(fd, (before | 1) + 1)
+            finally:
+                os.close(fd)
+        finally:
+            self._mine.release()
+
+    def hold_image(self, image: str) -> None:
+        """Say that this process pulls *image*, until it is released or the process ends."""
+        _lock_byte(self._fd, _place_of(image), "share")
+
+    def release_image(self, image: str) -> None:
+        """Stop saying so."""
+        _lock_byte(self._fd, _place_of(image), "free")
+
+    def is_pulled_elsewhere(self, image: str) -> bool:
+        """Tell whether another process that is alive pulls *image*."""
+        return _is_byte_locked(self._fd, _place_of(image))
+
+    def _open_folder(self) -> Folder:
+        try:
+            return open_folder(self._root, self._name)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _open(self, folder: Folder) -> int:
+        try:
+            return folder.open_own(NAME, _FLAGS)
+        except OSError as error:
+            raise self._unusable(error) from None
+
+    def _acquire(self, deadline: float) -> int:
+        """The file, opened anew, so that threads exclude each other as well, and locked."""
+        while True:
+            with self._open_folder() as folder:
+                fd = self._open(folder)
+                if self._lock(folder, fd):
+                    return fd
+            os.close(fd)
+            if self._clock() > deadline:
+                raise self._late()
+            time.sleep(_PAUSE_SECONDS)
+
+    def _lock(self, folder: Folder, fd: int) -> bool:
+        try:
+            return folder.lock(fd, NAME, waits=False)
+        except OSError as error:
+            os.close(fd)
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: OSError) -> RecordError:
+        return RecordError(str(error.filename or self.path), f"the lock cannot be used: {error.strerror}")
+
+    def _late(self) -> RecordError:
+        message = f"another process has held the lock for {self._timeout_seconds:g} s; end it, or try again"
+        return RecordError(self.path, message, cause="locked")
+
+
+def _read_number(fd: int) -> int:
+    data = os.pread(fd, _NUMBER.size, 0)
+    return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
+
+
+def _write_number(fd: int, number: int) -> None:
+    os.pwrite(fd, _NUMBER.pack(number % (1 << 64)), 0)
+
+
+def _place_of(image: str) -> int:
+    digest = sha256(image.encode("utf-8", "surrogateescape")).digest()
+    return _FIRST_IMAGE + int.from_bytes(digest[:7], "big")
+
+
+def _lock_byte(fd: int, place: int, how: str) -> None:
+    """Lock one byte for this process, or free it; shared locks never stand in each other's way."""
+    import fcntl
+
+    # Only Linux has locks that belong to an open file; elsewhere processes do not see each other's pulls.
+    command = getattr(fcntl, "F_OFD_SETLK", None)
+    if command is not None:
+        fcntl.fcntl(fd, command, _request(fcntl.F_RDLCK if how == "share" else fcntl.F_UNLCK, place))
+
+
+def _is_byte_locked(fd: int, place: int) -> bool:
+    """Tell whether somebody else has a lock on one byte."""
+    import fcntl
+
+    command = getattr(fcntl, "F_OFD_GETLK", None)
+    if command is None:
+        return False
+    answer = fcntl.fcntl(fd, command, _request(fcntl.F_WRLCK, place))
+    return bool(struct.unpack_from("h", answer)[0] != fcntl.F_UNLCK)
+
+
+def _request(kind: int, place: int) -> bytes:
+    # struct flock: type, whence, start, length, and a process id that must be 0.
+    return struct.pack("hhqqi4x", kind, os.SEEK_SET, place, 1, 0)

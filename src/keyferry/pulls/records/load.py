@@ -1,0 +1,119 @@
+"""Open a node's pull records: with memory and locks for those who pull, or just to look."""
+
+import os
+from collections.abc import Callable, Iterable
+
+from keyferry._core.clock import time_ns
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.node.kubelet import KUBELET_ROOT
+from keyferry.images.node.node import Node
+from keyferry.pulls.beside import check_root
+from keyferry.pulls.records.cache import CachedRecords, CacheSizes
+from keyferry.pulls.records.disk import Disk
+from keyferry.pulls.records.files import RecordFiles
+from keyferry.pulls.records.maintenance import PresentImage
+from keyferry.pulls.records.policy import DEFAULT, VerificationPolicy, make_policy
+from keyferry.pulls.records.records import Records, Store
+
+__all__ = ["KUBELET_ROOT", "load_records", "look_at_records", "open_records"]
+
+
+def load_records(  # noqa: PLR0913 - one door, many settings, all but the first by keyword
+    root: str = KUBELET_ROOT,
+    *,
+    policy: str | VerificationPolicy = DEFAULT,
+    allowlist: Iterable[str] = (),
+    max_pods: int = 110,
+    max_parallel_pulls: int | None = None,
+    read_only: bool = False,
+    no_kubelet: bool = False,
+    look: Callable[[], Node] = Node,
+) -> Records:
+    """The records of a node, for a program that pulls; folders are made and older versions rewritten.
+
+    With *read_only* they are as they are, also beside a running kubelet: nothing is made, changed or locked.
+    *max_pods* and *max_parallel_pulls* size the memory as they do in the kubelet. Raises PolicyError
+    for a policy that makes no sense, RecordError if the folders cannot be used, and EnvironmentProblem if a
+    kubelet that runs uses the root; where that cannot be seen, *no_kubelet* says that none does. *look* gives the
+    node as it is now.
+    """
+    chosen = policy if isinstance(policy, VerificationPolicy) else make_policy(policy, allowlist)
+    if read_only:
+        return look_at_records(root, policy=chosen)
+    sizes = CacheSizes.for_node(max_pods, max_parallel_pulls)
+    return open_records(
+        root,
+        policy=chosen,
+        sizes=sizes,
+        max_parallel_pulls=max_parallel_pulls,
+        before_writing=lambda: check_root(root, look(), no_kubelet=no_kubelet),
+    )
+
+
+def look_at_records(
+    root: str = KUBELET_ROOT,
+    *,
+    policy: VerificationPolicy | None = None,
+    read_only: bool = True,
+    no_kubelet: bool = False,
+    look: Callable[[], Node] = Node,
+) -> Records:
+    """The records of a node as they are: opening makes, changes and locks nothing.
+
+    Raises EnvironmentProblem if there are none, or they may not be read. What is written without *read_only*
+    is refused as by :func:`load_records`.
+    """
+    folder = os.path.join(root, "image_manager")
+    if not os.path.isdir(folder):
+        message = (
+            f"{folder}: there are no pull records; give the kubelet's root with --root "
+            "(kubelets keep records since 1.35, or with the gate KubeletEnsureSecretPulledImages)"
+        )
+        raise EnvironmentProblem(message)
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise EnvironmentProblem(f"{folder}: may not be read; it belongs to root, so try with sudo")
+    return Records(
+        lambda: RecordFiles(root),
+        policy or VerificationPolicy(),
+        read_only=read_only,
+        before_writing=lambda: check_root(root, look(), no_kubelet=no_kubelet),
+    )
+
+
+def open_records(  # noqa: PLR0913 - everything that can be chosen, by keyword
+    root: str,
+    *,
+    policy: VerificationPolicy | None = None,
+    sizes: CacheSizes | None = None,
+    cached: bool = True,
+    images: Callable[[], Iterable[PresentImage]] | None = None,
+    max_parallel_pulls: int | None = None,
+    disk: Disk | None = None,
+    clock: Callable[[], int] = time_ns,
+    before_writing: Callable[[], None] | None = None,
+) -> Records:
+    """As :func:`load_records`, piece by piece; with *images* intents that a crash left are recovered.
+
+    *before_writing* raises if nothing may be written.
+    """
+    if before_writing is not None:
+        before_writing()
+
+    def open_store() -> Store:
+        files = RecordFiles(root, disk)
+        store: Store = files
+        if cached:
+            store = CachedRecords(files, sizes, max_parallel_pulls=max_parallel_pulls)
+        store.prepare()
+        return store
+
+    records = Records(
+        open_store,
+        policy or VerificationPolicy(),
+        max_parallel_pulls=max_parallel_pulls,
+        clock=clock,
+        before_writing=before_writing,
+    )
+    if images is not None:
+        records.recover(images)
+    return records

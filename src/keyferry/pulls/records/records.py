@@ -1,0 +1,265 @@
+"""The kubelet's pull manager: intents before pulls, records after them, decisions, recovery and pruning."""
+
+import os
+from collections.abc import Callable, Iterable
+
+from keyferry._core.clock import time_ns
+from keyferry._core.values import replace
+from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord, ImagePullIntent
+from keyferry.errors import ImageNameError, KeyferryError, RecordError
+from keyferry.images.keyring import Credential
+from keyferry.images.reference import trim
+from keyferry.pulls.puller.counters import PullCounters
+from keyferry.pulls.records.cache import CachedRecords
+from keyferry.pulls.records.decide import (
+    Decision,
+    PodCredentials,
+    Situation,
+    credentials_used,
+    decide,
+    pod_credentials,
+)
+from keyferry.pulls.records.files import RecordFiles
+from keyferry.pulls.records.lookups import Listing, RecordLookup
+from keyferry.pulls.records.maintenance import PresentImage, Pruning, Recovery, match_intents, sort_out
+from keyferry.pulls.records.merge import merge_credentials, new_record
+from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.stripes import StripedLocks
+
+__all__ = ["Records"]
+
+Store = RecordFiles | CachedRecords
+# Credentials that are there, or a way to them that may run plugins.
+Shown = PodCredentials | Iterable[Credential] | Callable[[], PodCredentials | Iterable[Credential]]
+
+
+class Records:
+    """Who may use the images of a node, as the kubelet remembers it; see ``load_records``.
+
+    Safe to use from many threads and processes, and after a fork.
+    """
+
+    def __init__(  # noqa: PLR0913 - what can differ between two of them
+        self,
+        open_store: Callable[[], Store],
+        policy: VerificationPolicy,
+        *,
+        read_only: bool = False,
+        max_parallel_pulls: int | None = None,
+        clock: Callable[[], int] = time_ns,
+        before_writing: Callable[[], None] | None = None,
+    ) -> None:
+        self.policy = policy
+        self.read_only = read_only
+        self.counters = PullCounters()
+        self._open_store = open_store
+        self._max_parallel_pulls = max_parallel_pulls
+        self._clock = clock
+        self._before_writing = before_writing
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._opened = self._open_store()
+        self._under_way: dict[str, int] = {}
+        self._image_locks = StripedLocks(self._max_parallel_pulls)
+
+    @property
+    def _store(self) -> Store:
+        # Pulls, locks and memory belong to the process that began them, not to one that was forked from it.
+        if os.getpid() != self._pid:
+            self._begin()
+        return self._opened
+
+    @property
+    def files(self) -> RecordFiles:
+        """The files behind it."""
+        store = self._store
+        return store.files if isinstance(store, CachedRecords) else store
+
+    @property
+    def memory(self) -> CachedRecords | None:
+        """The memory in front of them, if there is one."""
+        store = self._store
+        return store if isinstance(store, CachedRecords) else None
+
+    def close(self) -> None:
+        """Let go of the lock's file, and with it of all pulls under way."""
+        self._store.close()
+
+    def list(self) -> Listing[ImagePulledRecord]:
+        """Every record, and what could not be read."""
+        return self._store.list_records()
+
+    def list_intents(self) -> Listing[ImagePullIntent]:
+        """Every pull that was begun and not finished, and what could not be read."""
+        return self._store.list_intents()
+
+    def find(self, image_ref: str) -> RecordLookup:
+        """The record of a runtime's reference: there, absent, or not to be believed."""
+        return self._store.find_record(image_ref)
+
+    def decide(
+        self,
+        image: str,
+        image_ref: str,
+        credentials: Shown = (),
+        policy: VerificationPolicy | None = None,
+    ) -> Decision:
+        """Must the image be pulled before a pod may use it? An empty *image_ref* means it is not on the node.
+
+        *credentials* are what the pod has for the image; a callable is asked only if they matter. If the pod
+        showed a secret that is new, it is recorded, unless another *policy* than the node's is tried.
+        """
+        situation = self._look(image, image_ref)
+        decision = decide(situation, policy or self.policy, lambda: _shown(credentials))
+        if policy is not None:
+            return decision
+        self.counters.count_check(decision.result)
+        if decision.addition is None or self.read_only:
+            return decision
+        try:
+            self._begin_writing()
+            self._add(image, image_ref, decision.addition)
+        except KeyferryError as error:
+            return replace(decision, write_problem=error)
+        return decision
+
+    async def decide_async(
+        self, image: str, image_ref: str, credentials: Shown = (), policy: VerificationPolicy | None = None
+    ) -> Decision:
+        """The same without blocking the event loop."""
+        import asyncio
+
+        return await asyncio.to_thread(self.decide, image, image_ref, credentials, policy)
+
+    def record_intent(self, image: str) -> None:
+        """Note, durably, that *image* is about to be pulled; RecordError if that fails, and then do not pull."""
+        store = self._begin_writing()
+        with self._image_locks.of(image), store.writing():
+            store.write_intent(image)
+            self.files.lock.hold_image(image)
+            self._under_way[image] = self._under_way.get(image, 0) + 1
+
+    def record_pulled(
+        self, image: str, image_ref: str, credential: Credential | ImagePullCredentials | None
+    ) -> None:
+        """Note that a pull worked, and with whose *credential*; None for an anonymous one.
+
+        If that fails the intent stays, so that the image still counts as pulled, and is verified.
+        """
+        known = credential if isinstance(credential, ImagePullCredentials) else credentials_used(credential)
+        self._add(image, image_ref, known)
+        self.record_failed(image)
+
+    def record_failed(self, image: str) -> None:
+        """Note that a pull came to nothing; the intent goes with the last one under way, of all processes."""
+        store = self._writable()
+        with self._image_locks.of(image), store.writing():
+            if self._under_way.get(image, 0) > 1:
+                self._under_way[image] -= 1
+                return
+            if not self.files.lock.is_pulled_elsewhere(image):
+                store.delete_intent(image)
+            self._under_way.pop(image, None)
+            self.files.lock.release_image(image)
+
+    def recover(self, images: Callable[[], Iterable[PresentImage]]) -> Recovery:
+        """Turn intents of pulls that ended with their process into records, for every image that did arrive.
+
+        Nobody is named in them, so the images are verified. The runtime is asked only if there are intents.
+        """
+        listing = self._begin_writing().list_intents()
+        waiting = {intent.image for intent in listing.values}
+        problems: list[KeyferryError] = list(listing.problems)
+        recovered: list[tuple[str, str]] = []
+        try:
+            present = list(images()) if waiting else []
+        except KeyferryError as error:
+            present = []
+            problems.append(error)
+        for image, image_ref in match_intents(waiting, present):
+            try:
+                if self._recover_one(image, image_ref):
+                    recovered.append((image, image_ref))
+            except KeyferryError as error:
+                problems.append(error)
+        done = {image for image, _ in recovered}
+        return Recovery(tuple(recovered), tuple(sorted(waiting - done)), tuple(problems))
+
+    def prune(
+        self, image_ids: Iterable[str], until_ns: int | None = None, *, dry_run: bool = False
+    ) -> Pruning:
+        """Remove the records of images that the node no longer has, if they are older than *until_ns*.
+
+        That is when the list of images was begun: a record that was changed later is of a later pull.
+        """
+        present = frozenset(image_ids)
+        until = self._clock() if until_ns is None else until_ns
+        if dry_run:
+            return sort_out(self._store.list_records(), present, until)
+        store = self._begin_writing()
+        with store.writing():
+            pruning = sort_out(self.files.list_records(), present, until)
+            for record in pruning.removed:
+                store.delete_record(record.image_ref)
+        return pruning
+
+    def _begin_writing(self) -> Store:
+        """The store, if something may be written now; what was begun is always finished."""
+        store = self._writable()
+        if self._before_writing is not None:
+            self._before_writing()
+        return store
+
+    def _writable(self) -> Store:
+        if self.read_only:
+            raise RecordError(self.files.folder, "these records were opened for reading alone")
+        return self._store
+
+    def _look(self, image: str, image_ref: str) -> Situation:
+        if not image_ref:
+            return Situation(image, image_ref)
+        store = self._store
+        lookup = store.find_record(image_ref)
+        if lookup.exists:
+            return Situation(image, image_ref, lookup)
+        try:
+            has_intent = image in self._under_way or store.intent_exists(image)
+        except RecordError as error:
+            return Situation(image, image_ref, lookup, problem=error)
+        if not has_intent:
+            # Between the two looks a pull may have been finished: record there, intent gone.
+            lookup = store.find_record(image_ref)
+        return Situation(image, image_ref, lookup, has_intent)
+
+    def _add(self, image: str, image_ref: str, credentials: ImagePullCredentials | None) -> None:
+        try:
+            name = trim(image)
+        except ImageNameError as error:
+            text = f'invalid image name "{image}": {error.kubernetes_text}'
+            raise RecordError("", f"nothing can be recorded: {error.message}", text, "content") from None
+        store = self._writable()
+        with store.writing():
+            # From the file and not from memory: a kubelet beside us may have written it.
+            record = self.files.find_record(image_ref).record
+            if record is None:
+                store.write_record(new_record(image_ref, name, credentials, self._clock()))
+                return
+            merged, changed = merge_credentials(record, name, credentials, self._clock)
+            if changed:
+                store.write_record(merged)
+
+    def _recover_one(self, image: str, image_ref: str) -> bool:
+        store = self._store
+        if image in self._under_way or self.files.lock.is_pulled_elsewhere(image):
+            return False
+        self._add(image, image_ref, None)
+        with self._image_locks.of(image), store.writing():
+            store.delete_intent(image)
+        return True
+
+
+def _shown(credentials: Shown) -> PodCredentials:
+    found = credentials() if callable(credentials) else credentials
+    return found if isinstance(found, PodCredentials) else pod_credentials(found)

@@ -1,0 +1,1 @@
+"""A registry client: addresses, challenges, tokens, manifests, checks."""

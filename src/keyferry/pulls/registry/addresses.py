@@ -1,0 +1,131 @@
+"""Which addresses a registry may lead us to: functions of an address that is about to be dialled."""
+
+import socket
+from collections.abc import Callable, Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+
+from keyferry.pulls.registry.own_addresses import is_own_address
+
+__all__ = ["is_here", "is_loopback", "is_loopback_name", "literal_address", "why_forbidden"]
+
+Address = IPv4Address | IPv6Address
+
+# Where clouds answer any process of a node, credentials included; link-local ones are forbidden anyway.
+_METADATA = tuple(
+    map(ip_network, ("fd00:ec2::/32", "fd20:ce::/64", "100.100.100.200", "168.63.129.16", "192.0.0.192"))
+)
+_IPV4_BITS = 0xFFFF_FFFF
+_LOOPBACK_6 = IPv6Address("::1")
+# IPv6 networks whose addresses hold an IPv4 address, and by how many bits it is shifted: mapped, translated,
+# compatible, NAT64, 6to4, and the server of Teredo.
+_EMBEDDING = tuple(
+    (ip_network(network), shift)
+    for network, shift in (
+        ("::ffff:0:0/96", 0),
+        ("::ffff:0:0:0/96", 0),
+        ("::/96", 0),
+        ("64:ff9b::/96", 0),
+        ("2002::/16", 80),
+        ("2001::/32", 64),
+    )
+)
+_TEREDO = ip_network("2001::/32")
+# For NAT64 of a network's own, with prefixes of 48, 56, 64 or 96 bits.
+_LOCAL_NAT64 = ip_network("64:ff9b:1::/48")
+_LOCAL_NAT64_SHIFTS = (40, 32, 24)
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+
+
+def is_loopback(address: str) -> bool:
+    """Tell whether an address, as text, is a loopback address itself.
+
+    One that only holds such an address, as 6to4, NAT64 and Teredo addresses do, may be anywhere.
+    """
+    return _is_loopback(_parse(address))
+
+
+def is_here(address: str) -> bool:
+    """Tell whether an address, as text, is this machine: a loopback address, or one of its own."""
+    parsed = _parse(address)
+    return _is_loopback(parsed) or is_own_address(parsed)
+
+
+def is_loopback_name(host: str) -> bool:
+    """Tell whether a host, as written, is this machine: a loopback address, or ``localhost``."""
+    literal = literal_address(host)
+    return is_loopback(literal) if literal else host.lower().rstrip(".") == "localhost"
+
+
+def literal_address(host: str) -> str:
+    """The address that *host* is, if it is no name; ``127.1`` and ``0x7f000001`` are addresses too."""
+    try:
+        return str(ip_address(host.partition("%")[0]))
+    except ValueError:
+        pass
+    try:
+        return socket.inet_ntoa(socket.inet_aton(host))
+    except (OSError, UnicodeError):
+        return ""
+
+
+def why_forbidden(
+    address: str, *, allows_here: bool, is_own: Callable[[Address], bool] = is_own_address
+) -> str:
+    """Why a server must not lead us to *address*, or nothing.
+
+    A registry names the place of its token server and of its blobs. Those of the node itself, and of the cloud's
+    metadata, trust whoever can reach them, so nobody outside may have us go there. With *allows_here* this machine
+    is allowed, but not through an address that only holds one of its own.
+    """
+    parsed = _parse(address)
+    for meant in (parsed, *_embedded(parsed)):
+        if meant.is_unspecified or (isinstance(meant, IPv4Address) and int(meant) >> 24 == 0):
+            # 0.0.0.0/8 ends up on this machine, as 0.0.0.0 does.
+            return "the unspecified address"
+        if meant.is_link_local or any(meant in network for network in _METADATA):
+            return "a link-local or metadata address"
+        if meant.is_multicast or meant == IPv4Address(_IPV4_BITS):
+            return "a multicast or broadcast address"
+        if (_is_loopback(meant) or is_own(meant)) and not (allows_here and meant is parsed):
+            return "this machine itself"
+    return ""
+
+
+def _parse(address: str) -> Address:
+    return ip_address(address.partition("%")[0])
+
+
+def _is_loopback(address: Address) -> bool:
+    # Not by the property alone: from Python 3.13 on it looks into mapped addresses.
+    return address == _LOOPBACK_6 or (isinstance(address, IPv4Address) and address.is_loopback)
+
+
+def _embedded(address: Address) -> Iterator[IPv4Address]:
+    """The IPv4 addresses that an IPv6 address may be delivered to, by any of the ways to write one into it."""
+    if isinstance(address, IPv4Address) or address == _LOOPBACK_6 or address.is_unspecified:
+        return
+    number = int(address)
+    for network, shift in _EMBEDDING:
+        if address in network:
+            yield _ipv4(number >> shift)
+    if address in _TEREDO:
+        yield _ipv4(~number)
+    if address in _LOCAL_NAT64:
+        yield _in_local_nat64(number)
+    if number >> 32 & _IPV4_BITS in _ISATAP:
+        yield _ipv4(number)
+
+
+def _in_local_nat64(number: int) -> IPv4Address:
+    """The IPv4 address behind a prefix of unknown length: zeros follow it, unless it is at the end (RFC 6052)."""
+    # Byte 8 is always zero, and in the middle of the IPv4 address for the shorter prefixes: without it, all are alike.
+    number = number >> 64 << 56 | number & (1 << 56) - 1
+    for shift in _LOCAL_NAT64_SHIFTS:
+        found = _ipv4(number >> shift)
+        if not number & (1 << shift) - 1 and int(found) >> 24:
+            return found
+    return _ipv4(number)
+
+
+def _ipv4(number: int) -> IPv4Address:
+    return IPv4Address(number & _IPV4_BITS)

@@ -1,0 +1,238 @@
+"""What a registry says an image is made of: manifests, indexes and digests, read strictly. Pure functions of bytes."""
+
+import hashlib
+from collections.abc import Iterator
+
+from keyferry._core.json import loads_with_duplicates
+from keyferry._core.values import Value, field
+from keyferry.errors import DocumentError
+from keyferry.pulls.registry.platform import Platform, normalise, preferences
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+__all__ = [
+    "ACCEPTED",
+    "ContentError",
+    "Descriptor",
+    "ImageIndex",
+    "ImageManifest",
+    "choose_manifest",
+    "digest_of",
+    "hasher",
+    "read_config_platform",
+    "read_manifest",
+]
+
+_OCI = "application/vnd.oci.image."
+_DOCKER = "application/vnd.docker."
+_MANIFESTS = (f"{_OCI}manifest.v1+json", f"{_DOCKER}distribution.manifest.v2+json")
+_INDEXES = (f"{_OCI}index.v1+json", f"{_DOCKER}distribution.manifest.list.v2+json")
+_CONFIGS = (f"{_OCI}config.v1+json", f"{_DOCKER}container.image.v1+json")
+_LAYERS = frozenset(
+    (
+        *(f"{_OCI}layer.v1.tar{suffix}" for suffix in ("", "+gzip", "+zstd")),
+        *(f"{_OCI}layer.nondistributable.v1.tar{suffix}" for suffix in ("", "+gzip", "+zstd")),
+        *(f"{_DOCKER}image.rootfs.diff.tar{suffix}" for suffix in ("", ".gzip", ".zstd")),
+        f"{_DOCKER}image.rootfs.foreign.diff.tar.gzip",
+    )
+)
+_SCHEMA_1 = f"{_DOCKER}distribution.manifest.v1"
+ACCEPTED = ", ".join((*_MANIFESTS, *_INDEXES))
+
+_HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_LARGEST = 1 << 50
+_LARGEST_CONFIG = 8 << 20
+_ATTESTATION = "vnd.docker.reference.type"
+
+
+class ContentError(Exception):
+    """What a registry sent is not what it should be; the text names digests and types, and quotes nothing else."""
+
+
+class Descriptor(Value):
+    """What one document says of another: its type, digest and size; *urls* are places elsewhere, never fetched."""
+
+    media_type: str
+    digest: str
+    size: int
+    platform: Platform | None = None
+    urls: tuple[str, ...] = field(default=(), repr=False)
+    is_attestation: bool = False
+
+
+class ImageManifest(Value):
+    """An image for one platform: its config and layers, and the very bytes that say so."""
+
+    media_type: str
+    digest: str
+    config: Descriptor
+    layers: tuple[Descriptor, ...]
+    content: bytes = field(repr=False)
+
+    @property
+    def blobs(self) -> tuple[Descriptor, ...]:
+        """Everything it is made of, each digest once, the config first."""
+        return tuple({blob.digest: blob for blob in (self.config, *self.layers)}.values())
+
+
+class ImageIndex(Value):
+    """Images for several platforms under one name."""
+
+    media_type: str
+    digest: str
+    manifests: tuple[Descriptor, ...]
+
+
+def hasher(digest: str) -> "_Hash":
+    """The hash that a digest is made with; raises ContentError for one that is malformed or of another kind."""
+    algorithm, _, encoded = digest.partition(":")
+    if len(encoded) != _HEX_LENGTHS.get(algorithm, -1) or not _HEX_DIGITS.issuperset(encoded):
+        raise ContentError("a digest is not one of sha256, sha384 or sha512 in lower-case hexadecimal")
+    return hashlib.new(algorithm)
+
+
+def digest_of(content: bytes, like: str = "sha256:") -> str:
+    """The digest of *content*, with the algorithm of another digest."""
+    algorithm = like.partition(":")[0]
+    return f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"
+
+
+def read_manifest(content: bytes, content_type: str, digest: str) -> ImageManifest | ImageIndex:
+    """Read a manifest or an index; *content_type* is what the server, or the index above it, says it is.
+
+    Whatever could be read in two ways is refused: two types, names that occur twice, the fields of both kinds.
+    """
+    document = _load(content)
+    media_type = _media_type(document, content_type)
+    if media_type in _INDEXES:
+        if "config" in document or "layers" in document:
+            raise ContentError(f"the index {digest} has the fields of a manifest too")
+        manifests = tuple(_descriptor(entry, "manifests") for entry in _list(document, "manifests"))
+        return ImageIndex(media_type, digest, manifests)
+    if "manifests" in document or "fsLayers" in document:
+        raise ContentError(f"the manifest {digest} has the fields of another kind too")
+    config = _descriptor(document.get("config"), "config")
+    layers = tuple(_descriptor(entry, "layers") for entry in _list(document, "layers"))
+    _check_kinds(config, layers)
+    _check_sizes((config, *layers))
+    return ImageManifest(media_type, digest, config, layers, content)
+
+
+def choose_manifest(index: ImageIndex, platform: Platform) -> Descriptor:
+    """The image of an index that fits *platform* best; raises ContentError that names those there are."""
+    images = [entry for entry in index.manifests if _is_image(entry)]
+    by_platform: dict[Platform, Descriptor] = {}
+    for entry in images:
+        if entry.platform is not None:
+            by_platform.setdefault(normalise(entry.platform), entry)
+    for wanted in preferences(platform):
+        if wanted in by_platform:
+            return by_platform[wanted]
+    if len(images) == 1 and images[0].platform is None:
+        return images[0]
+    found = ", ".join(sorted({str(entry) for entry in by_platform})) or "none"
+    raise ContentError(f"no image for {platform}; there are images for: {found}")
+
+
+def read_config_platform(content: bytes) -> Platform:
+    """The platform that an image's config names."""
+    document = _load(content)
+    names = [document.get(name, "") for name in ("os", "architecture", "variant")]
+    if not all(isinstance(name, str) for name in names):
+        raise ContentError("the image's config names no platform")
+    return normalise(Platform(*(str(name) for name in names)))
+
+
+def _load(content: bytes) -> dict[str, object]:
+    document: object = None
+    try:
+        document, duplicates = loads_with_duplicates(content)
+        document = None if duplicates else document
+    except DocumentError:
+        pass
+    if not isinstance(document, dict):
+        # Raised out here on purpose: a decoder's error holds the document.
+        raise ContentError("it is not a JSON object, or one with a name that occurs twice")
+    return document
+
+
+def _media_type(document: dict[str, object], content_type: str) -> str:
+    said = content_type.partition(";")[0].strip().lower()
+    own = document.get("mediaType")
+    if document.get("schemaVersion") == 1 or said.startswith(_SCHEMA_1):
+        raise ContentError("it is an image of the old schema 1, which nothing pulls any more; push it anew")
+    known = [kind for kind in (said, own) if kind in _MANIFESTS or kind in _INDEXES]
+    if not known:
+        raise ContentError(f"its type {said!r} is not one of an image")
+    if own is not None and own != known[0]:
+        raise ContentError(f"it is served as {known[0]!r} and says of itself that it is something else")
+    return str(known[0])
+
+
+def _list(document: dict[str, object], name: str) -> list[object]:
+    found = document.get(name)
+    if not isinstance(found, list):
+        raise ContentError(f"{name}: expected a list")
+    return found
+
+
+def _descriptor(value: object, where: str) -> Descriptor:
+    if not isinstance(value, dict):
+        raise ContentError(f"{where}: expected an object")
+    media_type, digest, size = value.get("mediaType"), value.get("digest"), value.get("size")
+    if not isinstance(media_type, str) or not isinstance(digest, str):
+        raise ContentError(f"{where}: mediaType and digest must be strings")
+    if type(size) is not int or not 0 <= size <= _LARGEST:
+        raise ContentError(f"{where}: size must be a number of bytes")
+    hasher(digest)
+    urls = value.get("urls")
+    return Descriptor(
+        media_type,
+        digest,
+        size,
+        _platform(value.get("platform")),
+        tuple(map(str, urls)) if isinstance(urls, list) else (),
+        _is_attestation(value.get("annotations")),
+    )
+
+
+def _platform(value: object) -> Platform | None:
+    if not isinstance(value, dict):
+        return None
+    names = [value.get(name, "") for name in ("os", "architecture", "variant")]
+    return Platform(*(name.lower() if isinstance(name, str) else "" for name in names))
+
+
+def _is_attestation(annotations: object) -> bool:
+    return isinstance(annotations, dict) and annotations.get(_ATTESTATION) == "attestation-manifest"
+
+
+def _is_image(entry: Descriptor) -> bool:
+    is_known = entry.media_type in _MANIFESTS or entry.media_type in _INDEXES
+    is_unknown_platform = entry.platform is not None and entry.platform.os == "unknown"
+    return is_known and not entry.is_attestation and not is_unknown_platform
+
+
+def _check_kinds(config: Descriptor, layers: tuple[Descriptor, ...]) -> None:
+    if config.media_type not in _CONFIGS:
+        raise ContentError("its config is not that of a container image")
+    if config.size > _LARGEST_CONFIG:
+        raise ContentError(f"its config has {config.size} bytes, expected at most {_LARGEST_CONFIG}")
+    for layer in layers:
+        if layer.media_type not in _LAYERS:
+            raise ContentError(f"the type of layer {layer.digest} is not that of a container image's layer")
+
+
+def _check_sizes(blobs: tuple[Descriptor, ...]) -> None:
+    for one, other in _pairs(blobs):
+        if one.size != other.size:
+            raise ContentError(f"the manifest gives two sizes for {one.digest}")
+
+
+def _pairs(blobs: tuple[Descriptor, ...]) -> Iterator[tuple[Descriptor, Descriptor]]:
+    first: dict[str, Descriptor] = {}
+    for blob in blobs:
+        yield first.setdefault(blob.digest, blob), blob

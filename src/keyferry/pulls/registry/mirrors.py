@@ -1,0 +1,154 @@
+"""Which mirrors containerd has for a registry: it asks them first, and keyferry asks the registry alone."""
+
+import os
+from collections.abc import Iterator, Sequence
+from glob import glob
+
+from keyferry._core.values import Value
+
+__all__ = ["Mirrors", "find_mirrors"]
+
+# Beside what its own config says: where containerd, nerdctl, k3s and RKE2 look.
+_HOST_FOLDERS = (
+    "etc/containerd/certs.d",
+    "var/lib/rancher/k3s/agent/etc/containerd/certs.d",
+    "var/lib/rancher/rke2/agent/etc/containerd/certs.d",
+)
+_CONFIGS = (
+    "etc/containerd/config.toml",
+    "var/lib/rancher/k3s/agent/etc/containerd/config.toml",
+    "var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+)
+# The section of the CRI plugin in versions 3 and 2 of that config, and in version 1.
+_SECTIONS = (
+    ("plugins", "io.containerd.cri.v1.images", "registry"),
+    ("plugins", "io.containerd.grpc.v1.cri", "registry"),
+    ("plugins", "cri", "registry"),
+)
+_DEFAULT, _HUB, _HUB_HOST = "_default", "docker.io", "registry-1.docker.io"
+_Table = dict[str, object]
+
+
+class Mirrors(Value):
+    """The hosts that *file* has asked before or in place of a registry, or why it cannot be told."""
+
+    file: str
+    hosts: tuple[str, ...] = ()
+    problem: str = ""
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.file} may name a mirror, but {self.problem}"
+        many = len(self.hosts) > 1
+        names = ", ".join(map(repr, self.hosts))
+        return f"containerd has {'mirrors' if many else 'a mirror'} for it, {names} in {self.file}"
+
+
+def find_mirrors(registry: str, *, hosts_dir: str = "", root: str = "/") -> Mirrors | None:
+    """What containerd is told to ask beside *registry*, by *hosts_dir* alone if it is given; None if nothing."""
+    if hosts_dir:
+        return _in_folders(registry, (hosts_dir,))
+    configs = [(path, table) for path in _CONFIGS for table in _read_config(os.path.join(root, path))]
+    sections = [(path, section) for path, table in configs for section in _sections(table)]
+    listed = [_under(root, folder) for _, section in sections for folder in _config_path(section)]
+    found = _in_folders(registry, (*listed, *(os.path.join(root, folder) for folder in _HOST_FOLDERS)))
+    return found or next(_endpoints(registry, root, sections), None)
+
+
+def _in_folders(registry: str, folders: Sequence[str]) -> Mirrors | None:
+    """What the first folder of the registry's hosts says; the others are not looked at, as in containerd."""
+    for folder in folders:
+        for name in _folder_names(registry):
+            if os.path.isdir(os.path.join(folder, name)):
+                return _read_hosts(os.path.join(folder, name, "hosts.toml"), registry)
+    return None
+
+
+def _folder_names(registry: str) -> Iterator[str]:
+    host, colon, port = registry.rpartition(":")
+    if colon and host:
+        yield f"{host}_{port}_"
+    yield registry
+    yield _DEFAULT
+
+
+def _read_hosts(path: str, registry: str) -> Mirrors | None:
+    try:
+        table = _load(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return Mirrors(path, problem=f"it cannot be read: {error.strerror}")
+    except ValueError:
+        return Mirrors(path, problem="it is not TOML")
+    hosts = table.get("host")
+    urls = [url for url, host in hosts.items() if _can_pull(host)] if isinstance(hosts, dict) else []
+    server = table.get("server")
+    others = tuple(dict.fromkeys(_others((*urls, server if isinstance(server, str) else ""), registry)))
+    return Mirrors(path, others) if others else None
+
+
+def _can_pull(host: object) -> bool:
+    capabilities = host.get("capabilities") if isinstance(host, dict) else None
+    return capabilities is None or bool({"pull", "resolve"}.intersection(map(str, capabilities)))
+
+
+def _others(urls: Sequence[str], registry: str) -> Iterator[str]:
+    """The URLs of other hosts than the registry itself."""
+    own = {registry, f"{registry}:443", f"{registry}:80"} | ({_HUB_HOST} if registry == _HUB else set())
+    for url in urls:
+        host = url.split("://")[-1].partition("/")[0]
+        if host and host not in own:
+            yield url
+
+
+def _read_config(path: str) -> Iterator[_Table]:
+    """A config of containerd and what it imports; one that cannot be read says nothing."""
+    try:
+        table = _load(path)
+    except (OSError, ValueError):
+        return
+    yield table
+    imports = table.get("imports")
+    for pattern in imports if isinstance(imports, list) else ():
+        for each in sorted(glob(os.path.join(os.path.dirname(path), str(pattern)))):
+            try:
+                yield _load(each)
+            except (OSError, ValueError):
+                continue
+
+
+def _sections(table: _Table) -> Iterator[_Table]:
+    for path in _SECTIONS:
+        found: object = table
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, dict):
+            yield found
+
+
+def _config_path(section: _Table) -> list[str]:
+    folders = section.get("config_path")
+    return [folder for folder in folders.split(":") if folder] if isinstance(folders, str) else []
+
+
+def _endpoints(registry: str, root: str, sections: Sequence[tuple[str, _Table]]) -> Iterator[Mirrors]:
+    """The mirrors of the config itself, as containerd 1 still takes them."""
+    for path, section in sections:
+        mirrors = section.get("mirrors")
+        entry = mirrors.get(registry, mirrors.get("*")) if isinstance(mirrors, dict) else None
+        urls = entry.get("endpoint") if isinstance(entry, dict) else None
+        others = tuple(_others([str(url) for url in urls], registry)) if isinstance(urls, list) else ()
+        if others:
+            yield Mirrors(os.path.join(root, path), others)
+
+
+def _under(root: str, path: str) -> str:
+    return os.path.join(root, path.lstrip("/")) if root != "/" else path
+
+
+def _load(path: str) -> _Table:
+    import tomllib
+
+    with open(path, "rb") as stream:
+        return tomllib.load(stream)

@@ -1,0 +1,119 @@
+"""Where requests may go: the registry itself, and the places that its challenges and redirects name."""
+
+from urllib.parse import urljoin
+
+from keyferry._core.values import replace
+from keyferry.errors import HttpError, RegistryError
+from keyferry.pulls.registry.addresses import is_loopback, is_loopback_name, why_forbidden
+from keyferry.pulls.registry.transport import Admit, Answer, Origin, Transport, split_url
+
+__all__ = ["admit_led", "admit_named", "find_origin", "find_realm", "find_redirect"]
+
+# Docker Hub's images are served under another name than they are called by.
+_HOSTS = {"docker.io": "registry-1.docker.io"}
+_PING = "/v2/"
+_PORTS = {"http": 80, "https": 443}
+_BAD_REQUEST = 400
+_MOST_WORDS = 1 << 12
+
+
+def find_origin(transport: Transport, registry: str) -> Origin:
+    """Scheme, host and port of a registry, as an image names it.
+
+    HTTPS everywhere; on this machine, and where the route is insecure, whichever of both the server speaks. Nothing
+    is sent to find out but a request without a credential. Raises HttpError for one that cannot be reached.
+    """
+    origin = split_url(f"https://{_HOSTS.get(registry, registry)}")
+    is_local = is_loopback_name(origin.host)
+    if not is_local and not transport.route.is_insecure:
+        return origin
+    has_port = origin.port != _PORTS["https"] or registry.endswith(f":{_PORTS['https']}")
+    plain = replace(origin, scheme="http", port=origin.port if has_port else _PORTS["http"])
+    if is_local and not transport.route.ca_file:
+        return plain if _speaks_http(transport, plain) else origin
+    return origin if transport.speaks_tls(origin) else plain
+
+
+def _speaks_http(transport: Transport, origin: Origin) -> bool:
+    try:
+        answer = transport.request(replace(origin, target=_PING), "GET", {}, admit=lambda _: None)
+        if answer.head.status != _BAD_REQUEST:
+            answer.drain()
+            return True
+        with answer:
+            # What servers of HTTPS say to plain HTTP, in plain HTTP.
+            return b"HTTPS" not in answer.read(_MOST_WORDS)
+    except HttpError:
+        return False
+
+
+def find_realm(registry: str, realm: str, answer: Answer, *, is_insecure: bool) -> Origin:
+    """Where tokens are to be had, by the challenge in *answer*; raises RegistryError for a place that is not safe."""
+    place = _split(registry, realm, "token server")
+    _check_plain(registry, place, answer, is_insecure=is_insecure, what="its token server")
+    return place
+
+
+def find_redirect(registry: str, answer: Answer, *, is_insecure: bool) -> Origin:
+    """Where a redirect leads; raises RegistryError for a place that is not safe."""
+    base = f"{answer.origin.scheme}://{answer.origin.authority}{answer.origin.target}"
+    location = answer.head.value("location")
+    if not location:
+        raise RegistryError(registry, answer.head.status, "redirects to nowhere", "content")
+    try:
+        place = _split(registry, urljoin(base, location), "redirect")
+    except ValueError:
+        raise RegistryError(registry, 0, "redirects to something that is no URL", "unsafe") from None
+    if answer.origin.scheme == "https" and place.scheme == "http" and not is_insecure:
+        raise RegistryError(registry, 0, f"redirects from HTTPS to plain HTTP at {place.authority}", "unsafe")
+    _check_plain(registry, place, answer, is_insecure=is_insecure, what="a redirect")
+    return place
+
+
+def _split(registry: str, url: str, what: str) -> Origin:
+    try:
+        place = split_url(url)
+    except HttpError:
+        raise RegistryError(registry, 0, f"names a {what} that is no http or https URL", "unsafe") from None
+    if place.user_info:
+        raise RegistryError(
+            registry, 0, f"names a {what} with a user name in it, at {place.authority}", "unsafe"
+        )
+    return place
+
+
+def _check_plain(registry: str, place: Origin, answer: Answer, *, is_insecure: bool, what: str) -> None:
+    if place.scheme == "https" or is_insecure or answer.is_from_loopback:
+        return
+    raise RegistryError(
+        registry, 0, f"would have {what} at {place.authority} asked over plain HTTP", "unsafe"
+    )
+
+
+def admit_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
+    """Let through what the user named; over plain HTTP only loopback addresses, unless told otherwise."""
+
+    def admit(address: str) -> None:
+        is_local = bool(address) and is_loopback(address)
+        if origin.scheme == "http" and not is_insecure and not is_local:
+            message = f"{origin.authority} is no loopback address, and plain HTTP is for those alone"
+            raise RegistryError(registry, 0, message, "unsafe")
+
+    return admit
+
+
+def admit_led(registry: str, place: Origin, answer: Answer, *, is_insecure: bool) -> Admit:
+    """Let through where a server leads us, judged by the address that is really dialled.
+
+    To this machine only if that server is on it too; to link-local and metadata addresses never.
+    """
+    allows_here = answer.is_from_here
+    named = admit_named(registry, place, is_insecure=is_insecure)
+
+    def admit(address: str) -> None:
+        why = why_forbidden(address, allows_here=allows_here) if address else ""
+        if why:
+            raise RegistryError(registry, 0, f"leads to {place.authority}, which is {why}", "unsafe")
+        named(address)
+
+    return admit

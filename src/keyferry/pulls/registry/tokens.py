@@ -1,0 +1,171 @@
+"""What a credential becomes on its way to a registry: a Basic header, or a token from the server that it names."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from threading import Lock
+
+from keyferry._core.json import loads
+from keyferry._core.secrets import printable, redact
+from keyferry._core.values import replace
+from keyferry.errors import DocumentError, HttpError, RegistryError
+from keyferry.images.keyring import Credential
+from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges
+from keyferry.pulls.registry.places import admit_led, find_realm
+from keyferry.pulls.registry.transport import Admit, Answer, Origin, Transport, encode_form, encode_query
+
+__all__ = ["IDENTITY_TOKEN", "Authorizer", "read_words"]
+
+IDENTITY_TOKEN = "<token>"  # noqa: S105 - the user name that docker's credential helpers use for such a secret
+_CLIENT = "keyferry"
+_MOST_BYTES = 1 << 18
+_MOST_WORDS = 1 << 16
+_LONGEST_WORDS = 300
+_OK = 200
+_REFUSALS = (401, 403)
+_NO_GET = (404, 405)
+
+
+class Authorizer:
+    """Answers the challenges of one registry for one credential, or for nobody; keeps what it got for one pull."""
+
+    def __init__(
+        self, transport: Transport, registry: str, repository: str, credential: Credential | None
+    ) -> None:
+        self._transport = transport
+        self._registry = registry
+        self._scope = f"repository:{repository}:pull"
+        self._credential = credential
+        self._lock = Lock()
+        self._current = ""
+        self._kept: dict[tuple[str, str, str], str] = {}
+        self.was_asked = False
+
+    @property
+    def current(self) -> str:
+        """The header to send with the next request, if the registry has asked for one."""
+        return self._current
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Everything that must not come back in what a server says."""
+        headers = (self._current, *self._kept.values(), self._basic())
+        words = [word for header in headers for word in header.split(" ")[1:]]
+        return (*words, self._credential.password) if self._credential is not None else tuple(words)
+
+    def renew(self, answer: Answer, sent: str) -> bool:
+        """Get what the registry asks for in *answer*; False if that is what was sent, or nothing we could give.
+
+        *sent* is the header that was refused. Raises RegistryError, or HttpError if the token server is not there.
+        """
+        self.was_asked = True
+        challenge = choose_challenge(parse_challenges(answer.head.values("www-authenticate")))
+        if challenge is None:
+            return False
+        with self._lock:
+            header = self._basic() if challenge.scheme == "basic" else self._bearer(challenge, answer, sent)
+            if not header or header == sent:
+                return False
+            self._current = header
+            return True
+
+    def _basic(self) -> str:
+        """The Basic header, if there is a user name and password; an identity token is neither."""
+        credential = self._credential
+        if credential is None or credential.username == IDENTITY_TOKEN:
+            return ""
+        pair = f"{credential.username}:{credential.password}".encode("utf-8", "surrogateescape")
+        return f"Basic {b64encode(pair).decode()}"
+
+    def _bearer(self, challenge: Challenge, answer: Answer, sent: str) -> str:
+        service, scope = challenge.parameter("service"), challenge.parameter("scope") or self._scope
+        key = challenge.parameter("realm"), service, scope
+        # Another thread may have been here before, with what this one was refused for.
+        if self._kept.get(key, sent) == sent:
+            self._kept[key] = f"Bearer {self._fetch(challenge, answer, service, scope)}"
+        return self._kept[key]
+
+    def _fetch(self, challenge: Challenge, answer: Answer, service: str, scope: str) -> str:
+        fields = {"service": service, "scope": scope} if service else {"scope": scope}
+        place = find_realm(
+            self._registry,
+            challenge.parameter("realm"),
+            answer,
+            is_insecure=self._transport.route.is_insecure,
+        )
+        credential = self._credential
+        if credential is not None and credential.username == IDENTITY_TOKEN:
+            grant = {"grant_type": "refresh_token", "refresh_token": credential.password}
+            return self._read_token(self._post(place, answer, {**grant, **fields}))
+        reply = self._get(place, answer, fields)
+        if reply.head.status in _NO_GET and credential is not None:
+            reply.drain()
+            grant = {"grant_type": "password", "username": credential.username}
+            reply = self._post(place, answer, {**grant, "password": credential.password, **fields})
+        return self._read_token(reply)
+
+    def _get(self, place: Origin, answer: Answer, fields: Mapping[str, str]) -> Answer:
+        mark = "&" if "?" in place.target else "?"
+        place = replace(place, target=f"{place.target}{mark}{encode_query(fields)}")
+        header = self._basic()
+        return self._transport.request(
+            place, "GET", {"Authorization": header} if header else {}, admit=self._admit(place, answer)
+        )
+
+    def _post(self, place: Origin, answer: Answer, fields: Mapping[str, str]) -> Answer:
+        headers = {"Content-Type": "application/x-www-form-urlencoded"}
+        body = encode_form({**fields, "client_id": _CLIENT})
+        return self._transport.request(place, "POST", headers, body, admit=self._admit(place, answer))
+
+    def _admit(self, place: Origin, answer: Answer) -> Admit:
+        return admit_led(self._registry, place, answer, is_insecure=self._transport.route.is_insecure)
+
+    def _read_token(self, reply: Answer) -> str:
+        with reply:
+            if reply.head.status != _OK:
+                raise self._refusal(reply)
+            content = b"" if reply.head.value("content-encoding") else reply.read(_MOST_BYTES)
+        token = _find_token(content)
+        if not token:
+            message = f"its token server {reply.origin.authority} answered with something that is no token"
+            raise RegistryError(self._registry, 0, message, "content")
+        return token
+
+    def _refusal(self, reply: Answer) -> RegistryError:
+        status, server = reply.head.status, f"its token server {reply.origin.authority}"
+        said = f"status {status}{read_words(reply, self.secrets)}"
+        if status in _REFUSALS:
+            who = "a request without a credential" if self._credential is None else "the credential"
+            return RegistryError(self._registry, status, f"{server} refused {who} ({said})")
+        # A credential is not carried on to another place, whatever the answer says.
+        return RegistryError(self._registry, status, f"{server} gave no token ({said})", "error")
+
+
+def _find_token(content: bytes) -> str:
+    try:
+        document = loads(content)
+    except DocumentError:
+        return ""
+    found = document if isinstance(document, dict) else {}
+    for name in ("token", "access_token"):
+        token = found.get(name)
+        if isinstance(token, str) and token and all("!" <= char <= "~" for char in token):
+            return token
+    return ""
+
+
+def read_words(answer: Answer, secrets: tuple[str, ...]) -> str:
+    """What a server says about a failure, as ``: code: message``, or nothing; it may have put anything there."""
+    try:
+        content = b"" if answer.head.value("content-encoding") else answer.read(_MOST_WORDS)
+        document = loads(content) if content else None
+    except (DocumentError, HttpError):
+        return ""
+    errors = document.get("errors") if isinstance(document, dict) else None
+    first = errors[0] if isinstance(errors, list) and errors else document
+    if not isinstance(first, dict):
+        return ""
+    code, message = (first.get(name) for name in ("code", "message"))
+    parts = [code.lower() if isinstance(code, str) and code.isidentifier() else "", message]
+    # Each redacted as a whole, then cut: a cut through a secret would leave a piece that looks like none.
+    shown = [printable(" ".join(redact(part, secrets).split())) for part in parts if isinstance(part, str)]
+    return "".join(f": {part[:_LONGEST_WORDS]}" for part in shown if part)

@@ -1,0 +1,138 @@
+"""The writer that everything for a terminal goes through."""
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from keyferry.cli.frame.terminal import Guard, Lines, Output, print_error, table
+from keyferry.errors import ConfigError, EnvironmentProblem, Problem
+
+
+class Terminal(io.StringIO):
+    """A stream that somebody looks at."""
+
+    encoding = "utf-8"
+
+    def isatty(self) -> bool:
+        """Always."""
+        return True
+
+
+def written(text: str, stream: io.StringIO | None = None, *, is_talk: bool = False) -> str:
+    stream = stream or io.StringIO()
+    Output(stream, is_talk=is_talk).write(text)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("plain", "plain", id="plain"),
+        pytest.param("a line\n", "a line\n", id="an end of a line"),
+        pytest.param("\n", "\n", id="what print ends with"),
+        pytest.param("a\nb", "a\ufffdb", id="a line break of somebody else"),
+        pytest.param("a\n\n", "a\ufffd\n", id="one too many"),
+        pytest.param("a\x1b[31mb\x9b\u202e\u2028\t", "a\ufffd[31mb\ufffd\ufffd\ufffd\ufffd", id="escapes"),
+        pytest.param(Lines("a\n\tb\x1b[2J\n"), "a\n\tb\ufffd[2J\n", id="lines of our own"),
+        pytest.param("a\rb\r", "a\ufffdb\ufffd", id="drawn over by somebody else"),
+    ],
+)
+def test_what_is_written_is_harmless(text: str, shown: str) -> None:
+    assert written(text) == shown
+    assert written(text, is_talk=True) == shown
+
+
+@pytest.mark.parametrize("text", ["\rdrawn anew", "\r   \r", "\rdone\r\033[K"])
+def test_lines_drawn_anew_are_for_standard_error_alone(text: str) -> None:
+    """A bar begins with a carriage return; nothing that others wrote does."""
+    assert written(text, is_talk=True) == text
+    assert "\r" not in written(text)
+    assert written(text.lstrip("\r") + "\r", is_talk=True).endswith("\ufffd")
+
+
+def test_only_our_own_colours_pass_and_only_where_colours_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else begins with an escape does not, and on standard error nothing does."""
+    text = "\033[1;32myes\033[0m \033[8mhidden \033[2J\033]0;title\a"
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert written(text, terminal) == "\033[1;32myes\033[0m \ufffd[8mhidden \ufffd[2J\ufffd]0;title\ufffd"
+    assert written("\033[1ma\n\033[0m\n", Terminal()) == "\033[1ma\ufffd\033[0m\n"
+    assert "\033" not in written(text, Terminal(), is_talk=True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033" not in written(text, Terminal())
+
+
+def test_a_print_of_lines_keeps_them_and_of_a_part_does_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that nobody can forget: only what was made as lines breaks them."""
+    with Guard():
+        for text in (table(("A", "B"), [("1\n2", "\x1b[0m")]), f"one {Lines('two' + chr(10) + 'three')}"):
+            print(text)  # noqa: T201 - as commands do
+    assert capsys.readouterr().out == "A     B\n1\ufffd2   \ufffd[0m\none two\ufffdthree\n"
+
+
+def test_a_guard_in_a_guard_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.stdout
+    with Guard():
+        outer = sys.stdout
+        with Guard():
+            assert sys.stdout is outer
+        assert sys.stdout is outer
+    assert sys.stdout is before
+    assert capsys.readouterr().out == ""
+
+
+def test_characters_that_cannot_be_encoded_are_escaped(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w", encoding="ascii") as stream:
+        Output(stream).write("ä\x1b\u20ac")
+    assert (tmp_path / "out").read_bytes() == b"\\xe4\\ufffd\\u20ac"
+
+
+def test_exact_bytes_go_to_programs_and_harmless_text_to_people(tmp_path: Path) -> None:
+    with open(tmp_path / "out", "w", encoding="ascii") as stream:
+        output = Output(stream)
+        output.write("before ")
+        output.write_exact(b"\x1b\xff\n\x9b")
+    assert (tmp_path / "out").read_bytes() == b"before \x1b\xff\n\x9b"
+    terminal = Terminal()
+    Output(terminal).write_exact(b"a\x1b[2J\n")
+    assert terminal.getvalue() == "a\ufffd[2J\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is Linux's")
+def test_a_full_disk_is_said_once_and_never_for_talk() -> None:
+    with open("/dev/full", "w", encoding="utf-8") as stream:
+        output = Output(stream)
+        output.write("x")
+        with pytest.raises(EnvironmentProblem, match="standard output cannot be written: No space left"):
+            output.flush()
+        output.write("y")
+        output.flush()
+    with open("/dev/full", "w", encoding="utf-8") as stream:
+        talk = Output(stream, is_talk=True)
+        talk.write("x")
+        talk.flush()
+
+
+def test_a_stream_that_is_closed_is_an_error_for_output_alone() -> None:
+    with pytest.raises(EnvironmentProblem, match="standard output cannot be written: it is closed"):
+        Output(None).write("x")
+    Output(None, is_talk=True).write("x")
+    assert not Output(None).isatty()
+
+
+def test_an_error_is_one_line_and_a_config_one_for_each_problem(capsys: pytest.CaptureFixture[str]) -> None:
+    with Guard():
+        print_error(EnvironmentProblem("a\nkeyferry: planted"))
+        print_error(ConfigError((Problem("x\ny", "one"), Problem("z", "two\r"))))
+        print_error(ValueError())
+    assert capsys.readouterr().err.split("\n") == [
+        "keyferry: a\ufffdkeyferry: planted",
+        "keyferry: x\ufffdy: one",
+        "keyferry: z: two\ufffd",
+        "keyferry: ValueError",
+        "",
+    ]

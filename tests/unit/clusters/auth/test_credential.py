@@ -1,0 +1,173 @@
+"""An answer is taken or refused as by client-go, and nothing of it is shown."""
+
+import json
+import pickle
+import time
+
+import pytest
+
+from keyferry.api.clientauthentication import v1
+from keyferry.clusters.auth.credential import (
+    ClusterCredential,
+    UnusableCertificateError,
+    build_credential,
+    read_credential,
+    read_status,
+)
+from keyferry.errors import PluginProtocolError
+from support.certificates import key_pem, make_certificate, make_key
+
+V1 = v1.API_VERSION
+INTERNAL = "client.authentication.k8s.io/__internal"
+MISMATCH = f"exec plugin is configured to use API version {V1}, plugin returned version"
+SECRET = "Zq7marked-S3cret9vX"
+
+
+def answer(status: object, **fields: object) -> bytes:
+    document = {"apiVersion": V1, "kind": "ExecCredential", "status": status, **fields}
+    return json.dumps(document).encode()
+
+
+def refusal(stdout: bytes) -> PluginProtocolError:
+    with pytest.raises(PluginProtocolError) as caught:
+        read_credential(V1, stdout, plugin="plugin")
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    return caught.value
+
+
+def test_a_token_and_its_expiry() -> None:
+    stdout = answer({"token": "t", "expirationTimestamp": "2030-01-01T00:00:00Z"})
+    assert read_credential(V1, stdout) == ClusterCredential("t", expires_ns=1_893_456_000 * 10**9)
+
+
+def test_yaml_is_read_up_to_a_limit_and_json_beyond() -> None:
+    """What a plugin prints as YAML costs a thousand times its size, so little of it is read at all."""
+    for size in (256 * 1024, 256 * 1024 + 1):
+        stdout = answer({"token": "t"})
+        yaml = b"#".ljust(size - len(stdout) - 1, b"x") + b"\n" + stdout
+        assert len(yaml) == size
+        if size == 256 * 1024:
+            assert read_credential(V1, yaml) == ClusterCredential("t")
+        else:
+            assert "YAML of 262145 bytes" in str(refusal(yaml))
+    assert read_credential(V1, answer({"token": "t"}, x="x" * 10**6)) == ClusterCredential("t")
+
+
+def test_yaml_is_read_until_an_instant() -> None:
+    """Whoever waits for it no longer wants the rest."""
+    with pytest.raises(TimeoutError):
+        read_credential(V1, b"# YAML\n" + answer({"token": "t"}), until=time.monotonic())
+
+
+def test_a_large_answer_costs_little_more_than_its_size() -> None:
+    """Nobody asks where in an answer its parts stood."""
+    import tracemalloc
+
+    stdout = answer({"token": "t"}, x=[1] * 100_000, y=[[]] * 50_000)
+    tracemalloc.start()
+    try:
+        assert read_credential(V1, stdout) == ClusterCredential("t")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 30 * len(stdout)
+
+
+def test_a_certificate_and_a_token_together() -> None:
+    key = make_key()
+    certificate, pem = make_certificate(key), key_pem(key)
+    status = {"token": "t", "clientCertificateData": certificate, "clientKeyData": pem}
+    assert read_credential(V1, answer(status)) == ClusterCredential("t", certificate, pem)
+
+
+def test_a_bad_key_pair_keeps_the_expiry() -> None:
+    """client-go stores the expiry before it looks at the key pair, so it must not be lost."""
+    status = {
+        "clientCertificateData": "c",
+        "clientKeyData": "k",
+        "expirationTimestamp": "1970-01-01T00:00:01Z",
+    }
+    error = refusal(answer(status))
+    assert isinstance(error, UnusableCertificateError)
+    assert error.expires_ns == 1_000_000_000
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    assert (again.expires_ns, str(again)) == (error.expires_ns, str(error))
+
+
+def test_the_two_steps_can_be_taken_apart() -> None:
+    status = read_status(V1, answer({"clientCertificateData": "c", "clientKeyData": "k"}))
+    with pytest.raises(UnusableCertificateError, match="no PEM data"):
+        build_credential(status)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "text"),
+    [
+        (
+            b"k8s",
+            "decoding stdout: couldn't get version/kind; json parse error: json: cannot unmarshal string",
+        ),
+        (
+            b'{"apiVersion":"a/b/c","kind":"ExecCredential"}',
+            "decoding stdout: unexpected GroupVersion string: a/b/c",
+        ),
+        (b'{"apiVersion":"client.authentication.k8s.io/"}', f"{MISMATCH} {INTERNAL}"),
+        (
+            b'{"apiVersion":"other.io/"}',
+            """decoding stdout: Object 'apiVersion' is missing in '{"apiVersion":"other.io/"}'""",
+        ),
+        (
+            b'{"kind":"Foo"}',
+            f'decoding stdout: no kind "Foo" is registered for version "{INTERNAL}"',
+        ),
+        (
+            b'{"apiVersion":"/v1","kind":"Foo"}',
+            'decoding stdout: no kind "Foo" is registered for version "v1" in scheme "<scheme>"',
+        ),
+        (
+            b'{"apiVersion":"v1","kind":"Status","status":"Failure"}',
+            "decoding stdout: converting (v1.Status) to (clientauthentication.ExecCredential): unknown",
+        ),
+    ],
+)
+def test_odd_documents_are_refused_in_client_gos_words(stdout: bytes, text: str) -> None:
+    assert refusal(stdout).kubernetes_text.startswith(text)
+
+
+def test_an_empty_answer_is_called_so() -> None:
+    """client-go speaks of a version that no plugin ever returned."""
+    assert str(refusal(b" \n")) == "plugin 'plugin': it printed nothing"
+
+
+STDOUT = {
+    "bare": SECRET.encode(),
+    "not-json": b'{"token": "' + SECRET.encode(),
+    "version": answer({"token": SECRET}, apiVersion=SECRET),
+    "group": answer({"token": SECRET}, apiVersion=f"{SECRET.lower()}.k8s.io/v1"),
+    "no-version": answer({"token": SECRET}, apiVersion="other.io/"),
+    "slashes": answer({"token": SECRET}, apiVersion=f"a/b/{SECRET}"),
+    "kind": answer({"token": SECRET}, kind=SECRET),
+    "type": answer({"token": [SECRET]}),
+    "expiry": answer({"token": SECRET, "expirationTimestamp": SECRET}),
+    "unknown": answer({SECRET: SECRET}),
+    "half": answer({"clientKeyData": SECRET}),
+    "pem": answer({"clientCertificateData": SECRET, "clientKeyData": SECRET}),
+    "pem-type": answer(
+        {"clientCertificateData": f"-----BEGIN {SECRET}-----\n-----END {SECRET}-----\n", "clientKeyData": "k"}
+    ),
+    "yaml": f"a: *{SECRET}".encode(),
+    "utf16": SECRET.encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("stdout", STDOUT.values(), ids=STDOUT)
+def test_no_byte_of_the_answer_is_in_a_message(stdout: bytes) -> None:
+    error = refusal(stdout)
+    assert SECRET.lower() not in f"{error} {error!r} {error.problem}".lower()
+
+
+def test_a_credential_shows_no_secret() -> None:
+    credential = ClusterCredential(SECRET, "certificate", SECRET, 5)
+    assert repr(credential) == "ClusterCredential(expires_ns=5)"
+    assert SECRET not in str(credential)

@@ -1,0 +1,344 @@
+"""A plugin is run as client-go runs it, and every way to fail has its words and its count."""
+
+import hashlib
+import json
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keyferry._core.values import replace
+from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
+from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
+from keyferry.clusters.auth.calls import CallMetrics
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.auth.hints import HintLimiter
+from keyferry.clusters.auth.runner import ExecRunner
+from keyferry.errors import (
+    ConfigError,
+    PluginError,
+    PluginExitError,
+    PluginNotFoundError,
+    PluginOutputError,
+    PluginProtocolError,
+    PluginStartError,
+    PluginTimeoutError,
+    PolicyError,
+)
+from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
+from keyferry.invoke.process import Limits
+from support.plugins import is_running, read_pids, wait_until, write_executable
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+
+ANSWER = json.dumps({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": {"token": "t"}})
+SAY = f"printf %s {shlex.quote(ANSWER)}"
+
+
+@pytest.fixture
+def metrics() -> CallMetrics:
+    return CallMetrics()
+
+
+def plugin(folder: Path, body: str) -> ExecConfig:
+    path = write_executable(folder / "plugin", f"#!/bin/sh\n{body}\n")
+    return ExecConfig(str(path), api_version=API_VERSION, interactive_mode="Never")
+
+
+def test_a_plugin_is_told_and_answers(tmp_path: Path, metrics: CallMetrics) -> None:
+    """Arguments, variables and cluster reach it; its input is empty."""
+    body = (
+        f'[ "$#$1$X" = "1a by" ] && [ -z "$(cat)" ] && echo "$KUBERNETES_EXEC_INFO" >{tmp_path}/info && {SAY}'
+    )
+    config = replace(
+        plugin(tmp_path, body), args=("a b",), env=(ExecEnvVar("X", "y"),), provide_cluster_info=True
+    )
+    runner = ExecRunner(config, ClusterInfo(server="https://x"), recorder=metrics)
+    assert runner.credential() == ClusterCredential("t")
+    spec = json.loads((tmp_path / "info").read_text())["spec"]
+    assert spec == {"cluster": {"server": "https://x", "config": None}, "interactive": False}
+    assert (metrics.calls, metrics.decisions) == ({(0, "no_error"): 1}, {"allowed": 1})
+
+
+def test_the_cluster_is_told_only_if_asked_for(tmp_path: Path, metrics: CallMetrics) -> None:
+    config = plugin(tmp_path, 'echo "$KUBERNETES_EXEC_INFO"')
+    assert b"cluster" not in ExecRunner(config, ClusterInfo(server="x"), recorder=metrics).run()
+
+
+def test_standard_error_goes_straight_through(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], metrics: CallMetrics
+) -> None:
+    """At once, while the plugin runs, and into no error."""
+    ExecRunner(plugin(tmp_path, f"echo open this page >&2; {SAY}"), recorder=metrics).run()
+    assert capfd.readouterr().err == "open this page\n"
+    with pytest.raises(PluginExitError) as caught:
+        ExecRunner(plugin(tmp_path, "echo hidden >&2; exit 3"), recorder=metrics).run()
+    assert "hidden" in capfd.readouterr().err
+    assert "hidden" not in f"{caught.value} {caught.value.kubernetes_text}"
+
+
+def test_standard_error_may_go_elsewhere(tmp_path: Path, metrics: CallMetrics) -> None:
+    with (tmp_path / "log").open("wb") as log:
+        ExecRunner(plugin(tmp_path, "echo said >&2"), recorder=metrics, stderr_fd=log.fileno()).run()
+    assert (tmp_path / "log").read_text() == "said\n"
+
+
+def test_a_closed_standard_error_is_no_error(tmp_path: Path, metrics: CallMetrics) -> None:
+    fd = os.dup(2)
+    os.close(fd)
+    ExecRunner(plugin(tmp_path, "echo said >&2"), recorder=metrics, stderr_fd=fd).run()
+
+
+@pytest.mark.parametrize(("body", "code"), [("exit 1", 1), ("exit 255", 255), ("kill -KILL $$", -1)])
+def test_a_bad_end_is_counted_by_its_code(tmp_path: Path, metrics: CallMetrics, body: str, code: int) -> None:
+    with pytest.raises(PluginExitError) as caught:
+        ExecRunner(plugin(tmp_path, body), recorder=metrics).run()
+    assert caught.value.kubernetes_text == f"exec: executable {tmp_path}/plugin failed with exit code {code}"
+    assert metrics.calls == {(code, "plugin_execution_error"): 1}
+
+
+def test_the_deadline_ends_the_plugin_and_what_it_started(tmp_path: Path, metrics: CallMetrics) -> None:
+    pids = tmp_path / "pids"
+    body = f"echo $$ >{pids}; sleep 60 & echo $! >>{pids}; wait"
+    started = time.monotonic()
+    with pytest.raises(PluginTimeoutError, match=r"within 0\.5 s"):
+        ExecRunner(plugin(tmp_path, body), recorder=metrics, limits=Limits(0.5)).run()
+    assert time.monotonic() - started < 10
+    wait_until(lambda: not any(map(is_running, read_pids(pids, 2))))
+    assert metrics.calls == {(-1, "plugin_execution_error"): 1}
+
+
+def test_a_flood_is_cut_off(tmp_path: Path, metrics: CallMetrics) -> None:
+    with pytest.raises(PluginOutputError, match="over 1000 bytes"):
+        ExecRunner(plugin(tmp_path, "yes"), recorder=metrics, limits=Limits(20, stdout_bytes=1000)).run()
+
+
+def test_yaml_that_takes_too_long_to_read_is_no_answer(tmp_path: Path, metrics: CallMetrics) -> None:
+    """The time that a plugin has is for its answer to be read as well."""
+    yaml = f'# YAML\n{ANSWER[:-1]}, "x": [{"1," * 100_000}1]}}'
+    (tmp_path / "answer").write_text(yaml)
+    config = plugin(tmp_path, f"cat {tmp_path}/answer")
+    with pytest.raises(PluginOutputError, match=r"longer to read than is left of the 0\.2 s"):
+        ExecRunner(config, recorder=metrics, limits=Limits(0.2)).credential()
+    assert ExecRunner(config, recorder=metrics).credential() == ClusterCredential("t")
+
+
+def test_a_missing_plugin_comes_with_its_hint(metrics: CallMetrics) -> None:
+    config = ExecConfig(
+        "no-such-plugin", api_version=API_VERSION, interactive_mode="Never", install_hint="get\x1b it"
+    )
+    runner = ExecRunner(config, recorder=metrics, hints=HintLimiter(most=1))
+    with pytest.raises(PluginNotFoundError, match="to install it: get\ufffd it") as caught:
+        runner.run()
+    assert caught.value.install_hint == "get\x1b it"
+    with pytest.raises(PluginNotFoundError) as again:
+        runner.run()
+    assert again.value.kubernetes_text == "exec: executable no-such-plugin not found"
+    assert metrics.calls == {(1, "plugin_not_found_error"): 2}
+
+
+def test_the_path_of_this_process_counts_not_a_configured_one(
+    tmp_path: Path, metrics: CallMetrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = replace(plugin(tmp_path, f'[ "$PATH" = /elsewhere ] && {SAY}'), command="./plugin")
+    config = replace(config, env=(ExecEnvVar("PATH", "/elsewhere"),))
+    with pytest.raises(PluginNotFoundError):
+        ExecRunner(config, recorder=metrics).run()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert ExecRunner(config, recorder=metrics).credential().token == "t"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux limits one variable")
+def test_too_much_for_one_variable_is_said_before_it_is_tried(tmp_path: Path, metrics: CallMetrics) -> None:
+    cluster = ClusterInfo(certificate_authority_data=b"x" * 4_000_000)
+    config = replace(plugin(tmp_path, SAY), provide_cluster_info=True)
+    with pytest.raises(PluginStartError, match="provideClusterInfo") as caught:
+        ExecRunner(config, cluster, recorder=metrics).run()
+    text = f"exec: fork/exec {tmp_path}/plugin: argument list too long"
+    assert caught.value.kubernetes_text == text
+    assert metrics.calls == {(1, "plugin_not_found_error"): 1}
+
+
+def test_a_nul_in_a_variable_is_an_internal_error(tmp_path: Path, metrics: CallMetrics) -> None:
+    config = replace(plugin(tmp_path, SAY), env=(ExecEnvVar("A", "hid\0den"),))
+    with pytest.raises(PluginStartError) as caught:
+        ExecRunner(config, recorder=metrics).run()
+    assert caught.value.kubernetes_text == "exec: exec: environment variable contains NUL"
+    assert metrics.calls == {(1, "client_internal_error"): 1}
+
+
+def test_a_nul_in_an_argument_is_gos_invalid_argument(tmp_path: Path, metrics: CallMetrics) -> None:
+    with pytest.raises(PluginStartError) as caught:
+        ExecRunner(replace(plugin(tmp_path, SAY), args=("a\0b",)), recorder=metrics).run()
+    assert caught.value.kubernetes_text == f"exec: fork/exec {tmp_path}/plugin: invalid argument"
+
+
+@pytest.mark.parametrize(
+    ("command", "failure"),
+    [
+        ("gone/tool", "gone/tool: no such file or directory"),
+        ("./gone/../gone/tool", "gone/tool: no such file or directory"),
+        ("plain/tool", "plain/tool: not a directory"),
+        ("../here/gone/tool", "../here/gone/tool: no such file or directory"),
+    ],
+)
+def test_a_relative_command_through_a_missing_folder_is_gos_fork_exec(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, metrics: CallMetrics, command: str, failure: str
+) -> None:
+    """A command with a slash is not searched for, so neither help nor hint is shown, and the path is cleaned."""
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "plain").write_text("")
+    monkeypatch.chdir(tmp_path / "here")
+    config = ExecConfig(command, api_version=API_VERSION, interactive_mode="Never", install_hint="a hint")
+    with pytest.raises(PluginError) as caught:
+        ExecRunner(config, recorder=metrics).credential()
+    assert caught.value.kubernetes_text == f"exec: fork/exec {failure}"
+
+
+def test_what_cannot_be_run_is_known_at_once(tmp_path: Path) -> None:
+    config = plugin(tmp_path, SAY)
+    with pytest.raises(ConfigError, match=r"exec\.apiVersion"):
+        ExecRunner(replace(config, api_version="v1"))
+    with pytest.raises(PolicyError) as caught:
+        ExecRunner(config, policy=PluginPolicy("x"))
+    assert caught.value.kubernetes_text == 'invalid plugin policy: unknown plugin policy: "x"'
+
+
+def test_the_traceback_of_a_bad_answer_holds_none_of_it(tmp_path: Path, metrics: CallMetrics) -> None:
+    import traceback
+
+    with pytest.raises(PluginProtocolError) as caught:
+        ExecRunner(plugin(tmp_path, "echo '{\"apiVersion\": \"'mar'ked\"'"), recorder=metrics).credential()
+    shown = "".join(traceback.TracebackException.from_exception(caught.value, capture_locals=True).format())
+    assert "marked" not in shown.replace(str(tmp_path), "")
+
+
+# Digests
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="runs an open file through /proc")
+def test_a_pinned_plugin_runs_only_as_it_was(tmp_path: Path, metrics: CallMetrics) -> None:
+    config = plugin(tmp_path, f'[ "$1" = a ] && {SAY}')
+    digest = hashlib.sha256(Path(config.command).read_bytes()).hexdigest()
+    policy = PluginPolicy("Allowlist", (AllowlistEntry(config.command, digest),))
+    runner = ExecRunner(replace(config, args=("a",)), policy=policy, recorder=metrics)
+    before = len(os.listdir("/proc/self/fd"))
+    assert runner.credential() == ClusterCredential("t")
+    plugin(tmp_path, f"touch {tmp_path}/ran; {SAY}")
+    with pytest.raises(PolicyError, match="which the allowlist does not name"):
+        runner.run()
+    assert not (tmp_path / "ran").exists()
+    Path(config.command).unlink()
+    with pytest.raises(PluginNotFoundError):
+        runner.run()
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert metrics.decisions == {"allowed": 2, "denied": 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="runs an open file through /proc")
+def test_a_pinned_plugin_inherits_nothing_else(tmp_path: Path, metrics: CallMetrics) -> None:
+    config = plugin(tmp_path, "ls /proc/self/fd")
+    digest = hashlib.sha256(Path(config.command).read_bytes()).hexdigest()
+    reading, writing = os.pipe()
+    try:
+        os.set_inheritable(reading, True)
+        policy = PluginPolicy("Allowlist", (AllowlistEntry(config.command, digest),))
+        pinned = ExecRunner(config, policy=policy, recorder=metrics).run()
+        plain = ExecRunner(config, recorder=metrics).run()
+    finally:
+        os.close(reading)
+        os.close(writing)
+    # The folder that ls reads, and of a pinned one its own file.
+    assert plain.split() == [b"0", b"1", b"2", b"3"]
+    assert len(pinned.split()) == 5
+    assert set(pinned.split()) > set(plain.split())
+
+
+# Interactive
+
+
+@pytest.fixture
+def terminal() -> Iterator[tuple[int, int]]:
+    """Both ends of a terminal: the user's, and the program's."""
+    import pty
+
+    user, program = pty.openpty()
+    yield user, program
+    os.close(user)
+    os.close(program)
+
+
+def test_an_interactive_plugin_reads_from_the_terminal(
+    tmp_path: Path, metrics: CallMetrics, terminal: tuple[int, int]
+) -> None:
+    user, program = terminal
+    config = replace(
+        plugin(tmp_path, f'read -r word; [ -t 0 ] && [ "$word" = yes ] && {SAY}'), interactive_mode="Always"
+    )
+    os.write(user, b"yes\n")
+    runner = ExecRunner(config, recorder=metrics, terminal=lambda: os.isatty(program), stdin_fd=program)
+    assert runner.credential() == ClusterCredential("t")
+
+
+def test_an_interactive_plugin_has_no_deadline_and_our_session(
+    tmp_path: Path, metrics: CallMetrics, terminal: tuple[int, int]
+) -> None:
+    config = replace(plugin(tmp_path, "sleep 0.5; ps -o sess= -p $$"), interactive_mode="IfAvailable")
+    runner = ExecRunner(
+        config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=Limits(0.1)
+    )
+    assert int(runner.run()) == os.getsid(0)
+
+
+def test_an_interactive_plugin_may_print_no_more_than_another(
+    tmp_path: Path, metrics: CallMetrics, terminal: tuple[int, int]
+) -> None:
+    """It has all the time in the world, and the same limit."""
+    for size in (1000, 1001):
+        config = replace(plugin(tmp_path, f"head -c {size} /dev/zero"), interactive_mode="Always")
+        limits = Limits(20, stdout_bytes=1000)
+        runner = ExecRunner(
+            config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1], limits=limits
+        )
+        if size == limits.stdout_bytes:
+            assert len(runner.run()) == size
+        else:
+            with pytest.raises(PluginOutputError, match="over 1000 bytes"):
+                runner.run()
+
+
+def test_an_interrupt_ends_an_interactive_plugin_alone(
+    tmp_path: Path, metrics: CallMetrics, terminal: tuple[int, int]
+) -> None:
+    """It shares our process group, which must not be killed."""
+    pids = tmp_path / "pids"
+    config = replace(plugin(tmp_path, f"echo $$ >{pids}; exec sleep 60"), interactive_mode="Always")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ExecRunner(config, recorder=metrics, terminal=lambda: True, stdin_fd=terminal[1]).run()
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not any(map(is_running, read_pids(pids, 1)))
+
+
+def test_a_plugin_that_must_ask_and_cannot_is_not_run(tmp_path: Path, metrics: CallMetrics) -> None:
+    config = replace(plugin(tmp_path, f"touch {tmp_path}/ran"), interactive_mode="Always")
+    with pytest.raises(PluginStartError, match="not a terminal") as caught:
+        ExecRunner(config, recorder=metrics, terminal=lambda: False).run()
+    assert caught.value.kubernetes_text == (
+        "exec plugin cannot support interactive mode: standard input is not a terminal"
+    )
+    assert not (tmp_path / "ran").exists()
+    assert (metrics.calls, metrics.decisions) == ({}, {})

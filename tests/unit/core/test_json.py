@@ -1,0 +1,294 @@
+"""JSON is accepted, refused, repaired and written as by Go's encoding/json."""
+
+import base64
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import keyferry
+from keyferry._core import json as _json
+from keyferry._core.paths import Path as DocumentPath
+from keyferry.errors import DocumentError
+
+SOURCE = str(Path(keyferry.__file__).parents[1])
+
+SECRET = "hunter2"
+VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"
+TEXT = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXT,
+    lambda inner: st.lists(inner) | st.dictionaries(TEXT, inner),
+    max_leaves=20,
+)
+
+EARLY = {
+    "nothing": b"",
+    "blank": b"  \n",
+    "open-object": b"{",
+    "open-object-blank": b"{ \n",
+    "key-only": b'{"a"',
+    "after-comma": b"[1,",
+    "literal": b"tru",
+    "minus": b"-",
+    "fraction": b"[1.",
+    "exponent": b"1e+",
+    "string": b'{"a": "hunter2',
+    "backslash": b'"a\\',
+    "escape": b'"\\u12',
+    "deep": b"[" * 2000,
+}
+INVALID = {
+    "nan": b"NaN",
+    "infinity": b"[Infinity]",
+    "minus-infinity": b"-Infinity",
+    "control-character": b'"hunter2\n"',
+    "trailing-text": b'{"a": "hunter2"}x',
+    "trailing-value": b"{}\n{}",
+    "trailing-nul": b"{}\x00",
+    "bom": b"\xef\xbb\xbf{}",
+    "form-feed": b"\x0c{}",
+    "no-break-space": b"\xc2\xa0{}",
+    "single-quotes": b"{'a': 1}",
+    "trailing-comma": b'{"a": 1,}',
+    "leading-zero": b'{"a": 01}',
+    "plus": b"+1",
+    "bare-word": b"hunter2",
+    "misspelt-literal": b"trux",
+    "bad-escape": b'"\\x41"',
+    "bad-unicode-escape": b'"\\u12g4"',
+    "yaml": b"---\na: 1",
+    "utf-16": "{}".encode("utf-16"),
+}
+DEEP = {
+    "python": b"[" * 5_000 + b"]" * 5_000,
+    "go": b"[" * 10_001 + b"]" * 10_001,
+    "go-objects": b'{"a":' * 10_001 + b"1" + b"}" * 10_001,
+    "very": b"[" * 1_000_000,
+}
+
+
+def refused(data: bytes) -> DocumentError:
+    with pytest.raises(DocumentError) as caught:
+        _json.loads(data)
+    with pytest.raises(DocumentError) as again:
+        _json.loads_with_duplicates(data)
+    assert str(again.value) == str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("data", EARLY.values(), ids=EARLY)
+def test_text_that_ends_early_is_refused_in_go_s_words(data: bytes) -> None:
+    assert refused(data).kubernetes_text == "unexpected end of JSON input"
+
+
+@pytest.mark.parametrize("data", INVALID.values(), ids=INVALID)
+def test_text_that_go_refuses_is_refused(data: bytes) -> None:
+    error = refused(data)
+    assert error.kubernetes_text.startswith(("invalid character ", "invalid escape sequence "))
+    assert error.error_class == "json-syntax"
+
+
+def test_half_a_pair_in_a_text_does_not_break_its_error() -> None:
+    for text in ('"\\\ud800"', '"\\u12\udc80"', "\udc80"):
+        with pytest.raises(DocumentError, match="not valid JSON"):
+            _json.loads(text, quoting=True)
+
+
+@pytest.mark.parametrize("data", DEEP.values(), ids=DEEP)
+def test_deep_nesting_is_an_error_and_not_a_crash(data: bytes) -> None:
+    """What is deeper than Go goes is refused; between that and Python's own limit, versions of Python differ."""
+    try:
+        _json.loads(data)
+    except DocumentError as error:
+        assert error.kubernetes_text == "exceeded max depth"  # noqa: PT017 - it may as well be read
+    else:
+        assert data.count(b"[") <= _json.MAX_DEPTH
+
+
+@pytest.mark.parametrize("data", [*EARLY.values(), *INVALID.values()], ids=[*EARLY, *INVALID])
+def test_no_error_keeps_any_of_the_document(data: bytes) -> None:
+    error = refused(data)
+    assert error.__context__ is None
+    assert error.__cause__ is None
+    assert SECRET not in f"{error!r} {error} {error.kubernetes_text} {error.args}"
+
+
+def test_errors_say_where() -> None:
+    error = refused(b'{"a": 1,\n "b" 2}')
+    assert (error.line, error.column) == (2, 6)
+    assert str(error) == "line 2, column 6: not valid JSON: expecting ':' delimiter"
+
+
+REPAIRED = {
+    "pair": (b'"\\ud83d\\ude00"', "\U0001f600"),
+    "pair-upper-case": (b'"\\uD83D\\uDE00"', "\U0001f600"),
+    "lone-high": (b'"\\ud800x"', "\ufffdx"),
+    "lone-low": (b'"\\udc00x"', "\ufffdx"),
+    "high-before-pair": (b'"\\ud800\\ud83d\\ude00"', "\ufffd\U0001f600"),
+    "low-high": (b'"\\udc00\\ud800"', "\ufffd\ufffd"),
+    "high-before-other-escape": (b'"\\ud800\\u0041"', "\ufffdA"),
+    "escaped-backslash": (b'"\\\\ud800"', "\\ud800"),
+    "invalid-bytes": (b'"\xff\xfe"', "\ufffd\ufffd"),
+    "encoded-surrogate": (b'"a\xed\xa0\x80b"', "a\ufffd\ufffd\ufffdb"),
+    "cut-character": (b'"\xf0\x9f\x98"', "\ufffd\ufffd\ufffd"),
+    "overlong": (b'"\xc0\xaf"', "\ufffd\ufffd"),
+    "in-key": (b'{"\\ud800": 1}', {"\ufffd": 1}),
+}
+
+
+@pytest.mark.parametrize(("data", "value"), REPAIRED.values(), ids=REPAIRED)
+def test_what_is_no_character_becomes_the_replacement_character(data: bytes, value: object) -> None:
+    assert _json.loads(data) == value
+
+
+def test_huge_integers_are_read_as_numbers() -> None:
+    assert _json.loads(b"[" + b"9" * 5_000 + b", 7]") == [float("inf"), 7]
+    assert _json.loads_with_duplicates(b'{"a": ' + b"9" * 5_000 + b', "a": 7}') == ({"a": 7}, (("a",),))
+
+
+REPEATED: dict[str, tuple[bytes, object, tuple[DocumentPath, ...]]] = {
+    "none": (b'{"a": {"a": 1}}', {"a": {"a": 1}}, ()),
+    "top": (b'{"a": 1, "a": 2}', {"a": 2}, (("a",),)),
+    "thrice": (b'{"a": 1, "a": 2, "a": 3}', {"a": 3}, (("a",), ("a",))),
+    "escaped": (b'{"a": 1, "\\u0061": 2}', {"a": 2}, (("a",),)),
+    "nested": (b'{"p": [0, {"n": 1, "n": 2}]}', {"p": [0, {"n": 2}]}, (("p", 1, "n"),)),
+    "in-overwritten": (b'{"a": {"x": 1, "x": 2}, "a": {}}', {"a": {}}, (("a", "x"), ("a",))),
+    "other-case": (b'{"a": 1, "A": 2}', {"a": 1, "A": 2}, ()),
+    "invalid-bytes": (b'{"\xff": 1, "\xfe": 2}', {"\ufffd": 2}, (("\ufffd",),)),
+}
+
+
+@pytest.mark.parametrize(("data", "value", "paths"), REPEATED.values(), ids=REPEATED)
+def test_the_last_of_repeated_members_wins_and_each_repeat_is_listed(
+    data: bytes, value: object, paths: tuple[DocumentPath, ...]
+) -> None:
+    assert _json.loads(data) == value
+    assert _json.loads_with_duplicates(data) == (value, paths)
+
+
+def test_the_list_of_repeats_is_bounded() -> None:
+    data = b"{" + b",".join([b'"a": 1'] * 5_000) + b"}"
+    assert len(_json.loads_with_duplicates(data)[1]) == _json.MAX_DUPLICATES
+
+
+WRITTEN = {
+    "order-and-spacing": ({"b": [1, True, None], "a": {}}, '{"b":[1,true,null],"a":{}}'),
+    "html": ("<script>&", '"\\u003cscript\\u003e\\u0026"'),
+    "separators": ("\u2028\u2029", '"\\u2028\\u2029"'),
+    "short-escapes": ('"\\\b\f\n\r\t', '"\\"\\\\\\b\\f\\n\\r\\t"'),
+    "control": ("\x00\x1f\x7f", '"\\u0000\\u001f\x7f"'),
+    "raw": ("/'é日\U0001f600\ufffd\uffff", '"/\'é日\U0001f600\ufffd\uffff"'),
+    "lone-surrogate": ("a\udcffb", '"a\ufffdb"'),
+    "key": ({"<": 1}, '{"\\u003c":1}'),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), WRITTEN.values(), ids=WRITTEN)
+def test_values_are_written_as_go_writes_them(value: object, text: str) -> None:
+    assert _json.dumps(value) == text
+
+
+def test_recorded_requests_are_reproduced() -> None:
+    cases = json.loads((VECTORS / "request_encoding.json").read_bytes())["cases"]
+    for case in cases:
+        given_ = case["input"]
+        image = given_.get("image", _json.decode_utf8(base64.b64decode(given_.get("imageBase64", ""))))
+        request = {"kind": "CredentialProviderRequest", "apiVersion": given_["apiVersion"], "image": image}
+        if given_["apiVersion"].endswith("/v1"):
+            extra = ("serviceAccountToken", "serviceAccountAnnotations")
+            request |= {key: given_[key] for key in extra if given_.get(key)}
+        if "serviceAccountAnnotations" in request:
+            request["serviceAccountAnnotations"] = dict(sorted(request["serviceAccountAnnotations"].items()))
+        assert _json.dumps(request) + "\n" == case["want"]["stdin"], case["name"]
+
+
+def loaded_by(statements: str) -> set[str]:
+    """The modules that *statements* add to a fresh interpreter."""
+    probe = f"import sys, codecs; old = set(sys.modules)\n{statements}\nprint(*set(sys.modules) - old)"
+    run = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append({SOURCE!r})\n{probe}"]
+    return set(subprocess.run(run, capture_output=True, text=True, check=True).stdout.split())
+
+
+def test_the_everyday_document_costs_no_more_than_the_module() -> None:
+    """Neither the json package nor regular expressions are loaded for a document that is as usual."""
+    statements = """\
+from keyferry._core.json import dumps, loads, loads_with_duplicates
+assert loads(' {"a": [1, 2.5, true, null, "x"]} ') == {"a": [1, 2.5, True, None, "x"]}
+assert loads_with_duplicates(b'{"a": {"b": 1}}') == ({"a": {"b": 1}}, ())
+assert dumps({"a": [1, True, None, "\\n"]}) == '{"a":[1,true,null,"\\\\n"]}'
+"""
+    assert loaded_by(statements) == {"keyferry", "keyferry._core", "keyferry._core.json", "_json"}
+
+
+@pytest.mark.parametrize("text", ["{", '{"a" 1}', "nope", '{"a": "\\q"}', "[1, 2", '"x', ""])
+def test_what_is_malformed_is_said_in_a_fresh_interpreter(text: str) -> None:
+    """The compiled core has an error of its own only once the json package is loaded; ours comes regardless."""
+    statements = f"""
+from keyferry._core.json import loads
+from keyferry.errors import DocumentError
+try:
+    loads({text!r})
+except DocumentError:
+    pass
+else:
+    raise AssertionError
+"""
+    assert "json" in loaded_by(statements)
+
+
+def verdict(read: Callable[[str], object], text: str) -> object:
+    """What a reader makes of a text: its value, or its complaint."""
+    try:
+        return read(text)
+    except DocumentError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', "[", '{"a": NaN}', "1 2", "[1,]", "1" * 5000, "", "tru"]
+)
+def test_what_is_unusual_is_left_to_the_other_reader(text: str) -> None:
+    """The quick reader does not take it, and the verdict is the careful one's."""
+    from keyferry._core import json_errors as _json_errors
+
+    assert not _json._read_quickly(text, 1)[0]
+    expected = verdict(_json_errors.decode_noting_duplicates, text)
+    assert verdict(_json.loads_with_duplicates, text) == expected
+
+
+@given(VALUES)
+def test_both_readers_and_both_writers_agree(value: object) -> None:
+    """The compiled core alone reads and writes what the whole package does."""
+    from keyferry._core import json_errors as _json_errors
+
+    text = _json.dumps(value)
+    assert text == _json_errors.encode(value)
+    assert _json_errors.decode_plain(text) == _json.loads(text) == value
+
+
+@given(VALUES)
+def test_what_is_written_is_read_back(value: object) -> None:
+    assert _json.loads(_json.dumps(value)) == value
+    assert _json.loads_with_duplicates(_json.dumps(value).encode()) == (value, ())
+
+
+@given(VALUES, st.booleans())
+def test_what_python_reads_is_read_alike(value: object, ascii_only: bool) -> None:  # noqa: FBT001 - drawn
+    text = json.dumps(value, ensure_ascii=ascii_only, indent=1)
+    assert _json.loads(text) == json.loads(text)
+
+
+@given(st.binary() | st.text('{}[]",:\\u d8c0"1e-.tnfalsru\n').map(str.encode))
+def test_any_bytes_give_a_value_or_a_document_error(data: bytes) -> None:
+    try:
+        value = _json.loads(data)
+    except DocumentError as error:
+        assert error.__context__ is None  # noqa: PT017 - either outcome is fine
+    else:
+        assert _json.loads_with_duplicates(data)[0] == value

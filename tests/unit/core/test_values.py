@@ -1,0 +1,106 @@
+"""Values are frozen, equal by content, and hide their secrets."""
+
+import pickle
+from collections.abc import Callable
+
+import pytest
+
+from keyferry._core.values import Value, field, replace
+
+
+class Login(Value):
+    """A value with a secret, a default and a default made anew."""
+
+    username: str
+    password: str = field(default="", repr=False)
+    tags: list[str] = field(default_factory=list)
+
+
+class Pair(Value):
+    """Two fields without defaults."""
+
+    left: int
+    right: int
+
+
+class Triple(Pair):
+    """A pair with one more."""
+
+    last: int = 3
+
+
+def test_a_value_of_a_kind_has_the_fields_of_the_kind_first() -> None:
+    assert repr(Triple(1, 2)) == "Triple(left=1, right=2, last=3)"
+    assert Triple(1, 2, 4) != Triple(1, 2)
+    assert Triple(1, 2) != Pair(1, 2)
+
+
+def test_fields_are_given_by_position_or_by_name_in_their_order() -> None:
+    assert (Pair(1, 2).left, Pair(1, right=2).right, Pair(right=2, left=1).left) == (1, 2, 1)
+    assert Login("u").password == ""
+    assert Login("u").tags == []
+    assert Login("u").tags is not Login("u").tags
+
+
+def test_a_value_cannot_be_changed() -> None:
+    """Setting and deleting fields is refused, as is adding one."""
+    login = Login("u", "pw")
+    with pytest.raises(AttributeError, match="Login is frozen: cannot set 'password'"):
+        login.password = "x"  # type: ignore[misc] # that is the point
+    with pytest.raises(AttributeError, match="Login is frozen: cannot set 'other'"):
+        login.other = "x"
+    with pytest.raises(AttributeError, match="Login is frozen: cannot delete 'username'"):
+        del login.username
+
+
+def test_values_are_equal_by_content_and_type() -> None:
+    assert Pair(1, 2) == Pair(1, 2)
+    assert hash(Pair(1, 2)) == hash(Pair(1, 2))
+    assert Pair(1, 2) != Pair(2, 1)
+    assert Pair(1, 2) != (1, 2)
+
+
+def test_a_hidden_field_never_shows() -> None:
+    assert repr(Login("u", "s3cret")) == "Login(username='u', tags=[])"
+
+
+def test_a_value_survives_pickling() -> None:
+    assert pickle.loads(pickle.dumps(Login("u", "pw"))) == Login("u", "pw")  # noqa: S301 - our own bytes
+
+
+def test_a_copy_may_differ_in_some_fields() -> None:
+    assert replace(Pair(1, 2), right=3) == Pair(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Pair(1), "Pair needs 'right'"),  # type: ignore[call-arg] # that is the point
+        (lambda: Pair(1, 2, 3), "Pair takes 2 values, 3 were given"),  # type: ignore[call-arg]
+        (lambda: Pair(1, 2, left=3), "Pair got 'left', unknown or twice"),  # type: ignore[misc]
+        (lambda: Pair(1, 2, up=3), "Pair got 'up', unknown or twice"),  # type: ignore[call-arg]
+    ],
+    ids=["missing", "too many", "twice", "unknown"],
+)
+def test_a_wrong_call_says_what_is_wrong(make: Callable[[], Pair], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        make()
+
+
+def test_a_subclass_may_declare_a_field_anew() -> None:
+    """It keeps its place; default and visibility are those of the new declaration."""
+
+    class Base(Value):
+        name: str = "base"
+        secret: str = field(default="", repr=False)
+        number: int = 1
+
+    class Derived(Base):
+        name: str = "derived"
+        number: int = field(default=7, repr=False)
+        more: str = ""
+
+    assert Derived().name == "derived"
+    assert Derived("x", "y", 3, "z") == Derived(name="x", secret="y", number=3, more="z")
+    assert repr(Derived(secret="s")).endswith("Derived(name='derived', more='')")
+    assert Base().number == 1

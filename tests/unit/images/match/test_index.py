@@ -1,0 +1,132 @@
+"""Many patterns at once, against the rules one by one."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from keyferry.images.match import index as index_module
+from keyferry.images.match.index import PatternIndex
+from keyferry.images.match.rules import covers
+
+PATTERNS = [
+    "*.dkr.ecr.*.amazonaws.com",
+    "123.dkr.ecr.eu-west-1.amazonaws.com",
+    "gcr.io",
+    "gcr.io/team",
+    "gcr.io/team/app",
+    "gcr.io/tea",
+    "*.io",
+    "g*.io",
+    "*r.io",
+    "g*r.io",
+    "g*c*r.io",
+    "gcr.*",
+    "*",
+    "reg.io:5000/team",
+    "*.io:5000",
+    "reg.io:bad",
+    "[2001:db8::1]",
+    "[::ffff:1.2.3.4]",
+    "[::1]:5000",
+    "é*.io",
+    "*%A9.io",
+    "",
+    "reg..io",
+]
+
+IMAGES = [
+    "123.dkr.ecr.eu-west-1.amazonaws.com/app",
+    "456.dkr.ecr.us-east-1.amazonaws.com",
+    "gcr.io",
+    "gcr.io/team/app/x",
+    "gcr.io/tea",
+    "gcr.io/zebra",
+    "gr.io",
+    "reg.io:5000/team-x",
+    "reg.io:5000",
+    "reg..io/x",
+    "é.io",
+    "%C3%A9.io/x",
+    "1/x",
+    "library/busybox",
+    "busybox:latest",
+    "[::1]:5000/x",
+    "10.20.30.40",
+    "u@gcr.io/te%61m?q#f",
+    "",
+    "/x",
+    "gcr.io/\x00",
+]
+
+
+@pytest.mark.parametrize("image", IMAGES)
+def test_index_agrees_with_the_rules(image: str) -> None:
+    index = PatternIndex(enumerate(PATTERNS))
+    assert index.match(image) == tuple((n, text) for n, text in enumerate(PATTERNS) if covers(text, image))
+
+
+@pytest.mark.parametrize(
+    ("patterns", "expected"),
+    [
+        pytest.param(
+            [(7, "*.io"), (7, "r.io")], ((7, "*.io"),), id="the first pattern, though less specific"
+        ),
+        pytest.param([(7, "x.io"), (7, "r.io"), (7, "*.io")], ((7, "r.io"),), id="the first that covers"),
+        pytest.param([(7, "r.io/a"), (7, "r.io")], ((7, "r.io/a"),), id="the longer path first"),
+        pytest.param([(7, "r.io"), (7, "r.io/a")], ((7, "r.io"),), id="the shorter path first"),
+        pytest.param([(9, "r.io"), (-2, "r.io")], ((-2, "r.io"), (9, "r.io")), id="owners ascend"),
+        pytest.param(
+            [(1, "r.io"), (2, "*.io"), (1, "*.io")], ((1, "r.io"), (2, "*.io")), id="owners alternate"
+        ),
+        pytest.param([(1, "u@r.io"), (1, "r.io")], ((1, "u@r.io"),), id="patterns are given as written"),
+        pytest.param([], (), id="no patterns"),
+    ],
+)
+def test_each_owner_gets_its_first_pattern(
+    patterns: list[tuple[int, str]], expected: tuple[tuple[int, str], ...]
+) -> None:
+    assert PatternIndex(patterns).match("r.io/a/b") == expected
+
+
+def test_answers_repeat() -> None:
+    index = PatternIndex([(0, "*.io"), (1, "r.io/a")])
+    assert index.match("r.io/a") == index.match("r.io/a") == ((0, "*.io"), (1, "r.io/a"))
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_module, "_MEMO_LIMIT", 10)
+    index = PatternIndex([(0, "r.io")])
+    assert all(index.match(f"r.io/{number}") for number in range(100))
+    assert len(index._images) <= 10
+
+
+def test_threads_share_an_index() -> None:
+    index = PatternIndex(enumerate(PATTERNS))
+    expected = [index.match(image) for image in IMAGES]
+    with ThreadPoolExecutor(8) as pool:
+        answers = pool.map(lambda _: [index.match(image) for image in IMAGES], range(200))
+        assert all(answer == expected for answer in answers)
+
+
+def test_many_patterns_of_one_kind_share_a_shape() -> None:
+    index = PatternIndex((n, f"*.reg-{n}.example.com") for n in range(1000))
+    shapes = index._closed["", 4, "com"]
+    assert len(shapes) == 1
+    assert index.match("eu.reg-7.example.com/x") == ((7, "*.reg-7.example.com"),)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "image", "is_covered"),
+    [
+        ("a*a.io", "a.io/x", False),
+        ("a*a.io", "aa.io/x", True),
+        ("a*a.io", "aba.io/x", True),
+        ("ab*bc.io", "abc.io", False),
+        ("ab*bc.io", "abbc.io", True),
+        ("reg.a*a", "reg.a", False),
+        ("reg.a*a", "reg.aa", True),
+    ],
+)
+def test_text_on_both_sides_of_a_star_does_not_overlap(pattern: str, image: str, *, is_covered: bool) -> None:
+    """What stands before the star is not counted once more for what stands after it."""
+    assert bool(PatternIndex([(0, pattern)]).match(image)) is is_covered is covers(pattern, image)

@@ -1,0 +1,91 @@
+"""Counts are what happened, by the kubelet's idea of an error and by ours."""
+
+import threading
+
+import pytest
+
+from keyferry.errors import (
+    KeyferryError,
+    PluginError,
+    PluginExitError,
+    PluginNotFoundError,
+    PluginOutputError,
+    PluginProtocolError,
+    PluginStartError,
+    PluginTimeoutError,
+)
+from keyferry.images.provider.counters import BUCKETS, Counters
+
+
+def test_the_buckets_are_the_kubelets() -> None:
+    """The upper bounds are those of the kubelet's histogram, in seconds."""
+    assert BUCKETS == (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "cause", "errors"),
+    [
+        (PluginExitError("p", 1), "exit", 1),
+        (PluginTimeoutError("p", 60), "timeout", 1),
+        (PluginNotFoundError("p", "m"), "not-found", 1),
+        (PluginStartError("p", "m"), "start", 1),
+        (PluginOutputError("p", "m"), "output", 1),
+        (PluginProtocolError("p", "m"), "protocol", 0),
+        (PluginError("p", "m"), "error", 0),
+        (KeyferryError("m"), "error", 0),
+    ],
+)
+def test_only_failed_executions_are_errors(problem: KeyferryError, cause: str, errors: int) -> None:
+    """An answer that cannot be used is a failure by cause, but no execution error."""
+    counters = Counters()
+    counters.ran(0.1, problem)
+    counts = counters.read()
+    assert (counts.runs, counts.execution_errors, counts.failures) == (1, errors, {cause: 1})
+
+
+def test_every_run_is_observed() -> None:
+    """A duration falls into the first bucket that holds it, its bound included; the rest goes to the last."""
+    counters = Counters()
+    for seconds in (0.0, 0.005, 0.0051, 10.0, 10.1, None):
+        counters.ran(seconds, None)
+    counts = counters.read()
+    assert counts.buckets == (3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1)
+    assert counts.seconds == pytest.approx(20.1101)
+    assert counts.failures == {}
+
+
+def test_a_failure_before_a_run_is_no_run() -> None:
+    """A missing account counts by its cause and touches nothing else."""
+    counters = Counters()
+    counters.failed("service-account")
+    counters.failed("service-account")
+    counts = counters.read()
+    assert (counts.runs, counts.execution_errors, counts.failures) == (0, 0, {"service-account": 2})
+
+
+def test_a_reading_does_not_change_afterwards() -> None:
+    """What was read is a moment's state, not a view."""
+    counters = Counters()
+    before = counters.read()
+    counters.ran(1, PluginExitError("p", 1))
+    counters.count("hits")
+    assert (before.runs, before.hits, before.failures, sum(before.buckets)) == (0, 0, {}, 0)
+
+
+def test_no_count_is_lost_between_threads() -> None:
+    """Eight threads count together without losing one."""
+    counters = Counters()
+
+    def count() -> None:
+        for _ in range(2_000):
+            counters.count("hits")
+            counters.count("shared", 2)
+            counters.ran(0.1, None)
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    counts = counters.read()
+    assert (counts.hits, counts.shared, counts.runs) == (16_000, 32_000, 16_000)

@@ -1,0 +1,368 @@
+"""A provider answers from its cache, from a run, or from a run under way."""
+
+import threading
+
+import pytest
+
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
+from keyferry.errors import (
+    PluginError,
+    PluginExitError,
+    PluginProtocolError,
+    PluginTimeoutError,
+    ServiceAccountError,
+)
+from keyferry.images.missing import Input, Missing
+from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef
+from keyferry.images.provider.provider import Provider
+from keyferry.images.provider.provision import How
+from support.scripted import SECOND, Accounts, Clock, Scripted, attributes, configured, provider, response
+
+POD = Pod("ns", "pod", "uid", "builder")
+
+
+class Gate:
+    """A plugin that waits at a gate, so that others can ask meanwhile."""
+
+    def __init__(self, kind: str, error: PluginError | None = None) -> None:
+        self.kind, self.error = kind, error
+        self.images: list[str] = []
+        self.running, self.open = threading.Event(), threading.Event()
+
+    def __call__(
+        self, request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        """Answer once the gate is open."""
+        del timeout_seconds
+        self.images.append(request.image)
+        self.running.set()
+        assert self.open.wait(10)
+        if self.error is not None:
+            raise self.error
+        return response(cache_key_type=self.kind), 0.1
+
+
+def asked_together(asked: Provider, gate: Gate, first: str, second: str) -> list[How]:
+    """Ask for *second* while the run for *first* is under way."""
+    found: dict[str, How] = {}
+
+    def ask(name: str, image: str) -> None:
+        found[name] = asked.provide(image).how
+
+    one = threading.Thread(target=ask, args=("one", first))
+    two = threading.Thread(target=ask, args=("two", second))
+    one.start()
+    assert gate.running.wait(10)
+    two.start()
+    two.join(0.2)
+    gate.open.set()
+    one.join(10)
+    two.join(10)
+    return [found["one"], found["two"]]
+
+
+def test_a_run_fills_the_cache() -> None:
+    """The first answer ran, the second is cached; both say until when."""
+    clock = Clock()
+    plugin = Scripted(response(cache_seconds=60))
+    asked = provider(plugin, clock)
+    first, second = asked.provide("reg.io/app"), asked.provide("reg.io/app")
+    assert (first.how, second.how) == (How.RAN, How.CACHED)
+    assert first.expires_ns == second.expires_ns == clock.now + 60 * SECOND
+    clock.step(15)
+    assert asked.soonest_expiry_seconds() == 45
+    assert first.seconds == 0.003
+    assert first.auth == second.auth
+    assert asked.cache_entries() == 1
+    assert asked.name == "plugin"
+
+
+@pytest.mark.parametrize(
+    ("answered", "default", "expected"),
+    [(60, 5, 60), (None, 5, 5), (0, 5, None), (None, 0, None), (None, None, None), (-1, 5, -1)],
+)
+def test_the_answers_duration_comes_before_the_configs(
+    answered: float | None, default: float | None, expected: float | None
+) -> None:
+    """Absent means the default; 0 of either means not at all."""
+    clock = Clock()
+    plugin = Scripted(response(cache_seconds=answered))
+    asked = provider(plugin, clock, configured(default_seconds=default))
+    expires = asked.provide("reg.io/app").expires_ns
+    assert expires == (None if expected is None else clock.now + expected * SECOND)
+
+
+def test_a_failure_is_an_answer_with_both_wordings() -> None:
+    """The error, its seconds, and Kubernetes' sentence around its own."""
+    error = PluginExitError("plugin", 2, "error execing: exit status 2: ")
+    error.seconds = 0.5
+    provision = provider(Scripted(error), Clock()).provide("reg.io/app")
+    assert provision.error is error
+    assert provision.seconds == 0.5
+    assert provision.kubernetes_text == (
+        "failed to get credential from external registry credential provider: error execing: exit status 2: "
+    )
+
+
+def test_an_invalid_cache_key_type_is_a_failure() -> None:
+    """Kubernetes quotes it; our own text does not."""
+    provision = provider(Scripted(response(cache_key_type="hunter2")), Clock()).provide("reg.io/app")
+    assert isinstance(provision.error, PluginProtocolError)
+    assert provision.kubernetes_text.endswith("did not return a valid cacheKeyType: hunter2")
+    assert "hunter2" not in str(provision.error)
+
+
+def test_an_account_is_part_of_request_and_answer() -> None:
+    """The plugin gets token and annotations; the answer says for whom it is."""
+    accounts = Accounts({("ns", "builder"): ServiceAccount("sa-uid", {"role": "r", "x": "y"})})
+    plugin = Scripted(response())
+    asked = provider(plugin, Clock(), configured(token_attributes=attributes(required=("role",))), accounts)
+    for how in (How.RAN, How.CACHED):
+        provision = asked.provide("reg.io/app", POD)
+        assert (provision.how, provision.account) == (how, ServiceAccountRef("ns", "builder", "sa-uid"))
+    assert plugin.requests == [CredentialProviderRequest("reg.io/app", "token-of-sa-uid", {"role": "r"})]
+    assert len(accounts.requests) == 2
+
+
+def test_a_token_is_requested_before_the_cache_is_looked_at() -> None:
+    """As in the kubelet: when the account cannot be had, a cached answer does not help."""
+    accounts = Accounts({("ns", "builder"): ServiceAccount("sa-uid")})
+    asked = provider(Scripted(response()), Clock(), configured(token_attributes=attributes()), accounts)
+    asked.provide("reg.io/app", POD)
+    accounts.accounts.clear()
+    provision = asked.provide("reg.io/app", POD)
+    assert provision.how is How.FAILED
+    assert asked.counters.read().failures == {"service-account": 1}
+
+
+def test_a_pod_it_is_not_for_is_skipped() -> None:
+    """With the reason, without a run and without a failure."""
+    plugin = Scripted(response())
+    asked = provider(plugin, Clock(), configured(token_attributes=attributes()), Accounts({}))
+    provision = asked.provide("reg.io/app", Pod("ns", "pod", "uid", ""))
+    assert provision.how is How.SKIPPED
+    assert "requires a service account" in provision.skipped
+    assert provision.error is None
+    assert not plugin.runs
+
+
+def test_without_a_pod_or_a_token_the_answer_is_unknown() -> None:
+    """Nothing is run and nothing has failed at a plugin; for a known pod it is an error all the same."""
+    plugin = Scripted(response())
+    asked = provider(plugin, Clock(), configured(token_attributes=attributes()), None)
+    nobody = asked.provide("reg.io/app")
+    assert (nobody.how, nobody.missing, nobody.error) == (How.UNKNOWN, (Missing(Input.POD),), None)
+    known = asked.provide("reg.io/app", POD)
+    assert (known.how, known.missing[0].input) == (How.UNKNOWN, Input.SERVICE_ACCOUNT_TOKEN)
+    assert isinstance(known.error, ServiceAccountError)
+    assert not plugin.runs
+    assert asked.counters.read().failures == {}
+
+
+def test_an_optional_account_that_is_not_known_is_told_with_the_answer() -> None:
+    """The plugin runs as for a pod without an account; whose answer that is, stands beside it."""
+    asked = provider(
+        Scripted(response()), Clock(), configured(token_attributes=attributes(require=False)), None
+    )
+    assert asked.provide("reg.io/app").missing == (Missing(Input.POD),)
+    again = asked.provide("reg.io/app")
+    assert (again.how, again.missing) == (How.CACHED, (Missing(Input.POD),))
+
+
+@pytest.mark.parametrize("kind", ["Registry", "Global"])
+def test_a_run_under_way_is_shared_if_it_covers_the_image(kind: str) -> None:
+    """Two images of one registry make one run."""
+    gate = Gate(kind)
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.RAN, How.SHARED]
+    assert gate.images == ["reg.io/a"]
+    counts = asked.counters.read()
+    assert (counts.runs, counts.shared, counts.hits) == (1, 1, 0)
+
+
+def test_a_run_that_does_not_cover_the_image_is_followed_by_one_that_does() -> None:
+    """An Image answer is no other image's; from then on nobody waits for one."""
+    gate = Gate("Image")
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.RAN, How.RAN]
+    assert gate.images == ["reg.io/a", "reg.io/b"]
+
+
+def test_the_same_image_shares_a_failure_and_another_does_not() -> None:
+    """One failed run answers for its image alone."""
+    gate = Gate("Registry", PluginExitError("plugin", 1))
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert len(gate.images) == 1
+    gate.running.clear()
+    gate.open.clear()
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.FAILED, How.FAILED]
+    assert gate.images[1:] == ["reg.io/a", "reg.io/b"]
+
+
+@pytest.mark.parametrize("image", ["reg.io/a", "reg.io/b"], ids=["the same image", "another of its registry"])
+def test_who_waits_for_anothers_run_waits_no_longer_than_they_said(image: str) -> None:
+    """They get a failure that says so, and the run goes on for who started it."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), gate, clock=Clock())
+    found: list[How] = []
+    first = threading.Thread(target=lambda: found.append(asked.provide("reg.io/a").how))
+    first.start()
+    assert gate.running.wait(10)
+    for seconds in (0.0, 0.1):
+        late = asked.provide(image, timeout_seconds=seconds)
+        assert late.how is How.FAILED
+        assert isinstance(late.error, PluginTimeoutError)
+        assert (late.error.timeout_seconds, late.error.was_killed) == (seconds, False)
+        assert "waiting for other lookups" in str(late.error)
+    assert asked.counters.read().failures == {"timeout": 2}
+    assert found == []
+    gate.open.set()
+    first.join(10)
+    assert found == [How.RAN]
+    assert asked.provide(image, timeout_seconds=0.1).how is How.CACHED
+
+
+def test_without_a_deadline_of_ones_own_the_configured_one_counts() -> None:
+    """Another may have given the run an hour."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), gate, clock=Clock(), timeout_seconds=0.1)
+    first = threading.Thread(target=asked.provide, args=("reg.io/a", None, 3600.0))
+    first.start()
+    assert gate.running.wait(10)
+    late = asked.provide("reg.io/a")
+    gate.open.set()
+    first.join(10)
+    assert isinstance(late.error, PluginTimeoutError)
+    assert late.error.timeout_seconds == 0.1
+
+
+def test_who_has_more_time_does_not_share_the_timeout_of_who_had_less() -> None:
+    """They run the plugin themselves; who had as little time shares it."""
+    gate = Gate("Registry", PluginTimeoutError("plugin", 1.0))
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert len(gate.images) == 2
+    gate = Gate("Registry", PluginTimeoutError("plugin", 60.0))
+    asked = Provider(configured(), gate, clock=Clock())
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert len(gate.images) == 1
+
+
+def test_a_run_after_waiting_has_what_is_left_of_the_time() -> None:
+    """And none is made where nothing is left."""
+    given: list[float | None] = []
+    plugin = Scripted(response())
+
+    def note(
+        request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        given.append(timeout_seconds)
+        return plugin(request)
+
+    asked = Provider(configured(), note, clock=Clock())
+    assert asked.provide("reg.io/a", timeout_seconds=100, waited_seconds=101).how is How.FAILED
+    assert asked.provide("a.io/a").how is How.RAN
+    assert asked.provide("b.io/a", timeout_seconds=100).how is How.RAN
+    assert asked.provide("c.io/a", timeout_seconds=100, waited_seconds=90).how is How.RAN
+    assert given[:2] == [None, 100]
+    assert 0 < (given[2] or 0) <= 10
+
+
+def test_the_end_of_a_run_leaves_another_of_the_same_registry_to_be_found() -> None:
+    """A run that began while another was under way ends, and who asks then still shares that other one."""
+    gates = {name: Gate("Registry") for name in ("slow", "quick")}
+    gates["first"] = Gate("Image")
+
+    def plugin(
+        request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        answer, seconds = gates[request.image.rpartition("/")[2]](request, timeout_seconds)
+        # Nothing is kept, so that what is found is a run under way.
+        return CredentialProviderResponse(answer.cache_key_type, 0, answer.auth), seconds
+
+    asked = Provider(configured(), plugin, clock=Clock())
+    for name in ("first", "quick"):
+        gates[name].open.set()
+    asked.provide("reg.io/first")  # so that runs of one registry do not wait for each other
+    found: list[How] = []
+    slow = threading.Thread(target=lambda: found.append(asked.provide("reg.io/slow").how))
+    slow.start()
+    assert gates["slow"].running.wait(10)
+    assert asked.provide("reg.io/quick").how is How.RAN  # and now they do again
+    late = threading.Thread(target=lambda: found.append(asked.provide("reg.io/late").how))
+    late.start()
+    late.join(0.2)
+    gates["slow"].open.set()
+    slow.join(10)
+    late.join(10)
+    assert sorted(found) == [How.RAN, How.SHARED]
+
+
+def test_a_run_that_breaks_leaves_its_waiters_to_themselves() -> None:
+    """Who waited for a run that ended without an answer makes one of its own."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), Breaking(gate), clock=Clock())
+    found: list[How] = []
+
+    def break_down() -> None:
+        with pytest.raises(MemoryError):
+            asked.provide("reg.io/a")
+
+    broken = threading.Thread(target=break_down)
+    waiter = threading.Thread(target=lambda: found.append(asked.provide("reg.io/b").how))
+    broken.start()
+    assert gate.running.wait(10)
+    waiter.start()
+    waiter.join(0.2)
+    gate.open.set()
+    broken.join(10)
+    waiter.join(10)
+    assert found == [How.RAN]
+    assert gate.images == ["reg.io/a", "reg.io/b"]
+
+
+class Breaking:
+    """A plugin whose first run breaks in a way that no one foresaw."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+
+    def __call__(
+        self, request: CredentialProviderRequest, timeout_seconds: float | None = None
+    ) -> tuple[CredentialProviderResponse, float]:
+        """Break once the gate is open, the first time."""
+        answer = self.gate(request, timeout_seconds)
+        if len(self.gate.images) == 1:
+            raise MemoryError
+        return answer
+
+
+def test_without_coalescing_every_image_runs() -> None:
+    """As in the kubelet, only the very same image is shared."""
+    gate = Gate("Registry")
+    asked = Provider(configured(), gate, clock=Clock(), coalesce=False)
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.RAN, How.RAN]
+
+
+def test_eviction_tells_whether_it_did_something() -> None:
+    """Nothing cached, another credential and a second time within half a minute are no."""
+    clock = Clock()
+    asked = provider(Scripted(response()), clock)
+    assert not asked.evict("reg.io/app", "user", "p1")
+    asked.provide("reg.io/app")
+    assert not asked.evict("reg.io/app", "user", "other")
+    assert asked.evict("reg.io/app", "user", "p1")
+    asked.provide("reg.io/app")
+    assert not asked.evict("reg.io/app", "user", "p1")
+    clock.step(30)
+    assert asked.evict("reg.io/app", "user", "p1")
+
+
+def test_a_reset_forgets_runs_and_keeps_answers() -> None:
+    """After a fork no one in the child can end the parent's runs."""
+    asked = provider(Scripted(response()), Clock())
+    asked.provide("reg.io/app")
+    asked._lock.acquire()
+    asked.reset_after_fork()
+    assert asked.provide("reg.io/app").how is How.CACHED

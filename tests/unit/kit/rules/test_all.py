@@ -1,0 +1,265 @@
+"""Rules are functions of what the runs have shown; here the runs are made up."""
+
+import pytest
+
+from keyferry._core.values import replace
+from keyferry.errors import PluginProtocolError
+from keyferry.images.provider.plugin import decode_response
+from keyferry.invoke.process import Ending, Outcome
+from keyferry.kit.codes.catalogue import CHECKS, checks_for
+from keyferry.kit.lab.evidence import Evidence, Finding, Unchecked
+from keyferry.kit.lab.experiments import Experiment, Surroundings
+from keyferry.kit.lab.hidden import Secrets
+from keyferry.kit.lab.launch import Run
+from keyferry.kit.lab.processes import Process, can_look
+from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject
+from keyferry.kit.rules.all import RULES
+from keyferry.kit.rules.answer import classify
+from keyferry.kit.rules.content import serves, why_never
+
+V1 = "credentialprovider.kubelet.k8s.io/v1"
+GOOD = (
+    f'{{"kind":"CredentialProviderResponse","apiVersion":"{V1}","cacheKeyType":"Registry","cacheDuration":"1m",'
+    '"auth":{"r.io":{"username":"u","password":"p"}}}\n'
+).encode()
+
+
+def ran(
+    stdout: bytes = GOOD,
+    *,
+    status: int | None = 0,
+    stderr: bytes = b"",
+    seconds: float = 0.1,
+    ending: Ending = Ending.EXITED,
+    **other: object,
+) -> Run:
+    """A run as it might have been."""
+    return Run(Outcome(ending, status, stdout, stderr, seconds), **other)  # type: ignore[arg-type] # by name
+
+
+def evidence(kind: str = IMAGE, **runs: Run) -> Evidence:
+    """Evidence of some runs; an underscore in a name stands for a space."""
+    named = {name.replace("_", " "): run for name, run in {"good": ran(), **runs}.items()}
+    experiments = {name: Experiment(name, api_version=V1, image="r.io/x") for name in named}
+    subject = Subject("/plugin", kind, images=("r.io/x",))
+    return Evidence(subject, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
+
+
+def findings(code: str, shown: Evidence) -> list[Finding]:
+    """What a check finds."""
+    return list(RULES[code].judge(shown))
+
+
+def test_every_code_has_a_rule_and_every_rule_a_code() -> None:
+    """The table of codes and the table of rules are the same."""
+    assert RULES.keys() == CHECKS.keys()
+
+
+def test_the_two_kinds_share_only_what_is_for_both() -> None:
+    """Each kind has its own checks and all that begin with KP3."""
+    image, cluster = ({check.code for check in checks_for(kind)} for kind in (IMAGE, CLUSTER))
+    assert image | cluster == CHECKS.keys()
+    assert image & cluster == {code for code in CHECKS if code.startswith("KP3")}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code)
+def test_texts_are_in_house_style(check: object) -> None:
+    """Titles, reasons and advice begin in lower case and have no final stop."""
+    for name in ("title", "why", "fix"):
+        text = getattr(check, name)
+        assert text
+        assert text[0].islower() or not text[0].isalpha()
+        assert not text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds", "fails"),
+    [("KP321", 9.9, False), ("KP321", 10.5, True), ("KP320", 59.0, False), ("KP320", 60.5, True)],
+)
+def test_time_is_judged_by_its_bounds(code: str, seconds: float, *, fails: bool) -> None:
+    """Ten seconds are slow, and a minute is too late even where the time limit is longer."""
+    assert bool(findings(code, evidence(good=ran(seconds=seconds)))) is fails
+
+
+@pytest.mark.parametrize(("megabytes", "fails"), [(None, False), (500, False), (513, True)])
+def test_memory_is_judged_where_it_is_known(megabytes: int | None, *, fails: bool) -> None:
+    """More than 512 MB is too much; what cannot be measured is not judged."""
+    peak = None if megabytes is None else megabytes * 1024**2
+    assert bool(findings("KP322", evidence(good=ran(peak_bytes=peak)))) is fails
+
+
+@pytest.mark.parametrize(
+    ("status", "fails"),
+    [
+        (0, False),
+        (125, False),
+        (126, True),
+        (127, True),
+        (139, True),
+        (251, True),
+        (252, False),
+        (255, False),
+        (-11, True),
+    ],
+)
+def test_a_plugin_has_statuses_of_its_own(status: int, *, fails: bool) -> None:
+    """A shell's statuses and signals count as a crash; those of klog.Fatalf and of the AWS CLI do not."""
+    assert bool(findings("KP323", evidence(foreign=ran(status=status)))) is fails
+
+
+HUNG = ran(b"", status=None, ending=Ending.TIMED_OUT)
+
+
+@pytest.mark.parametrize("code", ["KP101", "KP320", "KP323"])
+def test_a_plugin_that_hangs_neither_answers_nor_ends(code: str) -> None:
+    """Each of these promises is broken by a run that had to be killed."""
+    (found,) = findings(code, evidence(good=HUNG))
+    assert "did not end" in found.found
+
+
+@pytest.mark.parametrize("status", [1, 255, 139, -11])
+def test_whatever_is_not_status_0_is_no_answer(status: int) -> None:
+    """A crash is no answer with exit status 0 either."""
+    assert findings("KP101", evidence(good=ran(b"", status=status, stderr=b"no")))
+
+
+FAILURES = ("KP141", "KP142", "KP143", "KP144", "KP145", "KP146", "KP147")
+INPUTS = ("text", "truncated", "UTF-16", "two_documents", "deep_nesting", "huge_input", "image:_quotes")
+
+
+@pytest.mark.parametrize(("code", "name"), [*zip(FAILURES, INPUTS, strict=True)])
+def test_status_255_is_a_refusal_like_any_other(code: str, name: str) -> None:
+    """With a message, it breaks no promise; a crash does."""
+    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=255, stderr=b"no")})) == []
+    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=-11)}))
+    assert findings("KP310", evidence(IMAGE, **{name: ran(b"", status=255)}))
+
+
+def test_a_crash_on_an_empty_request_is_one() -> None:
+    """It is not taken for a refusal by everyone."""
+    assert findings("KP323", evidence(empty_input=ran(b"", status=-11)))
+
+
+V1BETA1 = GOOD.replace(b"/v1", b"/v1beta1")
+
+
+@pytest.mark.parametrize(
+    ("run", "fails"),
+    [
+        (ran(V1BETA1), False),
+        (ran(b"", status=1), False),
+        (ran(b"", status=255), False),
+        (ran(GOOD), True),
+        (ran(b"garbage"), True),
+        (ran(b""), True),
+        (HUNG, True),
+    ],
+    ids=["answer", "refusal", "255", "another version", "garbage", "nothing", "hung"],
+)
+def test_another_version_is_answered_in_it_or_refused(run: Run, *, fails: bool) -> None:
+    """Anything else breaks the promise, garbage included."""
+    shown = evidence(version_v1beta1=run)
+    beta = Experiment("version v1beta1", api_version=V1.replace("v1", "v1beta1"), image="r.io/x")
+    shown = replace(shown, experiments={**shown.experiments, "version v1beta1": beta})
+    assert bool(findings("KP130", shown)) is fails
+
+
+@pytest.mark.parametrize("code", ["KP130", "KP131"])
+@pytest.mark.parametrize("stdout", [b"garbage", b""])
+def test_without_a_good_answer_versions_say_nothing(code: str, stdout: bytes) -> None:
+    """A plugin that prints garbage in every version has kept no promise about versions."""
+    with pytest.raises(Unchecked):
+        findings(code, evidence(good=ran(stdout), version_v1beta1=ran(stdout)))
+
+
+@pytest.mark.parametrize("code", ["KP127", "KP130", "KP214"])
+def test_versions_that_nobody_configured_are_no_errors(code: str) -> None:
+    """The kubelet and client-go ask in the version of their config."""
+    assert CHECKS[code].severity == "warning"
+
+
+@pytest.mark.parametrize("code", ["KP310", "KP311", "KP312"])
+def test_without_a_failure_nothing_is_said_of_failures(code: str) -> None:
+    """A plugin that never failed has shown nothing of how it fails."""
+    with pytest.raises(Unchecked):
+        findings(code, evidence())
+
+
+@pytest.mark.parametrize("code", ["KP302", "KP303", "KP304", "KP305"])
+def test_without_an_answer_there_is_no_secret_to_look_for(code: str) -> None:
+    """What was never seen cannot be found elsewhere."""
+    with pytest.raises(Unchecked):
+        findings(code, evidence(good=ran(b"", status=1, stderr=b"no")))
+
+
+def test_a_held_pipe_is_reported_once() -> None:
+    """A child that holds the output is a check of its own, and not one more process left behind."""
+    run = ran(left_behind=(Process(1, "sleep"),), held_output=True)
+    assert findings("KP324", evidence(good=run)) == []
+    (found,) = findings("KP325", evidence(good=run))
+    assert "sleep" in found.found
+
+
+def test_where_nobody_can_look_nothing_is_claimed() -> None:
+    """Without /proc, or without a run that came to an end, the check for processes left behind has no result."""
+    with pytest.raises(Unchecked) as caught:
+        findings("KP324", evidence(good=ran(left_behind=None)))
+    assert ("/proc" in str(caught.value)) is not can_look()
+
+
+def test_without_a_good_answer_circumstances_say_nothing() -> None:
+    """What fails anyway is not blamed on the locale."""
+    broken = ran(b"", status=1, stderr=b"no")
+    with pytest.raises(Unchecked):
+        findings("KP327", evidence(good=broken, locale_C=broken))
+
+
+@pytest.mark.parametrize(
+    ("stdout", "code"),
+    [
+        (b"", "KP102"),
+        (b"[]", "KP102"),
+        (b"\xef\xbb\xbf" + GOOD, "KP102"),
+        (GOOD + GOOD, "KP102"),
+        (b"null", "KP103"),
+        (GOOD.replace(b"/v1", b"/v1beta1"), "KP103"),
+        (GOOD.replace(b"/v1", b"/a/v1"), "KP103"),
+        (GOOD.replace(b"Response", b"Request"), "KP104"),
+        (GOOD.replace(b"CredentialProviderResponse", b""), "KP104"),
+        (GOOD.replace(b"cacheDuration", b"cacheduration"), "KP105"),
+        (GOOD.replace(b'"username":"u"', b'"username":1'), "KP105"),
+        (GOOD.replace(b'"username":"u"', b'"username":"u","username":"v"'), "KP105"),
+        (GOOD.replace(b'"1m"', b'"1 minute"'), "KP107"),
+        (GOOD.replace(b'"1m"', b"60"), "KP107"),
+    ],
+)
+def test_what_the_kubelet_refuses_has_one_code(stdout: bytes, code: str) -> None:
+    """Each way to spoil an answer belongs to one check."""
+    with pytest.raises(PluginProtocolError) as caught:
+        decode_response("plugin", V1, stdout)
+    assert classify(caught.value) == code
+
+
+@pytest.mark.parametrize(
+    ("key", "never"),
+    [
+        ("registry.example", False),
+        ("registry.example:5000/team", False),
+        ("*.registry.example", False),
+        ("https://index.docker.io/v1/", False),
+        ("HTTPS://registry.example", True),
+        ("registry.example/*", True),
+        ("registry?.example", True),
+        ("registry example", True),
+        ("", True),
+    ],
+)
+def test_keys_that_can_never_match_are_known(key: str, *, never: bool) -> None:
+    """A key is good if some image could match it."""
+    assert bool(why_never(key)) is never
+
+
+def test_the_key_of_docker_hub_serves_its_images() -> None:
+    """The kubelet's fallback for Docker Hub counts as a match."""
+    assert serves("https://index.docker.io/v1/", "docker.io/library/busybox")
+    assert not serves("https://index.docker.io/v1/", "quay.io/x/y")

@@ -1,0 +1,34 @@
+"""The pull policy that Kubernetes fills in where a pod has none."""
+
+import pytest
+
+from keyferry.errors import EnvironmentProblem
+from keyferry.pulls.puller.pull_policy import choose_pull_policy, default_pull_policy
+
+DIGEST = "sha256:" + "a" * 64
+
+
+@pytest.mark.parametrize(
+    ("image", "expected"),
+    [
+        ("busybox", "Always"),
+        ("busybox:latest", "Always"),
+        ("reg.io:5000/team/app", "Always"),
+        (f"reg.io/app:latest@{DIGEST}", "Always"),
+        ("busybox:1", "IfNotPresent"),
+        ("reg.io/app:Latest", "IfNotPresent"),
+        (f"reg.io/app@{DIGEST}", "IfNotPresent"),
+        ("reg.io/Not An Image", "IfNotPresent"),
+    ],
+)
+def test_the_default_goes_by_the_tag(image: str, expected: str) -> None:
+    """Only a name that means "latest" is pulled always; a digest alone is not that."""
+    assert default_pull_policy(image) == expected
+    assert choose_pull_policy("", image) == expected
+
+
+def test_what_is_given_counts_and_must_be_known() -> None:
+    """Whatever the tag; in Kubernetes' spelling."""
+    assert choose_pull_policy("Never", "busybox") == "Never"
+    with pytest.raises(EnvironmentProblem, match=r"'always', expected one of Always, IfNotPresent, Never"):
+        choose_pull_policy("always", "busybox")

@@ -1,0 +1,43 @@
+"""What a decision is worth where something was not given."""
+
+import pytest
+
+from keyferry.api.kubeletconfig.records import ImagePullCredentials
+from keyferry.images.missing import Input, Missing
+from keyferry.pulls.records.access import UseOutcome, judge_use
+from keyferry.pulls.records.decide import Decision, PodCredentials, Situation, decide
+from keyferry.pulls.records.lookups import RecordLookup
+from keyferry.pulls.records.policy import ALWAYS, NEVER, VerificationPolicy
+from support.records import IMAGE, REF, account, record, secret, with_secrets
+
+POD, SECRET = Missing(Input.POD), Missing(Input.PULL_SECRET, "s1")
+ACCOUNT, TOKEN = Missing(Input.SERVICE_ACCOUNT, "ns/a1"), Missing(Input.SERVICE_ACCOUNT_TOKEN, "ns/a1")
+OTHER = Missing(Input.SERVICE_ACCOUNT, "ns/a2")
+IMAGES = Missing(Input.IMAGES, IMAGE)
+OF_SECRET, OF_ACCOUNT = with_secrets(secret("s1")), ImagePullCredentials((), (account(),))
+
+
+def decided(entry: ImagePullCredentials, policy: str = ALWAYS) -> Decision:
+    situation = Situation(IMAGE, REF, RecordLookup(record(entry=entry)))
+    return decide(situation, VerificationPolicy(policy), PodCredentials)
+
+
+@pytest.mark.parametrize(
+    ("decision", "missing", "outcome"),
+    [
+        pytest.param(decided(OF_SECRET), (), UseOutcome.PULL, id="nothing missing"),
+        pytest.param(decided(OF_SECRET), (POD,), UseOutcome.UNKNOWN, id="pod"),
+        pytest.param(decided(OF_SECRET), (SECRET,), UseOutcome.UNKNOWN, id="secret"),
+        pytest.param(decided(OF_ACCOUNT), (SECRET,), UseOutcome.PULL, id="secret, of an account"),
+        pytest.param(decided(OF_ACCOUNT), (ACCOUNT,), UseOutcome.UNKNOWN, id="account"),
+        pytest.param(decided(OF_ACCOUNT), (TOKEN,), UseOutcome.UNKNOWN, id="token"),
+        pytest.param(decided(OF_ACCOUNT), (OTHER,), UseOutcome.PULL, id="another account"),
+        pytest.param(decided(OF_SECRET, NEVER), (POD, SECRET), UseOutcome.USE, id="policy"),
+        pytest.param(decided(OF_SECRET, NEVER), (IMAGES,), UseOutcome.UNKNOWN, id="perhaps not there"),
+        pytest.param(decided(OF_SECRET), (IMAGES,), UseOutcome.PULL, id="pulled either way"),
+    ],
+)
+def test_a_decision_stands_only_if_nothing_that_is_missing_can_turn_it(
+    decision: Decision, missing: tuple[Missing, ...], outcome: UseOutcome
+) -> None:
+    assert judge_use(decision, missing) is outcome

@@ -1,0 +1,77 @@
+"""Records are decoded strictly, and never quoted."""
+
+import pytest
+
+from keyferry.api.kubeletconfig.records import (
+    ImagePullCredentials,
+    ImagePulledRecord,
+    encode_record,
+)
+from keyferry.errors import RecordError
+from keyferry.pulls.records.codec import decode_intent, decode_record
+from support.records import HASH, account, record, secret, with_secrets
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    """What is written is read again, without loss."""
+    entry = ImagePullCredentials((secret("b"), secret("a")), (account(),))
+    written = ImagePulledRecord("r", 1_700_000_000_000_000_000, {"x": entry, "y": ImagePullCredentials()})
+    decoded = decode_record(encode_record(written))
+    assert decoded.value == written
+    assert decoded.is_current
+
+
+def test_the_first_version_is_known_as_an_old_one() -> None:
+    """v1alpha1 is read, and told apart."""
+    data = encode_record(record(), "kubelet.config.k8s.io/v1alpha1")
+    assert not decode_record(data).is_current
+
+
+@pytest.mark.parametrize(
+    ("data", "cause"),
+    [
+        (b"", "type"),
+        (b"\x00" * 100, "syntax"),
+        (b'{"kind":"ImagePulledRecord"', "syntax"),
+        (b"[1]", "type"),
+        (b'{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v2"}', "type"),
+        (b'{"kind":"ImagePulledRecord","apiVersion":"a/b/c"}', "type"),
+        (b'{"kind":"Pod","apiVersion":"v1"}', "type"),
+        (b'{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","x":1}', "content"),
+        (
+            b'{"kind":"ImagePulledRecord","apiVersion":"kubelet.config.k8s.io/v1beta1","imageRef":1}',
+            "content",
+        ),
+        (b"{" * 200_000, "syntax"),
+    ],
+    ids=["empty", "zeros", "cut", "list", "version", "slashes", "kind", "unknown", "type", "depth"],
+)
+def test_what_is_no_record_says_why(data: bytes, cause: str) -> None:
+    """Every damage is one error with its cause."""
+    with pytest.raises(RecordError) as caught:
+        decode_record(data, "/f")
+    assert caught.value.cause == cause
+    assert str(caught.value).startswith("/f: ")
+
+
+def test_an_error_quotes_no_hash() -> None:
+    """A damaged record's hashes stay where they are, in words and in what Python keeps of an error."""
+    data = encode_record(record(entry=with_secrets(secret())))
+    for broken in (data[:-4], data.replace(b'"uid"', b'"uid":"x","uid"'), data.replace(b'"kind"', b'"kin"')):
+        with pytest.raises(RecordError) as caught:
+            decode_record(broken)
+        assert HASH not in f"{caught.value}{caught.value!r}{caught.value.__context__!r}"
+
+
+def test_an_intent_may_be_yaml() -> None:
+    """What does not begin with a brace is YAML, as Kubernetes has it."""
+    data = b"kind: ImagePullIntent\napiVersion: kubelet.config.k8s.io/v1beta1\nimage: app\n"
+    assert decode_intent(data).value.image == "app"
+
+
+def test_a_repeated_yaml_key_is_refused() -> None:
+    """Repeated keys are told in YAML as well."""
+    data = b"kind: ImagePullIntent\napiVersion: kubelet.config.k8s.io/v1beta1\nimage: a\nimage: b\n"
+    with pytest.raises(RecordError, match="more than once") as caught:
+        decode_intent(data)
+    assert caught.value.error_class == "strict"

@@ -1,0 +1,136 @@
+"""Every decision has a rule, and reasons that name the record and the policy."""
+
+from collections.abc import Callable
+
+import pytest
+
+from keyferry.api.kubeletconfig.records import ImagePullCredentials
+from keyferry.errors import EnvironmentProblem, RecordError
+from keyferry.images.keyring import Credential, SecretRef, Source
+from keyferry.images.provider.accounts import ServiceAccountRef
+from keyferry.pulls.records.decide import (
+    RESULTS,
+    Decision,
+    PodCredentials,
+    Situation,
+    credentials_used,
+    decide,
+    pod_credentials,
+)
+from keyferry.pulls.records.lookups import RecordLookup
+from keyferry.pulls.records.policy import VerificationPolicy
+from support.records import EVERYBODY, HASH, IMAGE, REF, account, record, secret, with_secrets
+
+ALWAYS = VerificationPolicy("AlwaysVerify")
+NOTHING = PodCredentials()
+BROKEN = RecordLookup(problem=RecordError("/f", "damaged", cause="syntax"))
+FOREIGN = RecordLookup(problem=RecordError("/f", "of another", cause="foreign"))
+
+
+def never() -> PodCredentials:
+    raise AssertionError("nobody asks the pod")
+
+
+def ask(
+    entry: ImagePullCredentials | None = None,
+    shown: PodCredentials | Callable[[], PodCredentials] = NOTHING,
+    lookup: RecordLookup | None = None,
+    image: str = IMAGE,
+    policy: VerificationPolicy = ALWAYS,
+) -> Decision:
+    found = RecordLookup(record(entry=entry)) if entry is not None else lookup or RecordLookup()
+    get = shown if callable(shown) else lambda: shown
+    return decide(Situation(image, REF, found), policy, get)
+
+
+@pytest.mark.parametrize(
+    ("decision", "rule", "must_pull"),
+    [
+        (decide(Situation(IMAGE, ""), ALWAYS, never), "absent", True),
+        (ask(lookup=BROKEN, shown=never), "unreadable", True),
+        (ask(lookup=BROKEN, shown=never, policy=VerificationPolicy("NeverVerify")), "unreadable", True),
+        (ask(EVERYBODY, never, policy=VerificationPolicy("NeverVerify")), "policy", False),
+        (ask(lookup=FOREIGN, shown=never), "no-record", True),
+        (ask(shown=never), "no-record", True),
+        (ask(EVERYBODY, never, image="Not A Name"), "bad-name", True),
+        (ask(EVERYBODY, never, image="busybox"), "other-name", True),
+        (ask(EVERYBODY, never), "everybody", False),
+        (ask(ImagePullCredentials(), never), "nobody", True),
+        (ask(with_secrets(secret()), PodCredentials((secret("other"),))), "same-credential", False),
+        (ask(with_secrets(secret()), PodCredentials((secret("s1", "new"),))), "same-secret", False),
+        (ask(ImagePullCredentials((), (account(),)), PodCredentials((), account())), "same-account", False),
+        (ask(with_secrets(secret()), PodCredentials((secret("x", "y"),), account())), "stranger", True),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_decision_follows_its_rule(decision: Decision, rule: str, must_pull: bool) -> None:  # noqa: FBT001 - a table
+    """Each rule decides as the kubelet does, and says so in words."""
+    assert (decision.rule, decision.must_pull) == (rule, must_pull)
+    last = decision.reasons[-1]
+    assert last.outcome == ("pull" if must_pull else "use")
+    assert last.facts["rule"] == rule
+    assert HASH not in repr(decision.reasons) + repr(decision)
+
+
+def test_every_rule_is_tried_above() -> None:
+    """The table has no hole but the one tested next."""
+    marks = test_a_decision_follows_its_rule.pytestmark  # type: ignore[attr-defined]  # pytest's own mark
+    tried = {case[1] for case in marks[0].args[1]}
+    assert tried | {"no-credentials"} == set(RESULTS)
+
+
+def test_an_error_of_the_pod_is_part_of_the_decision() -> None:
+    """Credentials that cannot be found out make it a pull, and the error goes along."""
+    error = EnvironmentProblem("no keyring")
+
+    def fail() -> PodCredentials:
+        raise error
+
+    decision = ask(with_secrets(secret()), fail)
+    assert (decision.must_pull, decision.rule, decision.error) == (True, "no-credentials", error)
+
+
+def test_an_empty_hash_is_no_credential() -> None:
+    """Two secrets whose hashes are unknown are not the same."""
+    assert ask(with_secrets(secret("a", "")), PodCredentials((secret("b", ""),))).must_pull
+
+
+def test_the_hundredth_secret_ends_trust_in_changed_ones() -> None:
+    """From a hundred on only the credential itself counts, and nothing is added."""
+    many = with_secrets(*(secret(f"s{at}", f"h{at}") for at in range(100)))
+    assert ask(many, PodCredentials((secret("s5", "changed"),))).must_pull
+    known = ask(many, PodCredentials((secret("new", "h5"),)))
+    assert (known.must_pull, known.addition) == (False, None)
+
+
+def test_a_record_of_another_image_is_told() -> None:
+    """A file that names another image counts as absent, and the reasons say that it is there."""
+    assert ask(lookup=FOREIGN).reasons[0].outcome == "foreign"
+
+
+def credential(*, secret_ref: SecretRef | None = None, owner: ServiceAccountRef | None = None) -> Credential:
+    return Credential("u", "p", Source("test", "", secret_ref, owner), "reg.example")
+
+
+def test_what_is_recorded_depends_on_the_source() -> None:
+    """A secret and an account are named; anonymous and node-wide credentials let everybody in."""
+    ref, owner = SecretRef("ns", "s", "uid"), ServiceAccountRef("ns", "a", "uid")
+    used = credentials_used(credential(secret_ref=ref))
+    assert used.kubernetes_secrets[0].credential_hash == credential().hash
+    assert credentials_used(credential(owner=owner)).kubernetes_service_accounts[0].name == "a"
+    assert credentials_used(credential()) == credentials_used(None) == EVERYBODY
+
+
+def test_of_several_accounts_the_first_counts() -> None:
+    """As in the kubelet, only the first credential of an account is looked at."""
+    owners = [credential(owner=ServiceAccountRef("ns", name, "uid")) for name in "ab"]
+    shown = pod_credentials(owners)
+    assert shown.service_account is not None
+    assert shown.service_account.name == "a"
+
+
+def test_the_name_in_the_record_is_not_normalised() -> None:
+    """What was pulled as 'busybox' says nothing about 'docker.io/library/busybox'."""
+    lookup = RecordLookup(record(name="busybox"))
+    assert ask(lookup=lookup, image="busybox:1").rule == "everybody"
+    assert ask(lookup=lookup, image="docker.io/library/busybox:1").rule == "other-name"
