@@ -765,9 +765,14 @@ def is_open(fd):
 def look_around():
     while not os.path.exists(root + "/started"):
         time.sleep(0.01)
-    taken = [fd for fd in range(3) if is_open(fd)]
+    # For a moment, until it knows that the program has begun, subprocess itself has a pipe under such a number.
+    for _ in range(500):
+        taken = [fd for fd in range(3) if is_open(fd)]
+        if not taken:
+            break
+        time.sleep(0.01)
     with open(root + "/taken", "w") as out:
-        out.write(f"{[fd for fd in taken if fd != out.fileno()]}")
+        out.write(f"{taken}")
     open(root + "/go", "w").close()
 thread = threading.Thread(target=look_around)
 thread.start()

@@ -6,7 +6,6 @@ from types import ModuleType
 from typing import NoReturn
 
 from keyferry.cli.frame.terminal import Lines
-from keyferry.images.node.node import Node
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +53,9 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
 
 def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     """Where the provider config and the plugins are."""
+    # Here, and not above: commands about clusters have no use for it.
+    from keyferry.images.node.node import Node
+
     parser.set_defaults(node=Node())
     group = parser.add_argument_group("where the config is")
     group.add_argument(
