@@ -765,9 +765,12 @@ def is_open(fd):
 def look_around():
     while not os.path.exists(root + "/started"):
         time.sleep(0.01)
-    taken = [fd for fd in range(3) if is_open(fd)]
+    # Popen has a pipe of its own, by which it learns whether the program started, and lets go of it then.
+    end = time.monotonic() + 5
+    while (taken := [fd for fd in range(3) if is_open(fd)]) and time.monotonic() < end:
+        time.sleep(0.01)
     with open(root + "/taken", "w") as out:
-        out.write(f"{[fd for fd in taken if fd != out.fileno()]}")
+        out.write(f"{taken}")
     open(root + "/go", "w").close()
 thread = threading.Thread(target=look_around)
 thread.start()
