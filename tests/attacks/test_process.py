@@ -765,11 +765,9 @@ def is_open(fd):
 def look_around():
     while not os.path.exists(root + "/started"):
         time.sleep(0.01)
-    # For a moment, until it knows that the program has begun, subprocess itself has a pipe under such a number.
-    for _ in range(500):
-        taken = [fd for fd in range(3) if is_open(fd)]
-        if not taken:
-            break
+    # Popen has a pipe of its own, by which it learns whether the program started, and lets go of it then.
+    end = time.monotonic() + 5
+    while (taken := [fd for fd in range(3) if is_open(fd)]) and time.monotonic() < end:
         time.sleep(0.01)
     with open(root + "/taken", "w") as out:
         out.write(f"{taken}")

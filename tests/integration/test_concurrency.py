@@ -471,6 +471,51 @@ def test_a_short_deadline_holds_behind_a_long_run(node: Node) -> None:
     assert providers.lookup(IMAGE, timeout_seconds=0.1).provisions[0].how is How.CACHED
 
 
+def test_a_short_deadline_holds_where_no_thread_is_free(node: Node) -> None:
+    """Tasks with much time take every thread; one with little does not wait for them, nor for a thread."""
+    node.recording("Image", before=WAIT_FOR_GATE)
+    providers = node.load()
+
+    async def ask() -> Answer:
+        # More than there are threads.
+        patient = [asyncio.ensure_future(providers.lookup_async(name)) for name in images(70)]
+        await asyncio.to_thread(wait_until, node.runs, "a run")
+        try:
+            late = await providers.lookup_async(IMAGE, timeout_seconds=0.2)
+            assert not any(task.done() for task in patient)
+        finally:
+            node.file("gate").touch()
+        assert users(await asyncio.gather(*patient)) == {("user",): 70}
+        return late
+
+    (failure,) = asyncio.run(ask()).failures
+    assert isinstance(failure.error, PluginTimeoutError)
+    assert not failure.error.was_killed
+    assert IMAGE not in node.runs()
+
+
+def test_a_cancelled_lookup_that_has_no_thread_yet_runs_nothing(node: Node) -> None:
+    """Who gives up before there was a thread has nothing run for them, with a deadline too."""
+    node.recording("Image", before=WAIT_FOR_GATE)
+    providers = node.load()
+
+    async def give_up() -> None:
+        patient = [asyncio.ensure_future(providers.lookup_async(name)) for name in images(70)]
+        await asyncio.to_thread(wait_until, node.runs, "a run")
+        task = asyncio.ensure_future(providers.lookup_async(IMAGE, timeout_seconds=600))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        node.file("gate").touch()
+        await asyncio.gather(*patient)
+        # Threads take lookups in their order: this one has its turn after the one that was given up.
+        await providers.lookup_async(f"{REGISTRY}/last")
+
+    asyncio.run(give_up())
+    assert IMAGE not in node.runs()
+
+
 # Forks
 
 

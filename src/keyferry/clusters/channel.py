@@ -83,15 +83,17 @@ def open_channel(url: Url, proxy: Url | None, tls: Callable[[], ssl.SSLContext],
 
     Raises OSError, or Refused for what is not a matter of the network.
     """
+    # First of all: what is wrong with a key or an authority needs no server to be told.
+    context = tls() if url.scheme == "https" else None
     first = url if proxy is None else proxy
     stream: Stream = _dial(*address(first), deadline)
     try:
         if proxy is not None and proxy.scheme == "https":
             stream = _wrap(stream, default_context(), address(proxy)[0], deadline)
-        if url.scheme == "https":
+        if context is not None:
             if proxy is not None:
                 _tunnel(Channel(stream, deadline), url, proxy)
-            stream = _wrap(stream, tls(), address(url)[0], deadline)
+            stream = _wrap(stream, context, address(url)[0], deadline)
     except BaseException:
         stream.close()
         raise

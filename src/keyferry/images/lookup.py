@@ -124,11 +124,20 @@ class Providers:
             return warm
         import asyncio
 
-        loop = asyncio.get_running_loop()
         asked = monotonic()
-        return await loop.run_in_executor(
-            self._threads(), self._look_up, image, pod, pull_secrets, timeout_seconds, asked
-        )
+        queued = self._threads().submit(self._look_up, image, pod, pull_secrets, timeout_seconds, asked)
+        answer = asyncio.wrap_future(queued)
+        if timeout_seconds is not None:
+            try:
+                await asyncio.wait((answer,), timeout=timeout_seconds)
+            except asyncio.CancelledError:
+                answer.cancel()
+                raise
+            if queued.cancel():  # all threads were taken: what is left to do now waits for nobody
+                return await asyncio.to_thread(
+                    self._look_up, image, pod, pull_secrets, timeout_seconds, asked
+                )
+        return await answer
 
     def evict(self, image: str, credential: Credential) -> bool:
         """Forget a credential of a provider that a registry refused, so that the next lookup asks anew.

@@ -61,6 +61,20 @@ def test_a_proxy_whose_certificate_has_only_a_common_name_is_told_nothing(
     assert "pass-word" not in done.stdout + done.stderr
 
 
+def test_a_key_that_cannot_be_used_is_said_before_any_server_is_asked(
+    kube: Kube, authority: Authority
+) -> None:
+    """As in client-go: a server that is down, or silent, does not hide what is wrong here."""
+    pair = Pair(authority.client().certificate, authority.client().key)
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        url = f"https://127.0.0.1:{nobody.getsockname()[1]}"
+        kube.write(url, ca=authority.pem, user=pair_fields(pair))
+        done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, "cannot be reached" in done.stderr) == (3, False), done.stderr
+    assert "the client certificate and key cannot be used" in done.stderr
+
+
 @pytest.mark.parametrize("command", [("raw", "/version"), ("whoami",)], ids=["raw", "whoami"])
 def test_one_request_shows_one_credential_though_it_has_expired_already(
     kube: Kube, server: ApiServer, authority: Authority, command: tuple[str, ...]
