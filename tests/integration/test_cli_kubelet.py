@@ -256,10 +256,10 @@ def test_a_token_for_another_audience_does_not_reach_the_plugin(node: Node, tmp_
         str(file),
     ]
     for audiences, code in (
-        (["https://kubernetes.default.svc"], 4),
+        (["https://kubernetes.default.svc"], 6),
         (["other", "registry.test"], 0),
         ("registry.test", 0),
-        (None, 4),
+        (None, 6),
     ):
         claims = {"sub": "s"} if audiences is None else {"sub": "s", "aud": audiences}
         payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
