@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     report_failures(answer)
     check = check_answer(args, answer)
     if check.mirrors is not None:
-        print(f"keyferry: {check.mirrors}, which was not asked", file=sys.stderr)
+        print(f"keyferry: {check.mirrors}", file=sys.stderr)
     if args.output == "table":
         print(_table(check))
     else:

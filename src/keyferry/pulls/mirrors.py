@@ -39,9 +39,10 @@ class Mirrors(Value):
     def __str__(self) -> str:
         if self.problem:
             return f"{self.file} may name a mirror, but {self.problem}"
-        many = len(self.hosts) > 1
         names = ", ".join(map(repr, self.hosts))
-        return f"containerd has {'mirrors' if many else 'a mirror'} for it, {names} in {self.file}"
+        if len(self.hosts) > 1:
+            return f"containerd has mirrors for it, {names} in {self.file}, which were not asked"
+        return f"containerd has a mirror for it, {names} in {self.file}, which was not asked"
 
 
 def find_mirrors(registry: str, *, hosts_dir: str = "", root: str = "/") -> Mirrors | None:
