@@ -99,7 +99,15 @@ def test_explain_says_whose_environment_it_was(processes: Processes, node: Node)
     hidden = run_keyferry("explain", IMAGE_OF_PLUGIN)
     assert hidden.returncode == 0
     assert "BEWARE" in hidden.stdout
-    assert "not that of the kubelet, process 17, since its own may not be read" in hidden.stdout
+    warning = "not that of the kubelet, process 17, since its own may not be read"
+    assert warning in hidden.stdout
+    for words in (
+        ["get"],
+        ["can-pull", "--registry-timeout", "1"],
+        ["pull", "--to", str(node.bin_dir / "to")],
+    ):
+        assert warning in run_keyferry(*words, IMAGE_OF_PLUGIN).stderr
+        assert warning not in run_keyferry(*words, IMAGE_OF_PLUGIN, "--env-from", "self").stderr
 
 
 def test_a_config_file_of_the_kubelet_names_providers_and_gates(

@@ -51,8 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer and what the registry said to each credential."""
-    answer, _, sources = ask(args)
-    report_sources(answer, sources)
+    answer, found, sources = ask(args)
+    report_sources(args, answer, found, sources)
     report_failures(answer)
     check = check_answer(args, answer)
     if check.mirrors is not None:

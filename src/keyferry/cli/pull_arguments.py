@@ -6,7 +6,7 @@ import sys
 
 from keyferry.cli import asking
 from keyferry.cli.arguments import parse_seconds
-from keyferry.cli.node_settings import add_no_kubelet_argument, node_policy, report_notes
+from keyferry.cli.node_settings import add_no_kubelet_argument, environment_notes, node_policy, report_notes
 from keyferry.cli.sources import Sources
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.discover import discover
@@ -128,7 +128,7 @@ def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
         )
         return Providers((), docker_config=sources.docker_config)
     found = discover(args.config, args.bin_dir, node=args.node)
-    report_notes(found.notes)
+    report_notes((*found.notes, *environment_notes(args, found)))
     return asking.open_providers(args, found, sources)
 
 

@@ -5,6 +5,7 @@ import base64
 import binascii
 import os
 import re
+import stat
 from collections.abc import Iterator
 
 from keyferry._documents import read_document
@@ -212,13 +213,22 @@ def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -
 
 
 def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
-    """The docker config in the kubelet's root, which only an option has read."""
-    if args.docker_config is not None:
+    """The docker config in the kubelet's root, which only an option has read, or which may not be seen."""
+    if args.docker_config not in (None, "auto"):
         return
     # Where config and plugins are given, nothing else of this machine is looked for: its processes are many.
     root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
     for path, _ in node_config_candidates(root, "", ""):
-        if path.startswith(root) and os.path.isfile(path):
+        if not path.startswith(root):
+            continue
+        try:
+            is_there = stat.S_ISREG(os.stat(path).st_mode)
+        except PermissionError:
+            yield Missing(Input.DOCKER_CONFIG, path, "whether there is one may not be seen; try with sudo")
+            return
+        except OSError:
+            continue
+        if is_there and args.docker_config is None:
             yield Missing(Input.DOCKER_CONFIG, path)
             return
 
