@@ -132,12 +132,14 @@ def test_every_install_command_is_one_that_works() -> None:
     extras = set(project["optional-dependencies"])
     found = [
         command
-        for page in [*PAGES, *(ROOT / "docs" / "plugins").glob("*.md")]
+        for page in [*PAGES, *(ROOT / "docs" / "plugins").glob("*.md"), *(ROOT / "src").rglob("*.py")]
         for command in re.findall(r"pipx? install ([^\s`]+)", page.read_text(encoding="utf-8"))
     ]
-    wanted = {".", "./keyferry", *(f"'.[{extra}]'" for extra in extras)}
+    # A plugin's own project, and a hint that is completed as it is printed.
+    wanted = {".", "./keyferry", "-e", "'.[{extra}]'", *(f"'.[{extra}]'" for extra in extras)}
     assert found
     assert set(found) <= wanted
+    assert not [page for page in (ROOT / "src").rglob("*.py") if "pytest keyferry" in page.read_text("utf-8")]
 
 
 def test_the_version_is_the_same_everywhere() -> None:

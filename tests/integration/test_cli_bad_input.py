@@ -181,7 +181,7 @@ def test_a_pull_secret_that_is_not_json_fails_the_lookup_as_in_the_kubelet(
 def test_a_token_without_an_account(node: Node, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     check(
-        3,
+        2,
         "--service-account-token needs the account",
         "get",
         IMAGE,
@@ -189,6 +189,10 @@ def test_a_token_without_an_account(node: Node, tmp_path: Path) -> None:
         str(tmp_path / "token"),
         *node.options(),
     )
+
+
+def test_an_account_without_a_namespace(node: Node) -> None:
+    check(2, "expected NAMESPACE/NAME", "get", IMAGE, "--service-account", "builder", *node.options())
 
 
 def test_a_closed_pipe_is_no_traceback(node: Node, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.cli.demo import _STORY
-from support.parts import missing
+from support.parts import lacking
 
 # Secrets of the demo's own plugins; the last one is printed by a plugin that fails.
 SECRETS = ("correct horse", "a-token-nobody-sees", "eyJhbGciOiJIUzI1NiJ9", "c2lnbmF0dXJl")
@@ -93,7 +93,7 @@ def test_no_network_is_needed(tmp_path: Path) -> None:
     unshare = shutil.which("unshare")
     probe = [unshare or "unshare", "--net", "--map-root-user", "true"]
     if unshare is None or subprocess.run(probe, capture_output=True, check=False).returncode:
-        missing("a network namespace cannot be made here")
+        lacking("network-namespace")
     check_story(demo(tmp_path, "-c", ALONE, before=tuple(probe[:-1])))
 
 

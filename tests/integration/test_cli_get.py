@@ -169,6 +169,36 @@ def test_a_pods_own_list_decides_which_secrets_count(node: Node, tmp_path: Path)
     assert "secret 'a' was given, but the pod does not list it" in done.stderr
 
 
+def test_a_secret_of_another_namespace_is_not_the_pods(node: Node, tmp_path: Path) -> None:
+    """The kubelet reads a pod's secrets in the pod's namespace; one without a namespace is a manifest for it."""
+    file = secret_file(tmp_path, "b", "b")
+    words = ["get", IMAGE, "--pod", str(pod_file(tmp_path, "b")), "--secret", str(file), "-o", "json"]
+    own = file.read_text()
+    for namespace, users in (
+        ("namespace: team", ["b", "user"]),
+        ("labels: {}", ["b", "user"]),
+        ("namespace: other", ["user"]),
+    ):
+        file.write_text(own.replace("namespace: team", namespace))
+        done = run_keyferry(*words, *node.options())
+        assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == users
+    assert "secret 'b' was given, but it is in the namespace 'other' and the pod in 'team'" in done.stderr
+    assert "pull secret 'b', which the pod lists, was not given" in done.stderr
+
+
+def test_the_secrets_of_another_account_are_not_the_pods(node: Node, tmp_path: Path) -> None:
+    """A pod without secrets of its own has those of its own account."""
+    pod = pod_file(tmp_path)
+    account = (
+        "---\nkind: ServiceAccount\nmetadata: {name: %s, namespace: team}\nimagePullSecrets: [{name: %s}]\n"
+    )
+    pod.write_text(pod.read_text() + account % ("other", "a") + account % ("deployer", "b"))
+    files = [secret_file(tmp_path, name, name) for name in ("a", "b")]
+    options = [word for file in files for word in ("--secret", str(file))]
+    done = run_keyferry("get", IMAGE, "--pod", str(pod), *options, "-o", "json", *node.options())
+    assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["b", "user"]
+
+
 def test_a_list_of_pod_secret_and_account_in_one_file_is_understood(node: Node, tmp_path: Path) -> None:
     pod = yaml.safe_load(pod_file(tmp_path, "a").read_text())
     secret = yaml.safe_load(secret_file(tmp_path, "a", "listed").read_text())

@@ -99,7 +99,15 @@ def test_explain_says_whose_environment_it_was(processes: Processes, node: Node)
     hidden = run_keyferry("explain", IMAGE_OF_PLUGIN)
     assert hidden.returncode == 0
     assert "BEWARE" in hidden.stdout
-    assert "not that of the kubelet, process 17, since its own may not be read" in hidden.stdout
+    warning = "not that of the kubelet, process 17, since its own may not be read"
+    assert warning in hidden.stdout
+    for words in (
+        ["get"],
+        ["can-pull", "--registry-timeout", "1"],
+        ["pull", "--to", str(node.bin_dir / "to")],
+    ):
+        assert warning in run_keyferry(*words, IMAGE_OF_PLUGIN).stderr
+        assert warning not in run_keyferry(*words, IMAGE_OF_PLUGIN, "--env-from", "self").stderr
 
 
 def test_a_config_file_of_the_kubelet_names_providers_and_gates(
@@ -256,10 +264,10 @@ def test_a_token_for_another_audience_does_not_reach_the_plugin(node: Node, tmp_
         str(file),
     ]
     for audiences, code in (
-        (["https://kubernetes.default.svc"], 4),
+        (["https://kubernetes.default.svc"], 6),
         (["other", "registry.test"], 0),
         ("registry.test", 0),
-        (None, 4),
+        (None, 6),
     ):
         claims = {"sub": "s"} if audiences is None else {"sub": "s", "aud": audiences}
         payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")

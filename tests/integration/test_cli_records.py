@@ -153,6 +153,9 @@ def test_plan_does_not_take_what_was_not_given_for_what_a_pod_lacks(
     assert freed.returncode == 6
     (use,) = json.loads(freed.stdout)["uses"]
     assert (use["effect"], use["now"]["outcome"], use["then"]["outcome"]) == ("unknown", "unknown", "use")
+    assert (use["now"]["mustPull"], use["then"]["mustPull"]) == (None, False)
+    shown = run_keyferry(*words, "--policy", "NeverVerify")
+    assert shown.stdout.rstrip().endswith(use["missing"][-1]["text"]), "why nobody can tell"
     assert "--from-policy tells" in freed.stderr
     named = run_keyferry(*words, "--policy", "NeverVerify", "--from-policy", "NeverVerify")
     assert (named.returncode, named.stderr) == (0, "")

@@ -44,7 +44,8 @@ class RegistryCheck(Value):
             return Verdict.YES
         if self.mirrors is not None or self.cause not in _SURE:
             return Verdict.UNKNOWN
-        return Verdict.UNKNOWN if self.missing and self.cause == "refused" else Verdict.NO
+        # Also of an image that is not there: registries hide from one user what another may have.
+        return Verdict.UNKNOWN if self.missing else Verdict.NO
 
     @property
     def error(self) -> "RegistryError | None":
@@ -94,7 +95,7 @@ def doubts(check: RegistryCheck) -> Iterator[str]:
     if check.error is not None and check.cause not in _SURE:
         yield f"the registry gave no answer to go by: {check.error.message}"
     if check.mirrors is not None:
-        yield f"{check.mirrors}, which was not asked"
+        yield str(check.mirrors)
     if check.verdict is not Verdict.NO:
         yield from map(str, check.missing)
 
@@ -125,7 +126,7 @@ def attempt_lines(check: RegistryCheck) -> Iterator[str]:
     if check.verdict is Verdict.UNKNOWN:
         yield f"? {printable(verdict(check))}"
     elif check.mirrors is not None:
-        yield f"? {printable(str(check.mirrors))}, which was not asked"
+        yield f"? {printable(str(check.mirrors))}"
 
 
 def _who(attempt: "Attempt") -> str:

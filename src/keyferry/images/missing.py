@@ -19,13 +19,18 @@ class Input(StrEnum):
 
 
 class Missing(Value):
-    """An input that was not given; *name* says which, where there can be several."""
+    """An input that was not given; *name* says which, where there can be several.
+
+    *instead* is what is wrong with the one that was given in its place.
+    """
 
     input: Input
     name: str = ""
+    instead: str = ""
 
     def __str__(self) -> str:
-        return _TEXTS[self.input].format(name=self.name)
+        text = _TEXTS[self.input].format(name=self.name)
+        return f"{text}: {self.instead}" if self.instead else text
 
 
 _TEXTS = {

@@ -65,10 +65,15 @@ def test_refused_by_all_is_exit_code_5(registry: Registry, tmp_path: Path) -> No
 
 
 def test_no_such_image_is_exit_code_1(registry: Registry, tmp_path: Path) -> None:
-    options = node_for(tmp_path, registry.host, PASSWORD)
-    done = run_keyferry("can-pull", f"{registry.host}/team/app:nothing", *options)
+    words = ["can-pull", f"{registry.host}/team/app:nothing", *node_for(tmp_path, registry.host, PASSWORD)]
+    done = run_keyferry(*words, *plain_pod(tmp_path))
     assert done.returncode == 1
     assert "manifest unknown" in done.stdout
+    # Registries hide what a user may not have: a secret of the pod's may be another user's.
+    unsure = run_keyferry(*words)
+    assert unsure.returncode == 6
+    assert unsure.stdout.startswith("cannot tell whether")
+    assert "manifest unknown" in unsure.stdout
 
 
 def test_without_a_credential_the_attempt_is_anonymous(registry: Registry, tmp_path: Path) -> None:

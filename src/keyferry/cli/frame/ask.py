@@ -6,7 +6,7 @@ import sys
 from keyferry._core.secrets import escape_controls, printable
 from keyferry._core.values import replace
 from keyferry.cli.frame.commands import Exit, exit_code
-from keyferry.cli.frame.node_settings import plugin_environment
+from keyferry.cli.frame.node_settings import environment_notes, plugin_environment
 from keyferry.cli.frame.sources import OPTIONS, Sources, read_sources
 from keyferry.cli.frame.terminal import Lines
 from keyferry.images.answer import Answer
@@ -56,9 +56,10 @@ def report_failures(answer: Answer) -> None:
         print(f"keyferry: {failure}", file=sys.stderr)
 
 
-def report_sources(answer: Answer, sources: Sources) -> None:
+def report_sources(args: argparse.Namespace, answer: Answer, found: Discovery, sources: Sources) -> None:
     """Say on standard error what is odd about the sources, and which option would tell what is missing."""
-    for line in (*sources.notes, *missing_lines(answer.missing)):
+    environment = environment_notes(args, found) if answer.provisions else []
+    for line in (*sources.notes, *environment, *missing_lines(answer.missing)):
         print(f"keyferry: {line}", file=sys.stderr)
 
 

@@ -25,6 +25,10 @@ class Exit(IntEnum):
     PIPE = 141
 
 
+class UsageProblem(errors.EnvironmentProblem):
+    """Options that do not go together, or a value that is none, where only reading them all can tell."""
+
+
 EXIT_CODES = """\
 Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
 4 a plugin failed; 5 a registry or server refused; 6 cannot tell (an input is missing, or a host cannot be
@@ -119,6 +123,7 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.ImageNameError, Exit.USAGE),
     (errors.ConfigError, Exit.ENVIRONMENT),
     (errors.PolicyError, Exit.ENVIRONMENT),
+    (UsageProblem, Exit.USAGE),
     (errors.EnvironmentProblem, Exit.ENVIRONMENT),
     (errors.PullSecretError, Exit.ENVIRONMENT),
     (errors.RecordError, Exit.ENVIRONMENT),

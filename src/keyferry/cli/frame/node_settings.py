@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "add_no_kubelet_argument",
+    "environment_notes",
     "environment_text",
     "environment_traps",
     "node_policy",
@@ -152,13 +153,18 @@ def environment_text(args: argparse.Namespace, found: Discovery) -> str:
     return str(found.kubelet or node.kubelet)
 
 
+def environment_notes(args: argparse.Namespace, found: Discovery) -> list[str]:
+    """The same for those who print no traps; who said which environment it is knows it."""
+    return [] if args.env_from == SELF else [reason.text for reason in environment_traps(args, found)]
+
+
 def environment_traps(args: argparse.Namespace, found: Discovery) -> tuple[Reason, ...]:
     """Beware: plugins get another environment than the kubelet gives them."""
     if found.kubelet is None or plugin_environment(args, found) is not None:
         return ()
     why = "as --env-from says" if args.env_from == SELF else "since its own may not be read; try with sudo"
     text = (
-        f"plugins got the environment of this process and not that of {found.kubelet}, {why}: "
+        f"plugins get the environment of this process and not that of {found.kubelet}, {why}: "
         "proxies, regions and credentials may differ, and with them the answer"
     )
     return (Reason("trap", "environment", "environment", text),)

@@ -1,11 +1,13 @@
 """How a registry is asked: options that several commands share, and the check itself."""
 
 import argparse
+import os
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.explain.registry import RegistryCheck, Verdict
 from keyferry.images.answer import Answer
+from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False
@@ -56,7 +58,8 @@ def check_answer(args: argparse.Namespace, answer: Answer) -> RegistryCheck:
     attempts = check_registry(
         args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
     )
-    mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir)
+    root = os.environ.get(ROOT_VARIABLE) or "/"
+    mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir, root=root)
     return RegistryCheck(answer.image, attempts, answer.missing, mirrors)
 
 

@@ -5,11 +5,13 @@ import base64
 import binascii
 import os
 import re
+import stat
 from collections.abc import Iterator
 
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
+from keyferry.cli.frame.commands import UsageProblem
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
 from keyferry.images.missing import Input, Missing
@@ -85,8 +87,8 @@ def read_sources(args: argparse.Namespace) -> Sources:
     """Read what the options name."""
     objects = [item for path in (args.pod, *args.secret) if path for item in _objects(path)]
     pod = _pod(objects, args)
-    names = _pull_secret_names(objects)
-    secrets, notes = _pull_secrets(objects, names)
+    names = _pull_secret_names(objects, pod)
+    secrets, notes = _pull_secrets(objects, names, "" if pod is None else pod.namespace)
     account = _account(objects, pod, args)
     missing = (*_missing_secrets(secrets, names), *_missing_docker_config(args))
     return Sources(pod, secrets, account, _docker_config(args), notes, missing)
@@ -157,7 +159,7 @@ def read_file(path: str) -> bytes:
 def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
     namespace, _, name = (args.service_account or "").rpartition("/")
     if args.service_account and not (namespace and name):
-        raise EnvironmentProblem(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
+        raise UsageProblem(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
     for item in objects:
         if item.kind == "Pod":
             account = name or item.text("spec", "serviceAccountName") or "default"
@@ -166,32 +168,40 @@ def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
     return Pod(namespace, "", "", name) if name else None
 
 
-def _pull_secret_names(objects: list[_Object]) -> list[str] | None:
+def _pull_secret_names(objects: list[_Object], pod: Pod | None) -> list[str] | None:
     """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
     pods = [item for item in objects if item.kind == "Pod"]
-    if not pods:
+    if not pods or pod is None:
         return None
     listed = pods[0].field("spec", "imagePullSecrets")
     if not listed:
-        accounts = [item for item in objects if item.kind == "ServiceAccount"]
-        listed = accounts[0].field("imagePullSecrets") if accounts else None
+        accounts = (each for each in objects if each.kind == "ServiceAccount" and _is_account_of(each, pod))
+        listed = next((account.field("imagePullSecrets") for account in accounts), None)
     return [str(entry.get("name", "")) for entry in listed or () if isinstance(entry, dict)]  # type: ignore[attr-defined] # a list of references
 
 
 def _pull_secrets(
-    objects: list[_Object], names: list[str] | None
+    objects: list[_Object], names: list[str] | None, namespace: str
 ) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
-    """The secrets in the order the pod lists them; those not listed are noted."""
-    given = [_secret(item) for item in objects if item.kind == "Secret"]
+    """The secrets in the order the pod lists them; those not listed, or of another *namespace*, are noted."""
+    given = [_secret(item, namespace) for item in objects if item.kind == "Secret"]
     if names is None:
         return tuple(given), ()
-    by_name = {secret.name: secret for secret in given}
-    unlisted = [
-        f"secret {name!r} was given, but the pod does not list it: the kubelet would not read it"
-        for name in by_name
-        if name not in names
+    own = {secret.name: secret for secret in given if secret.namespace == namespace}
+    notes = [
+        f"secret {secret.name!r} was given, but {why}: the kubelet would not read it"
+        for secret in given
+        if (why := _why_unread(secret, names, namespace))
     ]
-    return tuple(by_name[name] for name in names if name in by_name), tuple(unlisted)
+    return tuple(own[name] for name in names if name in own), tuple(notes)
+
+
+def _why_unread(secret: PullSecret, names: list[str], namespace: str) -> str:
+    if secret.name not in names:
+        return "the pod does not list it"
+    if secret.namespace != namespace:
+        return f"it is in the namespace {secret.namespace!r} and the pod in {namespace!r}"
+    return ""
 
 
 def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[Missing]:
@@ -203,18 +213,28 @@ def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -
 
 
 def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
-    """The docker config in the kubelet's root, which only an option has read."""
-    if args.docker_config is not None:
+    """The docker config in the kubelet's root, which only an option has read, or which may not be seen."""
+    if args.docker_config not in (None, "auto"):
         return
     # Where config and plugins are given, nothing else of this machine is looked for: its processes are many.
     root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
     for path, _ in node_config_candidates(root, "", ""):
-        if path.startswith(root) and os.path.isfile(path):
+        if not path.startswith(root):
+            continue
+        try:
+            is_there = stat.S_ISREG(os.stat(path).st_mode)
+        except PermissionError:
+            yield Missing(Input.DOCKER_CONFIG, path, "whether there is one may not be seen; try with sudo")
+            return
+        except OSError:
+            continue
+        if is_there and args.docker_config is None:
             yield Missing(Input.DOCKER_CONFIG, path)
             return
 
 
-def _secret(item: _Object) -> PullSecret:
+def _secret(item: _Object, namespace: str) -> PullSecret:
+    """A secret; without a namespace of its own, as in a manifest, it is the pod's."""
     data: dict[str, bytes] = {}
     encoded = item.field("data")
     for key, value in encoded.items() if isinstance(encoded, dict) else ():
@@ -223,7 +243,7 @@ def _secret(item: _Object) -> PullSecret:
     for key, value in literal.items() if isinstance(literal, dict) else ():
         data[str(key)] = str(value).encode()
     return PullSecret(
-        item.text("metadata", "namespace") or DEFAULT_NAMESPACE,
+        item.text("metadata", "namespace") or namespace or DEFAULT_NAMESPACE,
         item.text("metadata", "name"),
         item.text("type"),
         data,
@@ -245,7 +265,7 @@ def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) 
     path = args.service_account_token
     if pod is None:
         if path is not None:
-            raise EnvironmentProblem(
+            raise UsageProblem(
                 "--service-account-token needs the account it belongs to: --service-account or --pod"
             )
         return None

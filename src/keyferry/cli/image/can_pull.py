@@ -51,12 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer and what the registry said to each credential."""
-    answer, _, sources = ask(args)
-    report_sources(answer, sources)
+    answer, found, sources = ask(args)
+    report_sources(args, answer, found, sources)
     report_failures(answer)
     check = check_answer(args, answer)
     if check.mirrors is not None:
-        print(f"keyferry: {check.mirrors}, which was not asked", file=sys.stderr)
+        print(f"keyferry: {check.mirrors}", file=sys.stderr)
     if args.output == "table":
         print(_table(check))
     else:

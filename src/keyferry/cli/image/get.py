@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the credentials; say on standard error what failed."""
-    answer, _, sources = ask(args)
-    report_sources(answer, sources)
+    answer, found, sources = ask(args)
+    report_sources(args, answer, found, sources)
     text = _WRITERS[args.output](answer, args.reveal)
     if args.output == "env":
         write_exact(text.encode("utf-8", "surrogateescape"))

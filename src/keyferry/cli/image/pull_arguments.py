@@ -6,7 +6,12 @@ import sys
 
 from keyferry.cli.frame import ask as asking
 from keyferry.cli.frame.arguments import parse_seconds
-from keyferry.cli.frame.node_settings import add_no_kubelet_argument, node_policy, report_notes
+from keyferry.cli.frame.node_settings import (
+    add_no_kubelet_argument,
+    environment_notes,
+    node_policy,
+    report_notes,
+)
 from keyferry.cli.frame.sources import Sources
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.lookup import Providers
@@ -128,7 +133,7 @@ def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
         )
         return Providers((), docker_config=sources.docker_config)
     found = discover(args.config, args.bin_dir, node=args.node)
-    report_notes(found.notes)
+    report_notes((*found.notes, *environment_notes(args, found)))
     return asking.open_providers(args, found, sources)
 
 

@@ -137,8 +137,9 @@ def _summary(report: Report) -> str:
         sum(result.status is status for result in report.results)
         for status in (Status.PASSED, Status.SKIPPED)
     )
+    runs = "1 run" if report.runs == 1 else f"{report.runs} runs"
     found = ", ".join(counts) or "nothing to complain of"
-    return f"{found}; {passed} passed, {skipped} not checked; {report.runs} runs in {report.seconds:.1f} s"
+    return f"{found}; {passed} passed, {skipped} not checked; {runs} in {report.seconds:.1f} s"
 
 
 def _codes(given: Iterable[str]) -> Iterable[str]:

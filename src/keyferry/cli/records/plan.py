@@ -20,6 +20,7 @@ from keyferry.cli.records.pods import read_uses
 from keyferry.images.missing import distinct
 from keyferry.images.why.reasons import missing_documents
 from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_of_strangers
+from keyferry.pulls.records.decide import Decision
 from keyferry.pulls.records.policy import DEFAULT, POLICIES, make_policy
 from keyferry.pulls.records.present import NodeImages
 
@@ -135,10 +136,16 @@ def _use_document(change: Change) -> dict[str, object]:
         "image": change.use.image,
         "imageRef": change.image_ref,
         "effect": change.effect,
-        "now": {**decision_document(change.before), "outcome": str(change.now)},
-        "then": {**decision_document(change.after), "outcome": str(change.then)},
+        "now": _decision(change.before, change.now),
+        "then": _decision(change.after, change.then),
         "missing": missing_documents(change.missing),
     }
+
+
+def _decision(decision: Decision, outcome: UseOutcome) -> dict[str, object]:
+    """A decision; whether it is to pull is null where nobody can tell."""
+    must_pull = None if outcome is UseOutcome.UNKNOWN else decision.must_pull
+    return {**decision_document(decision), "mustPull": must_pull, "outcome": str(outcome)}
 
 
 def _print_table(changes: tuple[Change, ...]) -> None:
@@ -160,6 +167,6 @@ def _print_table(changes: tuple[Change, ...]) -> None:
 
 
 def _why(change: Change) -> str:
-    if change.then is UseOutcome.UNKNOWN:
+    if UseOutcome.UNKNOWN in (change.now, change.then):
         return "; ".join(map(str, change.missing))
     return change.after.reasons[-1].text.partition(": ")[2]

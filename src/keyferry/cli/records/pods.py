@@ -32,13 +32,13 @@ def _read_pod(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
     if len(found) != 1 or sources.pod is None:
         raise EnvironmentProblem(f"{path}: found {len(found)} pods, expected one in each file")
     pod = sources.pod
-    own = tuple(each for each in sources.pull_secrets if each.namespace == pod.namespace)
-    others = (Missing(Input.PULL_SECRET, each.name) for each in sources.pull_secrets if each not in own)
     account = _account(sources, pod)
     unknown = Missing(Input.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
-    missing = (*sources.missing_secrets, *others, *(() if account else (unknown,)))
+    missing = (*sources.missing_secrets, *(() if account else (unknown,)))
     for image in dict.fromkeys(_images(found[0])):
-        yield ImageUse(f"{pod.namespace}/{pod.name}", image, _credentials(own, account, image), missing)
+        yield ImageUse(
+            f"{pod.namespace}/{pod.name}", image, _credentials(sources.pull_secrets, account, image), missing
+        )
 
 
 def _images(pod: _Object) -> Iterator[str]:

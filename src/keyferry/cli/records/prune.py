@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.commands import Exit, UsageProblem
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
     add_image_arguments,
@@ -91,7 +91,7 @@ def _until(args: argparse.Namespace) -> int:
         try:
             return parse_time(args.until)
         except TimeError as error:
-            raise EnvironmentProblem(f"--until: {error.message}") from None
+            raise UsageProblem(f"--until: {error.message}") from None
     if args.images not in (None, "-"):
         return _changed_ns(args.images) // _SECOND_NS * _SECOND_NS
     return time_ns() // _SECOND_NS * _SECOND_NS

@@ -1,6 +1,7 @@
 """Pods and their service accounts, as far as providers are told of them."""
 
 import binascii
+import time
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -78,9 +79,10 @@ class StaticAccount(Value):
         return self.account
 
     def token(self, request: TokenRequest) -> str:
-        """The token, whatever it is for."""
-        if self.token_text is None:
-            raise NotGivenError((_missing(Input.SERVICE_ACCOUNT_TOKEN, request.account),))
+        """The token; one that an API server would not give for *request* counts as none."""
+        instead = "" if self.token_text is None else _why_unfit(self.token_text, request)
+        if self.token_text is None or instead:
+            raise NotGivenError((_missing(Input.SERVICE_ACCOUNT_TOKEN, request.account, instead),))
         return self.token_text
 
 
@@ -117,6 +119,15 @@ def pick_annotations(
 
 def token_audiences(token: str) -> tuple[str, ...] | None:
     """The audiences that a JSON web token names, unverified; None for a token of another form."""
+    claims = _claims(token)
+    if claims is None:
+        return None
+    named = claims.get("aud")
+    return tuple(each for each in (named if isinstance(named, list) else [named]) if isinstance(each, str))
+
+
+def _claims(token: str) -> dict[str, object] | None:
+    """What a JSON web token says, unverified; None for a token of another form."""
     parts = token.split(".")
     if len(parts) != 3:  # noqa: PLR2004 - header, claims, signature
         return None
@@ -124,10 +135,7 @@ def token_audiences(token: str) -> tuple[str, ...] | None:
         claims = loads(_decode_part(parts[1]))
     except (binascii.Error, DocumentError, ValueError):
         claims = None
-    if not isinstance(claims, dict):
-        return None
-    named = claims.get("aud")
-    return tuple(each for each in (named if isinstance(named, list) else [named]) if isinstance(each, str))
+    return claims if isinstance(claims, dict) else None
 
 
 def _decode_part(part: str) -> bytes:
@@ -206,21 +214,47 @@ def _missing_annotations(
     return (_missing(Input.SERVICE_ACCOUNT, ref),) if asked and account.annotations is None else ()
 
 
-def _missing(what: Input, ref: ServiceAccountRef) -> Missing:
-    return Missing(what, f"{ref.namespace}/{ref.name}")
+def _missing(what: Input, ref: ServiceAccountRef, instead: str = "") -> Missing:
+    return Missing(what, f"{ref.namespace}/{ref.name}", instead)
 
 
 def _check_audience(token: str, wanted: str) -> None:
     """Keep a token that is meant for somebody else from a plugin; an API server never gives one."""
+    wrong = _wrong_audience(token, wanted)
+    if wrong:
+        message = f"the service account token {wrong}; the plugin does not get it"
+        raise ServiceAccountError(message, message)
+
+
+def _wrong_audience(token: str, wanted: str) -> str:
     audiences = token_audiences(token)
     if audiences is None or wanted in audiences:
-        return
+        return ""
     found = ", ".join(map(repr, audiences)) or "nobody in particular"
-    message = (
-        f"the service account token is for {found}, expected the audience {wanted!r}; the plugin does not get it: "
-        f"'kubectl create token NAME --audience {wanted}' makes the right one"
+    return f"is for {found}, expected the audience {wanted!r}"
+
+
+_SUBJECT = "system:serviceaccount:"
+
+
+def _why_unfit(token: str, request: TokenRequest) -> str:
+    """What shows that a token is not the one that the kubelet would get, and how to get that; empty if nothing."""
+    ref, claims = request.account, _claims(token) or {}
+    subject, end = claims.get("sub"), claims.get("exp")
+    wrong = _wrong_audience(token, request.audience)
+    if not token:
+        wrong = "is empty"
+    elif isinstance(subject, str) and subject.startswith(_SUBJECT):
+        owner = f"{_SUBJECT}{ref.namespace}:{ref.name}"
+        wrong = wrong or (f"is of {subject!r}, expected {owner!r}" if subject != owner else "")
+    if not wrong and isinstance(end, int) and end <= time.time():
+        wrong = "has expired"
+    if not wrong:
+        return ""
+    return (
+        f"the one that was {wrong}; 'kubectl create token {ref.name} --namespace {ref.namespace} "
+        f"--audience {request.audience}' makes the right one"
     )
-    raise ServiceAccountError(message, message)
 
 
 def _reworded(what: str, error: ServiceAccountError) -> ServiceAccountError:

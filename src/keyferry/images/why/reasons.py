@@ -218,8 +218,8 @@ def _tries(answer: Answer) -> str:
     unsure = {provision.provider for provision in answer.provisions if provision.missing}
     if all(c.source.kind == "provider" and c.source.name in unsure for c in answer.credentials):
         return f"credentials are found: the kubelet tries {which}, or others in their place: {_say(answer.missing)}"
-    told = f"the kubelet tries {which}, and perhaps others; it makes no anonymous attempt"
-    return f"credentials exist: {told}: {_say(answer.missing)}"
+    told = f"the kubelet tries {which} and makes no anonymous attempt"
+    return f"credentials exist: {told}; it may have others too: {_say(answer.missing)}"
 
 
 def _failed_names(answer: Answer) -> str:

@@ -15,7 +15,17 @@ from keyferry.kit.lab.hidden import Secrets
 from keyferry.kit.lab.launch import Run
 from keyferry.kit.lab.subject import IMAGE, Subject
 
-__all__ = ["A_FAILURE", "Evidence", "Finding", "Rule", "Unchecked", "failed", "said", "succeeded"]
+__all__ = [
+    "A_FAILURE",
+    "Evidence",
+    "Finding",
+    "Rule",
+    "Unchecked",
+    "failed",
+    "is_reached",
+    "said",
+    "succeeded",
+]
 
 # What a program's own failures end with: klog.Fatalf with 255, the AWS CLI with 252 to 255. In between stand those
 # of a shell, for a program that it cannot run and for a signal.
@@ -156,6 +166,17 @@ def limit_for(subject: Subject, experiment: Experiment) -> float:
     """The time limit of an experiment."""
     is_question = experiment.is_patient or experiment.name == "good" or experiment.name.startswith("good ")
     return subject.timeout_seconds if is_question else min(subject.timeout_seconds, _SOON_SECONDS)
+
+
+def is_reached(code: str, found: str, order: tuple[tuple[str, ...], ...]) -> bool:
+    """Tell whether an answer was read as far as *code* says something of it, where *found* is what stopped it.
+
+    In *order* stands what is looked at first; of codes that stand together the first one stops it.
+    """
+    if not found or code == found:
+        return True
+    places = {each: at for at, codes in enumerate(order) for each in codes}
+    return places[code] < places[found]
 
 
 def succeeded(outcome: Outcome) -> bool:

@@ -96,10 +96,15 @@ def _feed(experiment: Experiment) -> str:
         return experiment.feed
     if not experiment.shown:
         return "printf ''"
-    if experiment.shown.endswith(b"\n") and experiment.shown.isascii():
+    if experiment.shown.endswith(b"\n") and _is_plain(experiment.shown[:-1]):
         return f"printf '%s\\n' {shlex.quote(_text(experiment.shown[:-1]))}"
     octal = "".join(_octal(experiment.shown))
     return f"printf '{octal}'"
+
+
+def _is_plain(data: bytes) -> bool:
+    """Tell whether a terminal shows bytes as they are: a line break in them would not be shown as one."""
+    return data.isascii() and _text(data).isprintable()
 
 
 def _octal(data: bytes) -> Iterable[str]:

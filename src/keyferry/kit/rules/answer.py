@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from keyferry.errors import PluginProtocolError
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked, is_reached, succeeded
 
 __all__ = ["ANSWER_RULES", "classify"]
 
@@ -23,6 +23,8 @@ def classify(error: PluginProtocolError) -> str:
     return "KP107" if error.problem.startswith("cacheDuration") else "KP105"
 
 
+# As the kubelet reads: what is wrong first hides what comes after.
+_ORDER = (("KP102",), ("KP103",), ("KP104",), ("KP105", "KP107"))
 _EXPECTED = {
     "KP102": "one JSON object, nothing before or after it",
     "KP103": "the apiVersion of the request",
@@ -36,9 +38,12 @@ def decodes(code: str) -> Rule:
     """The rule for one class of answers that the kubelet refuses."""
 
     def judge(evidence: Evidence) -> Iterator[Finding]:
-        for name in _answered(evidence):
-            error = evidence.problem(name)
-            if error is not None and classify(error) == code:
+        errors = {name: evidence.problem(name) for name in _answered(evidence)}
+        codes = {name: "" if error is None else classify(error) for name, error in errors.items()}
+        if not any(is_reached(code, found, _ORDER) for found in codes.values()):
+            raise Unchecked("no answer can be read that far")
+        for name, error in errors.items():
+            if error is not None and codes[name] == code:
                 yield Finding(name, error.problem, _EXPECTED[code])
 
     return Rule(GOODS, judge)

@@ -7,7 +7,7 @@ from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.headers import FORBIDDEN
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked, is_reached, succeeded
 from keyferry.kit.lab.tokens import expiry_of
 from keyferry.kit.rules.input import survives
 from keyferry.kit.rules.scope import answered, answered_or_refused
@@ -23,6 +23,8 @@ _TEXTS = {
     "exec plugin returned only certificate or key": "KP207",
     "failed parsing client key/certificate": "KP208",
 }
+# As client-go reads: what is wrong first hides what comes after.
+_ORDER = (("KP202",), ("KP204",), ("KP203", "KP209"), ("KP205",), ("KP206",), ("KP207",), ("KP208",))
 _EXPECTED = {
     "KP202": "one ExecCredential, nothing before or after it",
     "KP203": "the apiVersion of KUBERNETES_EXEC_INFO",
@@ -65,7 +67,10 @@ def _decodes(code: str) -> Rule:
         if not succeeded(evidence.outcome("good")):
             raise Unchecked("there is no answer to look at")
         error = evidence.problem("good")
-        if error is not None and classify_cluster(error, evidence.outcome("good").stdout) == code:
+        found = "" if error is None else classify_cluster(error, evidence.outcome("good").stdout)
+        if not is_reached(code, found, _ORDER):
+            raise Unchecked("its answer cannot be read that far")
+        if error is not None and found == code:
             yield Finding("good", error.problem, _EXPECTED[code])
 
     return Rule(("good",), judge)
@@ -78,7 +83,9 @@ def _ends_well(evidence: Evidence) -> Iterator[Finding]:
 
 def _pair(evidence: Evidence) -> Iterator[Finding]:
     credential = evidence.credential("good") if evidence.is_good("good") else None
-    if credential is not None and credential.certificate_pem:
+    if credential is not None:
+        if not credential.certificate_pem:
+            raise Unchecked("it gives no certificate")
         try:
             parse_key_pair(credential.certificate_pem, credential.key_pem)
         except EnvironmentProblem as error:

@@ -22,13 +22,17 @@ _UNSENDABLE = ("\r", "\n", "\0")
 Look = Callable[[CredentialProviderResponse, str, Evidence], Iterator[tuple[str, str]]]
 
 
-def each(look: Look) -> Rule:
-    """A rule that looks at each good answer that decodes."""
+def each(look: Look, *, needs_credentials: bool = False) -> Rule:
+    """A rule that looks at each good answer that decodes; or only at those with credentials."""
 
     def judge(evidence: Evidence) -> Iterator[Finding]:
         names = [name for name in evidence.goods() if evidence.is_good(name)]
         if not names:
             raise Unchecked("there is no answer to look at")
+        if needs_credentials:
+            names = [name for name in names if evidence.response(name).auth]
+            if not names:
+                raise Unchecked("there are no credentials to look at")
         for name in names:
             image = evidence.experiments[name].image
             for found, expected in look(evidence.response(name), image, evidence):
@@ -75,10 +79,10 @@ def _outlives(
 
 def _covers(response: CredentialProviderResponse, image: str, _: Evidence) -> Iterator[tuple[str, str]]:
     keys = [key for key in response.auth or {} if _parses(key)]
-    if not response.auth or any(serves(key, image) for key in keys):
+    if any(serves(key, image) for key in keys):
         return
     reasons = [_reason(key, judge_match(normalise_key(key), image).why) for key in keys[:3]]
-    found = "; ".join(reasons) or f"none of {len(response.auth)} keys can be parsed"
+    found = "; ".join(reasons) or f"none of {len(response.auth or {})} keys can be parsed"
     yield found, f"a key that covers {image}, such as {image.partition('/')[0]!r}"
 
 
@@ -174,11 +178,11 @@ CONTENT_RULES: dict[str, Rule] = {
     "KP108": each(_no_duration),
     "KP109": each(_long_duration),
     "KP110": each(_zero_duration),
-    "KP111": each(_outlives),
-    "KP112": each(_covers),
+    "KP111": each(_outlives, needs_credentials=True),
+    "KP112": each(_covers, needs_credentials=True),
     "KP113": each(_has_some),
-    "KP114": each(_keys_parse),
-    "KP115": each(_too_wide),
-    "KP119": each(_incomplete),
-    "KP120": each(_unsendable),
+    "KP114": each(_keys_parse, needs_credentials=True),
+    "KP115": each(_too_wide, needs_credentials=True),
+    "KP119": each(_incomplete, needs_credentials=True),
+    "KP120": each(_unsendable, needs_credentials=True),
 }

@@ -168,7 +168,10 @@ def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Fi
 def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
     """What was refused, by a plugin that can answer."""
     evidence.require_good()
-    for name in names:
+    told = [name for name in names if evidence.is_good(name) or was_refused(evidence, name)]
+    if not told:
+        raise Unchecked("it neither answers nor refuses other versions")
+    for name in told:
         if was_refused(evidence, name):
             yield Finding(name, f"it refuses {evidence.version(name)}", "an answer in that version")
 

@@ -254,7 +254,7 @@ users:
         apiVersion: client.authentication.k8s.io/v1
         command: "{{name}}"
         interactiveMode: IfAvailable
-        installHint: "{{name}} is not on PATH: pip install {{name}}"
+        installHint: "{{name}} is not on PATH: install it with pip, from its source"
 """
 
 _README = """\
@@ -262,7 +262,7 @@ _README = """\
 
 {{about}}, written with `keyferry.sdk`.
 
-    pip install -e . pytest keyferry
+    pip install -e . pytest                                 # where keyferry is installed, from a clone of it
     pytest                                                  # the plugin's own tests
     keyferry plugin test "$(command -v {{name}})" {{kit_options}}
 

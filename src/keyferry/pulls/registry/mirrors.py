@@ -1,6 +1,7 @@
 """Which mirrors containerd has for a registry: it asks them first, and keyferry asks the registry alone."""
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from glob import glob
 
@@ -39,16 +40,22 @@ class Mirrors(Value):
     def __str__(self) -> str:
         if self.problem:
             return f"{self.file} may name a mirror, but {self.problem}"
-        many = len(self.hosts) > 1
         names = ", ".join(map(repr, self.hosts))
-        return f"containerd has {'mirrors' if many else 'a mirror'} for it, {names} in {self.file}"
+        if len(self.hosts) > 1:
+            return f"containerd has mirrors for it, {names} in {self.file}, which were not asked"
+        return f"containerd has a mirror for it, {names} in {self.file}, which was not asked"
 
 
 def find_mirrors(registry: str, *, hosts_dir: str = "", root: str = "/") -> Mirrors | None:
     """What containerd is told to ask beside *registry*, by *hosts_dir* alone if it is given; None if nothing."""
     if hosts_dir:
         return _in_folders(registry, (hosts_dir,))
-    configs = [(path, table) for path in _CONFIGS for table in _read_config(os.path.join(root, path))]
+    try:
+        configs = [
+            (path, table) for path in _CONFIGS for table in _read_config(os.path.join(root, path), root)
+        ]
+    except PermissionError as error:
+        return _unread(str(error.filename), error)
     sections = [(path, section) for path, table in configs for section in _sections(table)]
     listed = [_under(root, folder) for _, section in sections for folder in _config_path(section)]
     found = _in_folders(registry, (*listed, *(os.path.join(root, folder) for folder in _HOST_FOLDERS)))
@@ -59,7 +66,13 @@ def _in_folders(registry: str, folders: Sequence[str]) -> Mirrors | None:
     """What the first folder of the registry's hosts says; the others are not looked at, as in containerd."""
     for folder in folders:
         for name in _folder_names(registry):
-            if os.path.isdir(os.path.join(folder, name)):
+            try:
+                is_folder = stat.S_ISDIR(os.stat(os.path.join(folder, name)).st_mode)
+            except PermissionError as error:
+                return _unread(folder, error)
+            except OSError:
+                continue
+            if is_folder:
                 return _read_hosts(os.path.join(folder, name, "hosts.toml"), registry)
     return None
 
@@ -78,7 +91,7 @@ def _read_hosts(path: str, registry: str) -> Mirrors | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        return Mirrors(path, problem=f"it cannot be read: {error.strerror}")
+        return _unread(path, error)
     except ValueError:
         return Mirrors(path, problem="it is not TOML")
     hosts = table.get("host")
@@ -88,9 +101,15 @@ def _read_hosts(path: str, registry: str) -> Mirrors | None:
     return Mirrors(path, others) if others else None
 
 
+def _unread(path: str, error: OSError) -> Mirrors:
+    return Mirrors(path, problem=f"it cannot be read: {error.strerror}")
+
+
 def _can_pull(host: object) -> bool:
     capabilities = host.get("capabilities") if isinstance(host, dict) else None
-    return capabilities is None or bool({"pull", "resolve"}.intersection(map(str, capabilities)))
+    if not isinstance(capabilities, list):
+        return True
+    return bool({"pull", "resolve"}.intersection(map(str, capabilities)))
 
 
 def _others(urls: Sequence[str], registry: str) -> Iterator[str]:
@@ -102,18 +121,23 @@ def _others(urls: Sequence[str], registry: str) -> Iterator[str]:
             yield url
 
 
-def _read_config(path: str) -> Iterator[_Table]:
-    """A config of containerd and what it imports; one that cannot be read says nothing."""
+def _read_config(path: str, root: str) -> Iterator[_Table]:
+    """A config of containerd and what it imports; raises PermissionError, else one that cannot be read says nothing."""
     try:
         table = _load(path)
+    except PermissionError:
+        raise
     except (OSError, ValueError):
         return
     yield table
     imports = table.get("imports")
     for pattern in imports if isinstance(imports, list) else ():
-        for each in sorted(glob(os.path.join(os.path.dirname(path), str(pattern)))):
+        place = _under(root, os.path.join(os.path.dirname(path), str(pattern)))
+        for each in sorted(glob(place)):
             try:
                 yield _load(each)
+            except PermissionError:
+                raise
             except (OSError, ValueError):
                 continue
 
@@ -144,7 +168,9 @@ def _endpoints(registry: str, root: str, sections: Sequence[tuple[str, _Table]])
 
 
 def _under(root: str, path: str) -> str:
-    return os.path.join(root, path.lstrip("/")) if root != "/" else path
+    """Where a path of the host is found, if that is not there already."""
+    is_there = root == "/" or path.startswith(os.path.join(root, ""))
+    return path if is_there else os.path.join(root, path.lstrip("/"))
 
 
 def _load(path: str) -> _Table:

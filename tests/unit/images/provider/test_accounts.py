@@ -198,8 +198,49 @@ def test_a_token_for_somebody_else_is_kept_from_the_plugin() -> None:
     """Whoever gave it; the error names audiences and never the token."""
     wanted = attributes().service_account_token_audience
     for token in (web_token({"aud": ["https://kubernetes.default.svc"]}), web_token({"sub": "legacy"})):
-        with pytest.raises(ServiceAccountError, match=f"expected the audience '{wanted}'") as caught:
-            identify(attributes(), StaticAccount(KNOWN, token), POD)
-        assert token.split(".")[1] not in f"{caught.value}{caught.value!r}{caught.value.kubernetes_text}"
+        server = Accounts({("ns", "builder"): KNOWN})
+        server.tokens["ns", "builder"] = token
+        for accounts in (StaticAccount(KNOWN, token), server):
+            with pytest.raises(ServiceAccountError, match=f"expected the audience '{wanted}'") as caught:
+                identify(attributes(), accounts, POD)
+            # What a person gave by mistake says nothing of what a kubelet would get; what a server gave is a failure.
+            assert isinstance(caught.value, NotGivenError) is isinstance(accounts, StaticAccount)
+            assert token.split(".")[1] not in f"{caught.value}{caught.value!r}{caught.value.kubernetes_text}"
     for token in (web_token({"aud": ["other", wanted]}), "opaque"):
         assert identify(attributes(), StaticAccount(KNOWN, token), POD).token == token
+
+
+@pytest.mark.parametrize(
+    ("claims", "wrong"),
+    [
+        (None, "is empty"),
+        (
+            {"sub": "system:serviceaccount:ns:other"},
+            "is of 'system:serviceaccount:ns:other', expected '{owner}'",
+        ),
+        ({"exp": 1}, "has expired"),
+        ({"exp": 1 << 40}, ""),
+        ({"sub": "{owner}"}, ""),
+        ({"sub": "somebody", "exp": "soon"}, ""),
+    ],
+)
+def test_a_token_that_no_kubelet_would_get_counts_as_none(
+    claims: dict[str, object] | None, wrong: str
+) -> None:
+    """Of another account, or no longer good: what its plugin would answer cannot be told."""
+    owner = f"system:serviceaccount:{POD.namespace}:{POD.service_account_name}"
+    audience = attributes().service_account_token_audience
+    token = ""
+    if claims is not None:
+        token = web_token(
+            {k: v.format(owner=owner) if isinstance(v, str) else v for k, v in claims.items()}
+            | {"aud": audience}
+        )
+    if not wrong:
+        assert identify(attributes(), StaticAccount(KNOWN, token), POD).token == token
+        return
+    with pytest.raises(NotGivenError, match="makes the right one") as caught:
+        identify(attributes(), StaticAccount(KNOWN, token), POD)
+    (missing,) = caught.value.missing
+    assert (missing.input, missing.name) == (NO_TOKEN.input, NO_TOKEN.name)
+    assert wrong.format(owner=owner) in missing.instead

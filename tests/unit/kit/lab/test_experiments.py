@@ -51,6 +51,15 @@ def test_the_command_that_is_shown_repeats_the_experiment(kind: str, tmp_path: P
     assert compared > 12
 
 
+@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
+def test_a_command_survives_the_terminal(kind: str) -> None:
+    """Nothing in it is a control character, which the terminal would be shown in another form."""
+    subject = Subject("/plugin", kind, images=("registry.example/team/app",))
+    for experiment in planned(subject):
+        command = repeat_command(subject, experiment)
+        assert command.isprintable(), experiment.name
+
+
 def test_no_secret_is_in_a_command(tmp_path: Path) -> None:
     """Tokens, variables and arguments that look like secrets are masked."""
     subject = Subject(

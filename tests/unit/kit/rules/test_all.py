@@ -172,6 +172,89 @@ def test_without_a_good_answer_versions_say_nothing(code: str, stdout: bytes) ->
         findings(code, evidence(good=ran(stdout), version_v1beta1=ran(stdout)))
 
 
+def test_a_version_that_is_answered_in_another_is_not_known() -> None:
+    """Neither a good answer nor a refusal: nothing shows that the plugin knows the version."""
+    shown = evidence(version_v1beta1=ran(GOOD))
+    beta = Experiment("version v1beta1", api_version=V1.replace("v1", "v1beta1"), image="r.io/x")
+    shown = replace(shown, experiments={**shown.experiments, "version v1beta1": beta})
+    with pytest.raises(Unchecked):
+        findings("KP131", shown)
+
+
+READ_IN_ORDER = ("KP102", "KP103", "KP104", "KP105")
+SPOILT = (
+    b"garbage",
+    GOOD.replace(b"/v1", b"/v1beta1"),
+    GOOD.replace(b"Response", b"Request"),
+    GOOD.replace(b"cacheDuration", b"cacheduration"),
+)
+
+
+@pytest.mark.parametrize(("at", "stdout"), [*enumerate(SPOILT)], ids=READ_IN_ORDER)
+def test_what_cannot_be_read_so_far_passes_nothing(at: int, stdout: bytes) -> None:
+    """The kubelet stops at the first thing that is wrong: what stands before it passes, the rest has no result."""
+    shown = evidence(good=ran(stdout))
+    assert [findings(code, shown) for code in READ_IN_ORDER[:at]] == [[]] * at
+    assert findings(READ_IN_ORDER[at], shown)
+    for code in (*READ_IN_ORDER[at + 1 :], "KP107"):
+        with pytest.raises(Unchecked):
+            findings(code, shown)
+
+
+def test_one_answer_that_can_be_read_is_enough_to_check() -> None:
+    """Garbage for one image does not keep the answer for another from being judged."""
+    shown = evidence(good_2=ran(b"garbage"))
+    assert findings("KP103", shown) == []
+    assert [found.experiment for found in findings("KP102", shown)] == ["good 2"]
+
+
+EXEC = "client.authentication.k8s.io/v1"
+
+
+@pytest.mark.parametrize(
+    ("stdout", "failed", "passed"),
+    [
+        (b"garbage", "KP202", ()),
+        (b'{"kind":"Secret","apiVersion":"v1"}', "KP204", ("KP202",)),
+        (b'{"kind":"ExecCredential","apiVersion":"x.example/v1"}', "KP203", ("KP202", "KP204")),
+        (b'{"kind":"ExecCredential","apiVersion":"%s"}', "KP205", ("KP202", "KP203", "KP204", "KP209")),
+        (
+            b'{"kind":"ExecCredential","apiVersion":"%s","status":{}}',
+            "KP206",
+            ("KP202", "KP203", "KP204", "KP205", "KP209"),
+        ),
+        (
+            b'{"kind":"ExecCredential","apiVersion":"%s","status":{"token":"t"}}',
+            "",
+            ("KP202", "KP203", "KP204", "KP205", "KP206", "KP207", "KP209"),
+        ),
+    ],
+)
+def test_a_credential_that_cannot_be_read_so_far_passes_nothing(
+    stdout: bytes, failed: str, passed: tuple[str, ...]
+) -> None:
+    """As with image plugins; and without a certificate nothing is said of one."""
+    shown = evidence(CLUSTER, good=ran(stdout.replace(b"%s", EXEC.encode())))
+    shown = replace(shown, experiments={"good": Experiment("good", api_version=EXEC)})
+    for code in ("KP202", "KP203", "KP204", "KP205", "KP206", "KP207", "KP208", "KP209"):
+        if code in passed:
+            assert findings(code, shown) == [], code
+        elif code == failed:
+            assert findings(code, shown)
+        else:
+            with pytest.raises(Unchecked):
+                findings(code, shown)
+
+
+@pytest.mark.parametrize("code", ["KP111", "KP112", "KP114", "KP115", "KP119", "KP120"])
+def test_without_credentials_nothing_is_said_of_them(code: str) -> None:
+    """An answer with an empty auth breaks one promise, and keeps none about keys and passwords."""
+    shown = evidence(good=ran(GOOD.replace(b'{"r.io":{"username":"u","password":"p"}}', b"{}")))
+    assert findings("KP113", shown)
+    with pytest.raises(Unchecked):
+        findings(code, shown)
+
+
 @pytest.mark.parametrize("code", ["KP127", "KP130", "KP214"])
 def test_versions_that_nobody_configured_are_no_errors(code: str) -> None:
     """The kubelet and client-go ask in the version of their config."""

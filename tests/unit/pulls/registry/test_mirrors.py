@@ -128,3 +128,46 @@ def test_a_folder_that_is_named_is_the_only_one(tmp_path: Path) -> None:
 
 def test_a_node_without_containerd_has_none(tmp_path: Path) -> None:
     assert find_mirrors("reg.io", root=str(tmp_path)) is None
+
+
+@pytest.mark.parametrize("capabilities", ["5", '"pull"', "{}"])
+def test_capabilities_that_are_no_list_deny_nothing(tmp_path: Path, capabilities: str) -> None:
+    file = write(tmp_path, CERTS / "reg.io" / "hosts.toml", f"{MIRROR}capabilities = {capabilities}\n")
+    assert find_mirrors("reg.io", root=str(tmp_path)) == Mirrors(file, ("https://mirror.example",))
+
+
+def test_imports_are_looked_for_below_the_root(tmp_path: Path) -> None:
+    """As everything else that a config names by its path on the host."""
+    write(tmp_path, "etc/containerd/config.toml", 'imports = ["/etc/containerd/conf.d/*.toml"]\n')
+    section = '[plugins."io.containerd.cri.v1.images".registry]\nconfig_path = "/opt/certs"\n'
+    write(tmp_path, "etc/containerd/conf.d/a.toml", section)
+    file = write(tmp_path, "opt/certs/_default/hosts.toml", MIRROR)
+    assert find_mirrors("reg.io", root=str(tmp_path)) == Mirrors(file, ("https://mirror.example",))
+
+
+@pytest.mark.parametrize("closed", ["etc/containerd/config.toml", "etc/containerd/certs.d"])
+def test_what_may_not_be_read_may_name_a_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    """Those who may not look cannot say that there is none."""
+    write(tmp_path, "etc/containerd/config.toml", "version = 3\n")
+    write(tmp_path, CERTS / "other.io" / "hosts.toml", MIRROR)
+    assert find_mirrors("reg.io", root=str(tmp_path)) is None
+    # From within, so that only the folder itself need be open to others.
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o711)
+    os.chmod(tmp_path / closed, 0)
+    was = os.geteuid()
+    os.seteuid(was or 65534)  # root may read everything, so be somebody else for the moment
+    try:
+        found = find_mirrors("reg.io", root=".")
+    finally:
+        os.seteuid(was)
+        os.chmod(tmp_path / closed, 0o700)
+    assert found == Mirrors(f"./{closed}", problem="it cannot be read: Permission denied")
+
+
+def test_the_words_fit_their_number() -> None:
+    assert str(Mirrors("/f", ("a",))).endswith("a mirror for it, 'a' in /f, which was not asked")
+    assert str(Mirrors("/f", ("a", "b"))).endswith("mirrors for it, 'a', 'b' in /f, which were not asked")
+    assert str(Mirrors("/f", problem="it is not TOML")) == "/f may name a mirror, but it is not TOML"

@@ -1,0 +1,62 @@
+"""What may lie in the kubelet's root and was not read is not known."""
+
+import argparse
+import os
+from pathlib import Path
+
+import pytest
+
+from keyferry.cli.frame.sources import read_sources
+from keyferry.images.missing import Input, Missing
+from keyferry.images.node.node import Node
+from support.kubelets import Processes
+
+NOBODY = 65534
+
+
+def options(node: Node, docker_config: str | None) -> argparse.Namespace:
+    """The options of a command that say nothing but this."""
+    return argparse.Namespace(
+        pod=None,
+        secret=[],
+        service_account=None,
+        service_account_token=None,
+        config=None,
+        bin_dir=None,
+        docker_config=docker_config,
+        node=node,
+    )
+
+
+def missing_config(node: Node, docker_config: str | None) -> list[Missing]:
+    """What is said to be missing of the node's docker config."""
+    missing = read_sources(options(node, docker_config)).missing
+    return [each for each in missing if each.input is Input.DOCKER_CONFIG]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_root_that_may_not_be_seen_may_hold_a_docker_config(
+    processes: Processes, tmp_path: Path, *, exists: bool
+) -> None:
+    """Whether it does is known to those alone who may look; 'auto' looks no better, and a file given is all."""
+    root = tmp_path / "root"
+    root.mkdir(mode=0o700)
+    path = root / "config.json"
+    if exists:
+        path.write_text("{}")
+    processes.write(17, "kubelet", f"--root-dir={root}")
+    node = Node(str(processes))
+    assert missing_config(node, None) == ([Missing(Input.DOCKER_CONFIG, str(path))] if exists else [])
+    assert missing_config(node, "auto") == []
+    was = os.geteuid()
+    os.chmod(root, 0)
+    os.seteuid(was or NOBODY)  # root may see everything, so be somebody else for the moment
+    try:
+        for option in (None, "auto"):
+            (unseen,) = missing_config(node, option)
+            assert unseen.name == str(path)
+            assert "may not be seen" in str(unseen)
+        assert missing_config(node, "/given.json") == []
+    finally:
+        os.seteuid(was)
+        os.chmod(root, 0o700)
