@@ -130,6 +130,12 @@ def test_constants_that_json_does_not_have_are_no_json(name: str) -> None:
     assert refusal(REFUSED_BYTES[name]).error_class == "json-syntax"
 
 
+def test_an_answer_that_is_read_too_late_is_refused() -> None:
+    """The time to read an answer is part of the plugin's: nobody waits longer for a large one."""
+    with pytest.raises(PluginOutputError, match="takes longer to read"):
+        decode_response("plugin", V1, document().encode(), until=time.monotonic())
+
+
 @pytest.mark.parametrize("kind", ["", "x", "image", "IMAGE", "Image ", "Global\n", SECRET])
 def test_an_unknown_cache_key_type_is_refused(kind: str) -> None:
     """A cacheKeyType that is none of the three fails the provider, and is not shown."""
@@ -188,8 +194,8 @@ def test_a_hundred_megabyte_string_ends_at_the_cap(tmp_path: Path) -> None:
 
 
 def test_a_string_below_the_cap_is_read_whole(tmp_path: Path) -> None:
-    """A password of ten megabytes arrives unchanged."""
-    password = "x" * 10_000_000
+    """A password of four megabytes arrives unchanged."""
+    password = "x" * 4_000_000
     path = write_printer(
         tmp_path, "big", document({"reg.io": {"username": "u", "password": password}}).encode()
     )

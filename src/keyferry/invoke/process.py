@@ -35,7 +35,8 @@ class Limits(Value):
     """What one run may use."""
 
     timeout_seconds: float = 60.0
-    stdout_bytes: int = 16 * 1024 * 1024
+    # Thousands of times what an answer needs; more would take longer to read than a caller waits.
+    stdout_bytes: int = 4 * 1024 * 1024
     stderr_bytes: int = 64 * 1024
     # Standard error beyond stderr_bytes is read and dropped, up to here.
     stderr_drained_bytes: int = 64 * 1024 * 1024

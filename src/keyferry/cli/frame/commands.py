@@ -31,8 +31,8 @@ class UsageProblem(errors.EnvironmentProblem):
 
 EXIT_CODES = """\
 Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
-4 a plugin failed; 5 a registry or server refused; 6 cannot tell (an input is missing, or a host cannot be
-reached); 124 a plugin or server took too long."""
+4 a plugin failed; 5 a registry or server refused; 6 cannot tell (an input is missing, or a registry cannot
+be reached); 124 a plugin or server took too long."""
 
 
 class Command(NamedTuple):

@@ -1,6 +1,7 @@
 """A plugin's answer for a cluster, read as client-go reads it; no byte of it reaches an error's message."""
 
 from math import inf
+from time import monotonic
 
 from keyferry._core.documents import is_json, read_yaml
 from keyferry._core.gotext import quote
@@ -64,7 +65,7 @@ def read_credential(
 ) -> ClusterCredential:
     """Read what a plugin printed, or raise PluginProtocolError; for a key pair UnusableCertificateError.
 
-    Raises TimeoutError for YAML that is not read at the instant *until* of the monotonic clock.
+    Raises TimeoutError for what is not read at the instant *until* of the monotonic clock.
     """
     return build_credential(read_status(api_version, stdout, plugin=plugin, until=until), plugin=plugin)
 
@@ -132,13 +133,18 @@ def _read(data: bytes, *, is_yaml: bool, quoting: bool, until: float) -> object:
         raise Refusal(message, "yaml: document is too long")
     stage = ""
     try:
-        return (
+        value = (
             read_yaml(data, quoting=quoting, until=until).value if is_yaml else loads(data, quoting=quoting)
         )
     except DocumentError as error:
         if error.error_class == "json-syntax":
             stage = "couldn't get version/kind; json parse error: "
         text, error_class = stage + error.kubernetes_text, error.error_class
+    else:
+        # JSON is read in one go, so that only its end can be too late.
+        if monotonic() >= until:
+            raise TimeoutError
+        return value
     raise Refusal("neither JSON nor YAML", text, error_class)
 
 

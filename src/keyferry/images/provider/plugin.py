@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from math import inf
+from time import monotonic
 
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads_with_duplicates
@@ -47,11 +49,13 @@ class ExecPlugin(Value):
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
     ) -> tuple[CredentialProviderResponse, float]:
         """Run the plugin once; return its answer and the seconds it took, or raise PluginError."""
+        allowed = self.limits.timeout_seconds if timeout_seconds is None else timeout_seconds
+        until = monotonic() + allowed
         outcome = self._run(request, timeout_seconds)
         try:
             if outcome.ending is not Ending.EXITED or outcome.status != 0:
-                raise self._failure(request, outcome, timeout_seconds)
-            return decode_response(self.name, self.api_version, outcome.stdout), outcome.seconds
+                raise self._failure(request, outcome, allowed)
+            return decode_response(self.name, self.api_version, outcome.stdout, until), outcome.seconds
         except PluginError as error:
             error.seconds = outcome.seconds
             raise
@@ -86,13 +90,12 @@ class ExecPlugin(Value):
         return PluginStartError(self.name, f"the executable {self.path} cannot be started: {reason}", text)
 
     def _failure(
-        self, request: CredentialProviderRequest, outcome: Outcome, timeout_seconds: float | None
+        self, request: CredentialProviderRequest, outcome: Outcome, allowed_seconds: float
     ) -> PluginError:
         tail = stderr_tail(self._whole_lines(outcome.stderr), self._secrets(request))
         if outcome.ending is Ending.TIMED_OUT:
             text = self._kubernetes_text(request.image, "context deadline exceeded", outcome.stderr)
-            allowed = self.limits.timeout_seconds if timeout_seconds is None else timeout_seconds
-            return PluginTimeoutError(self.name, allowed, text, tail)
+            return PluginTimeoutError(self.name, allowed_seconds, text, tail)
         if outcome.ending is Ending.LOST:
             message = f"its exit status is unknown: it {outcome.ending}"
             text = self._kubernetes_text(request.image, "waitid: no child processes", outcome.stderr)
@@ -123,10 +126,17 @@ class ExecPlugin(Value):
         return (request.service_account_token, *secret_values(self.env))
 
 
-def decode_response(plugin: str, api_version: str, stdout: bytes) -> CredentialProviderResponse:
-    """Read a plugin's answer as the kubelet does; no byte of it reaches an error."""
+def decode_response(
+    plugin: str, api_version: str, stdout: bytes, until: float = inf
+) -> CredentialProviderResponse:
+    """Read a plugin's answer as the kubelet does; no byte of it reaches an error.
+
+    An answer that is not read at the instant *until* of the monotonic clock is refused.
+    """
     try:
         document, duplicates = loads_with_duplicates(stdout)
+        if monotonic() >= until:
+            raise PluginOutputError(plugin, "its answer takes longer to read than is left of its time")
         plain = None if duplicates else read_plain_response(document, api_version)
         if plain is not None:
             return plain

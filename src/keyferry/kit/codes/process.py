@@ -84,8 +84,9 @@ PROCESS_CODES: dict[str, Entry] = {
     "KP323": (
         "error",
         "ends by itself, with a status of its own",
-        "a signal or a status from 126 to 251 means a crash, a missing program or a wrong format to whoever reads it",
-        "exit with 1 for what you know to be wrong",
+        "a plugin that hangs is killed at a deadline, and a signal or a status from 126 to 251 means a crash, "
+        "a missing program or a wrong format to whoever reads it",
+        "exit with 1 for what you know to be wrong, and put a deadline on whatever you wait for",
     ),
     "KP324": (
         "error",

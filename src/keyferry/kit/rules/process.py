@@ -88,6 +88,7 @@ def _late(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _slow(evidence: Evidence) -> Iterator[Finding]:
+    evidence.require_good()
     for name in evidence.goods():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.EXITED and outcome.seconds > _SLOW_SECONDS:

@@ -122,19 +122,22 @@ def was_refused(evidence: Evidence, name: str) -> bool:
 
 
 def refuses(*names: str) -> Rule:
-    """The rule that some experiments must be refused."""
+    """The rule that some experiments must be refused; a plugin that refuses everything proves nothing by it."""
 
     def judge(evidence: Evidence) -> Iterator[Finding]:
-        for name in evidence.names(*names):
-            if not was_refused(evidence, name):
-                ended = "exit status 0" if succeeded(evidence.outcome(name)) else evidence.describe(name)
-                yield Finding(name, ended, A_FAILURE)
+        taken = [name for name in evidence.names(*names) if not was_refused(evidence, name)]
+        if not taken:
+            evidence.require_good()
+        for name in taken:
+            ended = "exit status 0" if succeeded(evidence.outcome(name)) else evidence.describe(name)
+            yield Finding(name, ended, A_FAILURE)
 
     return Rule(names, judge)
 
 
 def _foreign(evidence: Evidence) -> Iterator[Finding]:
     if was_refused(evidence, "foreign"):
+        evidence.require_good()
         return
     for key in evidence.response("foreign").auth or {}:
         if serves(key, FOREIGN):

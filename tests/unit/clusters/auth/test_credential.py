@@ -54,6 +54,11 @@ def test_yaml_is_read_up_to_a_limit_and_json_beyond() -> None:
     assert read_credential(V1, answer({"token": "t"}, x="x" * 10**6)) == ClusterCredential("t")
 
 
+def test_json_that_is_read_too_late_is_refused() -> None:
+    with pytest.raises(TimeoutError):
+        read_credential(V1, answer({"token": "t"}), until=time.monotonic())
+
+
 def test_yaml_is_read_until_an_instant() -> None:
     """Whoever waits for it no longer wants the rest."""
     with pytest.raises(TimeoutError):
