@@ -83,8 +83,8 @@ if TYPE_CHECKING:
     from .pulls.puller.puller import open_target as open_target
     from .pulls.puller.puller import pull as pull
     from .pulls.puller.puller import pull_async as pull_async
-    from .pulls.records.decide import Decision as Decision
-    from .pulls.records.decide import PodCredentials as PodCredentials
+    from .pulls.records.decision import Decision as Decision
+    from .pulls.records.decision import PodCredentials as PodCredentials
     from .pulls.records.load import load_records as load_records
     from .pulls.records.policy import VerificationPolicy as VerificationPolicy
     from .pulls.records.records import Records as Records
@@ -100,12 +100,12 @@ else:
         "Attempt": "pulls.registry.attempt",
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
-        "Decision": "pulls.records.decide",
+        "Decision": "pulls.records.decision",
         "ExecInfo": "clusters.auth.envinfo",
         "Failure": "images.answer",
         "PluginPolicy": "invoke.policy",
         "Pod": "images.provider.accounts",
-        "PodCredentials": "pulls.records.decide",
+        "PodCredentials": "pulls.records.decision",
         "Providers": "images.lookup",
         "PullOptions": "pulls.puller.puller",
         "PullOutcome": "pulls.puller.outcome",

@@ -12,7 +12,7 @@ from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
 from keyferry.pulls.puller.outcome import FAILED, PRESENT, PullAttempt, PullOutcome, cause_of
 from keyferry.pulls.puller.pull_policy import ALWAYS
-from keyferry.pulls.records.reasons import describe_entry
+from keyferry.pulls.records.decision import describe_entry
 
 Json = dict[str, object]
 _HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")

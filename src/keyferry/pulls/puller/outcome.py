@@ -5,7 +5,7 @@ from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, RecordError, RegistryError
 from keyferry.images.answer import Answer, Failure
 from keyferry.images.keyring import Credential
-from keyferry.pulls.records.decide import Decision
+from keyferry.pulls.records.decision import Decision
 
 __all__ = ["FAILED", "PRESENT", "PULLED", "PullAttempt", "PullOutcome", "cause_of"]
 

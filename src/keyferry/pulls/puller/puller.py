@@ -13,12 +13,12 @@ from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.beside import check_runtime
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.counters import PullCounters
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.pull_policy import choose_pull_policy
 from keyferry.pulls.puller.steps import Ensuring, Need, Tools
 from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
+from keyferry.pulls.records.counters import PullCounters
 from keyferry.pulls.records.records import Records
 from keyferry.pulls.registry.platform import parse_platform
 from keyferry.pulls.registry.route import Route

@@ -13,14 +13,18 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import with_default_tag
 from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.counters import PullCounters
 from keyferry.pulls.puller.errors import absent, backing_off, misnamed, pull_failed, uninspected
 from keyferry.pulls.puller.outcome import FAILED, PRESENT, PULLED, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS, NEVER
 from keyferry.pulls.puller.target import Arrival, FoundImage, OnProgress, PullTarget
 from keyferry.pulls.puller.trial import CredentialTrial, Renewal, bare, fresh_from, saw_the_end
-from keyferry.pulls.records.decide import Decision, credentials_used
+from keyferry.pulls.records.counters import PullCounters
+from keyferry.pulls.records.decide import credentials_used
 from keyferry.pulls.records.records import Records
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.records.decision import Decision
 
 __all__ = ["Ensuring", "Need", "Tools"]
 
