@@ -22,7 +22,7 @@ _WHAT = "pull of a 200 MB image of 4 layers into an OCI layout"
 _PULL = """\
 import sys
 sys.path.insert(0, sys.argv[3])
-from keyferry.pulls.layout.pull import pull_to_layout
+from keyferry.pulls.puller.puller import pull_to_layout
 pull_to_layout(sys.argv[1], sys.argv[2])
 """
 
