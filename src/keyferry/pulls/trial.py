@@ -126,13 +126,14 @@ class Trial:
 
     def run(self, credentials: Iterable[Credential]) -> Arrival | None:
         """Try each in order until one works; anonymously only if there are none at all. None if none works."""
-        waiting: list[tuple[Credential | None, bool]] = [(each, False) for each in credentials]
-        waiting = waiting or [(None, False)]
+        waiting = [(credential, False) for credential in credentials]
+        if not waiting:
+            return self._attempt(None)
         arrival = None
         while waiting and arrival is None:
             credential, is_renewed = waiting.pop(0)
             arrival = self._attempt(credential, is_renewed=is_renewed)
-            if credential is not None and arrival is None:
+            if arrival is None:
                 waiting = self._replace(credential, waiting)
         return arrival
 
@@ -152,8 +153,8 @@ class Trial:
         return arrival
 
     def _replace(
-        self, credential: Credential, waiting: list[tuple[Credential | None, bool]]
-    ) -> list[tuple[Credential | None, bool]]:
+        self, credential: Credential, waiting: list[tuple[Credential, bool]]
+    ) -> list[tuple[Credential, bool]]:
         """What is left to try: if its provider has other credentials now, those, in place of all its old ones."""
         source = credential.source
         is_due = source.kind == "provider" and source.name not in self._asked_again
@@ -167,7 +168,7 @@ class Trial:
             return waiting
         tried = {_login(attempt.credential) for attempt in self.attempts}
         fresh = [each for each in renewal.credentials if _login(each) not in tried]
-        others = [each for each in waiting if each[0] is None or each[0].source.name != source.name]
+        others = [(each, renewed) for each, renewed in waiting if each.source.name != source.name]
         return [*((each, True) for each in fresh), *others]
 
 
