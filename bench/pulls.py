@@ -22,8 +22,8 @@ _WHAT = "pull of a 200 MB image of 4 layers into an OCI layout"
 _PULL = """\
 import sys
 sys.path.insert(0, sys.argv[3])
-from keyferry.pulls.layout.pull import pull_to_layout
-pull_to_layout(sys.argv[1], sys.argv[2])
+from keyferry import pull
+pull(sys.argv[1], to=sys.argv[2], credentials=())
 """
 
 

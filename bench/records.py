@@ -13,7 +13,7 @@ from keyferry.api.kubeletconfig.records import (
     encode_record,
 )
 from keyferry.pulls.records.cache import CacheSizes
-from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.disk import Disk
 from keyferry.pulls.records.hashes import file_name
 from keyferry.pulls.records.load import open_records

@@ -14,6 +14,7 @@ __all__ = [
     "Decision",
     "ExecInfo",
     "Failure",
+    "Platform",
     "PluginPolicy",
     "Pod",
     "PodCredentials",
@@ -25,6 +26,7 @@ __all__ = [
     "Puller",
     "Reason",
     "Records",
+    "RegistryRoute",
     "ServiceAccount",
     "ServiceAccounts",
     "Source",
@@ -74,46 +76,50 @@ if TYPE_CHECKING:
     from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
     from .metrics.images import metrics_collector as metrics_collector
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
-    from .pulls.layout.pull import Pulled as Pulled
-    from .pulls.layout.pull import pull_to_layout as pull_to_layout
-    from .pulls.layout.pull import pull_to_layout_async as pull_to_layout_async
+    from .pulls.puller.outcome import Pulled as Pulled
     from .pulls.puller.outcome import PullOutcome as PullOutcome
     from .pulls.puller.puller import Puller as Puller
     from .pulls.puller.puller import PullOptions as PullOptions
     from .pulls.puller.puller import open_target as open_target
     from .pulls.puller.puller import pull as pull
     from .pulls.puller.puller import pull_async as pull_async
-    from .pulls.records.decide import Decision as Decision
-    from .pulls.records.decide import PodCredentials as PodCredentials
+    from .pulls.puller.puller import pull_to_layout as pull_to_layout
+    from .pulls.puller.puller import pull_to_layout_async as pull_to_layout_async
+    from .pulls.records.decision import Decision as Decision
+    from .pulls.records.decision import PodCredentials as PodCredentials
     from .pulls.records.load import load_records as load_records
     from .pulls.records.policy import VerificationPolicy as VerificationPolicy
     from .pulls.records.records import Records as Records
-    from .pulls.registry.attempt import Attempt as Attempt
     from .pulls.registry.check import check_registry as check_registry
     from .pulls.registry.check import check_registry_async as check_registry_async
+    from .pulls.registry.platform import Platform as Platform
+    from .pulls.registry.route import RegistryRoute as RegistryRoute
+    from .pulls.trial import Attempt as Attempt
 else:
     # The other doors of the package: "import keyferry" is enough to go through them.
     _DOORS = ("api", "errors", "sdk")
     _HOMES = {
         "AllowlistEntry": "invoke.policy",
         "Answer": "images.answer",
-        "Attempt": "pulls.registry.attempt",
+        "Attempt": "pulls.trial",
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
-        "Decision": "pulls.records.decide",
+        "Decision": "pulls.records.decision",
         "ExecInfo": "clusters.auth.envinfo",
         "Failure": "images.answer",
+        "Platform": "pulls.registry.platform",
         "PluginPolicy": "invoke.policy",
         "Pod": "images.provider.accounts",
-        "PodCredentials": "pulls.records.decide",
+        "PodCredentials": "pulls.records.decision",
         "Providers": "images.lookup",
         "PullOptions": "pulls.puller.puller",
         "PullOutcome": "pulls.puller.outcome",
         "PullSecret": "images.dockerconfig",
-        "Pulled": "pulls.layout.pull",
+        "Pulled": "pulls.puller.outcome",
         "Puller": "pulls.puller.puller",
         "Reason": "images.why.reasons",
         "Records": "pulls.records.records",
+        "RegistryRoute": "pulls.registry.route",
         "ServiceAccount": "images.provider.accounts",
         "ServiceAccounts": "images.provider.accounts",
         "Source": "images.keyring",
@@ -132,8 +138,8 @@ else:
         "pull": "pulls.puller.puller",
         "pull_async": "pulls.puller.puller",
         "pull_metrics_collector": "metrics.pulls",
-        "pull_to_layout": "pulls.layout.pull",
-        "pull_to_layout_async": "pulls.layout.pull",
+        "pull_to_layout": "pulls.puller.puller",
+        "pull_to_layout_async": "pulls.puller.puller",
     }
 
     def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch

@@ -209,19 +209,6 @@ class RegistryError(KeyferryError):
         return f"registry {self.registry!r}: {self.message}"
 
 
-class PullError(RegistryError):
-    """No credential could pull an image; ``failures`` has one error for each that was tried, in order."""
-
-    def __init__(self, registry: str, image: str, failures: tuple[RegistryError, ...]) -> None:
-        # A refusal says the least: another credential may have come further.
-        telling = next((failure for failure in failures if not failure.is_refusal), failures[-1])
-        said = "; ".join(dict.fromkeys(failure.message for failure in failures))
-        super().__init__(registry, telling.status, f"cannot pull {image!r}: {said}", telling.cause)
-        self.args = (registry, image, failures)
-        self.image = image
-        self.failures = failures
-
-
 class ImagePullError(KeyferryError):
     """An image that a pod cannot have; ``reason`` is the kubelet's word for it.
 
@@ -248,8 +235,17 @@ class ImagePullError(KeyferryError):
         self.cause = cause
         self.failures = failures
 
+    @property
+    def is_refusal(self) -> bool:
+        """Tell whether the registry, or its token server, accepted no credential."""
+        return self.cause == "refused"
+
     def __str__(self) -> str:
         return self.message
+
+
+# Deprecated: what pull_to_layout raised had a type of its own.
+PullError = ImagePullError
 
 
 class DocumentError(KeyferryError):

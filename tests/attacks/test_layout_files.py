@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import EnvironmentProblem, PullError
+from keyferry.errors import EnvironmentProblem, ImagePullError
 from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.pull import Pulled, pull_to_layout
 from keyferry.pulls.puller.layout import LayoutTarget
+from keyferry.pulls.puller.outcome import PullOutcome
+from keyferry.pulls.puller.puller import pull_to_layout
 from support.fake_cloud import FakeServer, Reply, serving
 from support.fake_registry import REPOSITORY, TAG, FakeRegistry, blob_path
 from support.images import build, digest_of
@@ -35,7 +36,7 @@ def name_at(server: FakeServer) -> str:
     return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
 
 
-def pull(server: FakeServer, folder: Path) -> Pulled:
+def pull(server: FakeServer, folder: Path) -> PullOutcome:
     return pull_to_layout(name_at(server), folder)
 
 
@@ -108,7 +109,7 @@ def test_what_is_no_file_of_the_layout_is_not_written_through(
     else:
         (folder / name).symlink_to(precious)
     before = contents(victim)
-    with pytest.raises((EnvironmentProblem, PullError)):
+    with pytest.raises((EnvironmentProblem, ImagePullError)):
         pull(registry, folder)
     assert contents(victim) == before
 
@@ -247,7 +248,7 @@ def test_a_blob_that_is_not_right_is_gone_even_if_the_registry_does_not_have_it(
         pull(server, tmp_path)
     path = Path(Layout(str(tmp_path)).path_of(digest_of(LAYER)))
     path.write_bytes(LAYER[::-1])
-    with serving(failing) as server, pytest.raises(PullError):
+    with serving(failing) as server, pytest.raises(ImagePullError):
         pull(server, tmp_path)
     assert not path.exists()
     with serving(FakeRegistry(IMAGE)) as server:

@@ -235,7 +235,7 @@ def test_endless_output_is_cut_off(node: Node) -> None:
     failure = fail(node)
     assert isinstance(failure.error, PluginOutputError)
     assert "standard output" in str(failure.error)
-    assert str(16 * MEGABYTE) in str(failure.error)
+    assert str(4 * MEGABYTE) in str(failure.error)
     await_death(read_pids(node.file("pids"), 1))
 
 

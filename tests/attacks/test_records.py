@@ -11,7 +11,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
 from keyferry.errors import RecordError
-from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.folder_lock import FolderLock
 from keyferry.pulls.records.hashes import file_name
 from keyferry.pulls.records.load import load_records, look_at_records

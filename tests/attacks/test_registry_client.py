@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import PullError, RegistryError
+from keyferry.errors import ImagePullError, KeyferryError, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.layout.pull import Pulled, pull_to_layout
-from keyferry.pulls.registry.attempt import Attempt
+from keyferry.pulls.puller.outcome import PullOutcome
+from keyferry.pulls.puller.puller import pull_to_layout
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.trial import Attempt
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
 from support.fake_registry import (
     PAIR,
@@ -92,15 +93,15 @@ class Elsewhere:
     def __init__(self, server: FakeServer, proxy: ConnectProxy, authority: Authority, folder: Path) -> None:
         self.server = server
         self.proxy = proxy
-        self.route = Route(ca_file=str(authority.bundle))
+        self.route = RegistryRoute(ca_file=str(authority.bundle))
         self.folder = folder
 
     def check(self, *credentials: Credential) -> RegistryError | None:
         """What became of the first attempt to ask for the image."""
         found = check_registry(f"{NAME}/{REPOSITORY}:{TAG}", credentials or (credential(),), route=self.route)
-        return found[0].error
+        return said_by(found[0].error)
 
-    def pull(self) -> Pulled:
+    def pull(self) -> PullOutcome:
         """Pull the image."""
         return pull_to_layout(
             f"{NAME}/{REPOSITORY}:{TAG}", self.folder / "layout", [credential()], route=self.route
@@ -125,18 +126,24 @@ def elsewhere(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return start
 
 
-def here(server: FakeServer, *, route: Route = Route()) -> RegistryError | None:  # noqa: B008 - frozen
+def here(server: FakeServer, *, route: RegistryRoute = RegistryRoute()) -> RegistryError | None:  # noqa: B008 - frozen
     """What becomes of a check with a registry on this machine."""
     (attempt,) = check_registry(image_of(server), [credential()], route=route)
-    return attempt.error
+    return said_by(attempt.error)
+
+
+def said_by(error: KeyferryError | None) -> RegistryError | None:
+    """An error of a registry, and of nothing else."""
+    assert error is None or isinstance(error, RegistryError)
+    return error
 
 
 def image_of(server: FakeServer) -> str:
     return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
 
 
-def pull_error(server: FakeServer, folder: Path, route: Route = Route()) -> PullError:  # noqa: B008 - frozen
-    with pytest.raises(PullError) as caught:
+def pull_error(server: FakeServer, folder: Path, route: RegistryRoute = RegistryRoute()) -> ImagePullError:  # noqa: B008 - frozen
+    with pytest.raises(ImagePullError) as caught:
         pull_to_layout(image_of(server), folder, [credential()], route=route)
     return caught.value
 
@@ -216,7 +223,7 @@ def test_a_registry_of_this_machine_does_not_lead_to_metadata_either(host: str) 
     """Here nothing is behind a proxy: it is the address about to be dialled that is judged."""
     registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="https://{host}/token"')
     with serving(registry) as server:
-        error = here(server, route=Route(connect_seconds=2))
+        error = here(server, route=RegistryRoute(connect_seconds=2))
     assert error is not None
     assert error.cause == "unsafe"
     assert "leads to" in str(error)
@@ -317,7 +324,7 @@ def test_an_endless_refusal_is_a_refusal() -> None:
 def test_a_redirect_to_a_metadata_address_is_not_followed(host: str, tmp_path: Path) -> None:
     registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect(f"https://{host}/latest/meta-data/")})
     with serving(registry) as server:
-        error = pull_error(server, tmp_path / "layout", Route(connect_seconds=2))
+        error = pull_error(server, tmp_path / "layout", RegistryRoute(connect_seconds=2))
     assert error.cause == "unsafe"
 
 
@@ -338,7 +345,7 @@ def test_a_redirect_to_this_machine_is_followed_only_from_this_machine(
     with serving(lambda _: Reply(body=LAYER), authority.context("localhost", "127.0.0.1")) as victim:
         place = f"https://{host}:{victim.port}/admin"
         registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect(place)})
-        with elsewhere(registry) as world, pytest.raises(PullError) as caught:
+        with elsewhere(registry) as world, pytest.raises(ImagePullError) as caught:
             world.pull()
     assert caught.value.cause == "unsafe"
     assert not victim.received
@@ -350,7 +357,7 @@ def test_an_address_that_only_holds_one_of_this_machine_is_not_this_machine(host
     for scheme in ("http", "https"):
         registry = FakeRegistry(IMAGE, challenge=f'Bearer realm="{scheme}://{host}/token"')
         with serving(registry) as server:
-            error = here(server, route=Route(connect_seconds=2))
+            error = here(server, route=RegistryRoute(connect_seconds=2))
         assert error is not None
         assert error.cause == "unsafe"
         assert "leads to" in str(error)
@@ -363,7 +370,7 @@ add_addresses("10.99.0.1", "10.99.0.2")
 
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.addresses import is_here
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
 from support.fake_cloud import Authority, Reply, serving
 from support.fake_registry import *
 from support.images import build
@@ -373,7 +380,7 @@ assert all(map(is_here, ("10.99.0.1", "10.99.0.2", "10.99.0.77")))
 assert not any(map(is_here, ("10.98.0.1", "2001:db8::1")))
 
 authority = Authority(Path(sys.argv[1]))
-route = Route(ca_file=str(authority.bundle), use_proxy=False)
+route = RegistryRoute(ca_file=str(authority.bundle), use_proxy=False)
 image = build(b"layer")
 for victim_host in ("127.0.0.1", "10.99.0.1", "10.99.0.2"):
     with serving(FakeRegistry(image), authority.context(victim_host), victim_host) as storage:
@@ -389,7 +396,7 @@ for victim_host in ("127.0.0.1", "10.99.0.1", "10.99.0.2"):
 # Plain HTTP is for loopback addresses alone, whatever else is this machine's own.
 with serving(FakeRegistry(image, challenge='Basic realm="r"'), host="10.99.0.2") as server:
     name = f"10.99.0.2:{server.port}/{REPOSITORY}:{TAG}"
-    (attempt,) = check_registry(name, [credential()], route=Route(use_proxy=False))
+    (attempt,) = check_registry(name, [credential()], route=RegistryRoute(use_proxy=False))
     assert attempt.error is not None
     assert not server.received
 """
@@ -403,13 +410,13 @@ host = sys.argv[2]
 add_address_6(host)
 
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
 from support.fake_cloud import Authority, serving
 from support.fake_registry import *
 from support.images import build
 
 authority = Authority(Path(sys.argv[1]))
-route = Route(ca_file=str(authority.bundle), use_proxy=False)
+route = RegistryRoute(ca_file=str(authority.bundle), use_proxy=False)
 with serving(token_reply) as victim:
     registry = FakeRegistry(build(b"layer"), challenge=f'Bearer realm="{victim.url}/token"')
     with serving(registry, authority.context(host), host) as server:
@@ -446,7 +453,7 @@ def test_a_redirect_from_https_to_http_is_not_followed(
         registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect("http://storage.example/x")})
         with (
             elsewhere(registry, **{"storage.example": storage.port}) as world,
-            pytest.raises(PullError, match="plain HTTP") as caught,
+            pytest.raises(ImagePullError, match="plain HTTP") as caught,
         ):
             world.pull()
     assert caught.value.cause == "unsafe"
@@ -458,7 +465,7 @@ def test_nor_is_one_on_this_machine(authority: Authority, tmp_path: Path) -> Non
     with serving(always(Reply(body=LAYER))) as storage:
         registry = lying(layer=redirect(f"{storage.url}/x"))
         with serving(registry, authority.context("127.0.0.1")) as server:
-            error = pull_error(server, tmp_path / "layout", Route(ca_file=str(authority.bundle)))
+            error = pull_error(server, tmp_path / "layout", RegistryRoute(ca_file=str(authority.bundle)))
     assert error.cause == "unsafe"
     assert not storage.received
 
@@ -503,7 +510,9 @@ def test_a_redirect_takes_no_proof_along_and_its_target_gets_none_for_asking(
                 registry.instead = {blob_path(LAYER): lead("good")}
                 pulled = pull_to_layout(image_of(server), tmp_path / "good", [credential()])
         assert pulled.manifest_digest == IMAGE.digest
-        assert error.status == 401
+        (failure,) = error.failures
+        assert isinstance(failure, RegistryError)
+        assert failure.status == 401
         assert not error.is_refusal
         assert "kf-signed" not in str(error)
         assert [request.path for request in storage.received] == ["/bad", "/good"]
@@ -596,7 +605,7 @@ def test_a_manifest_asked_for_by_digest_is_that_one_or_none(tmp_path: Path) -> N
     registry = FakeRegistry(IMAGE, instead={manifest_path(IMAGE.digest): lambda _: manifest_reply(OTHER)})
     with serving(registry) as server:
         image = f"127.0.0.1:{server.port}/{REPOSITORY}@{IMAGE.digest}"
-        with pytest.raises(PullError, match="not the one with digest"):
+        with pytest.raises(ImagePullError, match="not the one with digest"):
             pull_to_layout(image, tmp_path / "layout")
 
 
@@ -615,7 +624,7 @@ def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
     with serving(registry) as server:
         from keyferry.pulls.registry.platform import Platform
 
-        with pytest.raises(PullError, match="more than 3 deep"):
+        with pytest.raises(ImagePullError, match="more than 3 deep"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
     assert len([request for request in server.received if "manifests" in request.path]) == 4
 
@@ -629,7 +638,7 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
     with serving(FakeRegistry(image)) as server:
         from keyferry.pulls.registry.platform import Platform
 
-        with pytest.raises(PullError, match="another size than its index says"):
+        with pytest.raises(ImagePullError, match="another size than its index says"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
 
 
@@ -647,7 +656,7 @@ def test_a_body_without_a_length_that_ends_without_a_farewell_is_no_body(
     with serving(cut, context) as tokens, serving(registry, context) as server:
         if place == "token":
             registry.challenge = f'Bearer realm="{tokens.url}/token"'
-        error = pull_error(server, tmp_path / "layout", Route(ca_file=str(authority.bundle)))
+        error = pull_error(server, tmp_path / "layout", RegistryRoute(ca_file=str(authority.bundle)))
     assert "the connection broke off" in str(error)
     assert not [proof for proof in proofs(server) if "half" in proof]
     assert json.loads((tmp_path / "layout/index.json").read_text())["manifests"] == []
@@ -697,14 +706,14 @@ def dripping(first: bytes) -> Iterator[int]:
 def test_a_manifest_that_trickles_is_given_up(first: bytes, tmp_path: Path) -> None:
     """Every byte comes in time, and all of them would not."""
     with dripping(first) as port, serving(lying(manifest=redirect(f"http://127.0.0.1:{port}/"))) as server:
-        error = pull_error(server, tmp_path / "layout", Route(answer_seconds=1.0, idle_seconds=5.0))
+        error = pull_error(server, tmp_path / "layout", RegistryRoute(answer_seconds=1.0, idle_seconds=5.0))
     assert error.cause == "timeout"
 
 
 def test_a_layer_that_trickles_is_given_up(tmp_path: Path) -> None:
     """A layer may take any time, but not at any pace."""
     head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(LAYER)}\r\n\r\n".encode()
-    route = Route(idle_seconds=5.0, pace_seconds=0.5, pace_bytes=1000)
+    route = RegistryRoute(idle_seconds=5.0, pace_seconds=0.5, pace_bytes=1000)
     with dripping(head) as port, serving(lying(layer=redirect(f"http://127.0.0.1:{port}/"))) as server:
         error = pull_error(server, tmp_path / "layout", route)
     assert error.cause == "timeout"
@@ -713,7 +722,7 @@ def test_a_layer_that_trickles_is_given_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize("where", ["manifest", "layer"])
 def test_silence_is_given_up(where: str, tmp_path: Path) -> None:
     registry = lying(**{where: lambda _: Reply(after=8.0, is_closed=True)})
-    route = Route(idle_seconds=0.5, answer_seconds=5.0)
+    route = RegistryRoute(idle_seconds=0.5, answer_seconds=5.0)
     with serving(registry) as server:
         error = pull_error(server, tmp_path / "layout", route)
     assert error.cause == "timeout"
@@ -721,7 +730,7 @@ def test_silence_is_given_up(where: str, tmp_path: Path) -> None:
 
 def test_a_pull_as_a_whole_can_have_an_end(tmp_path: Path) -> None:
     registry = lying(layer=lambda _: Reply(after=8.0, is_closed=True))
-    with serving(registry) as server, pytest.raises(PullError) as caught:
+    with serving(registry) as server, pytest.raises(ImagePullError) as caught:
         pull_to_layout(image_of(server), tmp_path / "layout", [credential()], timeout_seconds=1.0)
     assert caught.value.cause == "timeout"
 
@@ -764,7 +773,7 @@ def test_a_certificate_for_another_name_gets_no_request_at_all(
     name: str, authority: Authority, tmp_path: Path
 ) -> None:
     with serving(FakeRegistry(IMAGE, "Basic realm=r"), authority.context(name)) as server:
-        error = pull_error(server, tmp_path / "layout", Route(ca_file=str(authority.bundle)))
+        error = pull_error(server, tmp_path / "layout", RegistryRoute(ca_file=str(authority.bundle)))
         assert "certificate is not trusted" in str(error)
         assert error.cause == "unreachable"
         assert not server.received
@@ -772,7 +781,7 @@ def test_a_certificate_for_another_name_gets_no_request_at_all(
 
 def test_a_certificate_with_a_common_name_only_gets_no_request_at_all(authority: Authority) -> None:
     """An authority that signs any common name, unconstrained, does not make a registry of it: as in Go."""
-    route = Route(ca_file=str(authority.bundle))
+    route = RegistryRoute(ca_file=str(authority.bundle))
     with serving(FakeRegistry(IMAGE, "Basic realm=r"), authority.context("localhost")) as server:
         (attempt,) = check_registry(
             f"localhost:{server.port}/{REPOSITORY}:{TAG}", [credential()], route=route
@@ -799,7 +808,7 @@ def test_a_certificate_of_an_unknown_authority_is_not_trusted_unless_told_to(
         error = pull_error(server, tmp_path / "layout")
         assert "certificate is not trusted" in str(error)
         assert not proofs(server)
-        assert here(server, route=Route(is_insecure=True)) is None
+        assert here(server, route=RegistryRoute(is_insecure=True)) is None
 
 
 def test_a_registry_elsewhere_is_never_asked_over_plain_http(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -808,7 +817,9 @@ def test_a_registry_elsewhere_is_never_asked_over_plain_http(monkeypatch: pytest
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         (attempt,) = check_registry(
-            f"{NAME}/{REPOSITORY}:{TAG}", [credential()], route=Route(connect_seconds=2, answer_seconds=2)
+            f"{NAME}/{REPOSITORY}:{TAG}",
+            [credential()],
+            route=RegistryRoute(connect_seconds=2, answer_seconds=2),
         )
         assert attempt.error is not None
         assert not server.received
@@ -874,7 +885,9 @@ def test_no_token_is_in_an_error_either(tmp_path: Path) -> None:
         with serving(registry) as server:
             error = pull_error(server, tmp_path / "layout")
             assert f"Bearer {TOKEN}" in proofs(server)
-    assert error.status == 500
+    (failure,) = error.failures
+    assert isinstance(failure, RegistryError)
+    assert failure.status == 500
     assert not [secret for secret in SECRETS if secret in spoken(error) + spoken(error.failures[0])]
 
 
@@ -941,7 +954,7 @@ def await_no_more_than(before: set[str]) -> None:
 def pull_to_layout_or_not(server: FakeServer, folder: Path) -> None:
     try:
         pull_to_layout(image_of(server), folder, [credential("bob", "wrong-word"), credential()])
-    except PullError:
+    except ImagePullError:
         pass
 
 
@@ -968,5 +981,5 @@ def test_a_tls_server_of_this_machine_is_found_and_asked_over_tls(authority: Aut
     """Plain HTTP is tried first there, without a proof, and given up for TLS."""
     context: ssl.SSLContext = authority.context("127.0.0.1")
     with serving(FakeRegistry(IMAGE, "Basic realm=r"), context) as server:
-        assert here(server, route=Route(ca_file=str(authority.bundle))) is None
+        assert here(server, route=RegistryRoute(ca_file=str(authority.bundle))) is None
         assert proofs(server) == [f"Basic {PAIR}"]

@@ -19,7 +19,7 @@ from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, Reco
 from keyferry.pulls.records.allowlist import parse_pattern
 from keyferry.pulls.records.cache import CacheSizes
 from keyferry.pulls.records.codec import decode_intent, decode_record
-from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.files import RecordFiles
 from keyferry.pulls.records.folder_lock import NAME as LOCK_NAME
 from keyferry.pulls.records.hashes import AuthConfig, file_name, hash_auth, hashed_json

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from keyferry.pulls.layout.pull import pull_to_layout
+from keyferry.pulls.puller.puller import pull_to_layout
 from keyferry.pulls.registry.platform import parse_platform
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
@@ -26,7 +26,7 @@ ARM = build(b"d", architecture="arm64", variant="v8")
 PULL = """\
 import os, sys
 from keyferry.images.keyring import Credential, Source
-from keyferry.pulls.layout.pull import pull_to_layout
+from keyferry.pulls.puller.puller import pull_to_layout
 login = Credential(os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"], Source("provider", "one"), "key")
 print(pull_to_layout(sys.argv[1], sys.argv[2], [login]).manifest_digest)
 """
@@ -210,14 +210,14 @@ def test_pulls_at_once_into_one_layout_do_not_get_into_each_others_way(
 def test_a_password_that_is_changed_between_two_pulls_is_felt_at_once(
     registry: Registry, tmp_path: Path
 ) -> None:
-    from keyferry.errors import PullError
+    from keyferry.errors import ImagePullError
 
     image = put(registry, "team/rotated", build(b"rotated"))
     old, new = credential(USER, PASSWORD), credential(USER, "another-word")
     pull_to_layout(image, tmp_path / "first", [old])
     try:
         registry.set_users({USER: "another-word"})
-        with pytest.raises(PullError):
+        with pytest.raises(ImagePullError):
             pull_to_layout(image, tmp_path / "second", [old])
         assert pull_to_layout(image, tmp_path / "second", [old, new]).used == new
     finally:

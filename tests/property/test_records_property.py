@@ -14,7 +14,8 @@ from keyferry.errors import ImageNameError, RecordError
 from keyferry.images.reference import trim
 from keyferry.pulls.records.allowlist import Allowlist
 from keyferry.pulls.records.codec import decode_record
-from keyferry.pulls.records.decide import PodCredentials, Situation, decide
+from keyferry.pulls.records.decide import decide
+from keyferry.pulls.records.decision import PodCredentials, Situation
 from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.merge import merge_credentials
 from keyferry.pulls.records.policy import VerificationPolicy

@@ -8,7 +8,7 @@ from pathlib import Path
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.target import PullTarget, RuntimeTarget
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
 from support.containerd import Containerd, running_containerd
 from support.fake_cloud import Authority
 from support.images import BuiltImage, build, push
@@ -46,7 +46,7 @@ class World:
         """The runtime, or a layout in a folder."""
         if where == "runtime":
             return RuntimeTarget(connect_runtime(str(self.containerd.socket)))
-        return LayoutTarget(folder / "layout", route=Route(ca_file=str(self.authority)))
+        return LayoutTarget(folder / "layout", route=RegistryRoute(ca_file=str(self.authority)))
 
     def options(self, where: str, folder: Path) -> list[str]:
         """The same on a command line."""

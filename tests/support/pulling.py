@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, KeyferryError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
-from keyferry.pulls.puller.target import Arrival, OnProgress
+from keyferry.pulls.puller.target import OnProgress
+from keyferry.pulls.stored_image import StoredImage
+from keyferry.pulls.trial import Arrival
 
 NAMESPACE = "team"
 _CONFIG_JSON = "kubernetes.io/dockerconfigjson"
@@ -64,21 +65,12 @@ def silent_server() -> Iterator[int]:
         yield server.getsockname()[1]
 
 
-class FakeImage(Value):
-    """An image of a fake target."""
-
-    id: str
-    tags: tuple[str, ...] = ()
-    digests: tuple[str, ...] = ()
-    size: int = 7
-
-
 @dataclass
 class FakeTarget:
     """A place to pull to that takes the logins it is told to, checks how it is used, and remembers it."""
 
     logins: set[tuple[str, str]] = field(default_factory=set)
-    images: dict[str, FakeImage] = field(default_factory=dict)
+    images: dict[str, StoredImage] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
     error: KeyferryError | BaseException | None = None
     before: Callable[[str], None] = lambda _: None
@@ -88,13 +80,13 @@ class FakeTarget:
     runtime_socket: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def find_image(self, image: str) -> FakeImage | None:
+    def find_image(self, image: str) -> StoredImage | None:
         """By name or id."""
         assert ":" in image, "a name without a tag"
         by_id = {each.id: each for each in self.images.values()}
         return self.images.get(image) or by_id.get(image)
 
-    def list_images(self) -> Iterable[FakeImage]:
+    def list_images(self) -> Iterable[StoredImage]:
         """All of them."""
         return self.images.values()
 
@@ -129,11 +121,11 @@ class FakeTarget:
             raise refusal()
         return Arrival(self.put(image).id)
 
-    def put(self, image: str) -> FakeImage:
+    def put(self, image: str) -> StoredImage:
         """Have an image, as if somebody had brought it."""
         name = image.rpartition("/")[2].replace(":", "-")
-        self.images[image] = FakeImage(
-            f"sha256:{name}", (image,), (f"{image.rpartition(':')[0]}@sha256:d-{name}",)
+        self.images[image] = StoredImage(
+            f"sha256:{name}", (image,), (f"{image.rpartition(':')[0]}@sha256:d-{name}",), 7
         )
         return self.images[image]
 

@@ -76,6 +76,20 @@ async def for_a_pod(providers: keyferry.Providers, data: Mapping[str, bytes]) ->
     return credential.hash
 
 
+async def fetch(image: str, answer: keyferry.Answer) -> keyferry.PullOutcome:
+    """Into a folder, with credentials that are known; a pull has one outcome, however it is begun."""
+    route = keyferry.RegistryRoute(ca_file="ca.pem", parallel_blobs=1)
+    for attempt in keyferry.check_registry(image, answer.credentials, route=route):
+        assert_type(attempt, keyferry.Attempt)
+    outcome = keyferry.pull(image, to="app", credentials=answer.credentials, platform="linux/arm64")
+    assert_type(outcome, keyferry.PullOutcome)
+    assert_type(outcome.attempts, tuple[keyferry.Attempt, ...])
+    assert_type(keyferry.pull_to_layout(image, "app", answer.credentials), keyferry.PullOutcome)
+    return await keyferry.pull_async(
+        image, to="app", platform=keyferry.Platform("linux", "arm64"), route=route
+    )
+
+
 def handle() -> tuple[Problem, ...]:
     """Errors carry their facts."""
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from keyferry._core.secrets import printable
 from keyferry.images.missing import Missing
 from keyferry.pulls.records.access import UseOutcome, judge_use
-from keyferry.pulls.records.decide import Decision
+from keyferry.pulls.records.decision import Decision
 
 __all__ = ["decision_document", "decision_lines", "summarise_decision"]
 

@@ -5,13 +5,13 @@ from enum import StrEnum
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value
+from keyferry.errors import ContainerRuntimeError, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.images.missing import Missing
+from keyferry.pulls.trial import Attempt, most_telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.errors import RegistryError
-    from keyferry.pulls.registry.attempt import Attempt
     from keyferry.pulls.registry.mirrors import Mirrors
 
 __all__ = ["RegistryCheck", "Verdict", "attempt_lines", "check_document", "describe_attempt", "verdict"]
@@ -33,7 +33,7 @@ class RegistryCheck(Value):
     """
 
     image: str
-    attempts: "tuple[Attempt, ...]"
+    attempts: tuple[Attempt, ...]
     missing: tuple[Missing, ...] = ()
     mirrors: "Mirrors | None" = None
 
@@ -48,17 +48,20 @@ class RegistryCheck(Value):
         return Verdict.UNKNOWN if self.missing else Verdict.NO
 
     @property
-    def error(self) -> "RegistryError | None":
-        """The most telling of what was said, if nothing worked: with a refusal another credential may come further."""
-        errors = [attempt.error for attempt in self.attempts if attempt.error is not None]
-        if not errors or len(errors) < len(self.attempts):
-            return None
-        return next((error for error in errors if not error.is_refusal), errors[-1])
+    def error(self) -> RegistryError | ContainerRuntimeError | None:
+        """The most telling of what was said, if nothing worked."""
+        return None if self._failed is None else self._failed.error
 
     @property
     def cause(self) -> str:
         """What that means, in the words of RegistryError."""
-        return "" if self.error is None else self.error.cause
+        return "" if self._failed is None else self._failed.cause
+
+    @property
+    def _failed(self) -> Attempt | None:
+        if not self.attempts or any(attempt.worked for attempt in self.attempts):
+            return None
+        return most_telling(self.attempts)
 
 
 # Only these say something about the image; after all else it is as unknown as before.
@@ -107,7 +110,7 @@ def _the_one(number: int) -> str:
 _VERDICTS = {Verdict.YES: _yes, Verdict.NO: _no, Verdict.UNKNOWN: _cannot_tell}
 
 
-def describe_attempt(attempt: "Attempt") -> str:
+def describe_attempt(attempt: Attempt) -> str:
     """What the registry said, in words."""
     if attempt.error is not None:
         return attempt.error.message
@@ -122,18 +125,11 @@ def attempt_lines(check: RegistryCheck) -> Iterator[str]:
     """One line for each attempt, in order; then why that is not all there is to it."""
     for at, attempt in enumerate(check.attempts, 1):
         mark = "+" if attempt.worked else "-"
-        yield f"{mark} {at}. {_who(attempt)}: {printable(describe_attempt(attempt))}"
+        yield f"{mark} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
     if check.verdict is Verdict.UNKNOWN:
         yield f"? {printable(verdict(check))}"
     elif check.mirrors is not None:
         yield f"? {printable(str(check.mirrors))}"
-
-
-def _who(attempt: "Attempt") -> str:
-    if attempt.credential is None:
-        return "without a credential"
-    user = printable(attempt.credential.username) or "(no user name)"
-    return f"{user} of {printable(str(attempt.credential.source))}"
 
 
 def check_document(check: RegistryCheck) -> dict[str, object]:
@@ -149,7 +145,7 @@ def check_document(check: RegistryCheck) -> dict[str, object]:
     }
 
 
-def _attempt(attempt: "Attempt") -> dict[str, object]:
+def _attempt(attempt: Attempt) -> dict[str, object]:
     credential, error = attempt.credential, attempt.error
     shown: dict[str, object] | None = None
     if credential is not None:
@@ -160,7 +156,7 @@ def _attempt(attempt: "Attempt") -> dict[str, object]:
         "worked": attempt.worked,
         "asked": attempt.was_asked,
         "digest": attempt.digest,
-        "cause": "" if error is None else error.cause,
-        "status": 0 if error is None else error.status,
+        "cause": attempt.cause,
+        "status": error.status if isinstance(error, RegistryError) else 0,
         "message": describe_attempt(attempt),
     }

@@ -10,7 +10,8 @@ import grpc
 import pytest
 
 from keyferry.errors import ContainerRuntimeError, EnvironmentProblem
-from keyferry.pulls.cri.client import FilesystemUsage, Runtime, RuntimeImage, RuntimeInfo, connect_runtime
+from keyferry.pulls.cri.client import FilesystemUsage, Runtime, RuntimeInfo, connect_runtime
+from keyferry.pulls.stored_image import StoredImage
 from support.cri_server import Field, Message, RefusalError, decode, encode, image, running_cri
 from support.fake_registry import PASSWORD, USER, credential
 
@@ -45,8 +46,8 @@ def test_all_images_are_listed_with_all_their_names() -> None:
     with running_cri(ListImages=answering(first, second, (77, 5))) as server:
         found = Runtime(server.socket).list_images()
     assert found == (
-        RuntimeImage(REF, ("a:1", "b:2"), ("a@sha256:0",), 1 << 40),
-        RuntimeImage("sha256:2", is_pinned=True),
+        StoredImage(REF, ("a:1", "b:2"), ("a@sha256:0",), 1 << 40),
+        StoredImage("sha256:2", is_pinned=True),
     )
     assert server.received == [("/runtime.v1.ImageService/ListImages", {})]
 
@@ -65,14 +66,14 @@ def test_a_long_list_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ([image(REF, IMAGE)], RuntimeImage(REF, (IMAGE,), size=7)),
+        ([image(REF, IMAGE)], StoredImage(REF, (IMAGE,), size=7)),
         ([], None),
         ([(1, [])], None),
         ([(1, [(2, IMAGE)])], None),
     ],
     ids=["there", "nothing", "empty", "without an id"],
 )
-def test_an_image_is_found_by_its_name(fields: list[Field], expected: RuntimeImage | None) -> None:
+def test_an_image_is_found_by_its_name(fields: list[Field], expected: StoredImage | None) -> None:
     """An answer without an image, or with one that has no id, is that there is none."""
     with running_cri(ImageStatus=answering(*fields)) as server, Runtime(server.socket) as runtime:
         assert runtime.find_image(IMAGE) == expected

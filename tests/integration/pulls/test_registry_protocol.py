@@ -10,11 +10,12 @@ from threading import Lock
 
 import pytest
 
-from keyferry.errors import EnvironmentProblem, PullError
-from keyferry.pulls.layout.pull import LayoutPull, pull_to_layout, pull_to_layout_async
+from keyferry.errors import EnvironmentProblem, ImagePullError
+from keyferry.pulls.layout.pull import LayoutPull
+from keyferry.pulls.puller.puller import pull_to_layout, pull_to_layout_async
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.places import find_origin
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.tokens import IDENTITY_TOKEN
 from keyferry.pulls.registry.transport import Deadline, Transport
 from support.fake_cloud import ConnectProxy, FakeServer, Received, Reply, serving
@@ -60,7 +61,7 @@ def proofs(server: FakeServer) -> list[str]:
 )
 def test_a_registry_is_asked_over_https_where_it_says(registry: str, host: str) -> None:
     """Nothing is sent to find that out."""
-    origin = find_origin(Transport(Route(), Deadline(5)), registry)
+    origin = find_origin(Transport(RegistryRoute(), Deadline(5)), registry)
     assert (origin.scheme, origin.host, origin.port) == ("https", host, 5000 if "5000" in registry else 443)
 
 
@@ -89,8 +90,7 @@ def test_an_identity_token_is_posted_and_never_shown_as_a_password() -> None:
 def test_an_identity_token_is_no_password_for_a_registry_that_wants_one() -> None:
     with serving(FakeRegistry(IMAGE, "Basic realm=r")) as server:
         (attempt,) = check_registry(image_of(server), [credential(IDENTITY_TOKEN, "the-identity")])
-    assert attempt.error is not None
-    assert attempt.error.is_refusal
+    assert attempt.cause == "refused"
     assert set(proofs(server)) == {""}
 
 
@@ -184,7 +184,7 @@ def test_layers_that_find_a_token_run_out_at_once_fetch_one_together(tmp_path: P
             return whole(request) if proof or request.path == "/v2/" else unauthorized(challenge)
 
         with serving(registry) as reg:
-            pull_to_layout(image_of(reg), tmp_path, [credential()], threads=3)
+            pull_to_layout(image_of(reg), tmp_path, [credential()], route=RegistryRoute(parallel_blobs=3))
     assert given == ["token-0", "token-1"]
 
 
@@ -273,7 +273,7 @@ def test_whoever_says_insecure_gets_plain_http_where_there_is_no_tls(monkeypatch
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("NO_PROXY", "")
-        route = Route(is_insecure=True, idle_seconds=2)
+        route = RegistryRoute(is_insecure=True, idle_seconds=2)
         (attempt,) = check_registry(f"{NAME}/{REPOSITORY}:{TAG}", [credential()], route=route)
         assert attempt.worked
         assert proofs(server) == ["", f"Basic {PAIR}"]
@@ -300,7 +300,7 @@ def test_layers_come_in_parallel_but_not_all_at_once(tmp_path: Path) -> None:
 
     instead = {f"/v2/{REPOSITORY}/blobs/{name}": answer for name in layers}
     with serving(FakeRegistry(image, instead=instead)) as server:
-        pull_to_layout(image_of(server), tmp_path, threads=3)
+        pull_to_layout(image_of(server), tmp_path, route=RegistryRoute(parallel_blobs=3))
     assert most == 3
 
 
@@ -375,8 +375,10 @@ def test_one_failing_layer_ends_the_others_at_once(tmp_path: Path) -> None:
 
     instead = {f"/v2/{REPOSITORY}/blobs/{hangs}": hang, f"/v2/{REPOSITORY}/blobs/{fails}": fail}
     with serving(FakeRegistry(image, instead=instead)) as server:
-        with pytest.raises(PullError, match="status 500"):
-            pull_to_layout(image_of(server), tmp_path, route=Route(idle_seconds=600, answer_seconds=600))
+        with pytest.raises(ImagePullError, match="status 500"):
+            pull_to_layout(
+                image_of(server), tmp_path, route=RegistryRoute(idle_seconds=600, answer_seconds=600)
+            )
         assert not ended
         over.set()
 
@@ -430,7 +432,7 @@ def test_connections_are_kept_and_one_that_has_ended_is_replaced(
     thread.start()
     try:
         name = f"127.0.0.1:{server.server_port}/{REPOSITORY}:{TAG}"
-        pulled = pull_to_layout(name, tmp_path, [credential()], threads=1)
+        pulled = pull_to_layout(name, tmp_path, [credential()], route=RegistryRoute(parallel_blobs=1))
     finally:
         server.shutdown()
         thread.join()

@@ -7,16 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.errors import EnvironmentProblem, ImageNameError, PullError, RegistryError
+from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, KeyferryError, RegistryError
 from keyferry.images.keyring import Credential
+from keyferry.images.lookup import Providers
 from keyferry.pulls.layout.blobs import Progress
-from keyferry.pulls.layout.pull import Pulled, pull_to_layout, pull_to_layout_async
+from keyferry.pulls.puller.outcome import PullOutcome
+from keyferry.pulls.puller.puller import pull as pull_image
+from keyferry.pulls.puller.puller import pull_to_layout, pull_to_layout_async
 from keyferry.pulls.registry.check import check_registry, check_registry_async
 from keyferry.pulls.registry.platform import Platform, parse_platform
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
 from support.fake_cloud import Authority
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
+from support.plugins import Node, answer, provider_entry
 from support.registry import Registry, basic, running
 from support.token_server import TokenServer, token_server
 
@@ -47,8 +51,13 @@ def _users(registry: Registry) -> Iterator[None]:
     registry.set_users({USER: PASSWORD})
 
 
-def pull(registry: Registry, folder: Path, *credentials: Credential, reference: str = ":v1") -> Pulled:
+def pull(registry: Registry, folder: Path, *credentials: Credential, reference: str = ":v1") -> PullOutcome:
     return pull_to_layout(f"{registry.host}/team/app{reference}", folder, credentials, platform=AMD64)
+
+
+def said_by(error: KeyferryError | None) -> RegistryError:
+    assert isinstance(error, RegistryError)
+    return error
 
 
 def check_layout(folder: Path, image: BuiltImage) -> None:
@@ -62,7 +71,7 @@ def test_a_pull_leaves_exactly_the_image(registry: Registry, tmp_path: Path) -> 
     pulled = pull(registry, tmp_path, GOOD)
     check_layout(tmp_path, IMAGE)
     assert pulled.digest == pulled.manifest_digest == IMAGE.digest
-    assert pulled.image_id == next(iter(IMAGE.blobs))
+    assert pulled.image_ref == next(iter(IMAGE.blobs))
     assert pulled.platform == AMD64
     assert pulled.used == GOOD
     assert pulled.size == len(IMAGE.manifest) + sum(map(len, IMAGE.blobs.values()))
@@ -70,20 +79,46 @@ def test_a_pull_leaves_exactly_the_image(registry: Registry, tmp_path: Path) -> 
     assert pulled.name == "v1"
 
 
+def test_an_image_of_a_layout_is_told_alike_whether_it_was_pulled_or_there(
+    registry: Registry, tmp_path: Path
+) -> None:
+    """Its name in the layout, its platform, its manifest and its layers; only a pull learns what the index is."""
+    image = f"{registry.host}/team/app:many"
+    first, second = (
+        pull_image(image, to=tmp_path, credentials=[GOOD], platform=platform)
+        for platform in (AMD64, "linux/amd64")
+    )
+    assert (first.action, second.action) == ("pulled", "present")
+    assert (first.digest, second.digest) == (INDEX.digest, IMAGE.digest)
+    assert first.attempts[0].digest == INDEX.digest
+    assert second.attempts == ()
+    for each in (first, second):
+        assert (each.name, each.platform, each.manifest_digest) == ("many", AMD64, IMAGE.digest)
+        assert (each.image_ref, len(each.layers)) == (next(iter(IMAGE.blobs)), 3)
+        assert each.size == len(IMAGE.manifest) + sum(map(len, IMAGE.blobs.values()))
+
+
+def test_a_name_is_told_as_it_was_pulled_also_where_another_stands_for_the_same_image(
+    registry: Registry, tmp_path: Path
+) -> None:
+    outcomes = [pull(registry, tmp_path, GOOD, reference=each) for each in (":v1", ":many", ":v1")]
+    assert [outcome.name for outcome in outcomes] == ["v1", "many", "v1"]
+    assert len({outcome.image_ref for outcome in outcomes}) == 1
+
+
 def test_credentials_are_tried_in_order_until_one_works(registry: Registry, tmp_path: Path) -> None:
     pulled = pull(registry, tmp_path, BAD, GOOD, credential("never", "tried"))
     assert pulled.used == GOOD
     assert [(each.credential, each.worked) for each in pulled.attempts] == [(BAD, False), (GOOD, True)]
-    error = pulled.attempts[0].error
-    assert error is not None
+    error = said_by(pulled.attempts[0].error)
     assert (error.status, error.is_refusal, error.registry) == (401, True, registry.host)
     assert "unauthorized: authentication required" in str(error)
 
 
 def test_if_none_works_every_error_is_told(registry: Registry, tmp_path: Path) -> None:
-    with pytest.raises(PullError) as caught:
+    with pytest.raises(ImagePullError) as caught:
         pull(registry, tmp_path, BAD, credential("bob", "no"))
-    assert [failure.status for failure in caught.value.failures] == [401, 401]
+    assert [said_by(failure).status for failure in caught.value.failures] == [401, 401]
     assert caught.value.is_refusal
     assert json.loads((tmp_path / "index.json").read_text())["manifests"] == []
 
@@ -91,10 +126,10 @@ def test_if_none_works_every_error_is_told(registry: Registry, tmp_path: Path) -
 def test_without_credentials_one_attempt_is_anonymous_and_with_some_none_is(
     registry: Registry, tmp_path: Path
 ) -> None:
-    with pytest.raises(PullError, match="asks for a credential") as caught:
+    with pytest.raises(ImagePullError, match="asks for a credential") as caught:
         pull(registry, tmp_path)
     assert len(caught.value.failures) == 1
-    with pytest.raises(PullError) as caught:
+    with pytest.raises(ImagePullError) as caught:
         pull(registry, tmp_path, BAD)
     assert len(caught.value.failures) == 1
 
@@ -102,41 +137,47 @@ def test_without_credentials_one_attempt_is_anonymous_and_with_some_none_is(
 def test_a_missing_image_is_told_apart_from_a_refusal_and_all_are_tried(
     registry: Registry, tmp_path: Path
 ) -> None:
-    with pytest.raises(PullError) as caught:
+    with pytest.raises(ImagePullError) as caught:
         pull(registry, tmp_path, BAD, GOOD, reference=":nothing")
-    assert [failure.cause for failure in caught.value.failures] == ["refused", "not-found"]
+    assert [said_by(failure).cause for failure in caught.value.failures] == ["refused", "not-found"]
     assert caught.value.cause == "not-found"
     assert not caught.value.is_refusal
 
 
-def test_a_refused_credential_is_renewed_once_and_tried_again(registry: Registry, tmp_path: Path) -> None:
-    """The password was changed; whoever has a way to learn the new one is asked for it."""
+def provider_giving(node: Node, registry: Registry, password: str) -> Providers:
+    """A provider whose plugin gives what is in a file, and notes that it ran; it has given *password*."""
+    node.shell('cat > /dev/null; echo run >> "$HERE/runs"; cat "$HERE/answer"')
+    node.entries.append(provider_entry(matchImages=[registry.host]))
+    node.file("answer").write_text(answer(auth={registry.host: (USER, password)}))
+    providers = node.load()
+    (given,) = providers.lookup(f"{registry.host}/team/app:v1").credentials
+    assert given.password == password
+    return providers
+
+
+def test_a_refused_credential_is_renewed_once_and_tried_again(
+    registry: Registry, node: Node, tmp_path: Path
+) -> None:
+    """The password was changed; the provider, which has a way to learn the new one, is asked for it."""
+    providers = provider_giving(node, registry, PASSWORD)
     registry.set_users({USER: "rotated"})
-    asked: list[tuple[Credential, RegistryError]] = []
-
-    def renew(refused: Credential, error: RegistryError) -> Credential | None:
-        asked.append((refused, error))
-        return credential(USER, "rotated") if refused == GOOD else None
-
-    pulled = pull_to_layout(f"{registry.host}/team/app:v1", tmp_path, [BAD, GOOD], renew=renew)
-    assert pulled.used == credential(USER, "rotated")
-    assert [refused for refused, _ in asked] == [BAD, GOOD]
-    assert len(pulled.attempts) == 3
+    node.file("answer").write_text(answer(auth={registry.host: (USER, "rotated")}))
+    pulled = pull_image(f"{registry.host}/team/app:v1", to=tmp_path / "layout", providers=providers)
+    assert pulled.used is not None
+    assert pulled.used.password == "rotated"
+    assert [(each.cause, each.is_renewed) for each in pulled.attempts] == [("refused", False), ("", True)]
+    assert node.file("runs").read_text().count("run") == 2
 
 
 def test_a_renewed_credential_that_is_refused_too_is_not_renewed_again(
-    registry: Registry, tmp_path: Path
+    registry: Registry, node: Node, tmp_path: Path
 ) -> None:
-    asked: list[Credential] = []
-
-    def renew(refused: Credential, _: RegistryError) -> Credential | None:
-        asked.append(refused)
-        return BAD
-
-    with pytest.raises(PullError) as caught:
-        pull_to_layout(f"{registry.host}/team/app:v1", tmp_path, [BAD], renew=renew)
-    assert asked == [BAD]
+    providers = provider_giving(node, registry, "not-it")
+    node.file("answer").write_text(answer(auth={registry.host: (USER, "nor-this")}))
+    with pytest.raises(ImagePullError) as caught:
+        pull_image(f"{registry.host}/team/app:v1", to=tmp_path / "layout", providers=providers)
     assert len(caught.value.failures) == 2
+    assert node.file("runs").read_text().count("run") == 2
 
 
 @pytest.mark.parametrize(("text", "image"), [("linux/amd64", IMAGE), ("linux/arm64", ARM)])
@@ -155,7 +196,7 @@ def test_a_platform_that_is_not_there_is_said_with_those_that_are(
     registry: Registry, tmp_path: Path, reference: str
 ) -> None:
     image = f"{registry.host}/team/app{reference}"
-    with pytest.raises(PullError, match=r"no image for linux/s390x.*linux/amd64"):
+    with pytest.raises(ImagePullError, match=r"no image for linux/s390x.*linux/amd64"):
         pull_to_layout(image, tmp_path, [GOOD], platform=Platform("linux", "s390x"))
 
 
@@ -229,12 +270,11 @@ def test_a_check_asks_with_each_credential_and_downloads_nothing(registry: Regis
 def test_a_check_without_credentials_is_anonymous(registry: Registry) -> None:
     (attempt,) = check_registry(f"{registry.host}/team/app:v1")
     assert attempt.credential is None
-    assert attempt.error is not None
-    assert attempt.error.status == 401
+    assert said_by(attempt.error).status == 401
 
 
 def test_both_can_be_awaited(registry: Registry, tmp_path: Path) -> None:
-    async def both() -> tuple[Pulled, bool]:
+    async def both() -> tuple[PullOutcome, bool]:
         image = f"{registry.host}/team/app:v1"
         pulled = await pull_to_layout_async(image, tmp_path, [GOOD])
         (attempt,) = await check_registry_async(image, [GOOD])
@@ -252,9 +292,9 @@ def test_over_tls_the_authority_must_be_known(tmp_path: Path) -> None:
     with running(tmp_path / "registry", pem=pem, bundle=authority.bundle) as registry:
         registry.set_users({USER: PASSWORD})
         fill(registry, basic(USER, PASSWORD))
-        with pytest.raises(PullError, match=r"certificate is not trusted.*--ca-file"):
+        with pytest.raises(ImagePullError, match=r"certificate is not trusted.*--ca-file"):
             pull(registry, tmp_path / "layout", GOOD)
-        for route in (Route(ca_file=str(authority.bundle)), Route(is_insecure=True)):
+        for route in (RegistryRoute(ca_file=str(authority.bundle)), RegistryRoute(is_insecure=True)):
             pulled = pull_to_layout(f"{registry.host}/team/app:v1", tmp_path / "layout", [GOOD], route=route)
             assert pulled.manifest_digest == IMAGE.digest
 
@@ -263,7 +303,7 @@ def test_a_registry_of_this_machine_may_do_without_tls_whatever_is_trusted(
     registry: Registry, tmp_path: Path
 ) -> None:
     """With a CA file TLS is tried first, and plain HTTP after it."""
-    route = Route(ca_file=str(Authority(tmp_path).bundle))
+    route = RegistryRoute(ca_file=str(Authority(tmp_path).bundle))
     (attempt,) = check_registry(f"{registry.host}/team/app:v1", [GOOD], route=route)
     assert attempt.worked
 
@@ -272,7 +312,7 @@ def test_a_ca_file_must_be_one(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "no.pem").write_text("no certificate")
     for name, said in (("no.pem", "cannot be read as certificates"), ("none.pem", "does not exist")):
         with pytest.raises(EnvironmentProblem, match=said):
-            check_registry(f"{registry.host}/team/app", route=Route(ca_file=str(tmp_path / name)))
+            check_registry(f"{registry.host}/team/app", route=RegistryRoute(ca_file=str(tmp_path / name)))
 
 
 @pytest.fixture
@@ -295,25 +335,26 @@ def test_a_token_is_fetched_once_for_a_pull(bearer: tuple[Registry, TokenServer]
 def test_a_token_server_that_refuses_is_named(bearer: tuple[Registry, TokenServer], tmp_path: Path) -> None:
     registry, tokens = bearer
     with pytest.raises(
-        PullError, match=r"token server .* refused the credential .status 401.*bad credentials"
+        ImagePullError, match=r"token server .* refused the credential .status 401.*bad credentials"
     ):
         pull(registry, tmp_path / "layout", BAD)
-    with pytest.raises(PullError, match="refused a request without a credential"):
+    with pytest.raises(ImagePullError, match="refused a request without a credential"):
         pull(registry, tmp_path / "layout")
     assert [user for _, user, _ in tokens.asked] == [BAD.username, ""]
 
 
 @pytest.mark.parametrize("image", ["", "reg.io/UPPER", "https://registry.example/app", "a b"])
 def test_what_is_no_image_name_is_said_before_anything_is_done(image: str, tmp_path: Path) -> None:
-    with pytest.raises(ImageNameError):
+    with pytest.raises(ImagePullError) as caught:
         pull_to_layout(image, tmp_path / "layout")
+    assert (caught.value.reason, caught.value.cause) == ("InvalidImageName", "name")
     with pytest.raises(ImageNameError):
         check_registry(image)
     assert not (tmp_path / "layout").exists()
 
 
 def test_a_registry_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
-    with pytest.raises(PullError, match="connection refused") as caught:
+    with pytest.raises(ImagePullError, match="connection refused") as caught:
         pull_to_layout("127.0.0.1:1/team/app", tmp_path, [GOOD, BAD])
     assert caught.value.cause == "unreachable"
     assert len(caught.value.failures) == 2

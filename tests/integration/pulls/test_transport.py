@@ -8,7 +8,7 @@ import pytest
 
 from keyferry._net.proxy import Origin
 from keyferry.errors import RegistryError
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Deadline, Transport, split_url
 
 
@@ -65,7 +65,7 @@ def refuse(address: str) -> None:
 
 def test_a_kept_connection_is_judged_anew(server: KeepingServer) -> None:
     """That a host may be asked for one thing does not mean that a redirect may lead there: nothing is sent."""
-    transport = Transport(Route(), Deadline(20))
+    transport = Transport(RegistryRoute(), Deadline(20))
     with transport.request(server.origin, "GET", {}, admit=lambda _: None) as answer:
         assert answer.read(10) == b"ok"
     with pytest.raises(RegistryError, match=r"leads to 127\.0\.0\.1"):
@@ -77,7 +77,7 @@ def test_a_kept_connection_is_judged_anew(server: KeepingServer) -> None:
 def test_a_kept_connection_is_used_again(server: KeepingServer) -> None:
     """One connection serves one request after the other, and each asks leave for its address."""
     judged: list[str] = []
-    transport = Transport(Route(), Deadline(20))
+    transport = Transport(RegistryRoute(), Deadline(20))
     for _ in range(3):
         with transport.request(server.origin, "GET", {}, admit=judged.append) as answer:
             answer.read(10)

@@ -12,7 +12,7 @@ from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.registry.route import Route
+    from keyferry.pulls.registry.route import RegistryRoute
 
 
 def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") -> None:
@@ -43,11 +43,11 @@ def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") ->
     )
 
 
-def route_for(args: argparse.Namespace) -> "Route":
+def route_for(args: argparse.Namespace) -> "RegistryRoute":
     """How to get to the registry, as the options say."""
-    from keyferry.pulls.registry.route import Route
+    from keyferry.pulls.registry.route import RegistryRoute
 
-    return Route(ca_file=args.ca_file, is_insecure=args.insecure)
+    return RegistryRoute(ca_file=args.ca_file, is_insecure=args.insecure)
 
 
 def check_answer(args: argparse.Namespace, answer: Answer) -> RegistryCheck:

@@ -12,7 +12,7 @@ from keyferry.images.reference import with_default_tag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.records.decide import Decision
+    from keyferry.pulls.records.decision import Decision
     from keyferry.pulls.records.records import Records
 
 

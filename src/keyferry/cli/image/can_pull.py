@@ -16,7 +16,7 @@ from keyferry.images.why.reasons import missing_documents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.registry.attempt import Attempt
+    from keyferry.pulls.trial import Attempt
 
 DESCRIPTION = """\
 Can this image be pulled? Finds the credentials a kubelet would try and asks the registry, with each

@@ -10,9 +10,10 @@ from keyferry.explain.decision import decision_document, summarise_decision
 from keyferry.explain.document import API_VERSION, failures_document, source_document
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
-from keyferry.pulls.puller.outcome import FAILED, PRESENT, PullAttempt, PullOutcome, cause_of
+from keyferry.pulls.puller.outcome import FAILED, PRESENT, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
-from keyferry.pulls.records.reasons import describe_entry
+from keyferry.pulls.records.decision import describe_entry
+from keyferry.pulls.trial import Attempt, cause_of
 
 Json = dict[str, object]
 _HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")
@@ -102,7 +103,7 @@ def _credential(credential: Credential | None) -> Json | None:
     }
 
 
-def _attempt(attempt: PullAttempt) -> Json:
+def _attempt(attempt: Attempt) -> Json:
     return {
         "credential": _credential(attempt.credential),
         "worked": attempt.worked,

@@ -16,7 +16,7 @@ from keyferry.cli.records.output import (
     short_reference,
     time_text,
 )
-from keyferry.pulls.records.reasons import describe_entry
+from keyferry.pulls.records.decision import describe_entry
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials,
 from keyferry.api.meta import format_instant
 from keyferry.errors import RecordError
 from keyferry.images.why.reasons import Reason
-from keyferry.pulls.records.decide import Decision
+from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.records.hashes import shorten
 
 API_VERSION = "keyferry.dev/v1alpha1"

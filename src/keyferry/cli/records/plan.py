@@ -19,8 +19,8 @@ from keyferry.cli.records.output import API_VERSION, decision_document
 from keyferry.cli.records.pods import read_uses
 from keyferry.images.missing import distinct
 from keyferry.images.why.reasons import missing_documents
-from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_of_strangers
-from keyferry.pulls.records.decide import Decision
+from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_without_credentials
+from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.records.policy import DEFAULT, POLICIES, make_policy
 from keyferry.pulls.records.present import NodeImages
 
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     records = open_to_read(args)
     listing = records.list()
     report_problems(listing.problems)
-    uses = read_uses(args.pod, args.secret) if args.pod else uses_of_strangers(listing.believed)
+    uses = read_uses(args.pod, args.secret) if args.pod else uses_without_credentials(listing.believed)
     changes = plan_policy(records, uses, NodeImages(listing.believed, images), before, after)
     _report(args, root, changes)
     if args.output == "table":

@@ -13,7 +13,8 @@ from keyferry.images.missing import Input, Missing
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse
-from keyferry.pulls.records.decide import PodCredentials, pod_credentials
+from keyferry.pulls.records.decide import pod_credentials
+from keyferry.pulls.records.decision import PodCredentials
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 

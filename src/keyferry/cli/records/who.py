@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from keyferry.errors import RecordError
-    from keyferry.pulls.records.decide import Decision
+    from keyferry.pulls.records.decision import Decision
     from keyferry.pulls.records.records import Records
 
 DESCRIPTION = """\

@@ -7,7 +7,7 @@ from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials,
 from keyferry.api.meta import format_instant
 from keyferry.errors import ImageNameError, Problem
 from keyferry.images.reference import trim
-from keyferry.pulls.records.decide import MOST_ADDED
+from keyferry.pulls.records.decision import MOST_ADDED
 
 _SLACK_NS = 3_600 * 1_000_000_000
 _HASH = re.compile(r"[0-9a-f]{64}")

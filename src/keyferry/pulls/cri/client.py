@@ -9,12 +9,13 @@ from keyferry.errors import ContainerRuntimeError, EnvironmentProblem
 from keyferry.images.keyring import Credential
 from keyferry.pulls.cri.errors import classify
 from keyferry.pulls.cri.messages import IMAGE_SERVICE, RUNTIME_SERVICE, message
+from keyferry.pulls.stored_image import StoredImage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-__all__ = ["FilesystemUsage", "Runtime", "RuntimeImage", "RuntimeInfo", "connect_runtime"]
+__all__ = ["FilesystemUsage", "Runtime", "RuntimeInfo", "connect_runtime"]
 
 # As the kubelet has it: runtimes with many images answer at length.
 _MOST_BYTES = 16 * 1024 * 1024
@@ -34,16 +35,6 @@ class RuntimeInfo(Value):
     name: str
     version: str
     api_version: str
-
-
-class RuntimeImage(Value):
-    """An image that the runtime has: its id, which records are kept under, and all its names."""
-
-    id: str
-    tags: tuple[str, ...] = ()
-    digests: tuple[str, ...] = ()
-    size: int = 0
-    is_pinned: bool = False
 
 
 class FilesystemUsage(Value):
@@ -85,13 +76,13 @@ class Runtime:
         answer = self._call(RUNTIME_SERVICE, "Version", message("VersionRequest")())
         return RuntimeInfo(answer.runtime_name, answer.runtime_version, answer.runtime_api_version)
 
-    def find_image(self, image: str) -> RuntimeImage | None:
+    def find_image(self, image: str) -> StoredImage | None:
         """The image of that name or id, or None if the runtime has none."""
         request = message("ImageStatusRequest")(image=message("ImageSpec")(image=image))
         answer = self._call(IMAGE_SERVICE, "ImageStatus", request)
         return _to_image(answer.image) if answer.HasField("image") and answer.image.id else None
 
-    def list_images(self) -> tuple[RuntimeImage, ...]:
+    def list_images(self) -> tuple[StoredImage, ...]:
         """Every image that the runtime has."""
         answer = self._call(IMAGE_SERVICE, "ListImages", message("ListImagesRequest")())
         return tuple(map(_to_image, answer.images))
@@ -173,8 +164,8 @@ def connect_runtime(address: str = "", *, timeout_seconds: float = TIMEOUT_SECON
     return Runtime(os.path.abspath(path), timeout_seconds=timeout_seconds)
 
 
-def _to_image(image: "Any") -> RuntimeImage:
-    return RuntimeImage(
+def _to_image(image: "Any") -> StoredImage:
+    return StoredImage(
         image.id, tuple(image.repo_tags), tuple(image.repo_digests), int(image.size), bool(image.pinned)
     )
 

@@ -3,7 +3,7 @@
 from keyferry._core.gotext import quote
 from keyferry.api.codec import aggregate
 from keyferry.errors import ContainerRuntimeError, ImageNameError, ImagePullError, KeyferryError
-from keyferry.pulls.puller.outcome import PullAttempt, cause_of
+from keyferry.pulls.trial import Attempt, cause_of, most_telling
 
 __all__ = ["absent", "backing_off", "misnamed", "pull_failed", "uninspected"]
 
@@ -41,20 +41,23 @@ def backing_off(image: str, seconds_left: float, before: KeyferryError | None) -
     text = f"Back-off pulling image {quote(image)}"
     if before is None:
         return ImagePullError(image, "ImagePullBackOff", message, text)
-    reason, failures = getattr(before, "reason", "ErrImagePull"), getattr(before, "failures", (before,))
+    reason = "ErrImagePull"
+    failures: tuple[KeyferryError, ...] = (before,)
+    if isinstance(before, ImagePullError):
+        reason, failures = before.reason, before.failures
     text += f": {reason}: {before.kubernetes_text}"
     message += f"; the last time: {before}"
     return ImagePullError(image, "ImagePullBackOff", message, text, cause_of(before), failures)
 
 
-def pull_failed(image: str, attempts: tuple[PullAttempt, ...]) -> ImagePullError:
+def pull_failed(image: str, attempts: tuple[Attempt, ...]) -> ImagePullError:
     """No credential worked; what was said to each is in it."""
     failures = tuple(attempt.error for attempt in attempts if attempt.error is not None)
-    # A refusal says the least: another credential may have come further.
-    telling = next((each for each in failures if cause_of(each) != "refused"), failures[-1])
     said = "; ".join(f"{attempt.who}: {attempt.said}" for attempt in attempts)
     reason, text = _kubelet_words(image, aggregate(map(_kubernetes_text, failures)))
-    return ImagePullError(image, reason, f"cannot pull {image!r}: {said}", text, cause_of(telling), failures)
+    return ImagePullError(
+        image, reason, f"cannot pull {image!r}: {said}", text, most_telling(attempts).cause, failures
+    )
 
 
 def _kubernetes_text(error: KeyferryError) -> str:

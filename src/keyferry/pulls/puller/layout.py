@@ -4,31 +4,21 @@ import os
 from collections.abc import Iterator
 from threading import Lock
 
-from keyferry._core.values import Value
-from keyferry.errors import EnvironmentProblem, ImageNameError, PullError
+from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.images.keyring import Credential
-from keyferry.images.reference import normalise
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IMAGE_NAME, REF_NAME, read_index
-from keyferry.pulls.layout.pull import LayoutPull
-from keyferry.pulls.puller.target import Arrival, OnProgress
+from keyferry.pulls.layout.pull import LayoutPull, describe_image
+from keyferry.pulls.puller.target import OnProgress
 from keyferry.pulls.registry.manifest import ContentError, ImageManifest, digest_of, hasher, read_manifest
 from keyferry.pulls.registry.platform import Platform, preferences
 from keyferry.pulls.registry.platform import normalise as normalise_platform
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.target import find_target
+from keyferry.pulls.stored_image import StoredImage
+from keyferry.pulls.trial import Arrival
 
-__all__ = ["LayoutImage", "LayoutTarget", "list_layout"]
-
-
-class LayoutImage(Value):
-    """An image in a layout: *id* is the digest of its config, as container runtimes have it."""
-
-    id: str
-    tags: tuple[str, ...] = ()
-    digests: tuple[str, ...] = ()
-    size: int = 0
-    platform: Platform | None = None
+__all__ = ["LayoutTarget", "list_layout"]
 
 
 class LayoutTarget:
@@ -39,13 +29,14 @@ class LayoutTarget:
         folder: "str | os.PathLike[str]",
         *,
         platform: Platform | None = None,
-        route: Route = Route(),  # noqa: B008 - frozen
+        route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
     ) -> None:
         self._folder = os.path.abspath(os.fspath(folder))
         self._platform = platform
         self._route = route
         self._lock = Lock()
         self._under_way: set[LayoutPull] = set()
+        self._is_closed = False
 
     @property
     def place(self) -> str:
@@ -57,7 +48,7 @@ class LayoutTarget:
         """None: what is in a folder is nothing to a kubelet."""
         return ""
 
-    def find_image(self, image: str) -> LayoutImage | None:
+    def find_image(self, image: str) -> StoredImage | None:
         """The image of that name or id, for the wanted platform, if all of it is there."""
         names = _names_of(image)
         for found in self.list_images():
@@ -65,7 +56,7 @@ class LayoutTarget:
                 return found
         return None
 
-    def list_images(self) -> tuple[LayoutImage, ...]:
+    def list_images(self) -> tuple[StoredImage, ...]:
         """Every image for the wanted platform, or for any if there is none."""
         wanted = None if self._platform is None else tuple(preferences(self._platform))
         return tuple(
@@ -91,26 +82,23 @@ class LayoutTarget:
         )
         with self._lock:
             self._under_way.add(pull)
+            if self._is_closed:
+                pull.cancel()
         try:
-            pulled = pull.run(() if credential is None else (credential,))
-        except PullError as error:
-            failure = error.failures[-1]
-        else:
-            return Arrival(pulled.image_id, pulled.attempts[-1].was_asked)
+            return pull.run(credential)
         finally:
             with self._lock:
                 self._under_way.discard(pull)
-        # Of the one attempt, and without the frames that hold what was sent.
-        raise failure
 
     def close(self) -> None:
-        """End every pull under way; what has come is kept for the next one."""
+        """End every pull under way, and all later ones; what has come is kept for another target."""
         with self._lock:
+            self._is_closed = True
             for pull in self._under_way:
                 pull.cancel()
 
 
-def list_layout(folder: str) -> Iterator[LayoutImage]:
+def list_layout(folder: str) -> Iterator[StoredImage]:
     """The images of a layout that are there with all their blobs; none if there is no layout.
 
     Raises EnvironmentProblem for an index that cannot be read.
@@ -129,38 +117,31 @@ def list_layout(folder: str) -> Iterator[LayoutImage]:
             yield image
 
 
-def _read_image(layout: Layout, entry: dict[str, object]) -> LayoutImage | None:
-    name = _name_of(entry)
-    repository = _repository_of(name)
-    if not repository:
-        return None
-    manifest = _manifest(layout, str(entry.get("digest")), str(entry.get("mediaType")))
+def _read_image(layout: Layout, entry: dict[str, object]) -> StoredImage | None:
+    full_name, name = _names_in(entry)
+    manifest = _manifest(layout, str(entry.get("digest")), str(entry.get("mediaType"))) if full_name else None
     if manifest is None or not _is_whole(layout, manifest):
         return None
-    digests = dict.fromkeys((f"{repository}@{manifest.digest}", *((name,) if "@" in name else ())))
-    return LayoutImage(
-        manifest.config.digest,
-        () if "@" in name else (name,),
-        tuple(digests),
-        len(manifest.content) + sum(blob.size for blob in manifest.blobs),
-        _platform(entry.get("platform")),
-    )
+    try:
+        return describe_image(manifest, full_name, name, _platform(entry.get("platform")))
+    except ImageNameError:
+        return None
 
 
-def _name_of(entry: dict[str, object]) -> str:
-    """The full name of an image, where its entry gives one; a tag alone says nothing of the registry."""
+def _names_in(entry: dict[str, object]) -> tuple[str, str]:
+    """The full name of an image, where its entry gives one, and its name in the layout.
+
+    A tag alone says nothing of the registry.
+    """
     annotations = entry.get("annotations")
     if not isinstance(annotations, dict):
-        return ""
-    name = annotations.get(IMAGE_NAME) or annotations.get(REF_NAME)
-    return name if isinstance(name, str) and "/" in name else ""
-
-
-def _repository_of(name: str) -> str:
-    try:
-        return normalise(name)
-    except ImageNameError:
-        return ""
+        return "", ""
+    name = annotations.get(REF_NAME)
+    full_name = annotations.get(IMAGE_NAME) or name
+    return (
+        full_name if isinstance(full_name, str) and "/" in full_name else "",
+        name if isinstance(name, str) else "",
+    )
 
 
 def _manifest(layout: Layout, digest: str, media_type: str) -> ImageManifest | None:

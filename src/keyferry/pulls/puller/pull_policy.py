@@ -1,6 +1,6 @@
 """When a container's image is pulled: its ``imagePullPolicy``, and what Kubernetes makes of one that is not set."""
 
-from keyferry.errors import EnvironmentProblem, ImageNameError
+from keyferry.errors import ImageNameError
 from keyferry.images.reference import parse_image
 
 __all__ = ["ALWAYS", "IF_NOT_PRESENT", "NEVER", "PULL_POLICIES", "choose_pull_policy", "default_pull_policy"]
@@ -23,7 +23,7 @@ def default_pull_policy(image: str) -> str:
 
 
 def choose_pull_policy(given: str, image: str) -> str:
-    """The policy that was given, or the default for *image*; raises EnvironmentProblem for an unknown one."""
+    """The policy that was given, or the default for *image*; raises ValueError for an unknown one."""
     if given and given not in PULL_POLICIES:
-        raise EnvironmentProblem(f"unknown pull policy {given!r}, expected one of {', '.join(PULL_POLICIES)}")
+        raise ValueError(f"unknown pull policy {given!r}, expected one of {', '.join(PULL_POLICIES)}")
     return given or default_pull_policy(image)

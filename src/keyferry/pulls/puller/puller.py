@@ -5,44 +5,54 @@ from contextlib import closing, nullcontext
 from threading import BoundedSemaphore, Lock
 from typing import Self, TypedDict, Unpack
 
-from keyferry.errors import EnvironmentProblem
 from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.node.node import Node
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.beside import check_runtime
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.counters import PullCounters
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.outcome import PullOutcome
-from keyferry.pulls.puller.pull_policy import choose_pull_policy
-from keyferry.pulls.puller.steps import Ensuring, Need, Tools
+from keyferry.pulls.puller.pull_policy import ALWAYS, choose_pull_policy
+from keyferry.pulls.puller.steps import PullContext, PullOperation, PullRequest
 from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
+from keyferry.pulls.records.counters import PullCounters
 from keyferry.pulls.records.records import Records
-from keyferry.pulls.registry.platform import parse_platform
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.platform import Platform, parse_platform
+from keyferry.pulls.registry.route import RegistryRoute
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from concurrent.futures import ThreadPoolExecutor
 
-__all__ = ["PullOptions", "Puller", "open_target", "pull", "pull_async"]
+__all__ = [
+    "PullOptions",
+    "Puller",
+    "open_target",
+    "pull",
+    "pull_async",
+    "pull_to_layout",
+    "pull_to_layout_async",
+]
 
 _MOST_THREADS = 64
 
 
 class PullOptions(TypedDict, total=False):
-    """What can be said of a pod's need of an image, all of it by keyword.
+    """How one image is pulled, and for whom, all of it by keyword.
 
     *pull_policy* is Always, IfNotPresent or Never; without one it goes by the tag, as in Kubernetes.
+    *credentials* are tried as they are given, in place of a look-up; if they are none, the attempt is anonymous.
     *timeout_seconds* bounds each attempt at a pull. *on_progress* is told of bytes, where the target tells of them.
     """
 
     pull_policy: str
     pod: Pod | None
     pull_secrets: Sequence[PullSecret]
+    credentials: Sequence[Credential] | None
     timeout_seconds: float | None
     on_progress: OnProgress | None
 
@@ -73,12 +83,10 @@ class Puller:
         look: Callable[[], Node] = Node,
     ) -> None:
         if max_parallel is not None and max_parallel < 1:
-            raise EnvironmentProblem(
-                f"max_parallel is {max_parallel}, expected 1 or more, or None for no limit"
-            )
+            raise ValueError(f"max_parallel is {max_parallel}, expected 1 or more, or None for no limit")
         self.target = target
         self.counters = PullCounters() if records is None else records.counters
-        self._tools = Tools(
+        self._context = PullContext(
             target,
             Providers(()) if providers is None else providers,
             records,
@@ -86,7 +94,7 @@ class Puller:
             back_off or BackOff(),
             nullcontext() if max_parallel is None else BoundedSemaphore(max_parallel),
             evict,
-            self._refuse,
+            self._check_private,
         )
         self._preload = preload
         self._no_kubelet = no_kubelet
@@ -104,15 +112,17 @@ class Puller:
     def ensure(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
         """See to it that *image* is there and the pod may use it; a failure is part of the outcome."""
         policy = choose_pull_policy(options.get("pull_policy", ""), image)
-        need = Need(
+        credentials = options.get("credentials")
+        request = PullRequest(
             image,
             policy,
             options.get("pod"),
             tuple(options.get("pull_secrets", ())),
+            None if credentials is None else tuple(credentials),
             options.get("timeout_seconds"),
             options.get("on_progress"),
         )
-        return Ensuring(self._tools, need).run()
+        return PullOperation(self._context, request).run()
 
     def pull(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
         """As ``ensure``, but raises the failure: ImagePullError, or what kept a pull from being begun."""
@@ -139,7 +149,7 @@ class Puller:
         if executor is not None:
             executor.shutdown()
 
-    def _refuse(self) -> None:
+    def _check_private(self) -> None:
         if self.target.runtime_socket and not self._preload:
             check_runtime(self.target.runtime_socket, self._look(), no_kubelet=self._no_kubelet)
 
@@ -152,36 +162,83 @@ class Puller:
             return self._executor
 
 
+class PullSettings(PullOptions, total=False):
+    """What ``pull`` takes beside the place to pull to: ``PullOptions``, and what a ``Puller`` is made with."""
+
+    providers: Providers | None
+    records: Records | None
+    evict: bool
+    preload: bool
+    no_kubelet: bool
+
+
 def open_target(
     *,
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
-    platform: str = "",
-    route: Route = Route(),  # noqa: B008 - frozen
+    platform: Platform | str | None = None,
+    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
 ) -> PullTarget:
     """The OCI layout in the folder *to*, else the container runtime at the socket *cri*, else the one of this node.
 
     *platform* and *route* are for the first alone: a runtime chooses and finds its way by itself.
-    Raises EnvironmentProblem.
+    Raises EnvironmentProblem, and ValueError for what does not go together.
     """
     if to is None:
         if platform:
-            raise EnvironmentProblem(
-                "a container runtime pulls for its own platform; a platform goes with a folder"
-            )
+            raise ValueError("a container runtime pulls for its own platform; a platform goes with a folder")
         return RuntimeTarget(connect_runtime(cri))
     if cri:
-        raise EnvironmentProblem("pull into a container runtime or into a folder, not both")
-    return LayoutTarget(to, platform=parse_platform(platform) if platform else None, route=route)
+        raise ValueError("pull into a container runtime or into a folder, not both")
+    wanted = parse_platform(platform) if isinstance(platform, str) and platform else platform
+    return LayoutTarget(to, platform=wanted or None, route=route)
 
 
-def pull(  # noqa: PLR0913 - one door, many settings, all but the first by keyword
+def pull(
     image: str,
     *,
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
-    platform: str = "",
-    route: Route = Route(),  # noqa: B008 - frozen
+    platform: Platform | str | None = None,
+    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    **settings: Unpack[PullSettings],
+) -> PullOutcome:
+    """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
+
+    See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raises ImagePullError, and
+    EnvironmentProblem beside a kubelet.
+    """
+    return _pull_to(open_target(cri=cri, to=to, platform=platform, route=route), image, **settings)
+
+
+async def pull_async(
+    image: str,
+    *,
+    cri: str = "",
+    to: "str | os.PathLike[str] | None" = None,
+    platform: Platform | str | None = None,
+    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    **settings: Unpack[PullSettings],
+) -> PullOutcome:
+    """As ``pull``, without blocking the event loop.
+
+    Cancelling ends a pull into a folder. One of a container runtime goes on, and is recorded when it is done.
+    """
+    import asyncio
+
+    target = await asyncio.to_thread(open_target, cri=cri, to=to, platform=platform, route=route)
+    try:
+        return await asyncio.to_thread(_pull_to, target, image, **settings)
+    except asyncio.CancelledError:
+        if to is not None:
+            target.close()
+        raise
+
+
+def _pull_to(  # noqa: PLR0913 - all but the first two by keyword
+    target: PullTarget,
+    image: str,
+    *,
     providers: Providers | None = None,
     records: Records | None = None,
     evict: bool = True,
@@ -189,12 +246,7 @@ def pull(  # noqa: PLR0913 - one door, many settings, all but the first by keywo
     no_kubelet: bool = False,
     **options: Unpack[PullOptions],
 ) -> PullOutcome:
-    """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
-
-    See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raises ImagePullError, and
-    EnvironmentProblem beside a kubelet.
-    """
-    with closing(open_target(cri=cri, to=to, platform=platform, route=route)) as target:
+    with closing(target):
         puller = Puller(
             target,
             providers=providers,
@@ -206,36 +258,28 @@ def pull(  # noqa: PLR0913 - one door, many settings, all but the first by keywo
         return puller.pull(image, **options)
 
 
-async def pull_async(  # noqa: PLR0913 - as pull
-    image: str,
-    *,
-    cri: str = "",
-    to: "str | os.PathLike[str] | None" = None,
-    platform: str = "",
-    route: Route = Route(),  # noqa: B008 - frozen
-    providers: Providers | None = None,
-    records: Records | None = None,
-    evict: bool = True,
-    preload: bool = False,
-    no_kubelet: bool = False,
-    **options: Unpack[PullOptions],
-) -> PullOutcome:
-    """As ``pull``, without blocking the event loop; cancelling does not end a pull that runs."""
-    import asyncio
-    from functools import partial
+class _LayoutSettings(TypedDict, total=False):
+    platform: Platform | str | None
+    route: RegistryRoute
+    timeout_seconds: float | None
+    on_progress: OnProgress | None
 
-    work = partial(
-        pull,
-        image,
-        cri=cri,
-        to=to,
-        platform=platform,
-        route=route,
-        providers=providers,
-        records=records,
-        evict=evict,
-        preload=preload,
-        no_kubelet=no_kubelet,
-        **options,
-    )
-    return await asyncio.to_thread(work)
+
+def pull_to_layout(
+    image: str,
+    folder: "str | os.PathLike[str]",
+    credentials: Sequence[Credential] = (),
+    **settings: Unpack[_LayoutSettings],
+) -> PullOutcome:
+    """Deprecated: the same as ``pull(image, to=folder, credentials=credentials, pull_policy="Always")``."""
+    return pull(image, to=folder, credentials=credentials, pull_policy=ALWAYS, **settings)
+
+
+async def pull_to_layout_async(
+    image: str,
+    folder: "str | os.PathLike[str]",
+    credentials: Sequence[Credential] = (),
+    **settings: Unpack[_LayoutSettings],
+) -> PullOutcome:
+    """Deprecated: the same as ``pull_async(image, to=folder, credentials=credentials, pull_policy="Always")``."""
+    return await pull_async(image, to=folder, credentials=credentials, pull_policy=ALWAYS, **settings)

@@ -1,4 +1,4 @@
-"""One pod's need of one image, step by step, as the kubelet goes about it."""
+"""Make one image available to one pod, step by step, as the kubelet does."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -13,22 +13,29 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import with_default_tag
 from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.counters import PullCounters
 from keyferry.pulls.puller.errors import absent, backing_off, misnamed, pull_failed, uninspected
 from keyferry.pulls.puller.outcome import FAILED, PRESENT, PULLED, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS, NEVER
-from keyferry.pulls.puller.target import Arrival, FoundImage, OnProgress, PullTarget
-from keyferry.pulls.puller.trial import CredentialTrial, Renewal, bare, fresh_from, saw_the_end
-from keyferry.pulls.records.decide import Decision, credentials_used
+from keyferry.pulls.puller.target import OnProgress, PullTarget
+from keyferry.pulls.records.counters import PullCounters
+from keyferry.pulls.records.decide import credentials_used
 from keyferry.pulls.records.records import Records
+from keyferry.pulls.stored_image import StoredImage
+from keyferry.pulls.trial import Arrival, Renewal, Trial, renewal_from, without_frames
 
-__all__ = ["Ensuring", "Need", "Tools"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.pulls.records.decision import Decision
+
+__all__ = ["PullContext", "PullOperation", "PullRequest"]
+
+_NONE = StoredImage("")
 
 
-class Tools(Value):
-    """What a puller works with; *records* is None where nobody keeps any.
+class PullContext(Value):
+    """What all operations of a puller share; *records* is None where none are kept.
 
-    *refuse* raises if an image that takes a credential must not be brought to the target.
+    *check_private* raises if an image that takes a credential must not be brought to the target.
     """
 
     target: PullTarget
@@ -38,32 +45,33 @@ class Tools(Value):
     back_off: BackOff
     slots: AbstractContextManager[object]
     evict: bool
-    refuse: Callable[[], None]
+    check_private: Callable[[], None]
 
 
-class Need(Value):
-    """A pod's need of an image."""
+class PullRequest(Value):
+    """An image, and the pod that it is for; *credentials* are tried in place of those that a look-up would give."""
 
     image: str
     pull_policy: str
     pod: Pod | None = None
     pull_secrets: tuple[PullSecret, ...] = ()
+    credentials: tuple[Credential, ...] | None = None
     timeout_seconds: float | None = None
     on_progress: OnProgress | None = None
 
 
-class Ensuring:
-    """See to it that an image is there, and that the pod may use it; for one use."""
+class PullOperation:
+    """Make sure that an image is there and that the pod may use it; for one use."""
 
-    def __init__(self, tools: Tools, need: Need) -> None:
-        self._tools = tools
-        self._need = need
-        self._name = need.image
+    def __init__(self, context: PullContext, request: PullRequest) -> None:
+        self._context = context
+        self._request = request
+        self._name = request.image
         self._is_present: bool | None = None
         self._must_pull: bool | None = None
         self._decision: Decision | None = None
-        self._credentials = _Lookup(self._look_up)
-        self._trial: CredentialTrial | None = None
+        self._lookup = _Lookup(self._look_up)
+        self._trial: Trial | None = None
         self._record_problem: RecordError | None = None
 
     def run(self) -> PullOutcome:
@@ -72,10 +80,10 @@ class Ensuring:
         try:
             outcome = self._ensure()
         except KeyferryError as error:
-            outcome = self._outcome(FAILED, error=bare(error))
+            outcome = self._outcome(FAILED, error=without_frames(error))
         finally:
-            self._tools.counters.count_request(
-                self._need.pull_policy, present_locally=self._is_present, pull_required=self._must_pull
+            self._context.counters.count_request(
+                self._request.pull_policy, present_locally=self._is_present, pull_required=self._must_pull
             )
         return replace(outcome, seconds=monotonic() - begun)
 
@@ -84,54 +92,56 @@ class Ensuring:
         if found is not None and not self._decide(found):
             return self._outcome(PRESENT, found)
         self._must_pull = True
-        if self._need.pull_policy == NEVER:
+        if self._request.pull_policy == NEVER:
             # As if it were absent, to the last word: whether it is there is nothing this pod may learn.
             self._decision = None
-            raise absent(self._need.image)
-        credentials = self._credentials().credentials
+            raise absent(self._request.image)
+        credentials = self._find_credentials()
         if credentials:
-            self._tools.refuse()
+            self._context.check_private()
         return self._pull(credentials)
 
-    def _find(self) -> FoundImage | None:
+    def _find(self) -> StoredImage | None:
         """The image, if the policy lets us look and it is there."""
-        image = self._need.image
+        image = self._request.image
         try:
             self._name = with_default_tag(image)
         except ImageNameError as error:
             raise misnamed(image, error) from None
-        if self._need.pull_policy == ALWAYS:
+        if self._request.pull_policy == ALWAYS:
             return None
         try:
-            found = self._tools.target.find_image(self._name)
+            found = self._context.target.find_image(self._name)
         except KeyferryError as error:
             raise uninspected(image, error) from None
         self._is_present = found is not None
-        if found is None and self._need.pull_policy == NEVER:
-            raise absent(self._need.image)
-        if found is None and self._tools.records is not None:
-            self._decision = self._tools.records.decide(image, "")
+        if found is None and self._request.pull_policy == NEVER:
+            raise absent(self._request.image)
+        if found is None and self._context.records is not None:
+            self._decision = self._context.records.decide(image, "")
         return found
 
-    def _decide(self, found: FoundImage) -> bool:
+    def _decide(self, found: StoredImage) -> bool:
         """Tell whether an image that is there must be pulled all the same, to see whether this pod may have it."""
         self._must_pull = False
-        if self._tools.records is None:
+        if self._context.records is None:
             return False
-        self._decision = self._tools.records.decide(
-            self._need.image, found.id, lambda: self._credentials().credentials
-        )
+        self._decision = self._context.records.decide(self._request.image, found.id, self._find_credentials)
         if self._decision.error is not None:
             self._must_pull = None
             raise self._decision.error
         return self._decision.must_pull
 
+    def _find_credentials(self) -> tuple[Credential, ...]:
+        given = self._request.credentials
+        return self._lookup().credentials if given is None else given
+
     def _look_up(self) -> Answer:
-        need = self._need
-        return self._tools.providers.lookup(self._name, pod=need.pod, pull_secrets=need.pull_secrets)
+        request = self._request
+        return self._context.providers.lookup(self._name, pod=request.pod, pull_secrets=request.pull_secrets)
 
     def _pull(self, credentials: Sequence[Credential]) -> PullOutcome:
-        records, image = self._tools.records, self._need.image
+        records, image = self._context.records, self._request.image
         if records is not None:
             records.record_intent(image)
         try:
@@ -149,75 +159,93 @@ class Ensuring:
                 recorded = credentials_used(used)
             except RecordError as error:
                 self._record_problem = error
-        found = self._describe(arrival)
-        self._tools.back_off.sweep()
-        return self._outcome(PULLED, found, image_ref=arrival.image_ref, used=used, recorded=recorded)
+        found = arrival.stored or self._describe(arrival.image_ref)
+        self._context.back_off.sweep()
+        return replace(
+            self._outcome(PULLED, found),
+            image_ref=arrival.image_ref,
+            digest=arrival.digest or found.digest,
+            used=used,
+            recorded=recorded,
+        )
 
     def _fetch(self, credentials: Sequence[Credential]) -> Arrival:
-        back_off, key = self._tools.back_off, self._back_off_key()
+        back_off, key = self._context.back_off, self._back_off_key()
         left = back_off.seconds_left(key)
         if left > 0:
-            raise backing_off(self._need.image, left, back_off.last_error(key))
+            raise backing_off(self._request.image, left, back_off.last_error(key))
         back_off.begin(key)
-        self._trial = CredentialTrial(self._pull_once, self._renew if self._tools.evict else None)
+        self._trial = Trial(self._pull_once, self._renew if self._context.evict else None)
         try:
-            with self._tools.slots:
+            with self._context.slots:
                 arrival = self._trial.run(credentials)
             if arrival is None:
-                raise pull_failed(self._need.image, tuple(self._trial.attempts))
+                raise pull_failed(self._request.image, tuple(self._trial.attempts))
         except KeyferryError as error:
             back_off.fail(key, error)
             raise
         return arrival
 
     def _pull_once(self, credential: Credential | None) -> Arrival:
-        need = self._need
-        return self._tools.target.pull_image(
-            self._name, credential, timeout_seconds=need.timeout_seconds, on_progress=need.on_progress
+        request = self._request
+        return self._context.target.pull_image(
+            self._name, credential, timeout_seconds=request.timeout_seconds, on_progress=request.on_progress
         )
 
     def _renew(self, refused: Credential) -> Renewal:
         """Have the provider of a refused credential asked anew, unless that was done a moment ago."""
-        if not self._tools.providers.evict(self._name, refused):
+        if not self._context.providers.evict(self._name, refused):
             return Renewal()
         try:
-            return fresh_from(self._look_up(), refused.source.name)
+            return renewal_from(self._look_up(), refused.source.name)
         except KeyferryError:
             return Renewal()
 
     def _back_off_key(self) -> tuple[str, str]:
-        return ("" if self._need.pod is None else self._need.pod.uid), self._need.image
+        return ("" if self._request.pod is None else self._request.pod.uid), self._request.image
+
+    @property
+    def _is_conclusive(self) -> bool:
+        return self._trial is None or all(attempt.is_conclusive for attempt in self._trial.attempts)
 
     def _note_failure(self) -> None:
-        """Take the intent back, unless the runtime was not heard to the end."""
-        if self._tools.records is None or (self._trial and not saw_the_end(self._trial.attempts)):
+        """Take the intent back, unless the image may have been pulled all the same."""
+        if self._context.records is None or not self._is_conclusive:
             return
         try:
-            self._tools.records.record_failed(self._need.image)
+            self._context.records.record_failed(self._request.image)
         except RecordError as error:
             self._record_problem = error
 
-    def _describe(self, arrival: Arrival) -> FoundImage | None:
+    def _describe(self, image_ref: str) -> StoredImage:
         try:
-            return self._tools.target.find_image(arrival.image_ref)
+            return self._context.target.find_image(image_ref) or _NONE
         except KeyferryError:
-            return None  # it is there; its size and digest are a courtesy
+            return _NONE  # it is there; its size and digest are a courtesy
 
-    def _outcome(self, action: str, found: FoundImage | None = None, **more: object) -> PullOutcome:
-        trial = self._trial
-        values: dict[str, object] = {
-            "image_ref": "" if found is None else found.id,
-            "digest": "" if found is None else _digest(found),
-            "size": 0 if found is None else found.size,
-            "attempts": () if trial is None else tuple(trial.attempts),
-            "renewals": () if trial is None else tuple(trial.renewals),
-            "decision": self._decision,
-            "answer": self._credentials.answer,
-            "record_problem": self._record_problem,
-        }
-        need = self._need
-        values |= more
-        return PullOutcome(need.image, self._tools.target.place, need.pull_policy, action, **values)  # type: ignore[arg-type] # by name
+    def _outcome(
+        self, action: str, found: StoredImage = _NONE, error: KeyferryError | None = None
+    ) -> PullOutcome:
+        trial, request = self._trial, self._request
+        return PullOutcome(
+            request.image,
+            self._context.target.place,
+            request.pull_policy,
+            action,
+            image_ref=found.id,
+            digest=found.digest,
+            size=found.size,
+            attempts=() if trial is None else tuple(trial.attempts),
+            decision=self._decision,
+            answer=self._lookup.answer,
+            record_problem=self._record_problem,
+            error=error,
+            renewals=() if trial is None else tuple(trial.renewals),
+            name=found.name,
+            manifest_digest=found.manifest_digest,
+            platform=found.platform,
+            layers=found.layers,
+        )
 
 
 class _Lookup:
@@ -238,7 +266,3 @@ class _Lookup:
                 self._error = error
                 raise
         return self.answer
-
-
-def _digest(found: FoundImage) -> str:
-    return found.digests[0].partition("@")[2] if found.digests else ""

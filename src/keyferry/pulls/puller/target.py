@@ -3,34 +3,16 @@
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.cri.client import Runtime, RuntimeImage
+from keyferry.pulls.cri.client import Runtime
 from keyferry.pulls.layout.blobs import Progress
-from keyferry.pulls.records.maintenance import PresentImage
+from keyferry.pulls.stored_image import StoredImage
+from keyferry.pulls.trial import Arrival
 
-__all__ = ["Arrival", "FoundImage", "OnProgress", "PullTarget", "RuntimeTarget"]
+__all__ = ["OnProgress", "PullTarget", "RuntimeTarget"]
 
 OnProgress = Callable[[Progress], None]
-
-
-class FoundImage(PresentImage, Protocol):
-    """An image that is there, with its names and size."""
-
-    @property
-    def size(self) -> int:
-        """How many bytes it takes, as far as that is known."""
-
-
-class Arrival(Value):
-    """What a pull brought: the reference that records are kept under.
-
-    *was_asked* tells whether the registry wanted a credential at all, as far as that can be seen.
-    """
-
-    image_ref: str
-    was_asked: bool = True
 
 
 class PullTarget(Protocol):
@@ -44,10 +26,10 @@ class PullTarget(Protocol):
     def runtime_socket(self) -> str:
         """The socket of the container runtime that has the images; empty where no kubelet looks."""
 
-    def find_image(self, image: str) -> FoundImage | None:
+    def find_image(self, image: str) -> StoredImage | None:
         """The image of that name, tag included, or of that reference; None if it is not there."""
 
-    def list_images(self) -> Iterable[FoundImage]:
+    def list_images(self) -> Iterable[StoredImage]:
         """Every image that is there."""
 
     def pull_image(
@@ -80,11 +62,11 @@ class RuntimeTarget:
         """Its path."""
         return self._runtime.socket
 
-    def find_image(self, image: str) -> RuntimeImage | None:
+    def find_image(self, image: str) -> StoredImage | None:
         """What the runtime has under a name or reference."""
         return self._runtime.find_image(image)
 
-    def list_images(self) -> tuple[RuntimeImage, ...]:
+    def list_images(self) -> tuple[StoredImage, ...]:
         """Every image of the runtime."""
         return self._runtime.list_images()
 

@@ -8,7 +8,7 @@ from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulled
 from keyferry.errors import ImageNameError
 from keyferry.images.missing import Input, Missing
 from keyferry.images.reference import normalise, trim
-from keyferry.pulls.records.decide import Decision, PodCredentials
+from keyferry.pulls.records.decision import Decision, PodCredentials
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.present import NodeImages
 from keyferry.pulls.records.records import Records
@@ -148,7 +148,7 @@ def plan_policy(
     return tuple(changes)
 
 
-def uses_of_strangers(records: Iterable[ImagePulledRecord]) -> tuple[ImageUse, ...]:
+def uses_without_credentials(records: Iterable[ImagePulledRecord]) -> tuple[ImageUse, ...]:
     """Every recorded name, wanted by a pod that can show nothing."""
     names = {name for record in records for name in record.credential_mapping}
     return tuple(ImageUse("a pod without credentials", name) for name in sorted(names))

@@ -1,114 +1,18 @@
 """Must an image that is on the node be pulled again, to see whether this pod may use it? A function of values."""
 
 from collections.abc import Callable, Iterable
-from functools import cached_property
 
-from keyferry._core.values import Value, field
-from keyferry.api.kubeletconfig.records import (
-    ImagePullCredentials,
-    ImagePulledRecord,
-    ImagePullSecret,
-    ImagePullServiceAccount,
-)
+from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSecret, ImagePullServiceAccount
 from keyferry.errors import ImageNameError, KeyferryError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
-from keyferry.pulls.records.lookups import RecordLookup
-from keyferry.pulls.records.policy import PolicyVerdict, VerificationPolicy
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry.images.why.reasons import Reason
+from keyferry.pulls.records.decision import MOST_ADDED, Decision, PodCredentials, Situation
+from keyferry.pulls.records.policy import VerificationPolicy
 
 _Named = ImagePullSecret | ImagePullServiceAccount | None
 _Match = tuple[str, _Named, _Named, ImagePullCredentials | None]
 
-__all__ = ["Decision", "PodCredentials", "Situation", "credentials_used", "decide", "pod_credentials"]
-
-# From so many secrets on, the kubelet adds none while it decides.
-MOST_ADDED = 100
-ALLOWED, FOUND, AUTHENTICATE, ERROR = (
-    "credentialPolicyAllowed",
-    "credentialRecordFound",
-    "mustAuthenticate",
-    "error",
-)
-# Each rule by which a decision can be made, with the kubelet's word for it in its metric; the first is not counted.
-RESULTS = {
-    "absent": "",
-    "unreadable": ERROR,
-    "policy": ALLOWED,
-    "no-record": AUTHENTICATE,
-    "bad-name": ERROR,
-    "other-name": AUTHENTICATE,
-    "everybody": FOUND,
-    "nobody": AUTHENTICATE,
-    "no-credentials": ERROR,
-    "same-credential": FOUND,
-    "same-secret": FOUND,
-    "same-account": FOUND,
-    "stranger": AUTHENTICATE,
-}
-
-
-class PodCredentials(Value):
-    """What a pod can show for itself: its pull secrets, and the account that a plugin gave credentials for."""
-
-    secrets: tuple[ImagePullSecret, ...] = ()
-    service_account: ImagePullServiceAccount | None = None
-
-
-class Situation(Value):
-    """What is known of an image before its pod is asked: its record, and whether a pull of it was begun."""
-
-    image: str
-    image_ref: str
-    lookup: RecordLookup = RecordLookup()
-    has_intent: bool = False
-    problem: KeyferryError | None = None
-
-    @property
-    def pulled_by_kubelet(self) -> bool:
-        """Whether it came here by a pull that was recorded, finished or not."""
-        return self.lookup.exists or self.has_intent
-
-
-class Decision(Value):
-    """Whether to pull, by which *rule*, and everything that led there.
-
-    *matched* is the recorded secret or account that let the pod in, *shown* what the pod showed for it.
-    *addition* is what was to be added to the record, *write_problem* why it could not be. An *error* also fails
-    the start of the container.
-    """
-
-    must_pull: bool
-    rule: str
-    situation: Situation
-    policy: VerificationPolicy
-    verdict: PolicyVerdict | None = None
-    matched: ImagePullSecret | ImagePullServiceAccount | None = None
-    shown: ImagePullSecret | ImagePullServiceAccount | None = None
-    addition: ImagePullCredentials | None = field(default=None, repr=False)
-    error: KeyferryError | None = None
-    asked_pod: bool = False
-    write_problem: KeyferryError | None = None
-
-    @property
-    def record(self) -> ImagePulledRecord | None:
-        """The record that was read, if there is one."""
-        return self.situation.lookup.record
-
-    @property
-    def result(self) -> str:
-        """The kubelet's word for it in its metric; empty for an absent image, which is not counted."""
-        return RESULTS[self.rule]
-
-    @cached_property
-    def reasons(self) -> "tuple[Reason, ...]":
-        """Why: which record, which policy, which rule; no hash is in it."""
-        from keyferry.pulls.records.reasons import reasons_for
-
-        return reasons_for(self)
+__all__ = ["credentials_used", "decide", "pod_credentials"]
 
 
 def decide(

@@ -9,16 +9,10 @@ from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulled
 from keyferry.errors import ImageNameError, KeyferryError, RecordError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
-from keyferry.pulls.puller.counters import PullCounters
 from keyferry.pulls.records.cache import CachedRecords
-from keyferry.pulls.records.decide import (
-    Decision,
-    PodCredentials,
-    Situation,
-    credentials_used,
-    decide,
-    pod_credentials,
-)
+from keyferry.pulls.records.counters import PullCounters
+from keyferry.pulls.records.decide import credentials_used, decide, pod_credentials
+from keyferry.pulls.records.decision import Decision, PodCredentials, Situation
 from keyferry.pulls.records.files import RecordFiles
 from keyferry.pulls.records.lookups import Listing, RecordLookup
 from keyferry.pulls.records.maintenance import PresentImage, Pruning, Recovery, match_intents, sort_out

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from keyferry.images.keyring import Credential
-from keyferry.pulls.registry.attempt import Attempt, Trial
-from keyferry.pulls.registry.client import Registry
-from keyferry.pulls.registry.route import Route
+from keyferry.pulls.registry.access import RegistryAccess
+from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.registry.transport import Deadline, Transport
+from keyferry.pulls.trial import Arrival, Attempt, Trial
 
 __all__ = ["check_registry", "check_registry_async"]
 
@@ -17,7 +17,7 @@ def check_registry(
     image: str,
     credentials: Sequence[Credential] = (),
     *,
-    route: Route = Route(),  # noqa: B008 - frozen
+    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
     timeout_seconds: float = 60.0,
 ) -> tuple[Attempt, ...]:
     """Ask the registry for *image* with each credential in order, or anonymously if there are none.
@@ -26,19 +26,22 @@ def check_registry(
     and EnvironmentProblem for a CA file that cannot be read.
     """
     target = find_target(image)
-
-    def ask(registry: Registry) -> tuple[None, str]:
-        return None, registry.has_manifest(target.reference)
-
     with closing(Transport(route, Deadline(timeout_seconds))) as transport:
-        return Trial(transport, target, ask).run(credentials, stops=False)
+        access = RegistryAccess(transport, target)
+
+        def ask(credential: Credential | None) -> Arrival:
+            registry = access.with_credential(credential)
+            digest = registry.has_manifest(target.reference)
+            return Arrival(was_asked=registry.asked_for_credential, digest=digest)
+
+        return Trial(ask).run_all(credentials)
 
 
 async def check_registry_async(
     image: str,
     credentials: Sequence[Credential] = (),
     *,
-    route: Route = Route(),  # noqa: B008 - frozen
+    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
     timeout_seconds: float = 60.0,
 ) -> tuple[Attempt, ...]:
     """As ``check_registry``, without blocking the event loop."""

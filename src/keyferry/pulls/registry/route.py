@@ -1,4 +1,4 @@
-"""How to get to registries: whom to trust, and how long to wait."""
+"""How to get to registries: whom to trust, how long to wait, how much at once."""
 
 import ssl
 
@@ -6,11 +6,11 @@ from keyferry._core.values import Value
 from keyferry._net.trust import default_context
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["Route", "make_context"]
+__all__ = ["RegistryRoute", "Route", "make_context"]
 
 
-class Route(Value):
-    """How to get to registries: which authorities to trust, how long to wait.
+class RegistryRoute(Value):
+    """How to get to registries: which authorities to trust, how long to wait, how many blobs to fetch at once.
 
     *ca_file* is a bundle to trust beside the system's. One that *is_insecure* goes over plain HTTP too, and trusts
     any certificate: only where the user says so. *answer_seconds* bounds everything but the body of a blob;
@@ -26,9 +26,14 @@ class Route(Value):
     idle_seconds: float = 30.0
     pace_seconds: float = 30.0
     pace_bytes: int = 1 << 15
+    parallel_blobs: int = 3
 
 
-def make_context(route: Route) -> ssl.SSLContext:
+# The name it had; another class of that name is in keyferry.sdk.http.
+Route = RegistryRoute
+
+
+def make_context(route: RegistryRoute) -> ssl.SSLContext:
     """The client's side of TLS; raises EnvironmentProblem for a bundle that cannot be read."""
     context = default_context()
     if route.ca_file:

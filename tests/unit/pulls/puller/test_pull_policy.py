@@ -2,7 +2,6 @@
 
 import pytest
 
-from keyferry.errors import EnvironmentProblem
 from keyferry.pulls.puller.pull_policy import choose_pull_policy, default_pull_policy
 
 DIGEST = "sha256:" + "a" * 64
@@ -30,5 +29,5 @@ def test_the_default_goes_by_the_tag(image: str, expected: str) -> None:
 def test_what_is_given_counts_and_must_be_known() -> None:
     """Whatever the tag; in Kubernetes' spelling."""
     assert choose_pull_policy("Never", "busybox") == "Never"
-    with pytest.raises(EnvironmentProblem, match=r"'always', expected one of Always, IfNotPresent, Never"):
+    with pytest.raises(ValueError, match=r"'always', expected one of Always, IfNotPresent, Never"):
         choose_pull_policy("always", "busybox")

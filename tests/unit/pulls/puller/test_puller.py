@@ -9,7 +9,6 @@ import pytest
 
 from keyferry.errors import (
     ContainerRuntimeError,
-    EnvironmentProblem,
     ImagePullError,
     PullSecretError,
     RecordError,
@@ -18,9 +17,9 @@ from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.errors import pull_failed
-from keyferry.pulls.puller.outcome import PullAttempt
 from keyferry.pulls.puller.puller import Puller
 from keyferry.pulls.records.records import Records
+from keyferry.pulls.trial import Attempt
 from support.plugins import Node, SteppedClock, answer, provider_entry
 from support.pulling import FakeTarget, intents_in, pull_secret, records_in, refusal
 from support.records import open_quickly
@@ -159,7 +158,7 @@ def test_if_nothing_works_all_that_was_said_is_told() -> None:
 def test_what_says_more_than_a_refusal_is_the_cause() -> None:
     """One credential was refused, the other came further: the image is not there."""
     missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")
-    attempts = tuple(PullAttempt(None, error) for error in (refusal(), missing, refusal()))
+    attempts = tuple(Attempt(None, error) for error in (refusal(), missing, refusal()))
     error = pull_failed(IMAGE, attempts)
     assert error.cause == "not-found"
     assert error.kubernetes_text == "[401 Unauthorized, rpc error: code = NotFound desc = x: not found]"
@@ -295,6 +294,24 @@ def test_a_provider_is_asked_once_more_when_its_credential_is_refused(node: Node
     assert node.file("runs").read_text().count("run") == 2
 
 
+def test_given_credentials_are_tried_in_place_of_a_look_up(node: Node) -> None:
+    """In their order; none at all is an anonymous attempt. Their provider is asked once more all the same."""
+    node.shell('cat > /dev/null; echo run >> "$HERE/runs"; cat "$HERE/answer"')
+    node.entries.append(provider_entry(matchImages=["reg.io"]))
+    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
+    there, providers = target(), node.load()
+    known = providers.lookup(IMAGE).credentials
+    puller = Puller(there, providers=providers)
+    outcome = puller.ensure(IMAGE, credentials=(), pull_secrets=[ALICE])
+    assert [each.credential for each in outcome.attempts] == [None]
+    assert outcome.answer is None
+    assert node.file("runs").read_text().count("run") == 1
+    node.file("answer").write_text(answer(auth={"reg.io": ("alice", "a-word")}))
+    outcome = puller.pull(IMAGE, credentials=known, pod=Pod("team", "web", "another"))
+    assert [password for _, password in there.asked] == ["", "old-word", "a-word"]
+    assert node.file("runs").read_text().count("run") == 2
+
+
 def test_a_registry_that_refuses_everything_does_not_make_plugins_run_on(node: Node) -> None:
     """Once more for the first pull, and not at all for those that follow soon after."""
     node.shell('cat > /dev/null; echo run >> "$HERE/runs"; cat "$HERE/answer"')
@@ -364,7 +381,7 @@ def test_it_can_be_awaited(tmp_path: Path) -> None:
 
 def test_a_limit_that_makes_no_sense_is_refused() -> None:
     """Zero pulls at once is none at all."""
-    with pytest.raises(EnvironmentProblem, match="max_parallel is 0"):
+    with pytest.raises(ValueError, match="max_parallel is 0"):
         Puller(FakeTarget(), max_parallel=0)
 
 

@@ -5,7 +5,8 @@ import pytest
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.images.missing import Input, Missing
 from keyferry.pulls.records.access import UseOutcome, judge_use
-from keyferry.pulls.records.decide import Decision, PodCredentials, Situation, decide
+from keyferry.pulls.records.decide import decide
+from keyferry.pulls.records.decision import Decision, PodCredentials, Situation
 from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.policy import ALWAYS, NEVER, VerificationPolicy
 from support.records import IMAGE, REF, account, record, secret, with_secrets

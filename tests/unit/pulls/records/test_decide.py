@@ -8,15 +8,8 @@ from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import EnvironmentProblem, RecordError
 from keyferry.images.keyring import Credential, SecretRef, Source
 from keyferry.images.provider.accounts import ServiceAccountRef
-from keyferry.pulls.records.decide import (
-    RESULTS,
-    Decision,
-    PodCredentials,
-    Situation,
-    credentials_used,
-    decide,
-    pod_credentials,
-)
+from keyferry.pulls.records.decide import credentials_used, decide, pod_credentials
+from keyferry.pulls.records.decision import RESULTS, Decision, PodCredentials, Situation
 from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.policy import VerificationPolicy
 from support.records import EVERYBODY, HASH, IMAGE, REF, account, record, secret, with_secrets

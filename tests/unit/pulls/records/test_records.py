@@ -12,7 +12,7 @@ from keyferry._core.files import Folder
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import EnvironmentProblem, PolicyError, RecordError
 from keyferry.pulls.records.cache import CacheSizes
-from keyferry.pulls.records.decide import PodCredentials
+from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.disk import Disk
 from keyferry.pulls.records.load import load_records, look_at_records, open_records
 from keyferry.pulls.records.policy import VerificationPolicy

@@ -7,8 +7,7 @@ import pytest
 from keyferry.errors import ContainerRuntimeError, KeyferryError, PluginError, RegistryError
 from keyferry.images.answer import Failure
 from keyferry.images.keyring import Credential, Source
-from keyferry.pulls.puller.target import Arrival
-from keyferry.pulls.puller.trial import CredentialTrial, Renewal, saw_the_end
+from keyferry.pulls.trial import Arrival, Renewal, Trial
 from support.pulling import refusal
 
 HERE = Arrival("sha256:id")
@@ -42,7 +41,7 @@ class Giving:
         return self.renewal
 
 
-def tried(trial: CredentialTrial) -> list[tuple[str, bool, bool]]:
+def tried(trial: Trial) -> list[tuple[str, bool, bool]]:
     return [
         ("" if each.credential is None else each.credential.password, each.worked, each.is_renewed)
         for each in trial.attempts
@@ -51,24 +50,24 @@ def tried(trial: CredentialTrial) -> list[tuple[str, bool, bool]]:
 
 def test_each_is_tried_in_order_until_one_works() -> None:
     """What comes after it is not."""
-    trial = CredentialTrial(taking("c", "d"))
+    trial = Trial(taking("c", "d"))
     assert trial.run([of("p", each) for each in "abcd"]) == HERE
     assert tried(trial) == [("a", False, False), ("b", False, False), ("c", True, False)]
 
 
 def test_nobody_is_tried_only_if_there_is_nothing_else() -> None:
     """One anonymous attempt, or none."""
-    trial = CredentialTrial(taking(""))
+    trial = Trial(taking(""))
     assert trial.run([]) == HERE
     assert tried(trial) == [("", True, False)]
-    trial = CredentialTrial(taking(""))
+    trial = Trial(taking(""))
     assert trial.run([of("p", "a")]) is None
     assert tried(trial) == [("a", False, False)]
 
 
 def test_whatever_the_failure_the_next_is_tried() -> None:
     """As in the kubelet: a registry that cannot be reached now may be a moment later."""
-    trial = CredentialTrial(taking("b", error=lambda: RegistryError("reg.io", 0, "gone", "unreachable")))
+    trial = Trial(taking("b", error=lambda: RegistryError("reg.io", 0, "gone", "unreachable")))
     assert trial.run([of("p", "a"), of("p", "b")]) == HERE
     assert [each.cause for each in trial.attempts] == ["unreachable", ""]
 
@@ -76,7 +75,7 @@ def test_whatever_the_failure_the_next_is_tried() -> None:
 def test_a_refused_credential_is_renewed_and_what_comes_takes_the_place_of_all_its_providers() -> None:
     """Right away, before those of others; the provider's other old ones are not tried at all."""
     giving = Giving(of("p", "new"), of("p", "newer"))
-    trial = CredentialTrial(taking("other"), giving)
+    trial = Trial(taking("other"), giving)
     assert trial.run([of("p", "old"), of("p", "old too"), of("q", "other")]) == HERE
     assert tried(trial) == [
         ("old", False, False),
@@ -90,7 +89,7 @@ def test_a_refused_credential_is_renewed_and_what_comes_takes_the_place_of_all_i
 def test_a_provider_is_asked_once_more_and_never_again() -> None:
     """Also if what it gives then is refused; another provider is asked for itself."""
     giving = Giving(of("p", "new"))
-    trial = CredentialTrial(taking("nothing"), giving)
+    trial = Trial(taking("nothing"), giving)
     assert trial.run([of("p", "old"), of("q", "x")]) is None
     assert giving.asked == ["old", "x"]
     assert [password for password, _, _ in tried(trial)] == ["old", "new", "x"]
@@ -98,7 +97,7 @@ def test_a_provider_is_asked_once_more_and_never_again() -> None:
 
 def test_the_same_again_is_not_tried_twice() -> None:
     """A plugin that gives what was refused has said it all."""
-    trial = CredentialTrial(taking("nothing"), Giving(of("p", "old")))
+    trial = Trial(taking("nothing"), Giving(of("p", "old")))
     assert trial.run([of("p", "old")]) is None
     assert tried(trial) == [("old", False, False)]
 
@@ -106,7 +105,7 @@ def test_the_same_again_is_not_tried_twice() -> None:
 def test_a_provider_that_has_nothing_more_leaves_the_rest_to_be_tried() -> None:
     """Why it had nothing is kept."""
     failure = Failure("p", PluginError("p", "down"))
-    trial = CredentialTrial(taking("old too"), Giving(failures=(failure,)))
+    trial = Trial(taking("old too"), Giving(failures=(failure,)))
     assert trial.run([of("p", "old"), of("p", "old too")]) == HERE
     assert trial.renewals == [failure]
 
@@ -115,15 +114,15 @@ def test_only_a_refusal_of_a_providers_credential_is_a_reason_to_ask_again() -> 
     """Neither secrets nor other failures are."""
     giving = Giving(of("p", "new"))
     missing = lambda: ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")  # noqa: E731 - short
-    CredentialTrial(taking("nothing", error=missing), giving).run([of("p", "old")])
-    CredentialTrial(taking("nothing"), giving).run([of("ns/s", "old", "pull secret")])
-    CredentialTrial(taking("nothing"), giving).run([])
+    Trial(taking("nothing", error=missing), giving).run([of("p", "old")])
+    Trial(taking("nothing"), giving).run([of("ns/s", "old", "pull secret")])
+    Trial(taking("nothing"), giving).run([])
     assert giving.asked == []
 
 
 def test_errors_are_kept_without_the_frames_that_hold_credentials() -> None:
     """Nobody who holds an outcome holds a password by that."""
-    trial = CredentialTrial(taking("nothing"))
+    trial = Trial(taking("nothing"))
     trial.run([of("p", "a")])
     (attempt,) = trial.attempts
     assert attempt.error is not None
@@ -136,6 +135,7 @@ def test_errors_are_kept_without_the_frames_that_hold_credentials() -> None:
 )
 def test_a_runtime_that_was_not_heard_to_the_end_may_have_the_image(code: str, expected: bool) -> None:  # noqa: FBT001 - a case
     """A deadline, a connection that ended: who knows. A refusal is an end."""
-    trial = CredentialTrial(taking("x", error=lambda: ContainerRuntimeError("s", code, "", "other")))
+    trial = Trial(taking("x", error=lambda: ContainerRuntimeError("s", code, "", "other")))
     trial.run([])
-    assert saw_the_end(trial.attempts) is expected
+    (attempt,) = trial.attempts
+    assert attempt.is_conclusive is expected

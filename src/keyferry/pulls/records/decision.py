@@ -1,0 +1,215 @@
+"""A decision about an image that is on the node, and the same in words: the record, the policy and the rule."""
+
+from collections.abc import Iterator
+from functools import cached_property
+
+from keyferry._core.values import Value, field
+from keyferry.api.kubeletconfig.records import (
+    ImagePullCredentials,
+    ImagePulledRecord,
+    ImagePullSecret,
+    ImagePullServiceAccount,
+)
+from keyferry.api.meta import format_instant
+from keyferry.errors import KeyferryError
+from keyferry.pulls.records.lookups import RecordLookup
+from keyferry.pulls.records.policy import PRELOADED, PolicyVerdict, VerificationPolicy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.why.reasons import Reason
+
+__all__ = ["MOST_ADDED", "Decision", "PodCredentials", "Situation", "describe_entry"]
+
+# From so many secrets on, the kubelet adds none while it decides.
+MOST_ADDED = 100
+ALLOWED, FOUND, AUTHENTICATE, ERROR = (
+    "credentialPolicyAllowed",
+    "credentialRecordFound",
+    "mustAuthenticate",
+    "error",
+)
+# Each rule by which a decision can be made, with the kubelet's word for it in its metric; the first is not counted.
+RESULTS = {
+    "absent": "",
+    "unreadable": ERROR,
+    "policy": ALLOWED,
+    "no-record": AUTHENTICATE,
+    "bad-name": ERROR,
+    "other-name": AUTHENTICATE,
+    "everybody": FOUND,
+    "nobody": AUTHENTICATE,
+    "no-credentials": ERROR,
+    "same-credential": FOUND,
+    "same-secret": FOUND,
+    "same-account": FOUND,
+    "stranger": AUTHENTICATE,
+}
+_POLICY = {
+    "never": "nothing is verified, whoever pulled the image",
+    "always": "every use of an image is verified",
+    "pulled-by-kubelet": "the image was pulled by the kubelet, so its use is verified",
+    "preloaded": "the image was not pulled by the kubelet but was there before, so it is free to use",
+    "allowlisted": "a pattern of the allowlist covers the image, so it is free to use",
+    "not-allowlisted": "no pattern of the allowlist covers the image, so its use is verified",
+}
+_RULES = {
+    "absent": "the image is not on the node",
+    "unreadable": "what is recorded cannot be believed, so the image is verified again, whatever the policy",
+    "policy": "the policy asks for no verification",
+    "no-record": "there is no record of who may use the image",
+    "bad-name": "the image's name cannot be parsed, so nothing can be found under it",
+    "other-name": "the image was pulled under other names only; what is recorded counts for one name each",
+    "everybody": "it was pulled without a pod's own credentials, so every pod of the node may use it",
+    "nobody": "the record names neither secrets nor accounts for this name",
+    "no-credentials": "the pod's credentials could not be found out, which fails the container's start too",
+    "same-credential": "the pod shows a credential that the image was pulled with",
+    "same-secret": "the pod shows a secret that the image was pulled with; it was changed since, and is trusted",
+    "same-account": "the pod runs as a service account that the image was pulled for",
+    "stranger": "nothing that the pod shows is recorded for this name",
+}
+
+
+class PodCredentials(Value):
+    """What a pod can show for itself: its pull secrets, and the account that a plugin gave credentials for."""
+
+    secrets: tuple[ImagePullSecret, ...] = ()
+    service_account: ImagePullServiceAccount | None = None
+
+
+class Situation(Value):
+    """What is known of an image before its pod is asked: its record, and whether a pull of it was begun."""
+
+    image: str
+    image_ref: str
+    lookup: RecordLookup = RecordLookup()
+    has_intent: bool = False
+    problem: KeyferryError | None = None
+
+    @property
+    def pulled_by_kubelet(self) -> bool:
+        """Whether it came here by a pull that was recorded, finished or not."""
+        return self.lookup.exists or self.has_intent
+
+
+class Decision(Value):
+    """Whether to pull, by which *rule*, and everything that led there.
+
+    *matched* is the recorded secret or account that let the pod in, *shown* what the pod showed for it.
+    *addition* is what was to be added to the record, *write_problem* why it could not be. An *error* also fails
+    the start of the container.
+    """
+
+    must_pull: bool
+    rule: str
+    situation: Situation
+    policy: VerificationPolicy
+    verdict: PolicyVerdict | None = None
+    matched: ImagePullSecret | ImagePullServiceAccount | None = None
+    shown: ImagePullSecret | ImagePullServiceAccount | None = None
+    addition: ImagePullCredentials | None = field(default=None, repr=False)
+    error: KeyferryError | None = None
+    asked_pod: bool = False
+    write_problem: KeyferryError | None = None
+
+    @property
+    def record(self) -> ImagePulledRecord | None:
+        """The record that was read, if there is one."""
+        return self.situation.lookup.record
+
+    @property
+    def result(self) -> str:
+        """The kubelet's word for it in its metric; empty for an absent image, which is not counted."""
+        return RESULTS[self.rule]
+
+    @cached_property
+    def reasons(self) -> "tuple[Reason, ...]":
+        """Why, in the order the kubelet goes about it: record, policy, credential, decision; no hash is in it."""
+        return (*_record(self), *_policy(self), *_credential(self), _rule(self))
+
+
+def _record(decision: Decision) -> Iterator["Reason"]:
+    situation = decision.situation
+    lookup = situation.lookup
+    for problem in (situation.problem, lookup.problem):
+        if problem is not None:
+            outcome = getattr(problem, "cause", "error")
+            yield _reason("record", situation.image_ref, outcome, str(problem), {"cause": outcome})
+    if lookup.record is not None:
+        yield _found(decision)
+    elif situation.has_intent:
+        text = "there is no record, but a pull of it was begun and not finished: it counts as the kubelet's"
+        yield _reason("record", situation.image_ref, "intent", text, {"image": situation.image})
+    elif situation.image_ref and situation.problem is None and lookup.problem is None:
+        yield _reason("record", situation.image_ref, "none", "there is neither a record nor a pull under way")
+
+
+def _found(decision: Decision) -> "Reason":
+    record = decision.situation.lookup.record
+    assert record is not None  # noqa: S101 - asked by the caller
+    names = sorted(record.credential_mapping)
+    facts: dict[str, object] = {"lastUpdatedTime": format_instant(record.last_updated_ns), "names": names}
+    text = f"recorded as pulled under {', '.join(map(repr, names)) or 'no name at all'}"
+    return _reason("record", record.image_ref, "found", text, facts)
+
+
+def _policy(decision: Decision) -> Iterator["Reason"]:
+    verdict = decision.verdict
+    if verdict is None:
+        return
+    facts: dict[str, object] = {"policy": decision.policy.name, "rule": verdict.rule}
+    if verdict.pattern:
+        facts["pattern"] = verdict.pattern
+    if decision.policy.name == PRELOADED:
+        facts["pulledByKubelet"] = decision.situation.pulled_by_kubelet
+    outcome = "verify" if verdict.must_verify else "free"
+    yield _reason("policy", decision.policy.name, outcome, _POLICY[verdict.rule], facts)
+
+
+def _credential(decision: Decision) -> Iterator["Reason"]:
+    if decision.error is not None:
+        yield _reason("credential", decision.situation.image, "failed", str(decision.error))
+    if decision.matched is None or decision.shown is None:
+        return
+    shown = "/".join(decision.shown.coordinates[:2])
+    facts: dict[str, object] = {
+        "recorded": dict(zip(("namespace", "name", "uid"), decision.matched.coordinates, strict=True)),
+        "shown": dict(zip(("namespace", "name", "uid"), decision.shown.coordinates, strict=True)),
+    }
+    recorded = "/".join(decision.matched.coordinates[:2])
+    kind = "account" if decision.rule == "same-account" else "secret"
+    text = f"the pod's {kind} {shown} stands for the recorded {kind} {recorded}"
+    if decision.addition is not None:
+        text += f"; it is added to the record, which is done for up to {MOST_ADDED} secrets"
+    yield _reason("credential", shown, decision.rule, text, facts)
+
+
+def _rule(decision: Decision) -> "Reason":
+    outcome = "pull" if decision.must_pull else "use"
+    does = "the image is pulled, to verify" if decision.must_pull else "the image is used as it is"
+    facts: dict[str, object] = {"rule": decision.rule, "result": decision.result}
+    return _reason("decision", decision.situation.image, outcome, f"{does}: {_RULES[decision.rule]}", facts)
+
+
+def describe_entry(entry: ImagePullCredentials) -> str:
+    """Who may use an image under one name, in a few words."""
+    if entry.node_pods_accessible:
+        return "every pod of the node"
+    parts = [
+        _count(len(entry.kubernetes_secrets), "secret"),
+        _count(len(entry.kubernetes_service_accounts), "service account"),
+    ]
+    return " and ".join(part for part in parts if part) or "nobody"
+
+
+def _count(number: int, noun: str) -> str:
+    return "" if not number else f"{number} {noun}" + ("s" if number > 1 else "")
+
+
+def _reason(
+    stage: str, subject: str, outcome: str, text: str, facts: dict[str, object] | None = None
+) -> "Reason":
+    # Imported when somebody asks why: a decision alone needs none of it.
+    from keyferry.images.why.reasons import Reason
+
+    return Reason(stage, subject, outcome, text, facts or {})

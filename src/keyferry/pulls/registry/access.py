@@ -1,0 +1,30 @@
+"""Reach the registry of an image once, and see it with one credential or another."""
+
+from keyferry.errors import HttpError, RegistryError
+from keyferry.images.keyring import Credential
+from keyferry.pulls.registry.client import Registry
+from keyferry.pulls.registry.places import find_origin
+from keyferry.pulls.registry.target import Target
+from keyferry.pulls.registry.transport import Origin, Transport
+
+__all__ = ["RegistryAccess"]
+
+
+class RegistryAccess:
+    """The registry of one image; where it is found is kept for the next credential."""
+
+    def __init__(self, transport: Transport, target: Target) -> None:
+        self._transport = transport
+        self._target = target
+        self._origin: Origin | None = None
+
+    def with_credential(self, credential: Credential | None) -> Registry:
+        """The registry as one credential sees it; raises RegistryError if it cannot be reached."""
+        name = self._target.registry
+        if self._origin is None:
+            try:
+                self._origin = find_origin(self._transport, name)
+            except HttpError as error:
+                cause = "timeout" if error.is_timeout else "unreachable"
+                raise RegistryError(name, 0, str(error), cause) from None
+        return Registry(self._transport, self._origin, name, self._target.repository, credential)
