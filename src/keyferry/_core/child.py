@@ -45,6 +45,11 @@ class Child:
         """The pump for its pipes, to be made when it was started."""
         return Pump(self.fds, stdin, limits)
 
+    def follow(self, pump: Pump, deadline: float) -> Ending:
+        """Serve its pipes and collect it; at the end of the time, or at a limit, it is left as it is."""
+        ending = pump.serve(deadline)
+        return self.wait(deadline) if ending is Ending.EXITED else ending
+
     def wait(self, deadline: float) -> Ending:
         """Wait for the end of a program that has closed its outputs, and collect it."""
         try:

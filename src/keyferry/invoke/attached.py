@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Mapping
 
-from keyferry._core.pump import Ending, Limits
+from keyferry._core.pump import Limits
 from keyferry._core.reap import DEATH_SECONDS, await_exit, collect_stragglers, kill_group, left_to_collect
 from keyferry._core.spawn import EMPTY, IS_PORTABLE, LAST_STANDARD_FD, PIPE, new_child, spawn
 from keyferry.invoke.process import Outcome
@@ -47,9 +47,7 @@ def run_attached(  # noqa: PLR0913 - each is a different thing to say about a ru
             kept_fds=kept,
         )
         pump = child.pump(b"", limits)
-        ending = pump.serve(deadline)
-        if ending is Ending.EXITED:
-            ending = child.wait(deadline)
+        ending = child.follow(pump, deadline)
     finally:
         try:
             child.end()

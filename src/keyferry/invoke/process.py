@@ -59,9 +59,7 @@ def run(
         pump = child.pump(stdin, limits)
         if is_short and limits.timeout_seconds > _MOMENT_SECONDS:
             watch_for_exit(child.pid, started + _MOMENT_SECONDS)
-        ending = pump.serve(deadline)
-        if ending is Ending.EXITED:
-            ending = child.wait(deadline)
+        ending = child.follow(pump, deadline)
     finally:
         try:
             child.end()

@@ -54,9 +54,7 @@ def run_program(
     try:
         _start(child, name, argv, environ)
         pump = child.pump(stdin, Limits(0, _MOST_BYTES, _MOST_BYTES, _MOST_BYTES))
-        ending = pump.serve(end)
-        if ending is Ending.EXITED:
-            ending = child.wait(end)
+        ending = child.follow(pump, end)
     finally:
         try:
             child.end()
