@@ -23,6 +23,7 @@ from keyferry.errors import (
     PluginProtocolError,
     PluginStartError,
     PluginTimeoutError,
+    ProvideError,
 )
 from keyferry.images.answer import Failure
 from keyferry.invoke.attached import run_attached
@@ -385,6 +386,24 @@ def test_a_plugin_that_makes_us_its_tracer_is_ended_at_the_deadline(node: Node) 
     assert isinstance(failure.error, PluginTimeoutError)
     assert open_descriptors() == before
     assert not zombies()
+
+
+def test_the_kit_does_not_mistake_a_stop_for_an_end(node: Node) -> None:
+    """Nor does it take a program that makes us its tracer for one that is done."""
+    program = str(node.program(TRACED_BY_ITS_PARENT))
+    outcome = launch(Launch((program,), {}, limits=Limits(DEADLINE_SECONDS))).outcome
+    if outcome.status == 77:
+        lacking("ptrace")
+    assert outcome.ending is Ending.TIMED_OUT
+
+
+def test_the_sdk_does_not_mistake_a_stop_for_an_end(node: Node) -> None:
+    """Nor does it take a program that makes us its tracer for one that is done."""
+    program = str(node.program(TRACED_BY_ITS_PARENT))
+    if run((program,), limits=Limits(DEADLINE_SECONDS)).status == 77:
+        lacking("ptrace")
+    with pytest.raises(ProvideError, match="did not end in time, and was killed"):
+        run_program([program], deadline=Deadline(DEADLINE_SECONDS))
 
 
 def test_a_plugin_under_a_debugger_is_waited_for(node: Node) -> None:

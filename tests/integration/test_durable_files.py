@@ -143,4 +143,22 @@ assert write_private(f"{sys.argv[1]}/cache", b"secret")
 def test_a_private_file_is_on_the_disk_before_it_has_its_name(library: Path, tmp_path: Path) -> None:
     """After a power cut the old secret is there or the new one, never an empty file."""
     steps = named(steps_of(library, tmp_path, PRIVATE))
-    assert steps[:2] == ["sync DRAFT", "rename DRAFT cache"]
+    assert steps == written("cache", ".")
+
+
+INSTALL = """
+from keyferry.kit.scaffold.install import PLUGINS, install
+install(PLUGINS["static"], sys.argv[1], "keyferry-static")
+"""
+
+
+def test_a_plugin_is_on_the_disk_before_it_has_its_name(library: Path, tmp_path: Path) -> None:
+    """A kubelet that starts after a power cut finds all of it, or nothing."""
+    steps = named(steps_of(library, tmp_path, INSTALL))
+    assert steps == written("keyferry-static", ".")
+
+
+def test_folders_for_a_private_file_are_on_the_disk_before_it(library: Path, tmp_path: Path) -> None:
+    """Each of them, from the outside in."""
+    steps = named(steps_of(library, tmp_path, PRIVATE.replace("/cache", "/a/b/cache")))
+    assert steps == ["sync .", "sync a", *written("a/b/cache", "a/b")]

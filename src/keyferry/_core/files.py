@@ -18,8 +18,9 @@ __all__ = ["DistrustedError", "Folder", "open_folder"]
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-# A named pipe that nobody writes to is not waited for, and a terminal does not become ours.
-_ALWAYS = _NO_LINK | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+# A named pipe that nobody writes to is not waited for, a terminal does not become ours, and bytes stay as they are.
+_FLAGS = ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", "O_NOINHERIT")
+_ALWAYS = sum(getattr(os, name, 0) for name in _FLAGS)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
@@ -190,18 +191,28 @@ class Folder:
             except FileNotFoundError:
                 pass
 
-    def replace(
-        self, name: str, data: bytes, *, mode: int, draft: str = "", drafts: "Folder | None" = None
+    def replace(  # noqa: PLR0913 - each is a different thing to say about a file
+        self,
+        name: str,
+        data: bytes,
+        *,
+        mode: int,
+        is_exact: bool = False,
+        draft: str = "",
+        drafts: "Folder | None" = None,
     ) -> None:
         """Write a file so that it is there with all of its content, on the disk, or as it was before.
 
-        It is written under the name *draft*, here or in the folder *drafts*, and then gets its own.
+        It is written under the name *draft*, here or in the folder *drafts*, and then gets its own. The umask takes
+        from its mode, unless that *is_exact*.
         """
         drafts = drafts or self
         draft = draft or f"{name}.{os.getpid()}.{os.urandom(6).hex()}"
         try:
             fd = drafts.create(draft, mode)
             try:
+                if is_exact and hasattr(os, "fchmod"):
+                    os.fchmod(fd, mode)
                 drafts.write(fd, data)
                 drafts.sync_file(fd)
             finally:
@@ -233,6 +244,20 @@ class Folder:
                 return False
         return self.is_at(fd, name)
 
+    def lock_file(self, name: str, mode: int = 0o600, *, waits: bool) -> int | None:
+        """Open a file, made if it is not there, and lock it; None if another has it, or it was replaced meanwhile.
+
+        The file is opened anew each time, so that threads exclude each other as well. Closing it unlocks it.
+        """
+        fd = self.open_own(name, os.O_RDWR | os.O_CREAT, mode)
+        is_held = False
+        try:
+            is_held = self.lock(fd, name, waits=waits)
+        finally:
+            if not is_held:
+                os.close(fd)
+        return fd if is_held else None
+
     def _check_owner(self, found: os.stat_result, path: str) -> None:
         if self.owners and found.st_uid not in self.owners:
             expected = " or ".join(map(str, sorted(self.owners)))
@@ -262,10 +287,17 @@ def open_folder(path: str, *names: str, make: int | None = None, durable: bool =
     With a mode to *make*, those that are not there are made. Raises OSError, and DistrustedError for a name that is
     a link, or a folder that belongs neither to root, nor to this user, nor to the owner of *path*.
     """
-    path = path or os.curdir
-    if make is not None:
-        os.makedirs(path, mode=make, exist_ok=True)
-    fd = os.open(path, _FOLDER) if _HAS_DESCRIPTORS else None
-    found = os.stat(path if fd is None else fd)
+    path, missing = (path or os.curdir, ()) if make is None else _split_missing(path)
+    fd = os.open(path or os.curdir, _FOLDER) if _HAS_DESCRIPTORS else None
+    found = os.stat((path or os.curdir) if fd is None else fd)
     owners = frozenset((0, os.geteuid(), found.st_uid) if hasattr(os, "geteuid") else ())
-    return Folder(path, fd, owners, durable=durable).descend(*names, make=make)
+    return Folder(path, fd, owners, durable=durable).descend(*missing, *names, make=make)
+
+
+def _split_missing(path: str) -> tuple[str, tuple[str, ...]]:
+    """The part of a path that is a folder, and the names of those that are to be made below it."""
+    missing: tuple[str, ...] = ()
+    while path and not os.path.isdir(path):
+        path, name = os.path.split(path)
+        missing = (name, *missing) if name else missing
+    return path or ("" if missing else os.curdir), missing

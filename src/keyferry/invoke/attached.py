@@ -5,23 +5,14 @@ standard input is the terminal if it may ask questions, and nothing otherwise.
 """
 
 import os
-import select
 import signal
 import time
 from collections.abc import Mapping
 
-from keyferry.invoke.process import CHUNK, Ending, Limits, Outcome, collect
-from keyferry.invoke.reap import (
-    DEATH_SECONDS,
-    await_exit,
-    collect_stragglers,
-    kill_group,
-    left_to_collect,
-    milliseconds_until,
-)
-from keyferry.invoke.spawn import EMPTY, LAST_STANDARD_FD, PIPE, Child, spawn
-
-_OUT = 1
+from keyferry._core.pump import Limits
+from keyferry._core.reap import DEATH_SECONDS, await_exit, collect_stragglers, kill_group, left_to_collect
+from keyferry._core.spawn import EMPTY, IS_PORTABLE, LAST_STANDARD_FD, PIPE, new_child, spawn
+from keyferry.invoke.process import Outcome
 
 
 def run_attached(  # noqa: PLR0913 - each is a different thing to say about a run
@@ -32,6 +23,7 @@ def run_attached(  # noqa: PLR0913 - each is a different thing to say about a ru
     limits: Limits = Limits(),  # noqa: B008 - frozen
     stdin_fd: int | None = None,
     stderr_fd: int = LAST_STANDARD_FD,
+    is_portable: bool = IS_PORTABLE,
 ) -> Outcome:
     """Run *program*, a path or on Linux an open file; raises OSError or ValueError if it does not start.
 
@@ -41,9 +33,7 @@ def run_attached(  # noqa: PLR0913 - each is a different thing to say about a ru
     started = time.monotonic()
     collect_stragglers()
     deadline = started + limits.timeout_seconds
-    child = Child(kill_group if stdin_fd is None else _kill_one)
-    output = bytearray()
-    ending = Ending.TIMED_OUT
+    child = new_child(kill_group if stdin_fd is None else _kill_one, is_portable=is_portable)
     # A program that is an open file stays open: of a script the kernel gives its interpreter this name to open.
     path, kept = (program, ()) if isinstance(program, str) else (f"/proc/self/fd/{program}", (program,))
     try:
@@ -56,32 +46,14 @@ def run_attached(  # noqa: PLR0913 - each is a different thing to say about a ru
             own_session=stdin_fd is None,
             kept_fds=kept,
         )
-        ending = _read_output(child.fds[_OUT], output, deadline, limits.stdout_bytes)
-        if ending is Ending.EXITED:
-            ending = collect(child, deadline)
+        pump = child.pump(b"", limits)
+        ending = child.follow(pump, deadline)
     finally:
         try:
             child.end()
         finally:
             child.end()  # again, for an interrupt that came just as the first began
-    return Outcome(ending, child.status, bytes(output), b"", time.monotonic() - started)
-
-
-def _read_output(fd: int, output: bytearray, deadline: float, limit: int) -> Ending:
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    while True:
-        milliseconds = milliseconds_until(deadline)
-        if not milliseconds:
-            return Ending.TIMED_OUT
-        if not poll.poll(milliseconds):
-            continue
-        chunk = os.read(fd, CHUNK)
-        if not chunk:
-            return Ending.EXITED
-        output += chunk
-        if len(output) > limit:
-            return Ending.STDOUT_LIMIT
+    return Outcome(ending, child.status, pump.stdout, b"", time.monotonic() - started)
 
 
 def _kill_one(pid: int) -> int | None:

@@ -18,7 +18,6 @@ __all__ = ["Lock", "read_bounded", "read_private", "write_private"]
 _MOST_BYTES = 4 * 1024 * 1024
 _OTHERS = 0o077
 _PAUSE_SECONDS = 0.05
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
@@ -44,8 +43,10 @@ def _open_at_once(path: str, flags: int) -> int:
 
 def read_private(path: str) -> bytes | None:
     """The content of a file of the user's own, or None: it is missing, unreadable, or open to others."""
+    folder, name = os.path.split(path)
     try:
-        fd = os.open(path, os.O_RDONLY | _AT_ONCE | _NO_LINK)
+        with open_folder(folder) as opened:
+            fd = opened.open(name)
     except (OSError, ValueError):
         return None
     try:
@@ -72,46 +73,13 @@ def write_private(path: str, data: bytes) -> bool:
 
     Gives False where that cannot be done: a cache that cannot be written only costs time.
     """
-    temporary = f"{path}.{os.getpid()}.{os.urandom(6).hex()}"
+    folder, name = os.path.split(path)
     try:
-        _make_folder(os.path.dirname(path))
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with open_folder(folder, make=0o700) as opened:
+            opened.replace(name, data, mode=0o600)
     except (OSError, ValueError):
         return False
-    is_done = False
-    try:
-        with open(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(fd)
-        os.replace(temporary, path)
-        is_done = True
-    except OSError:
-        pass
-    finally:
-        # Whatever ends this, an interrupt included, no half of a secret stays behind.
-        if not is_done:
-            _remove(temporary)
-    return is_done
-
-
-def _make_folder(folder: str) -> None:
-    """Make a folder and all above it that are missing; whatever the umask is, for the user alone."""
-    if not folder or os.path.isdir(folder):
-        return
-    _make_folder(os.path.dirname(folder))
-    try:
-        os.mkdir(folder, 0o700)
-    except FileExistsError:
-        # Another process was faster.
-        pass
-
-
-def _remove(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        pass
+    return True
 
 
 class Lock:
@@ -128,28 +96,20 @@ class Lock:
     def __enter__(self) -> bool:
         folder, name = os.path.split(self._path)
         try:
-            _make_folder(folder)
-            with open_folder(folder) as opened:
+            with open_folder(folder, make=0o700) as opened:
                 return self._wait(opened, name)
         except (ImportError, OSError, ValueError):
             # No place for one, or a system without locks: waiting would not bring one.
             return False
 
     def _wait(self, folder: Folder, name: str) -> bool:
-        while True:
-            # Opened anew each time: the file may have been replaced, and then the old one locks nobody out.
-            fd = folder.open_own(name, os.O_RDWR | os.O_CREAT)
-            try:
-                if folder.lock(fd, name, waits=False):
-                    self._fd, fd = fd, -1
-                    return True
-            finally:
-                if fd >= 0:
-                    os.close(fd)
+        while (fd := folder.lock_file(name, waits=False)) is None:
             left = self._deadline.seconds_left
             if left <= 0:
                 return False
             sleep(min(_PAUSE_SECONDS, left))
+        self._fd = fd
+        return True
 
     def __exit__(
         self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"

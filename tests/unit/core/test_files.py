@@ -200,3 +200,52 @@ def test_a_relative_folder_is_below_this_one(tmp_path: Path, monkeypatch: pytest
     with open_folder("", "sub", make=0o700) as folder:
         folder.replace("file", b"data", mode=0o600)
     assert (tmp_path / "sub" / "file").read_bytes() == b"data"
+
+
+@pytest.mark.parametrize("path", ["a/b", "a/b/", "a//b", "./a/b", "a/x/../b"])
+def test_folders_that_are_missing_are_made_with_the_mode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """All of them, wherever the path begins, and however it is spelled."""
+    monkeypatch.chdir(tmp_path)
+    with open_folder(path, "c", make=0o700) as folder:
+        assert os.path.samestat(folder.status(), os.stat("a/b/c"))
+        assert os.path.normpath(folder.path) == os.path.join("a", "b", "c")
+    for name in ("a", "a/b", "a/b/c"):
+        assert stat.S_IMODE(os.stat(name).st_mode) == 0o700
+
+
+def test_a_file_in_the_place_of_a_folder_is_named(tmp_path: Path) -> None:
+    """It is neither used nor replaced."""
+    (tmp_path / "file").write_bytes(b"keep me")
+    for names in ("file", "file/below"):
+        with pytest.raises(NotADirectoryError) as caught:
+            open_folder(f"{tmp_path}/{names}", make=0o700)
+        assert caught.value.filename == str(tmp_path / "file")
+    assert (tmp_path / "file").read_bytes() == b"keep me"
+
+
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_a_mode_can_be_exact(folder: Folder, tmp_path: Path, umask: int) -> None:
+    """Whatever the umask takes from others."""
+    before = os.umask(umask)
+    try:
+        folder.replace("exact", b"", mode=0o755, is_exact=True)
+        folder.replace("other", b"", mode=0o755)
+    finally:
+        os.umask(before)
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("exact", "other")]
+    assert modes == [0o755, 0o755 & ~umask]
+
+
+def test_a_lock_file_is_open_only_while_it_is_held(folder: Folder) -> None:
+    """Who does not get it leaves nothing open, and threads exclude each other as well."""
+    before = len(os.listdir("/proc/self/fd"))
+    held = folder.lock_file("lock", waits=False)
+    assert held is not None
+    assert folder.lock_file("lock", waits=False) is None
+    os.close(held)
+    again = folder.lock_file("lock", waits=True)
+    assert again is not None
+    os.close(again)
+    assert len(os.listdir("/proc/self/fd")) == before

@@ -147,7 +147,7 @@ def test_a_write_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C between writing and putting in place takes the temporary file along."""
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "replace", interrupt)
@@ -320,3 +320,31 @@ def _leads_to(fd: str, path: str) -> bool:
         return os.readlink(f"/proc/self/fd/{fd}") == path
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022])
+def test_folders_that_are_made_are_the_users_own(tmp_path: Path, umask: int) -> None:
+    """All that were missing, whatever the umask is; those that were there stay as they are."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there").chmod(0o755)
+    before = os.umask(umask)
+    try:
+        assert write_private(f"{tmp_path}/there/a/b/cache", b"x")
+        with Lock(f"{tmp_path}/there/c/d/cache", Deadline(60)) as is_held:
+            assert is_held
+    finally:
+        os.umask(before)
+    modes = {str(path.relative_to(tmp_path)): path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {
+        "there": 0o755,
+        **dict.fromkeys(("there/a", "there/a/b", "there/c", "there/c/d"), 0o700),
+        **dict.fromkeys(("there/a/b/cache", "there/c/d/cache.lock"), 0o600),
+    }
+
+
+def test_a_folder_that_is_a_link_to_nowhere_is_not_made(tmp_path: Path) -> None:
+    """Whoever put it there would choose where the secret goes."""
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    assert write_private(f"{tmp_path}/link/cache", b"secret") is False
+    assert write_private(f"{tmp_path}/link/sub/cache", b"secret") is False
+    assert [path.name for path in tmp_path.iterdir()] == ["link"]

@@ -9,7 +9,14 @@ import pytest
 from keyferry.errors import ProvideError
 from keyferry.sdk import Deadline
 from keyferry.sdk.process import run_program
-from support.plugins import PATIENCE_SECONDS, is_running, read_pids, wait_until, write_executable
+from support.plugins import (
+    PATIENCE_SECONDS,
+    is_running,
+    read_pids,
+    run_script,
+    wait_until,
+    write_executable,
+)
 
 LATE = 60.0
 MEGABYTE = 1 << 20
@@ -126,3 +133,23 @@ def test_a_complaint_is_the_end_of_standard_error_without_secrets() -> None:
 def test_a_program_killed_by_a_signal_has_a_negative_status() -> None:
     """As everywhere in Python."""
     assert run_program(shell("kill -9 $$"), deadline=Deadline(LATE)).status == -9
+
+
+def test_a_program_that_other_code_collects_is_said() -> None:
+    """Its status is unknown then, and so is whether it did what it was to do."""
+    script = """
+import signal
+from keyferry.errors import ProvideError
+from keyferry.sdk import Deadline
+from keyferry.sdk.process import run_program
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+try:
+    run_program(["/bin/echo"], deadline=Deadline(60))
+except ProvideError as error:
+    print(error)
+"""
+    done = run_script(script)
+    assert (done.stdout, done.stderr) == (
+        "the program 'echo' was collected by other code of this process\n",
+        "",
+    )

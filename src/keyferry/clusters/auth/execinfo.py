@@ -16,7 +16,7 @@ _PAGE_BYTES = 4096
 
 def process_entries() -> list[bytes]:
     """The environment of this process, as ``NAME=value``."""
-    return [name + b"=" + value for name, value in os.environb.items()]
+    return [os.fsencode(f"{name}={value}") for name, value in os.environ.items()]
 
 
 def plugin_entries(environ: Iterable[bytes], env: Iterable[tuple[str, str]], info: str) -> list[bytes]:

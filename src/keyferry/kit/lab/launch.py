@@ -10,12 +10,13 @@ import sys
 import time
 from collections.abc import Mapping
 
+from keyferry._core.child import Child
+from keyferry._core.pump import Ending, Limits, Pump
+from keyferry._core.reap import DEATH_SECONDS, has_ended, left_to_collect
+from keyferry._core.spawn import EMPTY, PIPE, move_up, spawn
 from keyferry._core.values import Value, field
-from keyferry.invoke.process import Ending, Limits, Outcome
-from keyferry.invoke.reap import DEATH_SECONDS, left_to_collect
-from keyferry.invoke.spawn import EMPTY, PIPE, Child, move_up, spawn
+from keyferry.invoke.process import Outcome
 from keyferry.kit.lab import processes
-from keyferry.kit.lab.pump import Pump
 
 __all__ = ["Launch", "Run", "launch"]
 
@@ -72,7 +73,7 @@ def launch(what: Launch) -> Run:
             watched_fd = _make_input(what.stdin or b"")
         _spawn(child, argv, environ, what, watched_fd)
         pidfd = _open_pidfd(child.pid)
-        pump = Pump(child, what.stdin or b"", what.limits, pidfd)
+        pump = Pump(child.fds, what.stdin or b"", what.limits, pidfd)
         return _Watch(what, child, mark, started, is_woken=pidfd >= 0).follow(pump, watched_fd)
     finally:
         try:
@@ -140,7 +141,7 @@ class _Watch:
             return
         if self._what.is_sampled and processes.can_look():
             self._lines.update(processes.command_lines(self._pid))
-        if os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+        if has_ended(self._pid):
             self._ended_at = time.monotonic()
 
 

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 
+from keyferry._core.files import open_folder
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 
@@ -57,26 +58,16 @@ def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) ->
     path = os.path.join(folder, name)
     if not os.path.isdir(folder):
         raise EnvironmentProblem(f"{folder!r} is not a folder; make it first: mkdir -p {shlex.quote(folder)}")
-    if os.path.lexists(path) and not replace:
-        raise EnvironmentProblem(f"{path!r} is there already; --force replaces it")
     text = os.fsencode(launcher_text(plugin))
-    temporary = f"{path}.{os.getpid()}.new"
     try:
-        _write_program(temporary, text)
-        os.replace(temporary, path)
+        with open_folder(folder) as opened:
+            if not replace and opened.has(name):
+                raise EnvironmentProblem(f"{path!r} is there already; --force replaces it")
+            # Whatever the umask is: the kubelet may be another user.
+            opened.replace(name, text, mode=_MODE, is_exact=True)
     except OSError as error:
-        if os.path.lexists(temporary):
-            os.unlink(temporary)
         raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
     return path
-
-
-def _write_program(path: str, text: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MODE)
-    with os.fdopen(fd, "wb") as file:
-        file.write(text)
-        # Whatever the umask is: the kubelet may be another user.
-        os.fchmod(fd, _MODE)
 
 
 def launcher_text(plugin: Plugin, executable: str = "") -> str:

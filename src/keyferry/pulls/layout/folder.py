@@ -156,15 +156,12 @@ def _sync_blobs(top: Folder) -> None:
 
 @contextmanager
 def _locked(work: Folder) -> Iterator[None]:
-    is_held = False
-    while not is_held:
-        fd = work.open_own(_LOCK, os.O_RDWR | os.O_CREAT, _FILE_MODE)
-        try:
-            is_held = work.lock(fd, _LOCK, waits=True)
-            if is_held:
-                yield
-        finally:
-            os.close(fd)
+    while (fd := work.lock_file(_LOCK, _FILE_MODE, waits=True)) is None:
+        pass
+    try:
+        yield
+    finally:
+        os.close(fd)
 
 
 @contextmanager

@@ -102,22 +102,20 @@ class FolderLock:
             raise self._unusable(error) from None
 
     def _acquire(self, deadline: float) -> int:
-        """The file, opened anew, so that threads exclude each other as well, and locked."""
+        """The file, opened anew and locked."""
         while True:
             with self._open_folder() as folder:
-                fd = self._open(folder)
-                if self._lock(folder, fd):
-                    return fd
-            os.close(fd)
+                fd = self._try(folder)
+            if fd is not None:
+                return fd
             if self._clock() > deadline:
                 raise self._late()
             time.sleep(_PAUSE_SECONDS)
 
-    def _lock(self, folder: Folder, fd: int) -> bool:
+    def _try(self, folder: Folder) -> int | None:
         try:
-            return folder.lock(fd, NAME, waits=False)
+            return folder.lock_file(NAME, waits=False)
         except OSError as error:
-            os.close(fd)
             raise self._unusable(error) from None
 
     def _unusable(self, error: OSError) -> RecordError:

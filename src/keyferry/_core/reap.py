@@ -6,22 +6,55 @@ import signal
 import time
 from math import ceil
 
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 # How long to wait for a killed process to be gone before leaving it to a later run to collect.
 DEATH_SECONDS = 0.3
 # poll() takes its milliseconds as a C int; who waits longer asks again.
-_LONGEST_POLL_SECONDS = 3600.0
+LONGEST_WAIT_SECONDS = 3600.0
+# Not on macOS before Python 3.13.
+CAN_LOOK = hasattr(os, "waitid")
 
 left_to_collect: list[int] = []
 
 
 def await_exit(pid: int, deadline: float) -> int | None:
     """The exit status once the program ends, or None when the deadline comes first."""
-    status = _poll_exit(pid)
-    if status is not None:
-        return status
+    return _await(_poll_exit, pid, deadline)
+
+
+def await_end(pid: int, deadline: float) -> bool:
+    """Wait for the program's end without collecting it, where CAN_LOOK; False when the deadline comes first."""
+    return _await(lambda pid: has_ended(pid) or None, pid, deadline) is not None
+
+
+def has_ended(pid: int) -> bool:
+    """Tell whether the program has ended, where CAN_LOOK.
+
+    It is not collected, so that its process id, and the group of that number, stay its own. ChildProcessError if
+    someone else collected it.
+    """
+    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    # A program can make its parent its tracer, which is then told of its stops as well.
+    return found is not None and found.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
+
+
+def _await(look: "Callable[[int], T | None]", pid: int, deadline: float) -> "T | None":
+    found = look(pid)
+    if found is not None:
+        return found
     watch_for_exit(pid, deadline)
     # Also after watching: a program under a debugger has ended well before it can be collected.
-    return _await_exit_by_polling(pid, deadline)
+    pause = 0.0005
+    while (found := look(pid)) is None and time.monotonic() < deadline:
+        time.sleep(pause)
+        pause = min(pause * 2, 0.02)
+    return found
 
 
 def watch_for_exit(pid: int, deadline: float) -> None:
@@ -35,22 +68,14 @@ def watch_for_exit(pid: int, deadline: float) -> None:
     try:
         watch = select.poll()
         watch.register(pidfd, select.POLLIN)
-        watch.poll(milliseconds_until(deadline))
+        watch.poll(milliseconds(deadline - time.monotonic()))
     finally:
         os.close(pidfd)
 
 
-def milliseconds_until(deadline: float) -> int:
-    """How long to sleep, as poll() takes it; 0 once the deadline has come."""
-    return ceil(min(max(0.0, deadline - time.monotonic()), _LONGEST_POLL_SECONDS) * 1000)
-
-
-def _await_exit_by_polling(pid: int, deadline: float) -> int | None:
-    pause = 0.0005
-    while (status := _poll_exit(pid)) is None and time.monotonic() < deadline:
-        time.sleep(pause)
-        pause = min(pause * 2, 0.02)
-    return status
+def milliseconds(seconds: float) -> int:
+    """A time to wait as poll() takes it; 0 for none left."""
+    return ceil(min(max(0.0, seconds), LONGEST_WAIT_SECONDS) * 1000)
 
 
 def _poll_exit(pid: int) -> int | None:

@@ -3,11 +3,21 @@
 import errno
 import os
 import time
-from collections.abc import Callable, Mapping
 
+from keyferry._core.child import Child
 from keyferry._core.popen import HeldSignals, popen
-from keyferry.invoke.reap import kill_group
+from keyferry._core.reap import kill_group
 
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from keyferry._core.popen import Environ
+
+__all__ = ["EMPTY", "IS_PORTABLE", "LAST_STANDARD_FD", "PIPE", "move_up", "new_child", "spawn"]
+
+# Whether this system lacks what a Child needs.
+IS_PORTABLE = not hasattr(os, "killpg")
 LAST_STANDARD_FD = 2
 # For a stream of the program: a pipe, whose other end is ours; or nothing to read, nowhere to write.
 PIPE, EMPTY = -1, -2
@@ -15,48 +25,25 @@ _BUSY_TRIES = 5
 _BUSY_SECONDS = 0.02
 
 
-class Child:
-    """A program, from before its start to its end: its process id, 0 while there is none to end, and our pipes.
+def new_child(
+    kill: "Callable[[int], int | None]" = kill_group,
+    *,
+    kills_always: bool = False,
+    is_portable: bool = IS_PORTABLE,
+) -> Child:
+    """A program that is to be started, in the way of this system or in the one that every system has."""
+    if not is_portable:
+        return Child(kill, kills_always=kills_always)
+    from keyferry._core.portable import PortableChild
 
-    It is made before the program is started, so that whoever is interrupted, whenever that is, knows what there
-    is to end. *kill* ends a program that was not collected yet, and gives its status or None.
-    """
-
-    __slots__ = ("_kill", "fds", "pid", "status")
-
-    def __init__(self, kill: Callable[[int], int | None] = kill_group) -> None:
-        self._kill = kill
-        self.pid = 0
-        self.status: int | None = None
-        # Our ends of the pipes for its three standard streams; -1 where there is none, or none any more.
-        self.fds = [-1, -1, -1]
-
-    def collected(self, status: int | None) -> None:
-        """Note that the program has ended, and that its process id may be another's from now on."""
-        self.status = status
-        self.pid = 0
-
-    def end(self) -> None:
-        """End the program if it was not collected yet, and let go of its pipes; once done, it does nothing more."""
-        try:
-            if self.pid:
-                self.collected(self._kill(self.pid))
-        finally:
-            for stream in range(len(self.fds)):
-                self.close(stream)
-
-    def close(self, stream: int) -> None:
-        """Let go of our end of the pipe for a standard stream."""
-        fd, self.fds[stream] = self.fds[stream], -1
-        if fd >= 0:
-            os.close(fd)
+    return PortableChild()
 
 
 def spawn(  # noqa: PLR0913 - each is a different thing to say about a start
     child: Child,
-    path: str,
-    argv: tuple[str, ...],
-    environ: Mapping[bytes, bytes],
+    path: str | None,
+    argv: "Sequence[str]",
+    environ: "Environ | None",
     *,
     streams: tuple[int, int, int] = (PIPE, PIPE, PIPE),
     stdin: bytes | None = None,
@@ -65,12 +52,15 @@ def spawn(  # noqa: PLR0913 - each is a different thing to say about a start
 ) -> None:
     """Start *path* as *child*, which the caller ends; raises OSError or ValueError if it cannot be started.
 
-    A stream is PIPE, EMPTY or a descriptor of ours, and EMPTY if that is closed. *stdin* is all of the program's
-    input, if one pipe takes it at once; without it the pipe stays open. *kept_fds* stay open in the program under
-    their numbers, and nothing else does beyond its three streams. No signal is blocked in it, or ignored by our doing.
+    Without *path*, ``argv[0]`` is searched for in PATH; without *environ* the program gets ours. A stream is PIPE,
+    EMPTY or a descriptor of ours, and EMPTY if that is closed. *stdin* is all of the program's input, if one pipe
+    takes it at once; without it the pipe stays open. *kept_fds* stay open in the program under their numbers, and
+    nothing else does beyond its three streams. No signal is blocked in it, or ignored by our doing.
     """
-    if not hasattr(os, "killpg"):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))  # Windows: nothing could end what it starts
+    if child.is_portable:
+        from keyferry._core.portable import adapt
+
+        path, environ = adapt(path, argv[0], environ, kept_fds)
     theirs: list[int] = []
     with HeldSignals():
         try:
@@ -88,9 +78,9 @@ def spawn(  # noqa: PLR0913 - each is a different thing to say about a start
 
 def _start(  # noqa: PLR0913 - as above
     child: Child,
-    path: str,
-    argv: tuple[str, ...],
-    environ: Mapping[bytes, bytes],
+    path: str | None,
+    argv: "Sequence[str]",
+    environ: "Environ | None",
     streams: tuple[int, int, int],
     *,
     own_session: bool,
@@ -98,7 +88,7 @@ def _start(  # noqa: PLR0913 - as above
 ) -> None:
     """Start it and note its process id; try again for a moment while the file is being written."""
     # A bare name is a file in the working directory, and not to be searched for.
-    path = path if os.path.dirname(path) else os.path.join(os.curdir, path)
+    path = path if path is None or os.path.dirname(path) else os.path.join(os.curdir, path)
     for patience in range(_BUSY_TRIES, -1, -1):
         try:
             process = popen(argv, streams, environ, path=path, own_session=own_session, kept_fds=kept_fds)
@@ -107,8 +97,7 @@ def _start(  # noqa: PLR0913 - as above
                 raise
             time.sleep(_BUSY_SECONDS)
         else:
-            child.pid = process.pid
-            process.returncode = 0  # it is collected here, and no business of its own any more
+            child.begin(process)
             return
 
 
@@ -132,11 +121,9 @@ def move_up(fd: int) -> int:
 
 def _duplicate(fd: int) -> int:
     """A copy of *fd* clear of the standard streams; an empty device for EMPTY, or for one that is closed."""
-    import fcntl
-
     if fd != EMPTY:
         try:
-            return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LAST_STANDARD_FD + 1)
+            return move_up(os.dup(fd))
         except OSError as error:
             if error.errno != errno.EBADF:
                 raise

@@ -1,0 +1,91 @@
+"""A program that is run: what there is to end, to collect and to close, whenever its run is interrupted."""
+
+import os
+
+from keyferry._core.pump import Ending, Pump
+from keyferry._core.reap import CAN_LOOK, await_end, await_exit, kill_group
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+
+    from keyferry._core.pump import Limits
+
+__all__ = ["Child"]
+
+
+class Child:
+    """A program, from before its start to its end: its process id, 0 while there is none to end, and our pipes.
+
+    It is made before the program is started, so that whoever is interrupted, whenever that is, knows what there
+    is to end. *kill* ends a program that was not collected yet, and gives its status or None. With *kills_always* it
+    is called for one that has ended by itself as well: others of its process group may be left.
+    """
+
+    __slots__ = ("_kill", "_kills_always", "fds", "pid", "status")
+    is_portable = False
+
+    def __init__(
+        self, kill: "Callable[[int], int | None]" = kill_group, *, kills_always: bool = False
+    ) -> None:
+        self._kill = kill
+        self._kills_always = kills_always and CAN_LOOK
+        self.pid = 0
+        self.status: int | None = None
+        # Our ends of the pipes for its three standard streams; -1 where there is none, or none any more.
+        self.fds = [-1, -1, -1]
+
+    def begin(self, process: "subprocess.Popen[bytes]") -> None:
+        """Note the program that was started."""
+        self.pid = process.pid
+        process.returncode = 0  # it is collected here, and no business of its own any more
+
+    def pump(self, stdin: bytes, limits: "Limits") -> Pump:
+        """The pump for its pipes, to be made when it was started."""
+        return Pump(self.fds, stdin, limits)
+
+    def follow(self, pump: Pump, deadline: float) -> Ending:
+        """Serve its pipes and collect it; at the end of the time, or at a limit, it is left as it is."""
+        ending = pump.serve(deadline)
+        return self.wait(deadline) if ending is Ending.EXITED else ending
+
+    def wait(self, deadline: float) -> Ending:
+        """Wait for the end of a program that has closed its outputs, and collect it."""
+        try:
+            if self._kills_always:
+                # Not collected before: until then the number of its group is its own.
+                status = self.kill() if await_end(self.pid, deadline) else None
+            else:
+                status = await_exit(self.pid, deadline)
+        except ChildProcessError:
+            self.collected(None)
+            return Ending.LOST
+        if status is None:
+            return Ending.TIMED_OUT
+        self.collected(status)
+        return Ending.EXITED
+
+    def kill(self) -> int | None:
+        """End the program, which was not collected yet; its status, or None."""
+        return self._kill(self.pid)
+
+    def collected(self, status: int | None) -> None:
+        """Note that the program has ended, and that its process id may be another's from now on."""
+        self.status = status
+        self.pid = 0
+
+    def end(self) -> None:
+        """End the program if it was not collected yet, and let go of its pipes; once done, it does nothing more."""
+        try:
+            if self.pid:
+                self.collected(self.kill())
+        finally:
+            for stream in range(len(self.fds)):
+                self.close(stream)
+
+    def close(self, stream: int) -> None:
+        """Let go of our end of the pipe for a standard stream."""
+        fd, self.fds[stream] = self.fds[stream], -1
+        if fd >= 0:
+            os.close(fd)

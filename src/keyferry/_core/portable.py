@@ -1,0 +1,161 @@
+"""A program on a system whose pipes cannot be polled and which has no process groups, which is Windows.
+
+Each pipe has a thread that waits on it. The limits hold as elsewhere. Every system can run programs in this way.
+"""
+
+import errno
+import os
+import time
+
+from keyferry._core.child import Child
+from keyferry._core.pump import CHUNK, Ending, Pump
+from keyferry._core.reap import DEATH_SECONDS, LONGEST_WAIT_SECONDS
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Sequence
+
+    from keyferry._core.popen import Environ
+    from keyferry._core.pump import Limits
+
+__all__ = ["PortableChild", "ThreadedPump", "adapt"]
+
+
+def adapt(
+    path: str | None, name: str, environ: "Environ | None", kept_fds: "Sequence[int]"
+) -> "tuple[str, Environ | None]":
+    """The path of a program, and its environment as text, which Windows wants; OSError for what cannot be started."""
+    path = path or _find(name)
+    # Windows hands a batch file to a shell, which reads the arguments anew; it ignores dots and blanks at the end.
+    is_batch = path.rstrip(". ").lower().endswith((".bat", ".cmd"))
+    if is_batch or kept_fds:
+        number = errno.ENOEXEC if is_batch else errno.ENOSYS
+        raise OSError(number, os.strerror(number), path)
+    return path, environ and {os.fsdecode(key): os.fsdecode(value) for key, value in environ.items()}
+
+
+def _find(name: str) -> str:
+    """The path of a program that is given by its path, or by a name in PATH.
+
+    Windows itself would look into the working directory first.
+    """
+    if os.path.dirname(name):
+        return name
+    for folder in filter(os.path.isabs, os.get_exec_path()):
+        for found in (os.path.join(folder, f"{name}.exe"), os.path.join(folder, name)):
+            if os.path.isfile(found) and os.access(found, os.X_OK):
+                return found
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+
+
+class PortableChild(Child):
+    """A program that is known by its handle alone."""
+
+    __slots__ = ("_process",)
+    is_portable = True
+
+    def begin(self, process: "subprocess.Popen[bytes]") -> None:
+        """Note the program that was started."""
+        self.pid = process.pid
+        self._process = process
+
+    def pump(self, stdin: bytes, limits: "Limits") -> Pump:
+        """The pump for its pipes, with a thread for each."""
+        return ThreadedPump(self.fds, stdin, limits)
+
+    def wait(self, deadline: float) -> Ending:
+        """Wait for the end of a program that has closed its outputs, and collect it."""
+        while (status := self._poll_exit(deadline - time.monotonic())) is None:
+            if time.monotonic() >= deadline:
+                return Ending.TIMED_OUT
+        self.collected(status)
+        return Ending.EXITED
+
+    def kill(self) -> int | None:
+        """Kill the program and what it started; its status, or None."""
+        if hasattr(os, "killpg"):
+            import signal
+
+            try:
+                os.killpg(self.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass  # it is not the leader of a group, or the group is dead
+        else:
+            _kill_tree(self.pid)
+        self._process.kill()
+        return self._poll_exit(DEATH_SECONDS)
+
+    def _poll_exit(self, seconds: float) -> int | None:
+        from subprocess import TimeoutExpired
+
+        try:
+            return self._process.wait(min(max(0.0, seconds), LONGEST_WAIT_SECONDS))
+        except TimeoutExpired:
+            return None
+
+
+def _kill_tree(pid: int) -> None:
+    """Kill a program on Windows and what it started."""
+    import subprocess
+
+    killer = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
+    subprocess.run([killer, "/T", "/F", "/PID", str(pid)], capture_output=True, check=False)
+
+
+class ThreadedPump(Pump):
+    """A pump whose pipes are moved by threads.
+
+    A thread owns its pipe: were it closed here, the thread could read from what gets its number next. The thread of
+    a pipe that a program of somebody else holds open is left behind.
+    """
+
+    __slots__ = ("_ends", "_open")
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether somebody still holds an output pipe, or has input to read."""
+        return self._open > 0
+
+    def step(self, seconds: float) -> Ending | None:
+        """Wait at most so long for the end of a pipe; an ending if a limit is passed."""
+        from queue import Empty
+
+        try:
+            ending = self._ends.get(timeout=min(max(0.0, seconds), LONGEST_WAIT_SECONDS))
+        except Empty:
+            return None
+        self._open -= 1
+        return ending
+
+    def _begin(self) -> None:
+        from queue import SimpleQueue
+        from threading import Thread
+
+        self._ends: SimpleQueue[Ending | None] = SimpleQueue()
+        self._open = 0
+        fds = self._fds
+        for stream, work in enumerate((self._feed_all, self._drain, self._drain)):
+            if fds[stream] >= 0:
+                fd, fds[stream] = fds[stream], -1
+                self._open += 1
+                Thread(target=work, args=(stream, fd), daemon=True).start()
+
+    def _feed_all(self, _stream: int, fd: int) -> None:
+        try:
+            while self._rest:
+                self._rest = self._rest[os.write(fd, self._rest[:CHUNK]) :]
+        except OSError:
+            pass  # the program closed its input early
+        finally:
+            os.close(fd)
+            self._ends.put(None)
+
+    def _drain(self, stream: int, fd: int) -> None:
+        ending = None
+        try:
+            while ending is None and (chunk := os.read(fd, CHUNK)):
+                ending = self._keep(stream, chunk)
+        finally:
+            os.close(fd)
+            self._ends.put(ending)
