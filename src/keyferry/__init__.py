@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from . import api as api
     from . import errors as errors
     from . import sdk as sdk
-    from .clusters.auth.envinfo import ExecInfo as ExecInfo
-    from .clusters.auth.envinfo import load_exec_info as load_exec_info
+    from .clusters.envinfo import ExecInfo as ExecInfo
+    from .clusters.envinfo import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
     from .images.answer import Answer as Answer
@@ -101,7 +101,7 @@ else:
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "Decision": "pulls.records.decide",
-        "ExecInfo": "clusters.auth.envinfo",
+        "ExecInfo": "clusters.envinfo",
         "Failure": "images.answer",
         "PluginPolicy": "invoke.policy",
         "Pod": "images.provider.accounts",
@@ -124,7 +124,7 @@ else:
         "check_registry_async": "pulls.registry.check",
         "cluster_metrics_collector": "metrics.clusters",
         "load_cluster": "clusters.load",
-        "load_exec_info": "clusters.auth.envinfo",
+        "load_exec_info": "clusters.envinfo",
         "load_providers": "images.load",
         "load_records": "pulls.records.load",
         "metrics_collector": "metrics.images",

@@ -17,7 +17,7 @@ from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_token import make_token
 from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, STS, standard_host
-from keyferry_plugins.aws.sigv4 import presign_url, sign_headers
+from keyferry_plugins.signing.sigv4 import presign_url, sign_headers
 from support.aws_moto import Moto, run_part, run_python, running_moto
 from support.parts import need
 from support.reference import Answer, ask_cluster, ask_image

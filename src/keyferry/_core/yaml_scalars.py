@@ -5,9 +5,9 @@ import math
 import re
 import struct
 
-from keyferry._core.documents import Position
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8
+from keyferry._core.positions import Position
 from keyferry.errors import DocumentError
 
 Scalar = str | int | float | None

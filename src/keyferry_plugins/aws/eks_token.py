@@ -2,7 +2,7 @@
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.partitions import partition_of
-from keyferry_plugins.aws.sigv4 import presign_url
+from keyferry_plugins.signing.sigv4 import presign_url
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

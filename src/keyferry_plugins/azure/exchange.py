@@ -58,7 +58,7 @@ def exchange_token(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> 
 
 def cache_seconds(refresh_token: str) -> float:
     """How long the token may be kept: an hour, or as long as it lives less a margin, if that is shorter."""
-    from keyferry_plugins.jose import read_claims
+    from keyferry_plugins.signing.jose import read_claims
 
     try:
         expires_at = read_claims(refresh_token).get("exp")

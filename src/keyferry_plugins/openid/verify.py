@@ -4,9 +4,9 @@ from time import time
 
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.text import shown
-from keyferry_plugins.jose import read_claims, read_header, verify_jwt
 from keyferry_plugins.openid.discovery import read_keys
 from keyferry_plugins.openid.fields import number_of
+from keyferry_plugins.signing.jose import read_claims, read_header, verify_jwt
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

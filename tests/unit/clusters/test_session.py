@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from keyferry.api.clientauthentication.v1 import API_VERSION
 from keyferry.api.kubeconfig.v1 import ExecConfig
+from keyferry.clusters.access import Grant
 from keyferry.clusters.auth.authenticator import Authenticator
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession, Grant, make_session, uses_plugin
+from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
 from keyferry.errors import ClusterAuthError, ConfigError, PluginExitError, PolicyError
 from keyferry.invoke.policy import PluginPolicy
 from support.certificates import key_pem, make_certificate, make_key

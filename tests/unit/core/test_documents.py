@@ -14,15 +14,14 @@ from hypothesis import strategies as st
 
 from keyferry._core import yaml as _yaml
 from keyferry._core.documents import (
-    MAX_DEPTH,
     Document,
-    Position,
     read_document,
     read_json,
     read_yaml,
 )
 from keyferry._core.paths import Path as DocumentPath
 from keyferry._core.paths import format_path
+from keyferry._core.positions import MAX_DEPTH, Position
 from keyferry.errors import DocumentError
 
 VECTORS = Path(__file__).parents[2] / "conformance" / "vectors"

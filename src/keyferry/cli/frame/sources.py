@@ -83,7 +83,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_sources(args: argparse.Namespace) -> Sources:
     """Read what the options name."""
-    objects = [item for path in (args.pod, *args.secret) if path for item in _objects(path)]
+    objects = [item for path in (args.pod, *args.secret) if path for item in read_objects(path)]
     pod = _pod(objects, args)
     names = _pull_secret_names(objects)
     secrets, notes = _pull_secrets(objects, names)
@@ -92,7 +92,7 @@ def read_sources(args: argparse.Namespace) -> Sources:
     return Sources(pod, secrets, account, _docker_config(args), notes, missing)
 
 
-class _Object(Value):
+class KubernetesObject(Value):
     """A Kubernetes object and the file it is from."""
 
     file: str
@@ -116,7 +116,7 @@ class _Object(Value):
         )
 
 
-def _objects(path: str) -> Iterator[_Object]:
+def read_objects(path: str) -> Iterator[KubernetesObject]:
     """Every Pod, Secret and ServiceAccount in a file: documents one after the other, or a List."""
     found = False
     for value in _documents(path):
@@ -124,7 +124,7 @@ def _objects(path: str) -> Iterator[_Object]:
         for item in items if isinstance(items, list) else ():
             if isinstance(item, dict) and item.get("kind") in ("Pod", "Secret", "ServiceAccount"):
                 found = True
-                yield _Object(path, str(item["kind"]), item)
+                yield KubernetesObject(path, str(item["kind"]), item)
     if not found:
         raise EnvironmentProblem(
             f"{path}: found no Pod, Secret or ServiceAccount; expected what 'kubectl get -o yaml' prints"
@@ -154,7 +154,7 @@ def read_file(path: str) -> bytes:
         raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
+def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | None:
     namespace, _, name = (args.service_account or "").rpartition("/")
     if args.service_account and not (namespace and name):
         raise EnvironmentProblem(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
@@ -166,7 +166,7 @@ def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
     return Pod(namespace, "", "", name) if name else None
 
 
-def _pull_secret_names(objects: list[_Object]) -> list[str] | None:
+def _pull_secret_names(objects: list[KubernetesObject]) -> list[str] | None:
     """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
     pods = [item for item in objects if item.kind == "Pod"]
     if not pods:
@@ -179,7 +179,7 @@ def _pull_secret_names(objects: list[_Object]) -> list[str] | None:
 
 
 def _pull_secrets(
-    objects: list[_Object], names: list[str] | None
+    objects: list[KubernetesObject], names: list[str] | None
 ) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
     """The secrets in the order the pod lists them; those not listed are noted."""
     given = [_secret(item) for item in objects if item.kind == "Secret"]
@@ -214,7 +214,7 @@ def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
             return
 
 
-def _secret(item: _Object) -> PullSecret:
+def _secret(item: KubernetesObject) -> PullSecret:
     data: dict[str, bytes] = {}
     encoded = item.field("data")
     for key, value in encoded.items() if isinstance(encoded, dict) else ():
@@ -231,7 +231,7 @@ def _secret(item: _Object) -> PullSecret:
     )
 
 
-def _decode(value: object, item: _Object, key: str) -> bytes:
+def _decode(value: object, item: KubernetesObject, key: str) -> bytes:
     try:
         return base64.b64decode(str(value), validate=True)
     except (binascii.Error, ValueError):
@@ -241,7 +241,9 @@ def _decode(value: object, item: _Object, key: str) -> bytes:
     )
 
 
-def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) -> StaticAccount | None:
+def _account(
+    objects: list[KubernetesObject], pod: Pod | None, args: argparse.Namespace
+) -> StaticAccount | None:
     path = args.service_account_token
     if pod is None:
         if path is not None:
@@ -258,7 +260,7 @@ def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) 
     return StaticAccount(ServiceAccount("", None), token)
 
 
-def _is_account_of(item: _Object, pod: Pod) -> bool:
+def _is_account_of(item: KubernetesObject, pod: Pod) -> bool:
     place = item.text("metadata", "namespace") or pod.namespace
     return (place, item.text("metadata", "name")) == (pod.namespace, pod.service_account_name)
 

@@ -16,8 +16,8 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_netrc_auth, rewind_body
 from urllib3.exceptions import ClosedPoolError
 
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.adapters.urllib3_pools import ConnectionKeeper, check_proxy, discard, with_grant
-from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.errors import ClusterAuthError
 
 __all__ = ["ClusterAdapter", "mount"]
@@ -26,7 +26,7 @@ _UNAUTHORIZED = 401
 _PORTS = {"http": 80, "https": 443}
 
 
-def mount(cluster: ClusterSession, session: requests.Session) -> requests.Session:
+def mount(cluster: ClusterAccess, session: requests.Session) -> requests.Session:
     """Let *session* reach the cluster's URLs as its user; nothing changes for other URLs.
 
     Nothing is run before the first request. How the server is verified, the client certificate and the proxy
@@ -45,7 +45,7 @@ class ClusterAdapter(HTTPAdapter):
     request with an Authorization of its own, such as ``auth=``, is left alone; one from a netrc file is dropped.
     """
 
-    def __init__(self, cluster: ClusterSession, **options: Any) -> None:
+    def __init__(self, cluster: ClusterAccess, **options: Any) -> None:
         self._cluster = cluster
         self._keeper = ConnectionKeeper(cluster)
         self._proxy = check_proxy(cluster)
@@ -125,7 +125,7 @@ class ClusterAdapter(HTTPAdapter):
         return sent
 
 
-def _prefixes(cluster: ClusterSession) -> set[str]:
+def _prefixes(cluster: ClusterAccess) -> set[str]:
     """Where the adapter is mounted: the server's URL up to a slash, with and without the usual port.
 
     Without the slash ``https://cluster`` would count for ``https://cluster.example.org`` as well.

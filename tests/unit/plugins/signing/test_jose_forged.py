@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from keyferry.errors import ProvideError
-from keyferry_plugins.jose import decode_segment, encode_segment, sign_jwt, verify_jwt
+from keyferry_plugins.signing.jose import decode_segment, encode_segment, sign_jwt, verify_jwt
 from support.certificates import make_key
 from support.jose_tokens import ALL, CLAIMS, forge, jwk, segment
 

@@ -4,7 +4,7 @@ import pytest
 
 from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_token import CLUSTER_HEADER
-from keyferry_plugins.aws.sigv4 import presign_url, sign_headers
+from keyferry_plugins.signing.sigv4 import presign_url, sign_headers
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 SESSION_TOKEN = "IQoJb3JpZ2luX2VjEXAMPLETOKEN//////////wEaCXVzLWVhc3QtMSJ+=="

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 
 from keyferry.errors import ProvideError
-from keyferry_plugins.jose import (
+from keyferry_plugins.signing.jose import (
     decode_segment,
     encode_segment,
     load_key_and_certificates,
@@ -224,7 +224,7 @@ WITHOUT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from keyferry.sdk import ProvideError
-from keyferry_plugins import jose
+from keyferry_plugins.signing import jose
 assert jose.read_claims("e30.eyJhIjoxfQ.") == {"a": 1}
 for work in (
     lambda: jose.sign_jwt({}, {}, "pem"),
