@@ -248,3 +248,20 @@ def test_without_cryptography_the_extra_is_named(tmp_path: Path) -> None:
     hint = "pip install '.[crypto]' in keyferry's source folder"
     line = f"RSA needs the package 'cryptography', which is not installed; {hint}"
     assert done.stdout.splitlines() == [line] * 3
+
+
+LIGHT = """
+import sys
+from keyferry_plugins.signing import jose
+import keyferry_plugins.openid.verify, keyferry_plugins.google.service_account
+jose.read_claims("e30.eyJhIjoxfQ.")
+print(*{"cryptography", "jwt"} & set(sys.modules))
+assert jose.is_installed()
+print(*{"cryptography", "jwt"} & set(sys.modules))
+"""
+
+
+def test_nothing_that_signs_is_loaded_before_it_is_needed() -> None:
+    """Reading claims and asking whether the packages are there load neither."""
+    command = [sys.executable, "-c", LIGHT]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
