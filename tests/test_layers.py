@@ -1,6 +1,7 @@
 """Imports go down the layers, and inside a room down its shelves; never up, never across and never in a circle."""
 
 import ast
+import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
@@ -13,6 +14,7 @@ import keyferry
 import keyferry_plugins
 
 SOURCE = Path(keyferry.__file__).parent
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 # Rooms by layer, lowest first. Rooms of one layer do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
@@ -189,6 +191,32 @@ def test_every_room_has_a_layer() -> None:
         and path.stem not in ("__init__", "__main__")
     }
     assert rooms <= {*RANKS, SDK}
+
+
+def pictured(page: str) -> list[tuple[str, ...]]:
+    """The rooms in the pictures of a page, layer by layer, from the top."""
+    lines = re.findall(r"^([a-z_]+(?:, [a-z_]+)*) +│", page, re.MULTILINE)
+    return [tuple(line.split(", ")) for line in lines]
+
+
+def test_the_picture_shows_the_rooms_in_their_order() -> None:
+    """What docs/architecture.md draws is the tree, layer by layer, and beside it what plugins are made of."""
+    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    layers = [tuple(room for room in layer if room in rooms) for layer in reversed(LAYERS)]
+    assert pictured(PAGE.read_text(encoding="utf-8")) == [
+        *(layer for layer in layers if layer),
+        (PLUGINS.name,),
+        (SDK,),
+    ]
+
+
+def test_the_files_on_the_page_are_there() -> None:
+    """Every path that docs/architecture.md names leads to a file or a folder."""
+    root = PAGE.parent.parent
+    places = (SOURCE, SOURCE.parent, root)
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+(?:\.py)?)`", PAGE.read_text(encoding="utf-8")))
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
 
 
 def shelf_breaches(source: Path, known: Collection[str] = ()) -> list[str]:
