@@ -136,7 +136,7 @@ else:
         "pull_to_layout_async": "pulls.layout.pull",
     }
 
-    def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch
+    def __getattr__(name):
         from importlib import import_module
 
         if name in _DOORS:
@@ -145,5 +145,5 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
-    def __dir__():  # noqa: ANN202
+    def __dir__():
         return sorted({*globals(), *_HOMES, *_DOORS})

@@ -51,7 +51,7 @@ FORBIDDEN = [
     "[::ffff:a9fe:a9fe]",
     "2852039166",
     "0xa9fea9fe",
-    "0.0.0.0",  # noqa: S104 - as data
+    "0.0.0.0",
     "[::]",
     "[fe80::1]",
     "[2002:a9fe:a9fe::1]",
@@ -125,7 +125,7 @@ def elsewhere(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return start
 
 
-def here(server: FakeServer, *, route: Route = Route()) -> RegistryError | None:  # noqa: B008 - frozen
+def here(server: FakeServer, *, route: Route = Route()) -> RegistryError | None:
     """What becomes of a check with a registry on this machine."""
     (attempt,) = check_registry(image_of(server), [credential()], route=route)
     return attempt.error
@@ -135,7 +135,7 @@ def image_of(server: FakeServer) -> str:
     return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
 
 
-def pull_error(server: FakeServer, folder: Path, route: Route = Route()) -> PullError:  # noqa: B008 - frozen
+def pull_error(server: FakeServer, folder: Path, route: Route = Route()) -> PullError:
     with pytest.raises(PullError) as caught:
         pull_to_layout(image_of(server), folder, [credential()], route=route)
     return caught.value

@@ -46,7 +46,7 @@ class Reply:
     @property
     def is_success(self) -> bool:
         """Tell whether the status is one of success."""
-        return 200 <= self.status < 300  # noqa: PLR2004
+        return 200 <= self.status < 300
 
     def __enter__(self) -> "Self":
         return self
@@ -80,7 +80,7 @@ class Reply:
         raise failure
 
 
-def request(  # noqa: PLR0913 - the parts of a request
+def request(
     session: ClusterAccess,
     path: str,
     *,
@@ -123,7 +123,7 @@ def _target(session: ClusterAccess, path: str) -> str:
     return base + quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE)
 
 
-def _send(  # noqa: PLR0913, PLR0917 - the parts of a request
+def _send(  # noqa: PLR0917 - the parts of a request
     session: ClusterAccess, grant: Grant, target: str, method: str, body: bytes, timeout_seconds: float
 ) -> Reply:
     deadline = monotonic() + timeout_seconds
@@ -148,7 +148,7 @@ def _onward(session: ClusterAccess, target: str, reply: Reply) -> str:
     return quote(joined.removeprefix(origin).partition("#")[0], safe=_SAFE) if inside else ""
 
 
-def _send_once(  # noqa: PLR0913, PLR0917 - the parts of a request
+def _send_once(  # noqa: PLR0917 - the parts of a request
     session: ClusterAccess, grant: Grant, target: str, method: str, body: bytes, deadline: float
 ) -> Reply:
     channel: Channel | None = None

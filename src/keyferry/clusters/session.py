@@ -76,10 +76,10 @@ def _has_static(config: ClientConfig) -> bool:
     return bool(config.bearer_token or config.token_file or config.username or config.client_certificate_data)
 
 
-def make_session(  # noqa: PLR0913 - one door, all but the first by keyword
+def make_session(
     config: ClientConfig,
     *,
-    policy: PluginPolicy = PluginPolicy(),  # noqa: B008 - frozen
+    policy: PluginPolicy = PluginPolicy(),
     timeout_seconds: float = 60.0,
     stdin_unavailable: bool = False,
     retries: bool = True,

@@ -24,12 +24,12 @@ from keyferry.invoke.spawn import EMPTY, LAST_STANDARD_FD, PIPE, Child, spawn
 _OUT = 1
 
 
-def run_attached(  # noqa: PLR0913 - each is a different thing to say about a run
+def run_attached(
     argv: tuple[str, ...],
     *,
     program: str | int,
     environ: Mapping[bytes, bytes],
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
     stdin_fd: int | None = None,
     stderr_fd: int = LAST_STANDARD_FD,
 ) -> Outcome:

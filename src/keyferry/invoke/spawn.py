@@ -52,7 +52,7 @@ class Child:
             os.close(fd)
 
 
-def spawn(  # noqa: PLR0913 - each is a different thing to say about a start
+def spawn(
     child: Child,
     path: str,
     argv: tuple[str, ...],
@@ -86,7 +86,7 @@ def spawn(  # noqa: PLR0913 - each is a different thing to say about a start
                 os.close(fd)
 
 
-def _start(  # noqa: PLR0913 - as above
+def _start(
     child: Child,
     path: str,
     argv: tuple[str, ...],

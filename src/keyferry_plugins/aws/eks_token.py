@@ -32,7 +32,7 @@ _PARAMETERS = frozenset(
 )
 
 
-def make_token(  # noqa: PLR0913 - what goes into the signature
+def make_token(
     credentials: "Credentials", cluster: str, *, host: str, region: str, now: float, scheme: str = "https"
 ) -> str:
     """The token for *cluster*, signed for the STS endpoint *host*."""

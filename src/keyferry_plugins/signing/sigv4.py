@@ -30,7 +30,7 @@ class Credentials(Value):
         return tuple(filter(None, (self.secret_access_key, self.session_token)))
 
 
-def sign_headers(  # noqa: PLR0913 - what a signature is made of
+def sign_headers(
     credentials: Credentials,
     *,
     method: str,
@@ -62,7 +62,7 @@ def sign_headers(  # noqa: PLR0913 - what a signature is made of
     return signed
 
 
-def presign_url(  # noqa: PLR0913 - what a signature is made of
+def presign_url(
     credentials: Credentials,
     *,
     scheme: str = "https",

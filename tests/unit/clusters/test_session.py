@@ -242,7 +242,7 @@ FAILED = PluginExitError("plugin", 1)
 )
 def test_a_refusal_renews_the_credential(
     user: Callable[[], ClusterSession],
-    replayable: bool,  # noqa: FBT001 - of the table
+    replayable: bool,
     status: int,
     seen: list[str],
 ) -> None:
@@ -294,7 +294,7 @@ def test_a_grant_of_another_kind_is_never_renewed() -> None:
         (ClientConfig(SERVER, exec=PLUGIN, impersonate="jane"), True),
     ],
 )
-def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:  # noqa: FBT001 - of the table
+def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:
     assert uses_plugin(config) is used
     assert (make_session(config).authenticator is not None) is used
 

@@ -48,7 +48,7 @@ class ClusterConnector(aiohttp.TCPConnector):
         self._made: WeakKeyDictionary[ResponseHandler, tuple[int, bool]] = WeakKeyDictionary()
         self._busy: WeakSet[ResponseHandler] = WeakSet()
 
-    async def connect(self, req: aiohttp.ClientRequest, traces: Any, timeout: Any) -> Connection:  # noqa: ASYNC109 - aiohttp's signature
+    async def connect(self, req: aiohttp.ClientRequest, traces: Any, timeout: Any) -> Connection:
         """A connection that was made under the certificate of the moment."""
         if req.url.origin() != self._origin:
             # A redirect, say: the client certificate and who is impersonated are not for others to see.

@@ -102,7 +102,7 @@ class _Pools(Generic[Transport]):
 
     def sweep(self) -> tuple[list[Transport], list[Any]]:
         """What is to be closed now: pools that nothing uses, and idle connections of those in retirement."""
-        if len(self._pools) < 2:  # noqa: PLR2004 - the current one alone
+        if len(self._pools) < 2:  # the current one alone
             return [], []
         with self._lock:
             done = [pool for pool in self._pools if pool.is_done]

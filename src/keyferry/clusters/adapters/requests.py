@@ -54,14 +54,14 @@ class ClusterAdapter(HTTPAdapter):
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a requests.Session that reaches a cluster cannot be pickled or copied")
 
-    def send(  # noqa: PLR0913, PLR0917 - requests' signature
+    def send(
         self,
         request: requests.PreparedRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002
+        stream: bool = False,
         timeout: Any = None,
-        verify: Any = True,  # noqa: ARG002, FBT002 - never the caller's to say
-        cert: Any = None,  # noqa: ARG002
-        proxies: Any = None,  # noqa: ARG002
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
     ) -> requests.Response:
         """Send a request as the cluster's user; the caller's request never holds the credential."""
         if _has_own_authorization(request):
@@ -79,9 +79,9 @@ class ClusterAdapter(HTTPAdapter):
     def get_connection_with_tls_context(
         self,
         request: requests.PreparedRequest,
-        verify: Any,  # noqa: ARG002
-        proxies: Any = None,  # noqa: ARG002
-        cert: Any = None,  # noqa: ARG002
+        verify: Any,
+        proxies: Any = None,
+        cert: Any = None,
     ) -> Any:
         """A pool of connections that are made with the session's TLS settings, through its proxy."""
         manager = self.proxy_manager_for(self._proxy) if self._proxy else self.poolmanager
@@ -97,7 +97,7 @@ class ClusterAdapter(HTTPAdapter):
         self,
         request: requests.PreparedRequest,
         grant: Grant | None,
-        stream: bool,  # noqa: FBT001
+        stream: bool,
         timeout: Any,
     ) -> requests.Response:
         sent = self._prepare(request, grant)

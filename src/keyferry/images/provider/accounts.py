@@ -118,7 +118,7 @@ def pick_annotations(
 def token_audiences(token: str) -> tuple[str, ...] | None:
     """The audiences that a JSON web token names, unverified; None for a token of another form."""
     parts = token.split(".")
-    if len(parts) != 3:  # noqa: PLR2004 - header, claims, signature
+    if len(parts) != 3:  # header, claims, signature
         return None
     try:
         claims = loads(_decode_part(parts[1]))
@@ -135,7 +135,7 @@ def _decode_part(part: str) -> bytes:
     return binascii.a2b_base64(standard + b"=" * (-len(standard) % 4))
 
 
-class NotApplicable(Exception):  # noqa: N818 - a decision, not an error
+class NotApplicable(Exception):
     """The provider is not for this pod; not a failure."""
 
 

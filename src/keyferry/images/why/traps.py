@@ -140,7 +140,7 @@ def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
     for provision in answer.provisions:
         stray = [key for key in provision.auth if (provision.provider, key) not in given]
         if stray and len(stray) == len(provision.auth):
-            shown = ", ".join(map(repr, stray[:3])) + (", ..." if len(stray) > 3 else "")  # noqa: PLR2004
+            shown = ", ".join(map(repr, stray[:3])) + (", ..." if len(stray) > 3 else "")
             text = (
                 f"{provision.provider!r} was asked for this image and answered with credentials for {shown} alone, "
                 "which do not cover it: the kubelet will not use them"

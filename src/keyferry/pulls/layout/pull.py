@@ -55,13 +55,13 @@ class Pulled(Value):
 class LayoutPull:
     """One pull, which another thread can cancel."""
 
-    def __init__(  # noqa: PLR0913 - what can differ between two pulls
+    def __init__(
         self,
         image: str,
         folder: "str | os.PathLike[str]",
         *,
         platform: Platform | None = None,
-        route: Route = Route(),  # noqa: B008 - frozen
+        route: Route = Route(),
         timeout_seconds: float | None = None,
         threads: int = _THREADS,
         on_progress: Callable[[Progress], None] | None = None,
@@ -149,13 +149,13 @@ class LayoutPull:
         )
 
 
-def pull_to_layout(  # noqa: PLR0913 - what can differ between two pulls
+def pull_to_layout(
     image: str,
     folder: "str | os.PathLike[str]",
     credentials: Sequence[Credential] = (),
     *,
     platform: Platform | None = None,
-    route: Route = Route(),  # noqa: B008 - frozen
+    route: Route = Route(),
     timeout_seconds: float | None = None,
     threads: int = _THREADS,
     on_progress: Callable[[Progress], None] | None = None,
@@ -179,13 +179,13 @@ def pull_to_layout(  # noqa: PLR0913 - what can differ between two pulls
     return pull.run(credentials, renew)
 
 
-async def pull_to_layout_async(  # noqa: PLR0913 - as pull_to_layout
+async def pull_to_layout_async(
     image: str,
     folder: "str | os.PathLike[str]",
     credentials: Sequence[Credential] = (),
     *,
     platform: Platform | None = None,
-    route: Route = Route(),  # noqa: B008 - frozen
+    route: Route = Route(),
     timeout_seconds: float | None = None,
     threads: int = _THREADS,
     on_progress: Callable[[Progress], None] | None = None,

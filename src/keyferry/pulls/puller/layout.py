@@ -39,7 +39,7 @@ class LayoutTarget:
         folder: "str | os.PathLike[str]",
         *,
         platform: Platform | None = None,
-        route: Route = Route(),  # noqa: B008 - frozen
+        route: Route = Route(),
     ) -> None:
         self._folder = os.path.abspath(os.fspath(folder))
         self._platform = platform

@@ -59,7 +59,7 @@ class Puller:
     *no_kubelet* says that there is none. *look* gives the node as it is now.
     """
 
-    def __init__(  # noqa: PLR0913 - what can differ between two pullers
+    def __init__(
         self,
         target: PullTarget,
         *,
@@ -157,7 +157,7 @@ def open_target(
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
     platform: str = "",
-    route: Route = Route(),  # noqa: B008 - frozen
+    route: Route = Route(),
 ) -> PullTarget:
     """The OCI layout in the folder *to*, else the container runtime at the socket *cri*, else the one of this node.
 
@@ -175,13 +175,13 @@ def open_target(
     return LayoutTarget(to, platform=parse_platform(platform) if platform else None, route=route)
 
 
-def pull(  # noqa: PLR0913 - one door, many settings, all but the first by keyword
+def pull(
     image: str,
     *,
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
     platform: str = "",
-    route: Route = Route(),  # noqa: B008 - frozen
+    route: Route = Route(),
     providers: Providers | None = None,
     records: Records | None = None,
     evict: bool = True,
@@ -206,13 +206,13 @@ def pull(  # noqa: PLR0913 - one door, many settings, all but the first by keywo
         return puller.pull(image, **options)
 
 
-async def pull_async(  # noqa: PLR0913 - as pull
+async def pull_async(
     image: str,
     *,
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
     platform: str = "",
-    route: Route = Route(),  # noqa: B008 - frozen
+    route: Route = Route(),
     providers: Providers | None = None,
     records: Records | None = None,
     evict: bool = True,

@@ -158,7 +158,7 @@ def test_a_dead_login_is_never_cached(
         ),
     ],
 )
-def test_the_hosts_kind_chooses_the_endpoint(  # noqa: PLR0913, PLR0917 - the columns, and the world
+def test_the_hosts_kind_chooses_the_endpoint(
     node: AwsMachine, aws: FakeAws, tmp_path: Path, host: str, endpoint: str, upstream: str
 ) -> None:
     """Over TLS, through a proxy that knows only the right name; AWS_CA_BUNDLE is trusted."""

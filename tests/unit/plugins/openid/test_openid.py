@@ -124,7 +124,7 @@ def test_google_may_leave_out_its_scheme() -> None:
 @pytest.mark.parametrize(
     ("now", "is_good"), [(1690, False), (1700, True), (2000, True), (2009, True), (2010, False)]
 )
-def test_clocks_may_differ_a_little(now: float, is_good: bool) -> None:  # noqa: FBT001 - a table's column
+def test_clocks_may_differ_a_little(now: float, is_good: bool) -> None:
     """Five minutes before a token starts to hold, ten seconds after it ended."""
     claims = {"iss": "i", "aud": "c", "nbf": 2000, "exp": 2000}
     if is_good:
@@ -175,7 +175,7 @@ def test_a_token_at_its_end_is_used_only_as_upstream_does(
     issuer: FakeIssuer,
     tmp_path: Path,
     mode: tuple[str, ...],
-    is_used: bool,  # noqa: FBT001 - a table's column
+    is_used: bool,
 ) -> None:
     """With seconds left it would end on its way to the cluster."""
     args = ("--token-cache-dir", str(tmp_path), *mode)

@@ -33,7 +33,7 @@ PUBLIC_TARGET = "SpencerFrontendService.GetAuthorizationToken"
         ),
     ],
 )  # fmt: skip
-def test_headers_are_signed(  # noqa: PLR0913, PLR0917 - the columns of the table
+def test_headers_are_signed(
     service: str, region: str, target: str, credentials: Credentials, names: str, signature: str
 ) -> None:
     """A signed POST has the known signature over the known headers."""
