@@ -58,17 +58,18 @@ def make_proof() -> Proof:
     """A new RSA key, and how it is told to others."""
     from hashlib import sha256
 
-    from keyferry_plugins.signing.jose import encode_segment
+    from keyferry_plugins.signing.jose import encode_segment, missing_package
 
-    try:
-        from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
-    except ImportError:
+    package = missing_package()
+    if package:
         from keyferry.sdk.extras import install_hint
 
         raise ProvideError(
-            "a token bound to a key needs the package 'cryptography', which is not installed",
+            f"a token bound to a key needs the package {package!r}, which is not installed",
             install_hint("crypto"),
-        ) from None
+        )
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+
     key = generate_private_key(65537, _BITS)
     numbers = key.public_key().public_numbers()
     modulus, exponent = (_encode_number(number) for number in (numbers.n, numbers.e))

@@ -6,7 +6,7 @@ from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.text import shown
 from keyferry_plugins.openid.discovery import read_keys
 from keyferry_plugins.openid.fields import number_of
-from keyferry_plugins.signing.jose import is_installed, read_claims, read_header, verify_jwt
+from keyferry_plugins.signing.jose import missing_package, read_claims, read_header, verify_jwt
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def verify(
     algorithms = issuer.algorithms or ("RS256",)
     claims: Mapping[str, object]
     audience = "" if is_access_token else options.client_id
-    if is_installed():
+    if not missing_package():
         required = ("iss", "exp", "aud") if audience else ("iss", "exp")
         claims = verify_jwt(token, read_keys(issuer, options, Deadline(_SECONDS)), algorithms, required)
     else:

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 __all__ = [
     "decode_segment",
     "encode_segment",
-    "is_installed",
     "load_key_and_certificates",
+    "missing_package",
     "read_claims",
     "read_header",
     "sign_jwt",
@@ -184,19 +184,15 @@ def _load_private(pem: str | bytes) -> "Any":
     return key
 
 
-def is_installed() -> bool:
-    """Tell whether what signs and verifies is there."""
-    return not _missing()
-
-
-def _missing() -> str:
+def missing_package() -> str:
+    """The first package that is not installed of those that sign and verify; empty if nothing is missing."""
     from importlib.util import find_spec
 
     return next((name for module, name in _PACKAGES.items() if find_spec(module) is None), "")
 
 
 def _need() -> None:
-    package = _missing()
+    package = missing_package()
     if package:
         from keyferry.sdk.extras import install_hint
 
