@@ -29,7 +29,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name that http.server has
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
 

@@ -117,5 +117,5 @@ def table(rows: Sequence[Row]) -> str:
 
 
 def _number(value: float, unit: str) -> str:
-    shown = f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"  # noqa: PLR2004
+    shown = f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
     return f"{shown} {unit}".rstrip()

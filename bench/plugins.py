@@ -43,7 +43,7 @@ def write_script(path: str, pause_seconds: float = 0.0) -> None:
     }
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(_SCRIPT.format(pause=pause_seconds, answer=json.dumps(answer)))
-    os.chmod(path, 0o755)  # noqa: S103 - plugins are executable
+    os.chmod(path, 0o755)
 
 
 def runs_of(path: str) -> int:

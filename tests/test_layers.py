@@ -1,8 +1,12 @@
-"""Imports go down the layers, never up and never across."""
+"""Imports go down the layers, and inside a room down its shelves; never up, never across and never in a circle."""
 
 import ast
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -10,6 +14,7 @@ import keyferry
 import keyferry_plugins
 
 SOURCE = Path(keyferry.__file__).parent
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 # Rooms by layer, lowest first. Rooms of one layer do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
@@ -24,59 +29,139 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("bridge", "agent"),
     ("cli",),
 )
+# Shelves by tier inside the rooms that have folders, lowest first; a file beside the folders is a shelf of its own.
+# Shelves of one tier do not know each other. In rooms without folders it is enough that nothing goes in a circle.
+SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "api": (
+        ("meta", "scheme"),
+        ("codec",),
+        ("clientauthentication", "credentialprovider", "kubeconfig", "kubeletconfig", "kuberc"),
+    ),
+    "images": (
+        ("match", "reference", "missing", "node", "dockerconfig"),
+        ("config", "provider"),
+        ("keyring",),
+        ("result",),
+        ("why",),
+        ("answer",),
+        ("lookup",),
+        ("load",),
+    ),
+    "clusters": (
+        ("url",),
+        ("kubeconfig", "auth", "channel"),
+        ("headers", "tls", "why"),
+        ("access",),
+        ("adapters", "plain"),
+        ("session", "review"),
+        ("load", "envinfo"),
+    ),
+    "pulls": (
+        ("registry", "cri", "beside"),
+        ("layout", "records"),
+        ("puller",),
+    ),
+    "lint": (
+        ("codes", "files", "secrets", "versions"),
+        ("report",),
+        ("providers", "kubeconfig", "records"),
+        ("kuberc",),
+        ("dispatch",),
+    ),
+    "kit": (
+        ("lab", "scaffold"),
+        ("codes", "rules"),
+        ("report",),
+        ("conformance", "trace", "junit"),
+    ),
+    "cli": (
+        ("frame", "sarif", "demo_registry"),
+        ("lint_output", "records"),
+        ("image", "kube", "plugin", "lint", "completion", "main"),
+        ("demo",),
+    ),
+}
+# Imports that break the rules of shelves or of circles until they are mended.
+KNOWN = {
+    "pulls.records.records -> pulls.puller.counters",
+    "pulls.records.decide -> pulls.records.reasons",
+    "pulls.registry.answer -> pulls.registry.transport",
+    "explain.cluster_reasons -> explain.cluster_traps",
+}
 # Beside the layers: what is exec'd for every call sees the wire types alone.
 SDK, SDK_SEES = "sdk", ("errors", "_core", "_net", "api")
 PLUGINS = Path(keyferry_plugins.__file__).parent
+# The folder of the plugins that no cloud owns; a cloud's own folder is for that cloud alone.
+SHARED = "signing"
 RANKS = {room: rank for rank, rooms in enumerate(LAYERS) for room in rooms}
 # The package itself only hands on names, lazily; running it is the command line's business.
-DOORS = ("__init__", "__main__")
+DOORS = ("", "__main__")
 
 
-def room_of(module: tuple[str, ...]) -> str:
+class Import(NamedTuple):
+    """One imported name: by which module, from which, and the name, empty if it is the module itself."""
+
+    importer: str
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.importer} -> {self.module}"
+
+
+def room_of(module: str) -> str:
     """The room of a module inside the package."""
-    return module[0]
+    return module.partition(".")[0]
 
 
-def imported(
-    tree: ast.Module, module: tuple[str, ...], *, is_package: bool, package: str = "keyferry"
-) -> Iterator[tuple[str, ...]]:
-    """The modules of the package that a module imports, wherever in it the statement stands."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [tuple(alias.name.split(".")) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [*absolute(node, (package, *module), is_package=is_package)]
-        else:
-            continue
-        yield from (name[1:] for name in names if name[0] == "keyferry" and len(name) > 1)
+def modules_of(source: Path) -> dict[str, Path]:
+    """Every module below a folder by its dotted name; the folder itself has the empty one."""
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
 
 
-def absolute(node: ast.ImportFrom, here: tuple[str, ...], *, is_package: bool) -> Iterator[tuple[str, ...]]:
-    start: tuple[str, ...] = ()
-    if node.level:
-        start = here[: len(here) - node.level + is_package]
-    base = (*start, *(node.module.split(".") if node.module else ()))
+@cache
+def imports(source: Path, package: str = "keyferry", of: str = "keyferry") -> tuple[Import, ...]:
+    """Everything that the modules of a *package* import from the package *of*, wherever the statement stands."""
+    modules = modules_of(source)
+    return tuple(
+        settle(module, base[1:], name, modules if package == of else {})
+        for module, path in modules.items()
+        if module not in DOORS
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        for base, name in named(node, (package, *module.split(".")), is_package=path.stem == "__init__")
+        if base[0] == of and (len(base) > 1 or name)
+    )
+
+
+def named(node: ast.AST, here: tuple[str, ...], *, is_package: bool) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The modules and names in an import statement; ``import x`` names no name."""
+    if isinstance(node, ast.Import):
+        yield from ((tuple(alias.name.split(".")), "") for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        start = here[: len(here) - node.level + is_package] if node.level else ()
+        base = (*start, *(node.module.split(".") if node.module else ()))
+        yield from ((base, alias.name) for alias in node.names)
+
+
+def settle(importer: str, base: tuple[str, ...], name: str, modules: Collection[str]) -> Import:
+    """Tell a module that is imported by name from a name inside a module."""
+    below = ".".join((*base, name))
     # "from keyferry import x" names a room, or a name of the package's own door.
-    yield from [(*base, alias.name) for alias in node.names] if base == ("keyferry",) else [base]
+    return (
+        Import(importer, below, "")
+        if not base or below in modules
+        else Import(importer, ".".join(base), name)
+    )
 
 
 def breaches(source: Path) -> list[str]:
-    """Every import that goes up or across, as ``importer -> imported``."""
-    found = []
-    for path in sorted(source.rglob("*.py")):
-        module = path.relative_to(source).with_suffix("").parts
-        if len(module) == 1 and module[0] in DOORS:
-            continue
-        is_package = module[-1] == "__init__"
-        module = module[:-1] if is_package else module
-        room = room_of(module)
-        targets = imported(ast.parse(path.read_bytes()), module, is_package=is_package)
-        found += [
-            f"{'.'.join(module)} -> {'.'.join(target)}"
-            for target in targets
-            if not is_allowed(room, room_of(target))
-        ]
-    return found
+    """Every import that goes up or across between rooms, as ``importer -> imported``."""
+    found = [each for each in imports(source) if not is_allowed(room_of(each.importer), room_of(each.module))]
+    return list(dict.fromkeys(map(str, found)))
 
 
 def is_allowed(room: str, target: str) -> bool:
@@ -100,21 +185,149 @@ def test_imports_go_down() -> None:
 def test_every_room_has_a_layer() -> None:
     """A new folder or module at the top is placed in a layer before it is used."""
     rooms = {
-        room_of((path.stem,))
+        path.stem
         for path in SOURCE.iterdir()
-        if (path.suffix == ".py" or (path / "__init__.py").exists()) and path.stem not in DOORS
+        if (path.suffix == ".py" or (path / "__init__.py").exists())
+        and path.stem not in ("__init__", "__main__")
     }
     assert rooms <= {*RANKS, SDK}
 
 
+def pictured(page: str) -> list[tuple[str, ...]]:
+    """The rooms in the pictures of a page, layer by layer, from the top."""
+    lines = re.findall(r"^([a-z_]+(?:, [a-z_]+)*) +│", page, re.MULTILINE)
+    return [tuple(line.split(", ")) for line in lines]
+
+
+def test_the_picture_shows_the_rooms_in_their_order() -> None:
+    """What docs/architecture.md draws is the tree, layer by layer, and beside it what plugins are made of."""
+    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path.is_dir()}
+    layers = [tuple(room for room in layer if room in rooms) for layer in reversed(LAYERS)]
+    assert pictured(PAGE.read_text(encoding="utf-8")) == [
+        *(layer for layer in layers if layer),
+        (PLUGINS.name,),
+        (SDK,),
+    ]
+
+
+def test_the_files_on_the_page_are_there() -> None:
+    """Every path that docs/architecture.md names leads to a file or a folder."""
+    root = PAGE.parent.parent
+    places = (SOURCE, SOURCE.parent, root)
+    named = set(re.findall(r"`([a-z_]+(?:/[a-z_]+)+(?:\.py)?)`", PAGE.read_text(encoding="utf-8")))
+    assert len(named) > 50
+    assert [name for name in sorted(named) if not any((place / name).exists() for place in places)] == []
+
+
+def shelf_breaches(source: Path, known: Collection[str] = ()) -> list[str]:
+    """Every import that goes up or across between the shelves of a room, as ``importer -> imported``."""
+    ranks = {
+        (room, shelf): rank
+        for room, tiers in SHELVES.items()
+        for rank, tier in enumerate(tiers)
+        for shelf in tier
+    }
+    found = []
+    for each in imports(source):
+        own, other = (tuple(module.split(".")[:2]) for module in (each.importer, each.module))
+        if (
+            own != other
+            and own in ranks
+            and other in ranks
+            and own[0] == other[0]
+            and ranks[other] >= ranks[own]
+        ):
+            found.append(str(each))
+    return [each for each in dict.fromkeys(found) if each not in known]
+
+
+def test_imports_go_down_the_shelves() -> None:
+    """Inside a room each shelf stands on lower ones."""
+    assert shelf_breaches(SOURCE, KNOWN) == []
+
+
+def test_every_shelf_has_a_tier() -> None:
+    """Of a room with folders, each folder and each file beside them is placed, and nothing that is not there."""
+    found = {
+        room.name: {each.stem for each in room.iterdir() if each.stem not in ("__init__", "__pycache__")}
+        for room in SOURCE.iterdir()
+        if any((each / "__init__.py").exists() for each in (room.iterdir() if room.is_dir() else ()))
+    }
+    assert {room: {shelf for tier in tiers for shelf in tier} for room, tiers in SHELVES.items()} == found
+
+
+def circles(graph: Mapping[str, Collection[str]]) -> list[str]:
+    """The first circle found in a graph of modules, as ``a -> b -> a``; nothing if there is none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        way: list[str] = error.args[1]
+        return [" -> ".join(reversed(way))]
+    return []
+
+
+def graph_of(source: Path, package: str = "keyferry", known: Collection[str] = ()) -> dict[str, set[str]]:
+    """Which module imports which, at its head, inside a function or for a type checker alone."""
+    graph: dict[str, set[str]] = {}
+    for each in imports(source, package, package):
+        if str(each) not in known and each.module != "__version__":
+            graph.setdefault(each.importer, set()).add(each.module)
+    return graph
+
+
+def test_no_imports_go_in_a_circle() -> None:
+    """Also not where the import waits inside a function, or is for the type checker."""
+    assert circles(graph_of(SOURCE, known=KNOWN)) == []
+    assert circles(graph_of(PLUGINS, "keyferry_plugins")) == []
+
+
+@pytest.mark.parametrize("known", sorted(KNOWN))
+def test_what_is_mended_is_no_longer_listed(known: str) -> None:
+    """A known breach is one indeed."""
+    others = KNOWN - {known}
+    assert known in shelf_breaches(SOURCE, others) or circles(graph_of(SOURCE, known=others))
+
+
+def borrowed(source: Path, package: str = "keyferry", of: str = "keyferry") -> list[str]:
+    """Every import of a name that begins with an underscore from another module, as ``importer -> module.name``."""
+    return [
+        f"{each}.{each.name}"
+        for each in imports(source, package, of)
+        if each.name.startswith("_") and not each.name.startswith("__")
+    ]
+
+
+def test_private_names_stay_in_their_modules() -> None:
+    """What another module needs has a name without an underscore."""
+    assert borrowed(SOURCE) == []
+    assert borrowed(PLUGINS, "keyferry_plugins", "keyferry_plugins") == []
+
+
 def plugin_breaches(source: Path) -> list[str]:
     """Every import of a plugin from the package that is not from its SDK, as ``importer -> imported``."""
-    found = []
-    for path in sorted(source.rglob("*.py")):
-        module = path.relative_to(source).with_suffix("").parts
-        targets = imported(ast.parse(path.read_bytes()), module, is_package=False, package="keyferry_plugins")
-        found += [f"{'.'.join(module)} -> {'.'.join(target)}" for target in targets if target[0] != SDK]
-    return found
+    found = [each for each in imports(source, "keyferry_plugins") if room_of(each.module) != SDK]
+    return list(dict.fromkeys(map(str, found)))
+
+
+def cloud_breaches(source: Path) -> list[str]:
+    """Every import out of the folder of one cloud into another's, and executables that stand on two."""
+    folders = {path.name for path in source.iterdir() if path.is_dir()} - {SHARED}
+    found, used = [], dict[str, set[str]]()
+    for each in imports(source, "keyferry_plugins", "keyferry_plugins"):
+        own, other = room_of(each.importer), room_of(each.module)
+        if other in (own, SHARED):
+            continue
+        if own not in folders and own != SHARED and other in folders:
+            used.setdefault(own, set()).add(other)
+        else:
+            found.append(str(each))
+    found += [f"{each} -> {', '.join(sorted(clouds))}" for each, clouds in used.items() if len(clouds) > 1]
+    return list(dict.fromkeys(found))
+
+
+def test_no_cloud_imports_another() -> None:
+    """Each executable stands on one folder of its own and on what is shared."""
+    assert cloud_breaches(PLUGINS) == []
 
 
 def test_plugins_see_the_sdk_alone() -> None:
@@ -181,3 +394,89 @@ def test_what_is_allowed_is_no_breach(tmp_path: Path, file: str, text: str) -> N
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     assert breaches(tmp_path) == []
+
+
+def lay(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write a tree of modules."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "breach"),
+    [
+        (
+            "images/match/x.py",
+            "from keyferry.images.provider.y import z",
+            "images.match.x -> images.provider.y",
+        ),
+        ("images/config/x.py", "from ..provider.y import z", "images.config.x -> images.provider.y"),
+        ("images/keyring.py", "from keyferry.images import lookup", "images.keyring -> images.lookup"),
+        (
+            "clusters/auth/x.py",
+            "def f():\n    from keyferry.clusters.session import y",
+            "clusters.auth.x -> clusters.session",
+        ),
+    ],
+)
+def test_a_step_up_the_shelves_is_found(tmp_path: Path, file: str, text: str, breach: str) -> None:
+    """From folder to folder and between files beside them, also where the import waits inside a function."""
+    lay(tmp_path, {"images/lookup.py": "", file: text})
+    assert shelf_breaches(tmp_path) == [breach]
+    assert shelf_breaches(tmp_path, [breach]) == []
+
+
+def test_a_step_down_the_shelves_is_no_breach(tmp_path: Path) -> None:
+    """Nor is one inside a shelf, nor one to another room, which is the layers' business."""
+    text = "from keyferry.images.match.x import y\nfrom .z import w\nfrom keyferry._core.json import loads"
+    assert shelf_breaches(lay(tmp_path, {"images/provider/x.py": text})) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from keyferry.api.b import x", "from keyferry.api.a import y"),
+        ("from . import b", "from .a import y"),
+        ("from keyferry.api.b import x", "def f():\n    from keyferry.api.a import y"),
+        ("import keyferry.api.b", "if TYPE_CHECKING:\n    from keyferry.api.a import y"),
+    ],
+)
+def test_a_circle_is_found(tmp_path: Path, first: str, second: str) -> None:
+    """In every spelling and at every place."""
+    lay(tmp_path, {"api/a.py": first, "api/b.py": second, "api/c.py": "from .a import x"})
+    assert circles(graph_of(tmp_path)) in (
+        ["api.a -> api.b -> api.a"],
+        ["api.b -> api.a -> api.b"],
+    )
+    assert circles(graph_of(tmp_path, known=["api.b -> api.a"])) == []
+
+
+def test_a_borrowed_private_name_is_found(tmp_path: Path) -> None:
+    """A module or a dunder that begins with an underscore is none."""
+    files = {
+        "_core/json.py": "",
+        "api/a.py": "from keyferry._core import json\nfrom keyferry._core.json import _secret as s\n"
+        "from keyferry import __version__, _core",
+    }
+    assert borrowed(lay(tmp_path, files)) == ["api.a -> _core.json._secret"]
+
+
+def test_a_cloud_that_knows_another_is_found(tmp_path: Path) -> None:
+    """Also an executable that stands on two clouds, and what is shared knowing a cloud."""
+    files = {
+        "aws/x.py": "from keyferry_plugins.google.y import z",
+        "google/y.py": "from .z import w\nfrom keyferry_plugins.signing.x import y",
+        "signing/x.py": "from keyferry_plugins.aws.x import y",
+        "good.py": "from keyferry_plugins.aws.x import y\nfrom keyferry_plugins.signing.x import z",
+        "bad.py": "from keyferry_plugins.aws.x import y\nfrom keyferry_plugins.google.y import z",
+        "lean.py": "from keyferry_plugins.good import provide",
+    }
+    assert cloud_breaches(lay(tmp_path, files)) == [
+        "aws.x -> google.y",
+        "lean -> good",
+        "signing.x -> aws.x",
+        "bad -> aws, google",
+    ]

@@ -16,12 +16,13 @@ from keyferry.api.clientauthentication.v1 import API_VERSION as EXEC_V1
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.api.credentialprovider.v1 import AuthConfig, CredentialProviderRequest
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, ExecConfig, ExecEnvVar
+from keyferry.clusters.access import Grant
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.choose import Overrides
 from keyferry.clusters.kubeconfig.files import read_kubeconfigs
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.load import load_cluster
-from keyferry.clusters.session import ClusterSession, Grant
+from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
 from keyferry.images.answer import Answer
 from keyferry.images.config.files import read_config

@@ -1,6 +1,8 @@
-"""A test skips for the platform it is for, or for what ``support.parts`` says that CI cannot promise."""
+"""What is passed over is accounted for: tests that skip, by platform or ``support.parts``; lint rules, by a reason."""
 
 import ast
+import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,6 +36,27 @@ def test_every_skip_is_accounted_for() -> None:
         if not is_accounted_for(call)
     ]
     assert not unaccounted
+
+
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    text = path.read_text("utf-8")
+    # Taking a file apart is slow, and most have nothing to find.
+    lines = iter(text.splitlines(keepends=True) if "noqa" in text else ())
+    for token in tokenize.generate_tokens(lambda: next(lines, "")):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def test_every_noqa_names_its_rules_and_says_why() -> None:
+    root = TESTS.parent
+    unexplained = [
+        f"{path.relative_to(root)}:{line}: {text}"
+        for folder in ("src", "tests", "bench", "tools")
+        for path in sorted((root / folder).rglob("*.py"))
+        for line, text in comments(path)
+        if "# noqa" in text and not re.search(r"# noqa: [A-Z]+\d+(, [A-Z]+\d+)* - \w", text)
+    ]
+    assert not unexplained
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)])

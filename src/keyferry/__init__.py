@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from . import api as api
     from . import errors as errors
     from . import sdk as sdk
-    from .clusters.auth.envinfo import ExecInfo as ExecInfo
-    from .clusters.auth.envinfo import load_exec_info as load_exec_info
+    from .clusters.envinfo import ExecInfo as ExecInfo
+    from .clusters.envinfo import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
     from .images.answer import Answer as Answer
@@ -105,7 +105,7 @@ else:
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "Decision": "pulls.records.decision",
-        "ExecInfo": "clusters.auth.envinfo",
+        "ExecInfo": "clusters.envinfo",
         "Failure": "images.answer",
         "Platform": "pulls.registry.platform",
         "PluginPolicy": "invoke.policy",
@@ -130,7 +130,7 @@ else:
         "check_registry_async": "pulls.registry.check",
         "cluster_metrics_collector": "metrics.clusters",
         "load_cluster": "clusters.load",
-        "load_exec_info": "clusters.auth.envinfo",
+        "load_exec_info": "clusters.envinfo",
         "load_providers": "images.load",
         "load_records": "pulls.records.load",
         "metrics_collector": "metrics.images",
@@ -142,7 +142,7 @@ else:
         "pull_to_layout_async": "pulls.puller.puller",
     }
 
-    def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch
+    def __getattr__(name):
         from importlib import import_module
 
         if name in _DOORS:
@@ -151,5 +151,5 @@ else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
 
-    def __dir__():  # noqa: ANN202
+    def __dir__():
         return sorted({*globals(), *_HOMES, *_DOORS})

@@ -60,7 +60,7 @@ class _TextError(KeyferryError):
         return self.message
 
 
-class EnvironmentProblem(_TextError):  # noqa: N818 - "EnvironmentError" is a builtin
+class EnvironmentProblem(_TextError):
     """Something on this machine is missing or not permitted: a config, a file, a right."""
 
 
@@ -218,7 +218,7 @@ class ImagePullError(KeyferryError):
     image that is not there and must not be pulled.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0917 - args mirror it
+    def __init__(  # noqa: PLR0917 - args mirror it
         self,
         image: str,
         reason: str,
@@ -279,7 +279,7 @@ class Problem:
 
     __slots__ = ("code", "column", "error_class", "file", "kubernetes_text", "line", "message", "path")
 
-    def __init__(  # noqa: PLR0913 - a plain record, always built by keyword
+    def __init__(
         self,
         path: str,
         message: str,

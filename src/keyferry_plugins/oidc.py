@@ -124,8 +124,8 @@ def _judge_access_token(
     tokens: "Tokens", issuer: "Issuer", options: "Options", *, is_client: bool
 ) -> float | None:
     """When an access token ends; one that is no JSON web token is the cluster's to judge, not ours."""
-    from keyferry_plugins.jose import read_claims
     from keyferry_plugins.openid.verify import expiry_of, verify
+    from keyferry_plugins.signing.jose import read_claims
 
     if not tokens.access_token:
         raise ProvideError(f"{issuer.token_endpoint}: there is no access token in its answer")

@@ -208,7 +208,7 @@ def test_what_is_pickled_of_an_error_holds_no_secret(tmp_path: Path) -> None:
         session.grant()
     data = pickle.dumps(caught.value)
     assert SECRET.encode() not in data
-    assert str(pickle.loads(data)) == str(caught.value)  # noqa: S301 - our own
+    assert str(pickle.loads(data)) == str(caught.value)
 
 
 def test_a_session_cannot_be_pickled_by_accident(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ class Flood:
 @pytest.mark.parametrize("unlink", [False, True])
 def test_a_plugin_of_a_named_pipe_is_refused_whether_or_not_it_is_still_there(
     kube: Kube,
-    unlink: bool,  # noqa: FBT001 - of the table
+    unlink: bool,
 ) -> None:
     """Whose pipe it is says nothing of who writes into it; and what is gone cannot be looked at any more."""
     kube.exec(kube.program("plugin"))
@@ -808,7 +808,7 @@ def test_a_preloaded_library_reaches_the_plugin_alone_and_only_from_a_trusted_fi
 def test_an_allowlisted_program_is_not_run_with_the_variables_of_an_untrusted_file(
     kube: Kube,
     variable: str,
-    pinned: bool,  # noqa: FBT001 - of the table
+    pinned: bool,
 ) -> None:
     """Which program it is says nothing of what it does: each of these brings in code of whoever wrote the file."""
     command, value = intrusion(kube, variable)
@@ -904,7 +904,7 @@ def test_an_allowlist_allows_what_it_names_and_nothing_else(
     monkeypatch: pytest.MonkeyPatch,
     entry: str,
     command: str,
-    allowed: bool,  # noqa: FBT001 - of the table
+    allowed: bool,
 ) -> None:
     names = {"A": str(kube.folder / "first"), "B": str(kube.folder / "second"), "a": "first"}
     for folder in ("first", "second"):
@@ -959,7 +959,7 @@ def test_an_entry_with_two_names_allows_neither_unless_they_agree(
     kube: Kube,
     monkeypatch: pytest.MonkeyPatch,
     entry: str,
-    allowed: bool | None,  # noqa: FBT001 - of the table
+    allowed: bool | None,
 ) -> None:
     kuberc = kube.folder / "kuberc"
     good = kube.program("plugin")

@@ -235,7 +235,7 @@ def test_a_root_that_is_a_link_is_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", ["sha256-", f"sha256-x{file_name(REF)}", "sha256-zzz", f"{file_name(REF)}.bak"]
 )
-def test_a_copy_under_another_name_takes_no_place(tmp_path: Path, name: str, cached: bool) -> None:  # noqa: FBT001 - a parameter
+def test_a_copy_under_another_name_takes_no_place(tmp_path: Path, name: str, cached: bool) -> None:
     """Beside the record itself, before or after it in the order of names, one that lets everybody in does not count."""
     records = open_quickly(tmp_path)
     records.record_pulled(IMAGE, REF, with_secrets(secret()))

@@ -52,7 +52,7 @@ FORBIDDEN = [
     "[::ffff:a9fe:a9fe]",
     "2852039166",
     "0xa9fea9fe",
-    "0.0.0.0",  # noqa: S104 - as data
+    "0.0.0.0",
     "[::]",
     "[fe80::1]",
     "[2002:a9fe:a9fe::1]",
@@ -126,7 +126,7 @@ def elsewhere(authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     return start
 
 
-def here(server: FakeServer, *, route: RegistryRoute = RegistryRoute()) -> RegistryError | None:  # noqa: B008 - frozen
+def here(server: FakeServer, *, route: RegistryRoute = RegistryRoute()) -> RegistryError | None:
     """What becomes of a check with a registry on this machine."""
     (attempt,) = check_registry(image_of(server), [credential()], route=route)
     return said_by(attempt.error)
@@ -142,7 +142,7 @@ def image_of(server: FakeServer) -> str:
     return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
 
 
-def pull_error(server: FakeServer, folder: Path, route: RegistryRoute = RegistryRoute()) -> ImagePullError:  # noqa: B008 - frozen
+def pull_error(server: FakeServer, folder: Path, route: RegistryRoute = RegistryRoute()) -> ImagePullError:
     with pytest.raises(ImagePullError) as caught:
         pull_to_layout(image_of(server), folder, [credential()], route=route)
     return caught.value

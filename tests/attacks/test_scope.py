@@ -39,7 +39,7 @@ PREFIXES = [
 
 
 @pytest.mark.parametrize(("pattern", "image", "covered"), PREFIXES)
-def test_a_path_is_a_prefix_of_text(pattern: str, image: str, covered: bool) -> None:  # noqa: FBT001 - a table
+def test_a_path_is_a_prefix_of_text(pattern: str, image: str, covered: bool) -> None:
     """A path covers what begins with it, as in the kubelet; a slash at its end makes it a folder."""
     assert offered(pattern, image) is covered
     assert asked(pattern, image) is covered
@@ -62,7 +62,7 @@ HOSTS = [
 
 
 @pytest.mark.parametrize(("pattern", "image", "covered"), HOSTS)
-def test_a_star_stays_inside_its_label(pattern: str, image: str, covered: bool) -> None:  # noqa: FBT001 - a table
+def test_a_star_stays_inside_its_label(pattern: str, image: str, covered: bool) -> None:
     """Hosts are compared label by label, so no wildcard reaches across a dot."""
     assert offered(pattern, image) is covered
     assert asked(pattern, image) is covered
@@ -237,7 +237,7 @@ HUB = [
 def test_docker_hub_has_the_aliases_of_the_kubelet_and_no_others(
     key: str,
     image: str,
-    covered: bool,  # noqa: FBT001 - a table
+    covered: bool,
 ) -> None:
     """Keys for Docker Hub serve its images by the kubelet's rules, and no other registry's."""
     content = f'{{"auths":{{"{key}":{{"username":"u","password":"p"}}}}}}'.encode()

@@ -15,8 +15,8 @@ from typing import NamedTuple
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from conformance.compare import CONTRACT, Rules, differences, optional_members  # noqa: E402 - found through the line above
-from conformance.topics import TOPICS  # noqa: E402
+from conformance.compare import CONTRACT, Rules, differences, optional_members
+from conformance.topics import TOPICS
 
 Json = dict[str, object]
 
@@ -57,7 +57,7 @@ def run_file(path: Path) -> tuple[int, int]:
             found = [f"raised {type(error).__name__}: {error}"]
         if found:
             failed += 1
-            print(f"{path.name}: {case['name']}: " + "; ".join(found))  # noqa: T201
+            print(f"{path.name}: {case['name']}: " + "; ".join(found))
     return len(file.cases) - failed, failed
 
 
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
     paths = [Path(name) for name in argv] or sorted((HERE / "vectors").glob("*.json"))
     counts = [run_file(path) for path in paths]
     passed, failed = sum(p for p, _ in counts), sum(f for _, f in counts)
-    print(f"{passed} passed, {failed} failed")  # noqa: T201
+    print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
 

@@ -17,7 +17,7 @@ from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_token import make_token
 from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, STS, standard_host
-from keyferry_plugins.aws.sigv4 import presign_url, sign_headers
+from keyferry_plugins.signing.sigv4 import presign_url, sign_headers
 from support.aws_moto import Moto, run_part, run_python, running_moto
 from support.parts import need
 from support.reference import Answer, ask_cluster, ask_image
@@ -111,7 +111,7 @@ def test_a_token_of_eks_is_taken_by_sts(moto: Moto, tmp_path: Path) -> None:
     answer = ask_cluster("eks", args=["--region", "us-east-1", "get-token", "--cluster-name", "c", "--role-arn", ROLE],
                          env=by_proxy(moto, tmp_path))  # fmt: skip
     assert answer.stderr == ""
-    asked = urllib.request.Request(url_of(answer), headers={"x-k8s-aws-id": "c"})  # noqa: S310 - https, by the token
+    asked = urllib.request.Request(url_of(answer), headers={"x-k8s-aws-id": "c"})
     context = ssl.create_default_context(cafile=moto.authority)
     # The authority that moto brings has no key identifier.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
@@ -243,7 +243,7 @@ def test_endpoints_are_botocores() -> None:
     assert dict(zip(cases, ours, strict=True)) == dict(zip(cases, theirs, strict=True))
 
 
-def host_of(service: str, region: str, is_fips: bool, is_dual_stack: bool) -> str:  # noqa: FBT001 - a row of the table
+def host_of(service: str, region: str, is_fips: bool, is_dual_stack: bool) -> str:
     """Our endpoint, or nothing."""
     try:
         return f"https://{standard_host(service, region, is_fips=is_fips, is_dual_stack=is_dual_stack)}"

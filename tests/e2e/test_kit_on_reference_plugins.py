@@ -30,7 +30,7 @@ def bin_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def check(  # noqa: PLR0913 - what each plugin needs
+def check(
     bin_dir: Path,
     name: str,
     *,

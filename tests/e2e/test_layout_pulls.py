@@ -96,7 +96,7 @@ def check_whole(folder: Path) -> Mapping[str, str]:
         ("many", build_index(build(b"c"), ARM, attested=True), "linux/arm64", ":v1"),
     ],
 )
-def test_skopeo_takes_the_layout_and_finds_the_same_digests(  # noqa: PLR0913, PLR0917 - what differs
+def test_skopeo_takes_the_layout_and_finds_the_same_digests(
     registry: Registry, tmp_path: Path, name: str, image: BuiltImage, platform: str, tag: str
 ) -> None:
     """It reads every blob, and pushes the image on under the digest it had."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry_plugins.jose import read_claims
+from keyferry_plugins.signing.jose import read_claims
 from support.fake_cloud import Authority
 from support.oidc_server import OidcServer, running
 from support.reference import CLUSTER_GROUP, Answer, ask_cluster, launcher

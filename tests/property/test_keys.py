@@ -47,7 +47,7 @@ def test_cache_keys_are_equal_only_for_equal_parts(
 
 
 @given(TEXT, TEXT, ANNOTATIONS, TEXT, TEXT, ANNOTATIONS)
-def test_runs_are_the_same_only_for_equal_questions(  # noqa: PLR0913, PLR0917 - two questions of three parts
+def test_runs_are_the_same_only_for_equal_questions(
     image: str,
     token: str,
     annotations: dict[str, str],
@@ -76,7 +76,7 @@ def test_tokens_are_told_apart(one: str, other: str) -> None:
 
 
 @given(TEXT, TEXT, TEXT, TEXT, TEXT, TEXT)
-def test_credentials_are_told_apart(a: str, b: str, c: str, x: str, y: str, z: str) -> None:  # noqa: PLR0913, PLR0917 - two of three
+def test_credentials_are_told_apart(a: str, b: str, c: str, x: str, y: str, z: str) -> None:
     """The kubelet's hash has a place for each of the three fields."""
     assert (credential_hash(a, b, c) == credential_hash(x, y, z)) is ((a, b, c) == (x, y, z))
 

@@ -35,8 +35,8 @@ def outcome(stdout: bytes) -> CredentialProviderResponse | None:
     try:
         return decode_response("plugin", V1, stdout)
     except PluginProtocolError as error:
-        assert SECRET not in str(error) + repr(error)  # noqa: PT017
-        assert error.__context__ is None  # noqa: PT017
+        assert SECRET not in str(error) + repr(error)
+        assert error.__context__ is None
         return None
 
 
@@ -77,7 +77,7 @@ def test_any_docker_config_is_read_or_refused(value: object) -> None:
         try:
             entries = read(content)
         except PullSecretError as error:
-            assert error.__context__ is None  # noqa: PT017 - as above
+            assert error.__context__ is None
         else:
             assert all(isinstance(entry.password, str) for entry in (entries or {}).values())
 

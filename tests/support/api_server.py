@@ -263,7 +263,7 @@ class _Handler(BaseHTTPRequestHandler):
             del self.server.open[self.number]
         self.request.close()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name in the standard library
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing."""
 
     def do_GET(self) -> None:

@@ -18,6 +18,8 @@ ROLE = f"arn:aws:iam::{ACCOUNT}:role/pull"
 KEY, SECRET = "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI-marked-secret-EXAMPLEKEY"
 SESSION_TOKEN = "marked-session-token-AQoDYXdzEJr"
 KEYS = {"AWS_ACCESS_KEY_ID": KEY, "AWS_SECRET_ACCESS_KEY": SECRET}
+IDENTITY = "eyJhbGciOiJSUzI1NiJ9.marked-identity.token"
+ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
 _ECR = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
 _ECR_PUBLIC = "SpencerFrontendService.GetAuthorizationToken"
 _NAMESPACE = "https://sts.amazonaws.com/doc/2011-06-15/"
@@ -63,7 +65,7 @@ class FakeAws:
     script: dict[str, list[Reply]] = field(default_factory=dict)
     calls: list[tuple[str, str]] = field(default_factory=list)
     forms: list[dict[str, str]] = field(default_factory=list)
-    identity_token: str = ""
+    identity_token: str = IDENTITY
     login: Mapping[str, object] = field(default_factory=login)
     user_id: str = "AROAEXAMPLE:jane"
 

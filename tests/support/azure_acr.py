@@ -18,7 +18,7 @@ PRINCIPAL: dict[str, object] = {
 STATIC = (CLIENT, cloud.CLIENT_SECRET)
 
 
-def ask(  # noqa: PLR0913 - the parts of a request and of a run
+def ask(
     azure: Azure,
     config: dict[str, object],
     *args: str,

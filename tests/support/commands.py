@@ -37,7 +37,7 @@ class Node:
         self.bin_dir.mkdir()
         self._entries: list[str] = []
 
-    def add(  # noqa: PLR0913 - what a provider is made of
+    def add(
         self,
         name: str,
         patterns: list[str],

@@ -209,7 +209,7 @@ def _handler_class(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
         timeout = PATIENCE_SECONDS
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base's
+        def log_message(self, format: str, *args: object) -> None:
             pass
 
         def _serve(self) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from keyferry_plugins.jose import encode_segment, verify_jwt
+from keyferry_plugins.signing.jose import encode_segment, verify_jwt
 from support.certificates import key_pem, make_key
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
 

@@ -4,7 +4,7 @@ import json
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from keyferry_plugins.jose import decode_segment, encode_segment
+from keyferry_plugins.signing.jose import decode_segment, encode_segment
 
 ALL = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 CLAIMS: dict[str, object] = {"iss": "me", "exp": 2_000_000_000}

@@ -56,14 +56,14 @@ class _StopAbroad(HTTPRedirectHandler):
         self._home = home
         self.reached = ""
 
-    def redirect_request(  # noqa: PLR0913, PLR0917 - the base's
+    def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
         """Go on, but only on the same server."""
         if newurl.startswith(f"{self._home}/"):
             return super().redirect_request(req, fp, code, msg, headers, newurl)
         self.reached = newurl
-        return Request(f"{self._home}/.well-known/openid-configuration")  # noqa: S310 - ours
+        return Request(f"{self._home}/.well-known/openid-configuration")
 
 
 class _Form(HTMLParser):

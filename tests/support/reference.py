@@ -91,7 +91,7 @@ def image_request(
     return json.dumps(document)
 
 
-def ask_image(  # noqa: PLR0913 - the parts of a request and of a run
+def ask_image(
     name: str,
     image: str,
     *,

@@ -44,9 +44,9 @@ def _fault(data: bytes, *, padded: bool) -> int:
 
 def _padding_fault(data: bytes, at: int, filled: int) -> int:
     """The same from the first sign of padding on, which stands before *at*."""
-    if filled < 2:  # noqa: PLR2004 - a byte is more than one letter
+    if filled < 2:  # a byte is more than one letter
         return at - 1
-    if filled == 2:  # noqa: PLR2004 - two letters take two signs
+    if filled == 2:  # two letters take two signs
         at = _skip_line_ends(data, at)
         if at == len(data):
             return at

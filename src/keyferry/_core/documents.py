@@ -2,82 +2,26 @@
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import inf
 
 from keyferry._core import json as _json
 from keyferry._core.paths import Path
+from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Place, Position, Positions
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError
 
 __all__ = [
     "Document",
-    "DuplicateKey",
-    "Place",
-    "Position",
-    "Positions",
     "is_json",
     "read_document",
     "read_json",
     "read_yaml",
 ]
 
-# Far below what Go accepts, and far above any real file: callers may recurse over a value without fear.
-MAX_DEPTH = 500
-
 # What Go's unicode.IsSpace calls blank; Python's own idea of it differs.
 _BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+')
-
-
-class Position(Value):
-    """A place in a text; both numbers count from 1."""
-
-    line: int
-    column: int
-
-
-class DuplicateKey(Value):
-    """A mapping key given again, where it was repeated and where it stood first.
-
-    ``kubernetes_line`` is the line go-yaml names for it: that of the repeated
-    value. It is 0 in JSON, where Kubernetes names no line.
-    """
-
-    path: Path
-    position: Position
-    first: Position
-    kubernetes_line: int = 0
-
-
-class Place(Value):
-    """The position of one value and the places of what it contains."""
-
-    position: Position
-    children: dict[str | int, "Place"]
-
-
-class Positions(Mapping[Path, Position]):
-    """Positions by path, kept as a tree: the paths of a deep document would not fit in memory."""
-
-    def __init__(self, root: Place) -> None:
-        self._root = root
-
-    def __getitem__(self, path: Path) -> Position:
-        place = self._root
-        for step in path:
-            place = place.children[step]
-        return place.position
-
-    def __iter__(self) -> Iterator[Path]:
-        waiting: list[tuple[Path, Place]] = [((), self._root)]
-        while waiting:
-            path, place = waiting.pop()
-            yield path
-            waiting.extend(((*path, step), child) for step, child in reversed(place.children.items()))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
 
 
 class Document(Value):

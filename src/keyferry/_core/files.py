@@ -191,7 +191,7 @@ class Folder:
             except FileNotFoundError:
                 pass
 
-    def replace(  # noqa: PLR0913 - each is a different thing to say about a file
+    def replace(
         self,
         name: str,
         data: bytes,

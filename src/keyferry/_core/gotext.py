@@ -47,12 +47,12 @@ def _quote_rune(char: str) -> str:
 
 
 def _escape_rune(code: int) -> str:
-    if code < ord(" ") or code == 0x7F:  # noqa: PLR2004 - DEL
+    if code < ord(" ") or code == 0x7F:  # DEL
         return f"\\x{code:02x}"
     if _is_surrogate(code):
         byte = _escaped_byte(code)
         return "\ufffd" if byte is None else f"\\x{byte:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # noqa: PLR2004 - beyond the BMP
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"  # beyond the BMP
 
 
 def _quote_bytes(char: str) -> str:
@@ -72,12 +72,12 @@ def _encode(char: str) -> bytes:
 
 
 def _is_surrogate(code: int) -> bool:
-    return 0xD800 <= code <= 0xDFFF  # noqa: PLR2004 - the bounds are Unicode's
+    return 0xD800 <= code <= 0xDFFF  # the bounds are Unicode's
 
 
 def _escaped_byte(code: int) -> int | None:
     """Give the byte a surrogate stands for, if any; JSON can hold others, which Go reads as U+FFFD."""
-    return code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else None  # noqa: PLR2004 - PEP 383
+    return code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else None  # PEP 383
 
 
 def go_strerror(error: OSError | ValueError) -> str:

@@ -2,7 +2,7 @@
 
 A plugin is a fresh interpreter for every call, and the ``json`` package, with the regular expressions it is
 built on, is half of its start. So the everyday document goes through that package's compiled core
-alone, and everything else (what is malformed, repeats a name, needs an escape) to ``_json_errors``.
+alone, and everything else (what is malformed, repeats a name, needs an escape) to ``json_errors``.
 """
 
 import codecs
@@ -85,7 +85,7 @@ def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> "tuple
         return value, ()
     from keyferry._core.json_errors import decode_noting_duplicates
 
-    return decode_noting_duplicates(text, data if quoting else None)
+    return decode_noting_duplicates(text, data if quoting else None, at_most=MAX_DUPLICATES)
 
 
 def dumps(value: object) -> str:
@@ -127,7 +127,7 @@ def _prepare(data: bytes | str) -> str:
     if text.count("[") + text.count("{") > MAX_DEPTH:
         from keyferry._core.json_errors import check_depth
 
-        check_depth(text)
+        check_depth(text, MAX_DEPTH)
     return text
 
 

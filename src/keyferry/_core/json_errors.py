@@ -1,14 +1,15 @@
 """JSON out of the ordinary: what is wrong with a text, which members repeat, what needs escapes.
 
-Loaded only when there is such a text; see ``_json``. Errors carry no part of the document unless a caller lets
+Loaded only when there is such a text; see ``json``. Errors carry no part of the document unless a caller lets
 them name the character at fault, and they are raised outside ``except`` blocks: Python's own decoding errors keep
 the whole text.
 """
 
 import json
 import re
+from itertools import islice
+from math import inf
 
-from keyferry._core.json import MAX_DEPTH, MAX_DUPLICATES
 from keyferry._core.json_wording import ENDS_EARLY, brackets, constant_text, go_syntax_text
 from keyferry._core.paths import Path
 from keyferry.errors import DocumentError
@@ -31,13 +32,15 @@ def decode_plain(text: str, quoted: bytes | str | None = None) -> object:
     return _decode(text, _PLAIN, quoted)
 
 
-def decode_noting_duplicates(text: str, quoted: bytes | str | None = None) -> tuple[object, tuple[Path, ...]]:
-    """As ``decode_plain``, with the paths of repeated members, in document order."""
+def decode_noting_duplicates(
+    text: str, quoted: bytes | str | None = None, *, at_most: int
+) -> tuple[object, tuple[Path, ...]]:
+    """As ``decode_plain``, with the paths of repeated members, in document order and *at_most* so many."""
     try:
         return _decode(text, _UNREPEATED, quoted), ()
     except _RepeatedNameError:
         pass
-    return _decode(text, _PLAIN, quoted), tuple(_find_duplicates(text))
+    return _decode(text, _PLAIN, quoted), tuple(islice(_find_duplicates(text), at_most))
 
 
 def encode(value: object) -> str:
@@ -55,9 +58,9 @@ def repair_surrogates(text: str) -> str:
     return re.sub(_ESCAPE, _repair_surrogate, text)
 
 
-def check_depth(text: str) -> None:
-    """Refuse a text that is nested too deeply, as Go does."""
-    if _measure_depth(text)[0] > MAX_DEPTH:
+def check_depth(text: str, deepest: int) -> None:
+    """Refuse a text that is nested more deeply than *deepest*, as Go does."""
+    if _measure_depth(text, deepest)[0] > deepest:
         raise _too_deep()
 
 
@@ -70,13 +73,13 @@ def _repair_surrogate(match: re.Match[str]) -> str:
     return "\\ufffd" if match[1] else match[0]
 
 
-def _measure_depth(text: str) -> tuple[int, int]:
-    """Give the deepest nesting and how many brackets are still open at the end."""
+def _measure_depth(text: str, enough: float = inf) -> tuple[int, int]:
+    """Give the deepest nesting, or what exceeds *enough*, and how many brackets are still open at the end."""
     depth = deepest = 0
     for bracket in brackets(text):
         depth += 1 if bracket in "[{" else -1
         deepest = max(deepest, depth)
-        if deepest > MAX_DEPTH:
+        if deepest > enough:
             break
     return deepest, depth
 
@@ -161,15 +164,13 @@ class _Members(list[tuple[str, object]]):
 def _find_duplicates(text: str) -> "Iterator[Path]":
     hook = json.JSONDecoder(parse_int=str, object_pairs_hook=_Members)
     stack: list[tuple[Path, Iterator[tuple[str | int, object, bool]]]] = [((), _steps(_decode(text, hook)))]
-    found = 0
-    while stack and found < MAX_DUPLICATES:
+    while stack:
         path, steps = stack[-1]
         name, child, repeated = next(steps, (None, None, False))
         if name is None:
             stack.pop()
             continue
         if repeated:
-            found += 1
             yield (*path, name)
         if isinstance(child, list) and child:
             stack.append(((*path, name), _steps(child)))

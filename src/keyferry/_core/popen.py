@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["HeldSignals", "popen"]
 
 
-def popen(  # noqa: PLR0913 - each is a different thing to say about a start
+def popen(
     argv: "Sequence[str]",
     streams: tuple[int, int, int],
     environ: "Environ | None",

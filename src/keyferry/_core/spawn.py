@@ -39,7 +39,7 @@ def new_child(
     return PortableChild()
 
 
-def spawn(  # noqa: PLR0913 - each is a different thing to say about a start
+def spawn(
     child: Child,
     path: str | None,
     argv: "Sequence[str]",
@@ -76,7 +76,7 @@ def spawn(  # noqa: PLR0913 - each is a different thing to say about a start
                 os.close(fd)
 
 
-def _start(  # noqa: PLR0913 - as above
+def _start(
     child: Child,
     path: str | None,
     argv: "Sequence[str]",

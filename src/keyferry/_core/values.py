@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     V = TypeVar("V", bound="Value")
 else:
 
-    def dataclass_transform(**_):  # noqa: ANN003, ANN202 - the annotations are in the other branch
+    def dataclass_transform(**_):
         """Tell a type checker something; nothing at run time."""
         return lambda cls: cls
 
@@ -50,9 +50,9 @@ class Value:
 
     _names: "ClassVar[tuple[str, ...]]" = ()
     _shown: "ClassVar[tuple[str, ...]]" = ()
-    _defaults: "ClassVar[dict[str, object]]" = {}  # noqa: RUF012 - replaced, never changed
-    _factories: "ClassVar[dict[str, Callable[[], object]]]" = {}  # noqa: RUF012
-    _template: "ClassVar[dict[str, object]]" = {}  # noqa: RUF012
+    _defaults: "ClassVar[dict[str, object]]" = {}
+    _factories: "ClassVar[dict[str, Callable[[], object]]]" = {}
+    _template: "ClassVar[dict[str, object]]" = {}
     _fewest: "ClassVar[int]" = 0
 
     def __init_subclass__(cls) -> None:
@@ -115,27 +115,27 @@ def _take_in(cls: type[Value], name: str) -> bool:
 
 def replace(value: "V", **changes: object) -> "V":
     """A copy of *value* with some fields changed."""
-    return type(value)(**{name: getattr(value, name) for name in value._names} | changes)  # noqa: SLF001
+    return type(value)(**{name: getattr(value, name) for name in value._names} | changes)
 
 
 def _values(value: Value) -> tuple[object, ...]:
-    return tuple([value.__dict__[name] for name in value._names])  # noqa: SLF001
+    return tuple([value.__dict__[name] for name in value._names])
 
 
 def _complete(
     value: Value, values: dict[str, object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
     """Fill in what was not given by position, in the order of the fields."""
-    names, who = value._names, type(value).__name__  # noqa: SLF001
+    names, who = value._names, type(value).__name__
     if len(args) > len(names):
         raise TypeError(f"{who} takes {len(names)} values, {len(args)} were given")
     for name in names[len(args) :]:
         if name in kwargs:
             values[name] = kwargs.pop(name)
-        elif name in value._defaults:  # noqa: SLF001
-            values[name] = value._defaults[name]  # noqa: SLF001
-        elif name in value._factories:  # noqa: SLF001
-            values[name] = value._factories[name]()  # noqa: SLF001
+        elif name in value._defaults:
+            values[name] = value._defaults[name]
+        elif name in value._factories:
+            values[name] = value._factories[name]()
         else:
             raise TypeError(f"{who} needs {name!r}")
     if kwargs:

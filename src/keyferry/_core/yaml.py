@@ -13,10 +13,10 @@ import yaml
 from yaml.reader import ReaderError
 from yaml.scanner import ScannerError
 
-from keyferry._core.documents import MAX_DEPTH, DuplicateKey, Place, Position
 from keyferry._core.gotext import quote
 from keyferry._core.json import MAX_DUPLICATES
 from keyferry._core.paths import Path
+from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Place, Position
 from keyferry._core.yaml_scalars import go_scalar, is_merge_key, refuse, resolve, to_json, to_key
 from keyferry.errors import DocumentError
 

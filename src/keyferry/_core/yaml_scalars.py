@@ -5,9 +5,9 @@ import math
 import re
 import struct
 
-from keyferry._core.documents import Position
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8
+from keyferry._core.positions import Position
 from keyferry.errors import DocumentError
 
 Scalar = str | int | float | None
@@ -65,7 +65,7 @@ def to_json(value: object, at: Position) -> object:
         message = "infinity and NaN cannot be written as JSON"
         raise DocumentError(message, at.line, at.column, f"json: unsupported value: {name}", "other")
     # Go writes 1e3 as 1000, which then fits an integer field; from 1e21 on it keeps the exponent.
-    return int(value) if value.is_integer() and abs(value) < 1e21 else value  # noqa: PLR2004 - see above
+    return int(value) if value.is_integer() and abs(value) < 1e21 else value
 
 
 def to_key(value: object) -> str | None:
@@ -144,6 +144,6 @@ def _write_float(value: float, digits: int) -> str:
     """Write a float with so many digits after its first, as Go's format 'g' does."""
     text = f"{value:.{digits}e}"
     exponent = int(text.partition("e")[2])
-    if -4 <= exponent < 6:  # noqa: PLR2004 - the bounds of Go's 'g' format
+    if -4 <= exponent < 6:  # the bounds of Go's 'g' format
         return f"{value:.{max(digits - exponent, 0)}f}"
     return text

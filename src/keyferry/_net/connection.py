@@ -56,7 +56,7 @@ class Connection:
         self._socket.close()
 
 
-def connect(  # noqa: PLR0913 - what can differ between two connections
+def connect(
     origin: Origin,
     *,
     proxy: Origin | None,

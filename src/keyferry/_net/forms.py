@@ -24,7 +24,7 @@ def decode_percent(text: str) -> str:
     decoded = [first]
     for part in rest:
         digits = part[:2]
-        is_escape = len(digits) == 2 and _HEX_DIGITS.issuperset(digits)  # noqa: PLR2004 - %XX
+        is_escape = len(digits) == 2 and _HEX_DIGITS.issuperset(digits)  # %XX
         decoded.append(bytes((int(digits, 16),)) + part[2:] if is_escape else b"%" + part)
     return b"".join(decoded).decode("utf-8", "surrogateescape")
 

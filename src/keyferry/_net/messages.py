@@ -70,7 +70,7 @@ class Incoming:
         """The head of the final answer; those of informational ones are passed over."""
         while True:
             head = _parse_head(self._take_head())
-            if head.status >= 200 or head.status == 101:  # noqa: PLR2004 - below 200 more is to come
+            if head.status >= 200 or head.status == 101:  # below 200 more is to come
                 return head
 
     def read_body(self, head: Head, method: str = "GET", *, is_stream: bool = False) -> "Iterator[bytes]":
@@ -180,6 +180,6 @@ def _is_token(text: str) -> bool:
 
 
 def _parse_number(text: str, digits: frozenset[str], radix: int) -> int:
-    if not text or len(text) > 16 or not digits.issuperset(text):  # noqa: PLR2004 - 64 bits
+    if not text or len(text) > 16 or not digits.issuperset(text):  # 64 bits
         raise MalformedAnswerError("a length in the answer is not a number")
     return int(text, radix)

@@ -58,7 +58,7 @@ def split_url(url: str) -> Origin:
 
 
 def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536  # noqa: PLR2004
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 
 def _escape(target: str) -> str:

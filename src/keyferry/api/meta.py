@@ -256,8 +256,8 @@ def _parse_offset(text: str, start: int) -> tuple[int, int]:
         raise _unparsable_time(text, start, "Z07:00")
     hours, minutes = int(zone[1:3]), int(zone[4:])
     # One past the usual bounds, as in Go: people do write +24:00 and +00:60.
-    if hours > 24 or minutes > 60:  # noqa: PLR2004 - see above
-        name = "minute" if minutes > 60 else "hour"  # noqa: PLR2004 - see above
+    if hours > 24 or minutes > 60:
+        name = "minute" if minutes > 60 else "hour"
         raise _bad_time(text, f"time zone offset {name} out of range")
     seconds = (hours * 60 + minutes) * 60
     return (-seconds if zone[0] == "-" else seconds), start + 6
@@ -266,7 +266,7 @@ def _parse_offset(text: str, start: int) -> tuple[int, int]:
 def _days_since_epoch(year: int, month: int, day: int) -> int:
     """Count days in the Gregorian calendar, the year 0 included, which datetime does not know."""
     # Years are taken to begin in March, which puts the leap day at their end.
-    year -= month < 3  # noqa: PLR2004 - March
+    year -= month < 3  # March
     days_before_month = (153 * ((month + 9) % 12) + 2) // 5
     return 365 * year + year // 4 - year // 100 + year // 400 + days_before_month + day - 719_469
 

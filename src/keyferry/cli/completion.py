@@ -136,7 +136,7 @@ def _zsh_case(command: str) -> str:
     return f"    {command})\n      shift words; (( CURRENT-- ))\n      _arguments \\\n        {joined} ;;"
 
 
-def _zsh_option(name: str, text: str, choices: tuple[str, ...], takes_value: bool) -> str:  # noqa: FBT001
+def _zsh_option(name: str, text: str, choices: tuple[str, ...], takes_value: bool) -> str:  # noqa: FBT001 - a row of options_of
     value = f":value:({' '.join(choices)})" if choices else ":value:_files" if takes_value else ""
     return f"'*{name}[{_plain(text)}]{value}'"
 
@@ -155,7 +155,7 @@ def fish() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _fish_option(seen: str, name: str, text: str, choices: tuple[str, ...], takes_value: bool) -> str:  # noqa: FBT001
+def _fish_option(seen: str, name: str, text: str, choices: tuple[str, ...], takes_value: bool) -> str:  # noqa: FBT001 - a row of options_of
     value = f" -x -a '{' '.join(choices)}'" if choices else " -r" if takes_value else ""
     return f"complete -c keyferry {seen} -l {name.removeprefix('--')}{value} -d '{_plain(text)}'"
 

@@ -78,7 +78,7 @@ def _handler(things: dict[str, tuple[str, bytes]]) -> type[BaseHTTPRequestHandle
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base's
+        def log_message(self, format: str, *args: object) -> None:
             """The story is told elsewhere."""
 
         def do_GET(self) -> None:
@@ -98,7 +98,7 @@ def _handler(things: dict[str, tuple[str, bytes]]) -> type[BaseHTTPRequestHandle
             self.send_response(status)
             self.send_header("Content-Type", media_type)
             self.send_header("Content-Length", str(len(body)))
-            if status == 401:  # noqa: PLR2004
+            if status == 401:
                 self.send_header("WWW-Authenticate", 'Basic realm="demo"')
             if media_type == _MANIFEST_TYPE:
                 self.send_header("Docker-Content-Digest", _digest(body))

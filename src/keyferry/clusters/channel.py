@@ -43,7 +43,7 @@ class Stream(Protocol):
         """End the connection."""
 
 
-class Refused(Exception):  # noqa: N818 - it is turned into an error that names the server
+class Refused(Exception):
     """Why no connection could be made, in words."""
 
 

@@ -13,7 +13,7 @@ from keyferry.invoke.kuberc import load_kuberc
 from keyferry.invoke.policy import PluginPolicy
 
 
-def load_cluster(  # noqa: PLR0913 - one door, many settings, all but the first by keyword
+def load_cluster(
     context: str | None = None,
     *,
     kubeconfig: str | os.PathLike[str] | None = None,

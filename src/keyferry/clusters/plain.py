@@ -11,8 +11,8 @@ from keyferry._core.gotext import go_strerror
 from keyferry._core.secrets import printable
 from keyferry._net.messages import Head, Incoming, MalformedAnswerError, encode_request_head
 from keyferry._net.trust import advise_on, why_untrusted
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.channel import Channel, Refused, choose_proxy, open_channel, proxy_authorization
-from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.clusters.url import Url, parse_url
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
@@ -46,7 +46,7 @@ class Reply:
     @property
     def is_success(self) -> bool:
         """Tell whether the status is one of success."""
-        return 200 <= self.status < 300  # noqa: PLR2004
+        return 200 <= self.status < 300
 
     def __enter__(self) -> "Self":
         return self
@@ -80,8 +80,8 @@ class Reply:
         raise failure
 
 
-def request(  # noqa: PLR0913 - the parts of a request
-    session: ClusterSession,
+def request(
+    session: ClusterAccess,
     path: str,
     *,
     method: str = "GET",
@@ -118,13 +118,13 @@ def server_url(server: str) -> Url:
     return url
 
 
-def _target(session: ClusterSession, path: str) -> str:
+def _target(session: ClusterAccess, path: str) -> str:
     base = server_url(session.server).path.rstrip("/")
     return base + quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE)
 
 
-def _send(  # noqa: PLR0913, PLR0917 - the parts of a request
-    session: ClusterSession, grant: Grant, target: str, method: str, body: bytes, timeout_seconds: float
+def _send(  # noqa: PLR0917 - the parts of a request
+    session: ClusterAccess, grant: Grant, target: str, method: str, body: bytes, timeout_seconds: float
 ) -> Reply:
     deadline = monotonic() + timeout_seconds
     for _ in range(_MOST_REDIRECTS):
@@ -137,7 +137,7 @@ def _send(  # noqa: PLR0913, PLR0917 - the parts of a request
     return reply
 
 
-def _onward(session: ClusterSession, target: str, reply: Reply) -> str:
+def _onward(session: ClusterAccess, target: str, reply: Reply) -> str:
     """Where a redirect leads, if it stays on this server."""
     if reply.status not in _REDIRECTS or not reply.location:
         return ""
@@ -148,8 +148,8 @@ def _onward(session: ClusterSession, target: str, reply: Reply) -> str:
     return quote(joined.removeprefix(origin).partition("#")[0], safe=_SAFE) if inside else ""
 
 
-def _send_once(  # noqa: PLR0913, PLR0917 - the parts of a request
-    session: ClusterSession, grant: Grant, target: str, method: str, body: bytes, deadline: float
+def _send_once(  # noqa: PLR0917 - the parts of a request
+    session: ClusterAccess, grant: Grant, target: str, method: str, body: bytes, deadline: float
 ) -> Reply:
     channel: Channel | None = None
 

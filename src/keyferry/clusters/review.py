@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value, field
+from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.plain import Reply, request
-from keyferry.clusters.session import ClusterSession
 
 __all__ = ["Review", "review"]
 
@@ -27,7 +27,7 @@ class Review(Value):
     problem: str = ""
 
 
-def review(session: ClusterSession, *, timeout_seconds: float = 60.0) -> Review:
+def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:
     """The server's answer; raises ClusterAuthError if there is none, or no credential to ask with."""
     answer = Review()
     for version in _VERSIONS:
@@ -46,7 +46,7 @@ def status_message(reply: Reply) -> str:
     return f"{reply.reason}{said}"
 
 
-def _ask(session: ClusterSession, version: str, timeout_seconds: float) -> Review:
+def _ask(session: ClusterAccess, version: str, timeout_seconds: float) -> Review:
     body = json.dumps({"kind": "SelfSubjectReview", "apiVersion": f"{_GROUP}/{version}"}).encode()
     path = f"/apis/{_GROUP}/{version}/selfsubjectreviews"
     with request(session, path, method="POST", body=body, timeout_seconds=timeout_seconds) as reply:

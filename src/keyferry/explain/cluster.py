@@ -50,7 +50,7 @@ class Inquiry(Value):
         return uses_plugin(self.config)
 
 
-class _Stop(Exception):  # noqa: N818 - the end of an inquiry is no error
+class _Stop(Exception):
     """A step failed, and the ones after it have nothing to go on."""
 
     def __init__(self, inquiry: Inquiry, stage: str, error: KeyferryError) -> None:

@@ -227,8 +227,8 @@ def _server(inquiry: Inquiry) -> Iterator[Reason]:
 
 def _refusal(inquiry: Inquiry, status: int, problem: str) -> Reason:
     server, asked = _shown(inquiry.config.server), inquiry.version_status
-    if 200 <= asked < 300:  # noqa: PLR2004
+    if 200 <= asked < 300:
         text = f"answers, and does not say who you are ({status}): /version gives {asked}"
         return Reason("server", server, "answers", text, {"status": asked})
-    again = ", and again after the plugin was run once more" if status == 401 and inquiry.ran else ""  # noqa: PLR2004
+    again = ", and again after the plugin was run once more" if status == 401 and inquiry.ran else ""
     return Reason("server", server, "refused", f"said {status} {problem}{again}", {"status": status})

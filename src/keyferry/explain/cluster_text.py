@@ -52,7 +52,7 @@ def _decision(inquiry: Inquiry) -> str:
         return f"failed-at-{inquiry.stage}"
     if inquiry.review is None:
         return "not-run"
-    is_answered = not inquiry.review.status or 200 <= inquiry.version_status < 300  # noqa: PLR2004
+    is_answered = not inquiry.review.status or 200 <= inquiry.version_status < 300
     return "accepted" if is_answered else "refused"
 
 

@@ -28,7 +28,7 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
     }
 
 
-def explanation_document(  # noqa: PLR0913 - what there is to say, by keyword
+def explanation_document(
     answer: Answer,
     *,
     config: dict[str, object],

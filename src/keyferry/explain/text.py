@@ -26,7 +26,7 @@ def plain(text: str, *_: str) -> str:
     return text
 
 
-def render(  # noqa: PLR0913 - what there is to say, by keyword
+def render(
     answer: Answer,
     *,
     where: tuple[str, ...] = (),

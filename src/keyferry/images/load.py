@@ -17,7 +17,7 @@ from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
 
 
-def load_providers(  # noqa: PLR0913 - one door, many settings, all but the first two by keyword
+def load_providers(
     config: str | os.PathLike[str] | None = None,
     bin_dir: str | os.PathLike[str] | None = None,
     *,
@@ -81,7 +81,7 @@ def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = Tr
 def exec_plugin(
     provider: CredentialProvider,
     bin_dir: str,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
     withhold: frozenset[str] = frozenset(),
     environ: Mapping[bytes, bytes] | None = None,
 ) -> ExecPlugin:

@@ -15,12 +15,12 @@ from keyferry._core.spawn import EMPTY, IS_PORTABLE, LAST_STANDARD_FD, PIPE, new
 from keyferry.invoke.process import Outcome
 
 
-def run_attached(  # noqa: PLR0913 - each is a different thing to say about a run
+def run_attached(
     argv: tuple[str, ...],
     *,
     program: str | int,
     environ: Mapping[bytes, bytes],
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
     stdin_fd: int | None = None,
     stderr_fd: int = LAST_STANDARD_FD,
     is_portable: bool = IS_PORTABLE,

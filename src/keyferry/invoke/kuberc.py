@@ -12,10 +12,18 @@ from keyferry.api.kuberc.v1beta1 import API_VERSIONS, KIND, Preference, read_pre
 from keyferry.errors import ConfigError, DocumentError, Problem
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 
-__all__ = ["LoadedKuberc", "find_kuberc", "load_kuberc"]
+__all__ = [
+    "SEPARATOR",
+    "LoadedKuberc",
+    "find_kuberc",
+    "load_kuberc",
+    "load_preference",
+    "policy_of",
+    "read_kuberc",
+]
 
 _DEFAULT = os.path.join("~", ".kube", "kuberc")
-_SEPARATOR = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)", re.MULTILINE)
+SEPARATOR = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?(?:\n|\Z)", re.MULTILINE)
 _NO_POLICY = PluginPolicy()
 
 
@@ -69,7 +77,7 @@ def load_kuberc(path: str = "", environ: Mapping[str, str] | None = None) -> Loa
     except (OSError, ValueError) as error:
         problem = _unreadable(file, error)
     else:
-        return _read(file, data)
+        return read_kuberc(file, data)
     raise ConfigError((problem,))
 
 
@@ -80,14 +88,14 @@ def _unreadable(file: str, error: OSError | ValueError) -> Problem:
     )
 
 
-def _read(file: str, data: bytes) -> LoadedKuberc:
+def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
     """The first document of the file that is a Preference counts, and others are passed over."""
     problems: list[Problem] = []
-    for text in _SEPARATOR.split(data):
+    for text in SEPARATOR.split(data):
         if not text.strip():
             continue
         try:
-            return _load(file, read_document(text, quoting=True))
+            return load_preference(file, read_document(text, quoting=True))
         except DocumentError as error:
             # Lines are counted from the separator before, and so not named.
             problems.append(Problem("", error.message, kubernetes_text=error.kubernetes_text, file=file))
@@ -99,7 +107,8 @@ def _read(file: str, data: bytes) -> LoadedKuberc:
     raise ConfigError(tuple(problems), text)
 
 
-def _load(file: str, document: Document) -> LoadedKuberc:
+def load_preference(file: str, document: Document) -> LoadedKuberc:
+    """The policy in one document; raises ConfigError or PolicyError."""
     try:
         api_version, kind = interpret(document.value)
     except WrongTypeError as error:
@@ -118,12 +127,13 @@ def _load(file: str, document: Document) -> LoadedKuberc:
     repeated = [
         f"{'.'.join(map(str, each.path))}: the key is given more than once" for each in document.duplicates
     ]
-    policy = _policy(preference)
+    policy = policy_of(preference)
     policy.validate()
     return LoadedKuberc(policy, file, (*map(str, problems), *repeated))
 
 
-def _policy(preference: Preference) -> PluginPolicy:
+def policy_of(preference: Preference) -> PluginPolicy:
+    """The policy that a preference states, not validated."""
     entries = preference.credential_plugin_allowlist
     listed = None if entries is None else tuple(AllowlistEntry(each.command, each.sha256) for each in entries)
     return PluginPolicy(preference.credential_plugin_policy, listed)

@@ -160,10 +160,11 @@ def _validate_list(entries: tuple[AllowlistEntry, ...] | None) -> None:
         text = f"{policy}, but allowlist is empty; use {quote(DENY_ALL)} policy instead"
         raise PolicyError(message, text)
     for number, entry in enumerate(entries, 1):
-        _validate_entry(number, entry)
+        validate_entry(number, entry)
 
 
-def _validate_entry(number: int, entry: AllowlistEntry) -> None:
+def validate_entry(number: int, entry: AllowlistEntry) -> None:
+    """Refuse an entry that kubectl refuses; *number* counts from 1. Raises PolicyError."""
     if not entry.command and not entry.sha256:
         text = f"misconfigured credential plugin allowlist: empty allowlist entry #{number}"
         raise PolicyError(f"entry {number} of the allowlist is empty", text)

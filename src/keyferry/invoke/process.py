@@ -37,7 +37,7 @@ def run(
     *,
     stdin: bytes = b"",
     environ: Mapping[bytes, bytes] | None = None,
-    limits: Limits = Limits(),  # noqa: B008 - frozen
+    limits: Limits = Limits(),
     is_portable: bool = IS_PORTABLE,
 ) -> Outcome:
     """Run ``argv[0]``, a path, with *stdin*, and wait for the end of it and of its output.

@@ -60,13 +60,13 @@ def _old_version(file: ConfigFile) -> Iterator[Problem]:
 def _later_documents(file: ConfigFile) -> Iterator[Problem]:
     if file.document is None or file.document.format != "yaml":
         return
-    start = _second_document(file.data)
+    start = second_document(file.data)
     if start is not None:
         message = "only the first YAML document is read: all from this '---' on is ignored"
         yield Problem("", message, code="KF180", file=file.path, line=start[0], column=start[1])
 
 
-def _second_document(data: bytes) -> tuple[int, int] | None:
+def second_document(data: bytes) -> tuple[int, int] | None:
     """Where the first document after the first begins that is not empty."""
     start, number = (1, 1), 0
     try:

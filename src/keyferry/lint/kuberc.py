@@ -15,8 +15,8 @@ from keyferry.api.kuberc.v1beta1 import API_VERSIONS, Preference, read_preferenc
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import ConfigError, DocumentError, KeyferryError, PolicyError, Problem
 from keyferry.invoke.executable import look_path
-from keyferry.invoke.kuberc import _SEPARATOR, _load, _policy, _read
-from keyferry.invoke.policy import ALLOWLIST, AllowlistEntry, PluginPolicy, _validate_entry, open_pinned
+from keyferry.invoke.kuberc import SEPARATOR, load_preference, policy_of, read_kuberc
+from keyferry.invoke.policy import ALLOWLIST, AllowlistEntry, PluginPolicy, open_pinned, validate_entry
 from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
 from keyferry.lint.kubeconfig.files import check_writers
 from keyferry.lint.report import FileReport, make_report
@@ -80,7 +80,7 @@ def lint_kuberc(path: str, data: bytes) -> FileReport:
 def _refusal(path: str, data: bytes) -> tuple[bool, str]:
     """Whether kubectl refuses the file, and in which words."""
     try:
-        _read(path, data)
+        read_kuberc(path, data)
     except (ConfigError, PolicyError) as error:
         return True, error.kubernetes_text
     return False, ""
@@ -88,7 +88,7 @@ def _refusal(path: str, data: bytes) -> tuple[bool, str]:
 
 def _parts(path: str, data: bytes) -> Iterator[_Part]:
     start = 0
-    ends = [(match.start(), match.end()) for match in _SEPARATOR.finditer(data)]
+    ends = [(match.start(), match.end()) for match in SEPARATOR.finditer(data)]
     for end, following in (*ends, (len(data), len(data))):
         text = data[start:end]
         if text.strip():
@@ -118,7 +118,7 @@ def _loads(part: _Part) -> bool:
     if part.document is None:
         return False
     try:
-        _load(part.file, part.document)
+        load_preference(part.file, part.document)
     except PolicyError:
         return True
     except ConfigError:
@@ -178,7 +178,7 @@ def _check_preference(part: _Part) -> Iterator[Problem]:
 
 def _check_policy(part: _Part, preference: Preference) -> Iterator[Problem]:
     """What client-go would say of the policy; of the entries of its list, of each."""
-    policy = _policy(preference)
+    policy = policy_of(preference)
     entries = policy.allowlist or ()
     if policy.policy_type == ALLOWLIST and entries:
         for index, entry in enumerate(entries):
@@ -201,7 +201,7 @@ def _place_of(policy: PluginPolicy) -> tuple[str, str]:
 
 def _check_entry(part: _Part, index: int, entry: AllowlistEntry) -> Iterator[Problem]:
     try:
-        _validate_entry(index + 1, entry)
+        validate_entry(index + 1, entry)
     except PolicyError as error:
         code = _DIGEST if "sha256" in error.message else _ENTRY
         at: Path = (_LIST, index, "sha256") if code == _DIGEST else (_LIST, index)
@@ -213,7 +213,7 @@ def _check_entries(part: _Part, preference: Preference) -> Iterator[Problem]:
     value = part.document.value if part.document else None
     listed = value.get(_LIST) if isinstance(value, dict) else None
     written = listed if isinstance(listed, list) else []
-    for index, entry in enumerate(_policy(preference).allowlist or ()):
+    for index, entry in enumerate(policy_of(preference).allowlist or ()):
         at: Path = (_LIST, index)
         if isinstance(written[index], dict) and "name" in written[index]:
             message = "'name' is what Kubernetes 1.35 called it; write 'command'"

@@ -62,12 +62,12 @@ else:
         "tell": "sdk.prompt",
     }
 
-    def __getattr__(name):  # noqa: ANN001, ANN202 - the annotations are in the other branch
+    def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module
 
         return getattr(import_module(f"keyferry.{_HOMES[name]}"), name)
 
-    def __dir__():  # noqa: ANN202
+    def __dir__():
         return sorted([*globals(), *_HOMES])

@@ -41,7 +41,7 @@ class Reply(Value):
     @property
     def is_success(self) -> bool:
         """Tell whether the status is one of success."""
-        return 200 <= self.status < 300  # noqa: PLR2004
+        return 200 <= self.status < 300
 
     def values(self, name: str) -> list[str]:
         """All values of a header, whose name is given in lower case."""
@@ -99,15 +99,15 @@ class Route(Value):
     most_bytes: int = 10 * 1024 * 1024
 
 
-def fetch(  # noqa: PLR0913 - the parts of a request
+def fetch(
     method: str,
     url: str,
     *,
     deadline: "Deadline",
     headers: "Mapping[str, str] | None" = None,
     body: bytes = b"",
-    retry: Retry = Retry(),  # noqa: B008 - frozen
-    route: Route = Route(),  # noqa: B008 - frozen
+    retry: Retry = Retry(),
+    route: Route = Route(),
 ) -> Reply:
     """Send a request and read the whole answer, whatever its status; raises HttpError where there is none.
 

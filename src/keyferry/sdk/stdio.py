@@ -68,7 +68,7 @@ def _is_open(fd: int) -> bool:
 
 def _fill_gaps() -> None:
     """Have something behind all three standard descriptors: the next file or socket would take a free one."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - standard error
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # standard error
         os.set_inheritable(fd, True)
     os.close(fd)
 

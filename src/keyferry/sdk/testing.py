@@ -141,7 +141,7 @@ def ask_cluster(
         return Outcome(1, stderr=f"{error}\n")
 
 
-def run(  # noqa: PLR0913 - the parts of a request and of a run
+def run(
     command: Sequence[str],
     image: str,
     *,

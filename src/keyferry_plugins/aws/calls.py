@@ -111,7 +111,7 @@ def _is_transient(reply: "Reply", call: Call) -> bool:
 
 def _sign(call: Call, credentials: "Credentials", now: float) -> dict[str, str]:
     from keyferry.sdk.proxy import split_url
-    from keyferry_plugins.aws.sigv4 import sign_headers
+    from keyferry_plugins.signing.sigv4 import sign_headers
 
     origin = split_url(call.endpoint.url)
     return sign_headers(

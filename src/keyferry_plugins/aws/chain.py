@@ -4,19 +4,20 @@ What is chosen and then fails is an error: to go on to the next would be to act 
 """
 
 from keyferry.sdk import ProvideError
-from keyferry_plugins.aws.credentials import Credentials
+from keyferry_plugins.aws.ambient import near_credentials, variable_credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
+    from keyferry_plugins.aws.credentials import Credentials
     from keyferry_plugins.aws.environment import Environment
 
-__all__ = ["BOTOCORE", "GO", "find_credentials", "near_credentials", "variable_credentials"]
+__all__ = ["BOTOCORE", "GO", "find_credentials"]
 
 GO, BOTOCORE = "go", "botocore"
 _TOKEN_FILE = "AWS_WEB_IDENTITY_TOKEN_FILE"  # noqa: S105 - the name of a variable
 
 
-def find_credentials(environment: "Environment", *, region: str, order: str = GO) -> Credentials:
+def find_credentials(environment: "Environment", *, region: str, order: str = GO) -> "Credentials":
     """The credentials of this run; *region* is where roles are assumed. Raises ProvideError."""
     found = _from_variables(environment, order)
     if found is None and order == GO:
@@ -26,34 +27,7 @@ def find_credentials(environment: "Environment", *, region: str, order: str = GO
     return near_credentials(environment) if found is None else found
 
 
-def near_credentials(environment: "Environment") -> Credentials:
-    """Those of the container or instance that this runs on; raises ProvideError."""
-    from keyferry_plugins.aws.containers import container_credentials, container_url
-
-    if container_url(environment):
-        return container_credentials(environment)
-    from keyferry_plugins.aws.instance import instance_credentials
-
-    return instance_credentials(environment)
-
-
-def variable_credentials(environment: "Environment") -> Credentials | None:
-    """The keys in variables, if both are there."""
-    key = environment.variable("AWS_ACCESS_KEY_ID") or environment.variable("AWS_ACCESS_KEY")
-    secret = environment.variable("AWS_SECRET_ACCESS_KEY") or environment.variable("AWS_SECRET_KEY")
-    token = environment.variable("AWS_SESSION_TOKEN")
-    if not key or not secret:
-        return None
-    if any(not "!" <= char <= "~" for char in key + token):
-        raise ProvideError(
-            "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN has a blank, a line break or another character that no header"
-            " can carry",
-            "set it anew, without what a copy brought along",
-        )
-    return Credentials(key, secret, token, source="environment variables")
-
-
-def _from_variables(environment: "Environment", order: str) -> Credentials | None:
+def _from_variables(environment: "Environment", order: str) -> "Credentials | None":
     if environment.is_profile_explicit:
         return None
     found = variable_credentials(environment)
@@ -63,7 +37,7 @@ def _from_variables(environment: "Environment", order: str) -> Credentials | Non
     return found
 
 
-def _from_token_file(environment: "Environment", region: str) -> Credentials | None:
+def _from_token_file(environment: "Environment", region: str) -> "Credentials | None":
     """The role of a pod's service account: IAM roles for service accounts set these variables."""
     path = environment.variable(_TOKEN_FILE)
     if not path or environment.is_profile_explicit:
@@ -82,10 +56,10 @@ def _from_token_file(environment: "Environment", region: str) -> Credentials | N
     )
 
 
-def _from_profile(environment: "Environment", region: str, order: str) -> Credentials | None:
+def _from_profile(environment: "Environment", region: str, order: str) -> "Credentials | None":
     from keyferry_plugins.aws.profile_chain import ProfileChain
 
-    def web_identity() -> Credentials | None:
+    def web_identity() -> "Credentials | None":
         return _from_token_file(environment, region) if order == BOTOCORE else None
 
     return ProfileChain(environment, region, order, web_identity).resolve()

@@ -1,7 +1,7 @@
 """AWS credentials, and reading them from what the many places that give them answer."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.values import Value, field
+from keyferry_plugins.signing.sigv4 import Credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -11,21 +11,6 @@ __all__ = ["Credentials", "read_credentials", "read_time", "text_of"]
 
 NAMES = ("AccessKeyId", "SecretAccessKey", "Token")
 _NANOSECONDS = 1_000_000_000
-
-
-class Credentials(Value):
-    """Keys to sign with; *source* says in words where they are from, *expires_at* is in Unix seconds, if known."""
-
-    access_key_id: str
-    secret_access_key: str = field(repr=False)
-    session_token: str = field(default="", repr=False)
-    expires_at: float | None = None
-    source: str = ""
-
-    @property
-    def secrets(self) -> tuple[str, ...]:
-        """What must not be seen in any message."""
-        return tuple(filter(None, (self.secret_access_key, self.session_token)))
 
 
 def read_credentials(

@@ -5,7 +5,7 @@ import os
 from keyferry.sdk import Deadline
 from keyferry.sdk.files import Lock, read_private, write_private
 from keyferry_plugins.aws.credentials import Credentials
-from keyferry_plugins.aws.digests import sha256
+from keyferry_plugins.signing.digests import sha256
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

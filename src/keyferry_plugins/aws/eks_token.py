@@ -2,7 +2,7 @@
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.partitions import partition_of
-from keyferry_plugins.aws.sigv4 import presign_url
+from keyferry_plugins.signing.sigv4 import presign_url
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _PARAMETERS = frozenset(
 )
 
 
-def make_token(  # noqa: PLR0913 - what goes into the signature
+def make_token(
     credentials: "Credentials", cluster: str, *, host: str, region: str, now: float, scheme: str = "https"
 ) -> str:
     """The token for *cluster*, signed for the STS endpoint *host*."""

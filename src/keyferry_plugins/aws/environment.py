@@ -28,7 +28,7 @@ class Environment:
     device; without it profiles that need one are refused.
     """
 
-    def __init__(  # noqa: PLR0913 - what a run depends on
+    def __init__(
         self,
         variables: "Mapping[str, str]",
         deadline: "Deadline",
@@ -145,7 +145,7 @@ class Environment:
         text = self.setting("AWS_MAX_ATTEMPTS", "max_attempts")
         if not text:
             return _ATTEMPTS
-        if not (text.isascii() and text.isdigit() and len(text) < 6):  # noqa: PLR2004 - digits
+        if not (text.isascii() and text.isdigit() and len(text) < 6):  # digits
             raise ProvideError(f"AWS_MAX_ATTEMPTS or max_attempts: found {text[:40]!r}, expected a number")
         return min(int(text) or _MOST_ATTEMPTS, _MOST_ATTEMPTS)
 

@@ -1,6 +1,7 @@
 """The credentials that a profile stands for: keys, a role reached from another profile, a login, a program."""
 
 from keyferry.sdk import ProvideError
+from keyferry_plugins.aws.ambient import near_credentials, source_credentials
 from keyferry_plugins.aws.credentials import Credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -91,8 +92,6 @@ class ProfileChain:
                     f"the AWS profile {name!r} has role_arn, and neither source_profile nor credential_source",
                     "add the one that says whose credentials may assume the role",
                 )
-            from keyferry_plugins.aws.chain import near_credentials
-
             found = near_credentials(self._environment)
         from keyferry_plugins.aws.sts import assume_role
 
@@ -149,7 +148,7 @@ class ProfileChain:
             raise ProvideError(
                 f"the AWS profile {name!r}: credential_source is {source[:60]!r}, expected one of {', '.join(_SOURCES)}"
             )
-        return _source_credentials(self._environment, source.lower())
+        return source_credentials(self._environment, source.lower())
 
     def _web_identity_file(self, name: str) -> Credentials | None:
         path = self._text(name, "web_identity_token_file")
@@ -197,23 +196,3 @@ class ProfileChain:
     def _text(self, name: str, key: str) -> str:
         value = self._environment.profile_section(name).get(key, "")
         return value if isinstance(value, str) else ""
-
-
-def _source_credentials(environment: "Environment", source: str) -> Credentials:
-    if source == "environment":
-        from keyferry_plugins.aws.chain import variable_credentials
-
-        found = variable_credentials(environment)
-        if found is None:
-            raise ProvideError(
-                "the AWS profile's credential_source is Environment, and there are no keys in variables",
-                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
-            )
-        return found
-    if source == "ecscontainer":
-        from keyferry_plugins.aws.containers import container_credentials
-
-        return container_credentials(environment)
-    from keyferry_plugins.aws.instance import instance_credentials
-
-    return instance_credentials(environment)

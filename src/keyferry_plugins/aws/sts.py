@@ -17,7 +17,7 @@ _NANOSECONDS = 1_000_000_000
 _RETRIED = frozenset(("InvalidIdentityToken",))
 
 
-def assume_role(  # noqa: PLR0913 - what the call takes
+def assume_role(
     environment: "Environment",
     credentials: Credentials,
     role_arn: str,

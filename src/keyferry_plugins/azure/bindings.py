@@ -69,7 +69,7 @@ def exchange_by_binding(
             use_proxy=False, ca_file=bindings.ca_file, address=bindings.address, connect_seconds=30.0
         ),
     )
-    if reply.status == 200:  # noqa: PLR2004 - success
+    if reply.status == 200:
         return read_token(reply)
     from keyferry_plugins.azure.entra import refusal
 

@@ -20,7 +20,7 @@ def sign_assertion(
 
     AD FS and the first version of the token endpoint know only RS256 and SHA-1 thumbprints.
     """
-    from keyferry_plugins.jose import sign_jwt
+    from keyferry_plugins.signing.jose import sign_jwt
 
     key, certificates = _load(path, password)
     is_old = is_legacy or application.is_adfs
@@ -40,7 +40,7 @@ def sign_assertion(
 
 def _load(path: str, password: str) -> "tuple[object, list[bytes]]":
     from keyferry.sdk.files import read_bounded
-    from keyferry_plugins.jose import load_key_and_certificates
+    from keyferry_plugins.signing.jose import load_key_and_certificates
 
     data = read_bounded(path, "the client certificate")
     is_pkcs12 = path.lower().endswith((".pfx", ".p12"))

@@ -167,7 +167,7 @@ def _number(fields: "Mapping[str, tuple[str, object]]", key: str, where: str) ->
     amount = value.amount if isinstance(value, _Figure) else value
     if amount is None:
         return 0.0
-    if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < 1e6:  # noqa: PLR2004 - days
+    if isinstance(amount, bool) or not isinstance(amount, int | float) or not 0 <= amount < 1e6:  # days
         raise ProvideError(f"{where}: {key} is {_kind(value)}, expected a number that is not negative")
     return float(amount)
 

@@ -136,7 +136,7 @@ def _number(description: str) -> str:
 def _hint(reply: "Reply", number: str) -> str:
     if number in _HINTS:
         return _HINTS[number]
-    if reply.status == 429:  # noqa: PLR2004 - too many requests
+    if reply.status == 429:  # too many requests
         return "too many requests were made for this client; wait, and ask less often"
     if number:
         return f"what it means: https://login.microsoftonline.com/error?code={number.removeprefix('AADSTS')}"

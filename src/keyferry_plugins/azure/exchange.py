@@ -58,7 +58,7 @@ def exchange_token(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> 
 
 def cache_seconds(refresh_token: str) -> float:
     """How long the token may be kept: an hour, or as long as it lives less a margin, if that is shorter."""
-    from keyferry_plugins.jose import read_claims
+    from keyferry_plugins.signing.jose import read_claims
 
     try:
         expires_at = read_claims(refresh_token).get("exp")
@@ -123,7 +123,7 @@ def _is_same(host: str, server: str, suffix: str) -> bool:
 def _read_refresh_token(reply: "Reply", exchange: Exchange) -> str:
     from keyferry_plugins.azure.tokens import text_of
 
-    if reply.status == 200:  # noqa: PLR2004 - success
+    if reply.status == 200:
         token = text_of(reply.json(), "refresh_token")
         if token and all(" " < char < "\x7f" for char in token):
             return token
@@ -140,7 +140,7 @@ def _hint(status: int, exchange: Exchange) -> str:
             f"grant {exchange.grantee} the role AcrPull on the registry {exchange.login_server}"
             " (Container Registry Repository Reader, if the registry uses ABAC), and check the tenant"
         )
-    return "" if status < 500 else "the registry may be busy; try again"  # noqa: PLR2004 - the server's fault
+    return "" if status < 500 else "the registry may be busy; try again"  # the server's fault
 
 
 def _said(reply: "Reply", exchange: Exchange) -> str:

@@ -41,7 +41,7 @@ def exchange_assertion(
 def describe_assertion(assertion: str) -> str:
     """Issuer, subject and audience of a token, which a federated credential must have; nothing if it is opaque."""
     from keyferry.sdk.text import shown
-    from keyferry_plugins.jose import read_claims
+    from keyferry_plugins.signing.jose import read_claims
 
     try:
         claims = read_claims(assertion)

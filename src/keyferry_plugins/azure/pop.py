@@ -26,7 +26,7 @@ class Proof(Value):
     def fields(self) -> dict[str, str]:
         """What a token request says to have its token bound to the key."""
         from keyferry.sdk.json import dumps
-        from keyferry_plugins.jose import encode_segment
+        from keyferry_plugins.signing.jose import encode_segment
 
         said = dumps({"kid": self.thumbprint, "xms_ksl": "sw"})
         return {"token_type": "pop", "req_cnf": encode_segment(said.encode())}
@@ -35,7 +35,7 @@ class Proof(Value):
         """The token as it is shown to *host*: signed by the key, now."""
         from os import urandom
 
-        from keyferry_plugins.jose import sign_jwt
+        from keyferry_plugins.signing.jose import sign_jwt
 
         jwk = {
             "e": self.exponent,
@@ -58,17 +58,18 @@ def make_proof() -> Proof:
     """A new RSA key, and how it is told to others."""
     from hashlib import sha256
 
-    from keyferry_plugins.jose import encode_segment
+    from keyferry_plugins.signing.jose import encode_segment, missing_package
 
-    try:
-        from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
-    except ImportError:
+    package = missing_package()
+    if package:
         from keyferry.sdk.extras import install_hint
 
         raise ProvideError(
-            "a token bound to a key needs the package 'cryptography', which is not installed",
+            f"a token bound to a key needs the package {package!r}, which is not installed",
             install_hint("crypto"),
-        ) from None
+        )
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+
     key = generate_private_key(65537, _BITS)
     numbers = key.public_key().public_numbers()
     modulus, exponent = (_encode_number(number) for number in (numbers.n, numbers.e))
@@ -77,6 +78,6 @@ def make_proof() -> Proof:
 
 
 def _encode_number(number: int) -> str:
-    from keyferry_plugins.jose import encode_segment
+    from keyferry_plugins.signing.jose import encode_segment
 
     return encode_segment(number.to_bytes((number.bit_length() + 7) // 8, "big"))

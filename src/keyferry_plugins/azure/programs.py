@@ -77,7 +77,7 @@ def _local(text: str) -> float | None:
 
     date, _, clock = text.partition(" ")
     parts = [*date.split("-"), *clock.partition(".")[0].split(":")]
-    if len(parts) != 6 or not all(part.isascii() and part.isdigit() for part in parts):  # noqa: PLR2004 - to the second
+    if len(parts) != 6 or not all(part.isascii() and part.isdigit() for part in parts):  # to the second
         return None
     year, month, day, hour, minute, second = map(int, parts)
     try:

@@ -77,7 +77,7 @@ def read_instant(value: object) -> float | None:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, str) and 0 < len(value) < 16 and _DIGITS.issuperset(value):  # noqa: PLR2004 - far beyond any time
+    if isinstance(value, str) and 0 < len(value) < 16 and _DIGITS.issuperset(value):  # far beyond any time
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
@@ -88,7 +88,7 @@ def _american(text: str) -> str:
     """A date such as ``1/31/2026 2:05:09 PM +00:00``, which App Service used to write, as RFC 3339."""
     date, *rest = text.split() or [""]
     parts = date.split("/")
-    if len(parts) != 3 or not rest:  # noqa: PLR2004 - month, day, year
+    if len(parts) != 3 or not rest:  # month, day, year
         return ""
     hour, _, minutes = rest[0].partition(":")
     if not (hour.isascii() and hour.isdigit()):

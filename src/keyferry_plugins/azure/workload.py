@@ -75,6 +75,6 @@ def ask_pipelines(connection_id: str, environ: "Mapping[str, str]", deadline: "D
 def _read(reply: "Reply", name: str, hint: str) -> str:
     from keyferry_plugins.azure.tokens import read_token
 
-    if reply.status != 200:  # noqa: PLR2004 - success; a sign-in page comes with 203
+    if reply.status != 200:  # success; a sign-in page comes with 203
         raise ProvideError(f"{reply.url}: answered status {reply.status}, expected a token", hint)
     return read_token(reply, name).access_token

@@ -4,9 +4,8 @@ from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_percent, encode_query
 from keyferry.sdk.json import dumps
 from keyferry.sdk.proxy import split_url
-from keyferry_plugins.aws.credentials import Credentials
-from keyferry_plugins.aws.sigv4 import sign_headers
-from keyferry_plugins.google.sources import fetch_source
+from keyferry_plugins.google.calls import fetch_source
+from keyferry_plugins.signing.sigv4 import Credentials, sign_headers
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

@@ -22,6 +22,7 @@ __all__ = [
     "Calls",
     "Token",
     "check_endpoint",
+    "fetch_source",
     "is_loopback",
     "post_form",
     "post_json",
@@ -30,6 +31,7 @@ __all__ = [
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 # Inside the 60 s that a kubelet grants, with room for the start of a process on a busy node.
 RUN_SECONDS = 50.0
+_MOST_SOURCE_BYTES = 1 << 20
 
 
 class Token(Value):
@@ -75,6 +77,18 @@ def _post(calls: Calls, url: str, body: bytes, headers: "Mapping[str, str]") -> 
     return fetch(
         "POST", url, deadline=calls.deadline, headers=headers, body=body, retry=calls.retry, route=route
     )
+
+
+def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -> "Reply":
+    """Ask a server that gives subject tokens or what they are made of; one without TLS never through a proxy."""
+    # Plain http is another cloud's metadata server, which no proxy is to see the tokens of.
+    route = Route(
+        use_proxy=url.startswith("https://"),
+        connect_seconds=3,
+        attempt_seconds=10,
+        most_bytes=_MOST_SOURCE_BYTES,
+    )
+    return fetch(method, url, deadline=calls.deadline, headers=headers, retry=calls.retry, route=route)
 
 
 def check_endpoint(url: str, where: str) -> str:

@@ -31,7 +31,7 @@ def principal(url: str) -> str:
     return email if mark and "@" in email and "/" not in email else ""
 
 
-def impersonate(  # noqa: PLR0913 - the parts of the request
+def impersonate(
     calls: "Calls",
     url: str,
     source: Token,

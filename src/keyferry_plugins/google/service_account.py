@@ -2,7 +2,7 @@
 
 from keyferry_plugins.google.answers import access_token, refusal
 from keyferry_plugins.google.calls import check_endpoint, post_form
-from keyferry_plugins.jose import sign_jwt
+from keyferry_plugins.signing.jose import sign_jwt
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

@@ -2,14 +2,14 @@
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
+from keyferry_plugins.google.calls import fetch_source
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from keyferry.sdk.http import Reply
     from keyferry_plugins.google.calls import Calls
     from keyferry_plugins.google.credential_file import CredentialFile
 
-__all__ = ["fetch_source", "subject_token"]
+__all__ = ["subject_token"]
 
 _MOST_BYTES = 1 << 20
 
@@ -55,17 +55,6 @@ def _from_url(source: "CredentialFile", calls: "Calls") -> str:
             "see credential_source.url and its headers in the credential file",
         )
     return _take(source, reply.body)
-
-
-def fetch_source(calls: "Calls", method: str, url: str, headers: dict[str, str]) -> "Reply":
-    """Ask a server that gives subject tokens or what they are made of; one without TLS never through a proxy."""
-    from keyferry.sdk.http import Route, fetch
-
-    # Plain http is another cloud's metadata server, which no proxy is to see the tokens of.
-    route = Route(
-        use_proxy=url.startswith("https://"), connect_seconds=3, attempt_seconds=10, most_bytes=_MOST_BYTES
-    )
-    return fetch(method, url, deadline=calls.deadline, headers=headers, retry=calls.retry, route=route)
 
 
 def _take(source: "CredentialFile", data: bytes) -> str:

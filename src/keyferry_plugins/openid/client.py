@@ -74,7 +74,7 @@ def ask_tokens(
     return _read_tokens(reply) if reply.is_success else read_refusal(reply, options)
 
 
-def send(  # noqa: PLR0913 - the parts of a request
+def send(
     issuer: "Issuer",
     options: "Options",
     fields: "Mapping[str, str]",
@@ -92,7 +92,7 @@ def send(  # noqa: PLR0913 - the parts of a request
     return _post(url, fields, options, deadline, last, retry)
 
 
-def _post(  # noqa: PLR0913, PLR0917 - the parts of a request
+def _post(  # noqa: PLR0917 - the parts of a request
     url: str, fields: "Mapping[str, str]", options: "Options", deadline: "Deadline", way: str, retry: Retry
 ) -> "Reply":
     headers = {"Accept": "application/json", "Content-Type": "application/x-www-form-urlencoded"}

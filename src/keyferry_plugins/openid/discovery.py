@@ -101,7 +101,7 @@ def _get(url: str, options: "Options", deadline: "Deadline") -> "Reply":
     headers = {"Accept": "application/json", **options.headers}
     reply = fetch("GET", url, headers=headers, deadline=deadline, route=route_of(options))
     if not reply.is_success:
-        is_redirect = 300 <= reply.status < 400  # noqa: PLR2004
+        is_redirect = 300 <= reply.status < 400
         hint = "it redirects, which is not followed: give the final URL" if is_redirect else "check the URL"
         raise ProvideError(f"{reply.url}: answered status {reply.status}, expected 200", hint)
     return reply
@@ -120,5 +120,5 @@ def _endpoint(document: dict[str, object], name: str, issuer: str, *, is_require
 
 def _is_loopback(host: str) -> bool:
     octets = host.split(".")
-    is_address = len(octets) == 4 and all(octet.isascii() and octet.isdigit() for octet in octets)  # noqa: PLR2004
+    is_address = len(octets) == 4 and all(octet.isascii() and octet.isdigit() for octet in octets)
     return host.lower() in _LOOPBACK or (is_address and octets[0] == "127")

@@ -5,8 +5,8 @@ import os
 from keyferry.sdk import Deadline, ProvideError, ask, tell
 from keyferry.sdk.forms import decode_percent, encode_query
 from keyferry.sdk.values import Value, field
-from keyferry_plugins.jose import encode_segment
 from keyferry_plugins.openid.client import Refusal, Tokens, ask_tokens, explain, scope_of
+from keyferry_plugins.signing.jose import encode_segment
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

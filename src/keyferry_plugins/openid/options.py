@@ -188,7 +188,7 @@ def _headers(pairs: dict[str, str]) -> dict[str, str]:
 def _seconds(text: str) -> float | None:
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):  # noqa: PLR2004
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise ProvideError(f"--authentication-timeout-sec: found {text[:20]!r}, expected a number of seconds")
     return float(text)
 

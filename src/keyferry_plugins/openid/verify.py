@@ -4,9 +4,9 @@ from time import time
 
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.text import shown
-from keyferry_plugins.jose import read_claims, read_header, verify_jwt
 from keyferry_plugins.openid.discovery import read_keys
 from keyferry_plugins.openid.fields import number_of
+from keyferry_plugins.signing.jose import missing_package, read_claims, read_header, verify_jwt
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -29,11 +29,12 @@ def verify(
     """The instant a token ends, in Unix seconds, once everything about it is right; raises ProvideError."""
     algorithms = issuer.algorithms or ("RS256",)
     claims: Mapping[str, object]
-    if _has_cryptography():
-        claims = verify_jwt(token, read_keys(issuer, options, Deadline(_SECONDS)), algorithms)
+    audience = "" if is_access_token else options.client_id
+    if not missing_package():
+        required = ("iss", "exp", "aud") if audience else ("iss", "exp")
+        claims = verify_jwt(token, read_keys(issuer, options, Deadline(_SECONDS)), algorithms, required)
     else:
         claims = _trust_transport(token, issuer, options, algorithms)
-    audience = "" if is_access_token else options.client_id
     return check_claims(claims, issuer.url, audience, nonce=nonce, now=time())
 
 
@@ -84,14 +85,6 @@ def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
         raise ProvideError(f"the token was issued to {shown(party, 100)!r}, expected {audience!r}")
 
 
-def _has_cryptography() -> bool:
-    try:
-        import cryptography as cryptography  # noqa: PLC0414 - only to see whether it is there
-    except ImportError:
-        return False
-    return True
-
-
 def _trust_transport(
     token: str, issuer: "Issuer", options: "Options", algorithms: tuple[str, ...]
 ) -> "Mapping[str, object]":
@@ -100,8 +93,8 @@ def _trust_transport(
         from keyferry.sdk.extras import install_hint
 
         raise ProvideError(
-            "the token's signature cannot be verified without the package 'cryptography', and it did not come"
-            " over verified TLS either",
+            "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it did not"
+            " come over verified TLS either",
             install_hint("crypto"),
         )
     algorithm = read_header(token).get("alg")

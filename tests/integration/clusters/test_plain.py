@@ -254,7 +254,7 @@ def test_the_environment_chooses_the_proxy(
     kube: Kube,
     remote: str,
     variables: dict[str, str],
-    is_asked: bool,  # noqa: FBT001 - of the table
+    is_asked: bool,
 ) -> None:
     with running_proxy() as proxy:
         named = {name: value.format(proxy=proxy.address) for name, value in variables.items()}

@@ -401,7 +401,7 @@ class Lasting(ThreadingHTTPServer):
                 this.served = 0
                 super().setup()
 
-            def log_message(this, format: str, *args: object) -> None:  # noqa: A002, N805 - the base's names
+            def log_message(this, format: str, *args: object) -> None:  # noqa: N805 - the base's names
                 pass
 
             def do_GET(this) -> None:  # noqa: N805 - the base's name

@@ -38,7 +38,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"ok")
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base's
+    def log_message(self, format: str, *args: object) -> None:
         pass
 
 

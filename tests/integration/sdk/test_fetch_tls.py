@@ -249,7 +249,7 @@ def one_answer(authority: Authority, raw: bytes, *, says_goodbye: bool) -> Itera
 @pytest.mark.parametrize(("says_goodbye", "raw"), [(True, b""), (False, b"Content-Length: 4\r\n")])
 def test_a_body_ends_with_its_length_or_with_tls(
     authority: Authority,
-    says_goodbye: bool,  # noqa: FBT001 - a table
+    says_goodbye: bool,
     raw: bytes,
 ) -> None:
     """Either is an end that the server meant."""

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from keyferry.api.clientauthentication.v1 import API_VERSION
 from keyferry.api.kubeconfig.v1 import ExecConfig
+from keyferry.clusters.access import Grant
 from keyferry.clusters.auth.authenticator import Authenticator
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.session import ClusterSession, Grant, make_session, uses_plugin
+from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
 from keyferry.errors import ClusterAuthError, ConfigError, PluginExitError, PolicyError
 from keyferry.invoke.policy import PluginPolicy
 from support.certificates import key_pem, make_certificate, make_key
@@ -241,7 +242,7 @@ FAILED = PluginExitError("plugin", 1)
 )
 def test_a_refusal_renews_the_credential(
     user: Callable[[], ClusterSession],
-    replayable: bool,  # noqa: FBT001 - of the table
+    replayable: bool,
     status: int,
     seen: list[str],
 ) -> None:
@@ -293,7 +294,7 @@ def test_a_grant_of_another_kind_is_never_renewed() -> None:
         (ClientConfig(SERVER, exec=PLUGIN, impersonate="jane"), True),
     ],
 )
-def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:  # noqa: FBT001 - of the table
+def test_anything_static_goes_before_the_plugin(config: ClientConfig, used: bool) -> None:
     assert uses_plugin(config) is used
     assert (make_session(config).authenticator is not None) is used
 

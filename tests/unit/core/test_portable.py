@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scri
 SHELL = "/bin/sh"
 
 
-def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(20)) -> Outcome:  # noqa: B008 - frozen
+def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(20)) -> Outcome:
     return run((SHELL, "-c", script), stdin=stdin, limits=limits, is_portable=True)
 
 
@@ -35,7 +35,7 @@ def test_output_and_status_come_back() -> None:
 def test_input_of_any_size_arrives_whole(size: int) -> None:
     """While as much is written, on both output streams."""
     data = (b"0123456789" * (size // 10 + 1))[:size]
-    done = shell("tee /dev/stderr", data, Limits(PATIENCE_SECONDS, stderr_bytes=size))
+    done = shell("tee /dev/stderr", data, Limits(PATIENCE_SECONDS, stdout_bytes=size, stderr_bytes=size))
     assert (done.stdout, done.stderr) == (data, data)
 
 

@@ -65,7 +65,7 @@ def test_a_hidden_field_never_shows() -> None:
 
 
 def test_a_value_survives_pickling() -> None:
-    assert pickle.loads(pickle.dumps(Login("u", "pw"))) == Login("u", "pw")  # noqa: S301 - our own bytes
+    assert pickle.loads(pickle.dumps(Login("u", "pw"))) == Login("u", "pw")
 
 
 def test_a_copy_may_differ_in_some_fields() -> None:

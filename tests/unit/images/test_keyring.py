@@ -65,7 +65,7 @@ def test_the_default_registry_is_a_last_resort() -> None:
         ("", False),
     ],
 )
-def test_the_first_component_tells_the_default_registry(image: str, is_default: bool) -> None:  # noqa: FBT001 - a table
+def test_the_first_component_tells_the_default_registry(image: str, is_default: bool) -> None:
     """A dot or a colon makes a host of it, as in Kubernetes."""
     assert is_default_registry(image) is is_default
 

@@ -15,7 +15,7 @@ from support.plugins import Node, wait_until
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
 
-def shell(text: str, stdin: bytes = b"", limits: Limits = Limits(timeout_seconds=20)) -> Outcome:  # noqa: B008 - frozen
+def shell(text: str, stdin: bytes = b"", limits: Limits = Limits(timeout_seconds=20)) -> Outcome:
     """Run a shell command."""
     return run(("/bin/sh", "-c", text), stdin=stdin, limits=limits)
 

@@ -133,7 +133,7 @@ def test_errors_are_kept_without_the_frames_that_hold_credentials() -> None:
     ("code", "expected"),
     [("UNKNOWN", True), ("DEADLINE_EXCEEDED", False), ("CANCELLED", False), ("UNAVAILABLE", False)],
 )
-def test_a_runtime_that_was_not_heard_to_the_end_may_have_the_image(code: str, expected: bool) -> None:  # noqa: FBT001 - a case
+def test_a_runtime_that_was_not_heard_to_the_end_may_have_the_image(code: str, expected: bool) -> None:
     """A deadline, a connection that ended: who knows. A refusal is an end."""
     trial = Trial(taking("x", error=lambda: ContainerRuntimeError("s", code, "", "other")))
     trial.run([])

@@ -68,7 +68,7 @@ SWITCHES = [
 
 
 @pytest.mark.parametrize(("argv", "is_on"), SWITCHES)
-def test_switches_take_gos_words(argv: list[str], is_on: bool) -> None:  # noqa: FBT001 - a table
+def test_switches_take_gos_words(argv: list[str], is_on: bool) -> None:
     """And no others."""
     assert parse_flags(FLAGS, argv).is_on("compat") is is_on
     assert parse_flags(FLAGS, argv).is_on("cache")

@@ -33,7 +33,7 @@ def test_what_is_transient(status: int) -> None:
 
 
 @pytest.mark.parametrize(("status", "is_success"), [(199, False), (200, True), (299, True), (300, False)])
-def test_success_is_two_hundred_and_something(status: int, is_success: bool) -> None:  # noqa: FBT001 - a table
+def test_success_is_two_hundred_and_something(status: int, is_success: bool) -> None:
     """And nothing else."""
     assert Reply("u", status, (), b"").is_success is is_success
 
@@ -57,7 +57,7 @@ def test_a_deadline_counts_down_and_is_never_extended() -> None:
 )
 def test_errors_survive_a_pickle(error: ProvideError) -> None:
     """With all that they say."""
-    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), str(copy), vars(copy), copy.args) == (
         type(error),
         str(error),

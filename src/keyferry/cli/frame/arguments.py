@@ -116,6 +116,6 @@ def parse_seconds(text: str) -> float:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
-    if not 0 < seconds < 86_400:  # noqa: PLR2004 - a day
+    if not 0 < seconds < 86_400:  # a day
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 86400")
     return seconds

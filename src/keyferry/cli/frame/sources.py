@@ -85,7 +85,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_sources(args: argparse.Namespace) -> Sources:
     """Read what the options name."""
-    objects = [item for path in (args.pod, *args.secret) if path for item in _objects(path)]
+    objects = [item for path in (args.pod, *args.secret) if path for item in read_objects(path)]
     pod = _pod(objects, args)
     names = _pull_secret_names(objects, pod)
     secrets, notes = _pull_secrets(objects, names, "" if pod is None else pod.namespace)
@@ -94,7 +94,7 @@ def read_sources(args: argparse.Namespace) -> Sources:
     return Sources(pod, secrets, account, _docker_config(args), notes, missing)
 
 
-class _Object(Value):
+class KubernetesObject(Value):
     """A Kubernetes object and the file it is from."""
 
     file: str
@@ -118,7 +118,7 @@ class _Object(Value):
         )
 
 
-def _objects(path: str) -> Iterator[_Object]:
+def read_objects(path: str) -> Iterator[KubernetesObject]:
     """Every Pod, Secret and ServiceAccount in a file: documents one after the other, or a List."""
     found = False
     for value in _documents(path):
@@ -126,7 +126,7 @@ def _objects(path: str) -> Iterator[_Object]:
         for item in items if isinstance(items, list) else ():
             if isinstance(item, dict) and item.get("kind") in ("Pod", "Secret", "ServiceAccount"):
                 found = True
-                yield _Object(path, str(item["kind"]), item)
+                yield KubernetesObject(path, str(item["kind"]), item)
     if not found:
         raise EnvironmentProblem(
             f"{path}: found no Pod, Secret or ServiceAccount; expected what 'kubectl get -o yaml' prints"
@@ -156,7 +156,7 @@ def read_file(path: str) -> bytes:
         raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
+def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | None:
     namespace, _, name = (args.service_account or "").rpartition("/")
     if args.service_account and not (namespace and name):
         raise UsageProblem(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
@@ -168,7 +168,7 @@ def _pod(objects: list[_Object], args: argparse.Namespace) -> Pod | None:
     return Pod(namespace, "", "", name) if name else None
 
 
-def _pull_secret_names(objects: list[_Object], pod: Pod | None) -> list[str] | None:
+def _pull_secret_names(objects: list[KubernetesObject], pod: Pod | None) -> list[str] | None:
     """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
     pods = [item for item in objects if item.kind == "Pod"]
     if not pods or pod is None:
@@ -181,7 +181,7 @@ def _pull_secret_names(objects: list[_Object], pod: Pod | None) -> list[str] | N
 
 
 def _pull_secrets(
-    objects: list[_Object], names: list[str] | None, namespace: str
+    objects: list[KubernetesObject], names: list[str] | None, namespace: str
 ) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
     """The secrets in the order the pod lists them; those not listed, or of another *namespace*, are noted."""
     given = [_secret(item, namespace) for item in objects if item.kind == "Secret"]
@@ -233,7 +233,7 @@ def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
             return
 
 
-def _secret(item: _Object, namespace: str) -> PullSecret:
+def _secret(item: KubernetesObject, namespace: str) -> PullSecret:
     """A secret; without a namespace of its own, as in a manifest, it is the pod's."""
     data: dict[str, bytes] = {}
     encoded = item.field("data")
@@ -251,7 +251,7 @@ def _secret(item: _Object, namespace: str) -> PullSecret:
     )
 
 
-def _decode(value: object, item: _Object, key: str) -> bytes:
+def _decode(value: object, item: KubernetesObject, key: str) -> bytes:
     try:
         return base64.b64decode(str(value), validate=True)
     except (binascii.Error, ValueError):
@@ -261,7 +261,9 @@ def _decode(value: object, item: _Object, key: str) -> bytes:
     )
 
 
-def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) -> StaticAccount | None:
+def _account(
+    objects: list[KubernetesObject], pod: Pod | None, args: argparse.Namespace
+) -> StaticAccount | None:
     path = args.service_account_token
     if pod is None:
         if path is not None:
@@ -278,7 +280,7 @@ def _account(objects: list[_Object], pod: Pod | None, args: argparse.Namespace) 
     return StaticAccount(ServiceAccount("", None), token)
 
 
-def _is_account_of(item: _Object, pod: Pod) -> bool:
+def _is_account_of(item: KubernetesObject, pod: Pod) -> bool:
     place = item.text("metadata", "namespace") or pod.namespace
     return (place, item.text("metadata", "name")) == (pod.namespace, pod.service_account_name)
 

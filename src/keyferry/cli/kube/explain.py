@@ -75,5 +75,5 @@ def _code(inquiry: "Inquiry") -> Exit:
     if inquiry.error is not None:
         return exit_code(inquiry.error)
     answer = inquiry.review
-    is_answered = answer is None or not answer.status or 200 <= inquiry.version_status < 300  # noqa: PLR2004
+    is_answered = answer is None or not answer.status or 200 <= inquiry.version_status < 300
     return Exit.OK if is_answered else Exit.REFUSED

@@ -45,11 +45,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _advice(status: int) -> str:
-    if status == 401:  # noqa: PLR2004
+    if status == 401:
         return " (who are you?); 'keyferry kube explain' shows what it was given"
-    if status == 403:  # noqa: PLR2004
+    if status == 403:
         return " (not for you); 'keyferry kube whoami' shows who you are"
-    return "; a redirect to another server is not followed" if 300 <= status < 400 else ""  # noqa: PLR2004
+    return "; a redirect to another server is not followed" if 300 <= status < 400 else ""
 
 
 def _is_endless(path: str) -> bool:

@@ -35,7 +35,7 @@ SUBCOMMANDS = {
 }
 
 
-class WrongUsage(Exception):  # noqa: N818 - it becomes exit code 2, and goes no further
+class WrongUsage(Exception):
     """Options that do not fit together, in words."""
 
 

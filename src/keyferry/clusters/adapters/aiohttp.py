@@ -14,8 +14,8 @@ from aiohttp.payload import BytesPayload, IOBasePayload
 from multidict import CIMultiDict
 from yarl import URL
 
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.adapters.aiohttp_connector import ClusterConnector, server_url
-from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.errors import ClusterAuthError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _RESERVED = frozenset(("auth", "base_url", "connector", "proxy", "proxy_auth", "
 _CONNECTOR_OPTIONS = ("keepalive_timeout", "limit", "limit_per_host")
 
 
-def make_session(cluster: ClusterSession, **options: Any) -> aiohttp.ClientSession:
+def make_session(cluster: ClusterAccess, **options: Any) -> aiohttp.ClientSession:
     """A session for the cluster's server, made on the event loop it is used on; nothing is run before a request.
 
     *options* are those of ``aiohttp.ClientSession``, but for what the kubeconfig says, and ``limit``,
@@ -59,7 +59,7 @@ class ClusterMiddleware:
     own, which aiohttp then uses instead of this one.
     """
 
-    def __init__(self, cluster: ClusterSession) -> None:
+    def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
         self._origin = server_url(cluster).origin()
 
@@ -81,7 +81,7 @@ class ClusterMiddleware:
 class _Wrapper:
     """Stands before the method that every request goes through, in versions of aiohttp without middlewares."""
 
-    def __init__(self, cluster: ClusterSession, proxy: URL | None, session: aiohttp.ClientSession) -> None:
+    def __init__(self, cluster: ClusterAccess, proxy: URL | None, session: aiohttp.ClientSession) -> None:
         self._cluster = cluster
         self._proxy = proxy
         self._base_url = _base_url(cluster)
@@ -114,7 +114,7 @@ class _Wrapper:
 
 
 def make_without_middlewares(
-    cluster: ClusterSession, proxy: URL | None, settings: dict[str, Any]
+    cluster: ClusterAccess, proxy: URL | None, settings: dict[str, Any]
 ) -> aiohttp.ClientSession:
     """As ``make_session``, for aiohttp before 3.12; only a body that is in memory is sent a second time."""
     session = aiohttp.ClientSession(**settings)
@@ -133,7 +133,7 @@ async def _judge(response: ClientResponse, check: Any) -> ClientResponse:
 
 
 async def renew(
-    cluster: ClusterSession, grant: Grant, response: ClientResponse, *, is_replayable: bool
+    cluster: ClusterAccess, grant: Grant, response: ClientResponse, *, is_replayable: bool
 ) -> Grant | None:
     """What to try once more with if the server said 401, its answer then being let go; else None."""
     if response.status != _UNAUTHORIZED:
@@ -149,7 +149,7 @@ async def renew(
     return renewed
 
 
-def with_grant(cluster: ClusterSession, own: "CIMultiDict[str]", grant: Grant) -> "CIMultiDict[str]":
+def with_grant(cluster: ClusterAccess, own: "CIMultiDict[str]", grant: Grant) -> "CIMultiDict[str]":
     """The headers of a request with those of a grant."""
     headers = own.copy()
     # As in client-go a request that says itself whom to impersonate is not told another.
@@ -192,12 +192,12 @@ async def _discard(response: ClientResponse) -> None:
     response.release()
 
 
-def _base_url(cluster: ClusterSession) -> URL:
+def _base_url(cluster: ClusterAccess) -> URL:
     url = server_url(cluster)
     return url if url.path.endswith("/") else url.with_path(f"{url.raw_path}/", encoded=True)
 
 
-def _proxy(cluster: ClusterSession) -> URL | None:
+def _proxy(cluster: ClusterAccess) -> URL | None:
     """The proxy of the kubeconfig; its URL, which may hold a password, is in no error."""
     text = cluster.config.proxy_url
     if not text:

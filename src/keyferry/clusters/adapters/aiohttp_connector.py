@@ -16,13 +16,13 @@ from aiohttp.connector import Connection
 from yarl import URL
 
 from keyferry._net.trust import default_context
-from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.access import ClusterAccess
 from keyferry.errors import ClusterAuthError
 
 __all__ = ["ClusterConnector", "server_url"]
 
 
-def server_url(cluster: ClusterSession) -> URL:
+def server_url(cluster: ClusterAccess) -> URL:
     """Where the cluster is; without a scheme it is taken for http, as in client-go."""
     server = cluster.server
     try:
@@ -38,7 +38,7 @@ def server_url(cluster: ClusterSession) -> URL:
 class ClusterConnector(aiohttp.TCPConnector):
     """Makes connections with the TLS settings of the cluster, and to no other server."""
 
-    def __init__(self, cluster: ClusterSession, **options: Any) -> None:
+    def __init__(self, cluster: ClusterAccess, **options: Any) -> None:
         super().__init__(**options)
         self._cluster = cluster
         self._origin = server_url(cluster).origin()
@@ -48,7 +48,7 @@ class ClusterConnector(aiohttp.TCPConnector):
         self._made: WeakKeyDictionary[ResponseHandler, tuple[int, bool]] = WeakKeyDictionary()
         self._busy: WeakSet[ResponseHandler] = WeakSet()
 
-    async def connect(self, req: aiohttp.ClientRequest, traces: Any, timeout: Any) -> Connection:  # noqa: ASYNC109 - aiohttp's signature
+    async def connect(self, req: aiohttp.ClientRequest, traces: Any, timeout: Any) -> Connection:
         """A connection that was made under the certificate of the moment."""
         if req.url.origin() != self._origin:
             # A redirect, say: the client certificate and who is impersonated are not for others to see.

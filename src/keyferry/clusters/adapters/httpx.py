@@ -13,13 +13,13 @@ except ImportError as missing:
     raise missing_extra("httpx", missing) from None
 
 from keyferry._net.trust import default_context
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.adapters.httpx_transport import (
     AsyncClusterTransport,
     ClusterTransport,
     base_url,
     origin,
 )
-from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.errors import ClusterAuthError
 
 __all__ = ["ClusterAuth", "make_async_client", "make_client"]
@@ -38,7 +38,7 @@ class ClusterAuth(httpx.Auth):
     A request with an Authorization header of its own is left alone.
     """
 
-    def __init__(self, session: ClusterSession) -> None:
+    def __init__(self, session: ClusterAccess) -> None:
         self._session = session
         self._origin = origin(base_url(session))
 
@@ -84,7 +84,7 @@ class ClusterAuth(httpx.Auth):
         return self._session.retries and isinstance(request.stream, httpx.ByteStream)
 
 
-def make_client(session: ClusterSession, **options: Any) -> httpx.Client:
+def make_client(session: ClusterAccess, **options: Any) -> httpx.Client:
     """A client for the session's server; *options* are those of ``httpx.Client`` but for what the session says.
 
     The environment's proxies are used only with ``trust_env=True``, and a proxy-url goes before them.
@@ -94,7 +94,7 @@ def make_client(session: ClusterSession, **options: Any) -> httpx.Client:
     return httpx.Client(transport=ClusterTransport(session, pool), **settings)
 
 
-def make_async_client(session: ClusterSession, **options: Any) -> httpx.AsyncClient:
+def make_async_client(session: ClusterAccess, **options: Any) -> httpx.AsyncClient:
     """As ``make_client``, for asyncio; nothing is run before the first request."""
     settings = _settle(session, options)
     pool = _pool_options(session, settings)
@@ -113,7 +113,7 @@ def _with_grant(headers: httpx.Headers, grant: Grant) -> httpx.Headers:
     return httpx.Headers([*headers.raw, *added])
 
 
-def _settle(session: ClusterSession, options: dict[str, Any]) -> dict[str, Any]:
+def _settle(session: ClusterAccess, options: dict[str, Any]) -> dict[str, Any]:
     """The options of the client: the user's, and the session's word on the rest."""
     reserved = _RESERVED.intersection(options)
     if reserved:
@@ -125,7 +125,7 @@ def _settle(session: ClusterSession, options: dict[str, Any]) -> dict[str, Any]:
     return {"trust_env": False, **options, **own}
 
 
-def _pool_options(session: ClusterSession, settings: dict[str, Any]) -> dict[str, Any]:
+def _pool_options(session: ClusterAccess, settings: dict[str, Any]) -> dict[str, Any]:
     """The options of each pool of connections."""
     options = {name: settings[name] for name in _POOL_OPTIONS if name in settings}
     proxy = session.config.proxy_url
@@ -140,7 +140,7 @@ def _environment_proxy(server: httpx.URL) -> str:
     return "" if not found or proxy_bypass(server.netloc.decode("ascii")) else found
 
 
-def _make_proxy(session: ClusterSession, url: str) -> httpx.Proxy:
+def _make_proxy(session: ClusterAccess, url: str) -> httpx.Proxy:
     """A proxy that httpx can use; its URL, which may hold a password, is in no error."""
     scheme = url.partition("://")[0].lower() if "://" in url else ""
     if scheme.startswith("socks5") and find_spec("socksio") is None:

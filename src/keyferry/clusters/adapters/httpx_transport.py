@@ -11,14 +11,14 @@ from typing import Any, Generic, TypeVar
 
 import httpx
 
-from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.access import ClusterAccess
 from keyferry.errors import ClusterAuthError
 
 Origin = tuple[str, str, int | None]
 Transport = TypeVar("Transport", httpx.HTTPTransport, httpx.AsyncHTTPTransport)
 
 
-def base_url(session: ClusterSession) -> httpx.URL:
+def base_url(session: ClusterAccess) -> httpx.URL:
     """Where the session's cluster is; without a scheme it is taken for http, as in client-go."""
     server = session.server
     try:
@@ -64,7 +64,7 @@ class _Pools(Generic[Transport]):
     """The pool in use and the retired ones that are still needed; safe to share between threads."""
 
     def __init__(
-        self, session: ClusterSession, make: Callable[..., Transport], options: dict[str, Any]
+        self, session: ClusterAccess, make: Callable[..., Transport], options: dict[str, Any]
     ) -> None:
         self._session = session
         self._make: Callable[..., Transport] = make
@@ -102,7 +102,7 @@ class _Pools(Generic[Transport]):
 
     def sweep(self) -> tuple[list[Transport], list[Any]]:
         """What is to be closed now: pools that nothing uses, and idle connections of those in retirement."""
-        if len(self._pools) < 2:  # noqa: PLR2004 - the current one alone
+        if len(self._pools) < 2:  # the current one alone
             return [], []
         with self._lock:
             done = [pool for pool in self._pools if pool.is_done]
@@ -131,7 +131,7 @@ class _Pools(Generic[Transport]):
 class ClusterTransport(httpx.BaseTransport):
     """Sends requests over connections that were made with the client certificate of the moment."""
 
-    def __init__(self, session: ClusterSession, options: dict[str, Any]) -> None:
+    def __init__(self, session: ClusterAccess, options: dict[str, Any]) -> None:
         self._pools = _Pools(session, httpx.HTTPTransport, options)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -167,7 +167,7 @@ class ClusterTransport(httpx.BaseTransport):
 class AsyncClusterTransport(httpx.AsyncBaseTransport):
     """As ``ClusterTransport``, for asyncio."""
 
-    def __init__(self, session: ClusterSession, options: dict[str, Any]) -> None:
+    def __init__(self, session: ClusterAccess, options: dict[str, Any]) -> None:
         self._pools = _Pools(session, httpx.AsyncHTTPTransport, options)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

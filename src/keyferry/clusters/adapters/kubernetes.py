@@ -20,8 +20,8 @@ except ImportError as missing:
     raise missing_extra("kubernetes", missing) from None
 from urllib3.exceptions import ClosedPoolError
 
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.adapters.urllib3_pools import ConnectionKeeper, check_proxy, discard, with_grant
-from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.errors import ClusterAuthError
 
 __all__ = ["make_api_client", "make_configuration"]
@@ -40,7 +40,7 @@ _TLS_OPTIONS = (
 )
 
 
-def make_api_client(cluster: ClusterSession) -> ApiClient:
+def make_api_client(cluster: ClusterAccess) -> ApiClient:
     """A client for the cluster; nothing is run before the first request.
 
     ``kubernetes.stream``, which makes connections of its own, can do as much as with a ``Configuration`` alone.
@@ -53,7 +53,7 @@ def make_api_client(cluster: ClusterSession) -> ApiClient:
     return client
 
 
-def make_configuration(cluster: ClusterSession) -> Configuration:
+def make_configuration(cluster: ClusterAccess) -> Configuration:
     """A configuration whose token is always the one of the moment; nothing is run before the first request.
 
     Raises ClusterAuthError, now or when a plugin has answered, if the user has a client certificate or
@@ -70,14 +70,14 @@ def make_configuration(cluster: ClusterSession) -> Configuration:
     return cast("Configuration", configuration)
 
 
-def _authorization(cluster: ClusterSession) -> str:
+def _authorization(cluster: ClusterAccess) -> str:
     """The header by which alone the cluster is to know its user; raises ClusterAuthError if that is not enough."""
     grant = cluster.grant()
     _check_sufficient(cluster, grant)
     return dict(grant.headers).get("Authorization", "")
 
 
-def _check_sufficient(cluster: ClusterSession, grant: Grant) -> None:
+def _check_sufficient(cluster: ClusterAccess, grant: Grant) -> None:
     certificate = grant.credential.certificate_pem if grant.credential is not None else ""
     why = "impersonates another" if cluster.config.impersonate else ""
     if certificate or cluster.config.client_certificate_data:
@@ -105,9 +105,9 @@ class _Deferred(str):
     """
 
     __slots__ = ("_cluster",)
-    _cluster: ClusterSession
+    _cluster: ClusterAccess
 
-    def __new__(cls, cluster: ClusterSession) -> Self:
+    def __new__(cls, cluster: ClusterAccess) -> Self:
         deferred = super().__new__(cls, "deferred")
         deferred._cluster = cluster
         return deferred
@@ -141,7 +141,7 @@ class _Authorities:
 class _ClusterPools:
     """What the client takes for a ``urllib3.PoolManager``: it sends each request as the cluster's user."""
 
-    def __init__(self, cluster: ClusterSession, manager: urllib3.PoolManager) -> None:
+    def __init__(self, cluster: ClusterAccess, manager: urllib3.PoolManager) -> None:
         self._cluster = cluster
         self._manager = manager
         self._keeper = ConnectionKeeper(cluster)
@@ -207,7 +207,7 @@ def _join(url: str, location: str) -> str:
         return location
 
 
-def _host(cluster: ClusterSession) -> str:
+def _host(cluster: ClusterAccess) -> str:
     """The server's URL as the client wants it; without a scheme it is taken for http, as in client-go."""
     server = cluster.server
     return (server if "://" in server else f"http://{server}").rstrip("/")
@@ -219,7 +219,7 @@ def _origin(url: str) -> tuple[str | None, str | None, int | None]:
     return parts.scheme, parts.host, parts.port or urllib3.connection.port_by_scheme.get(parts.scheme or "")
 
 
-def _configure(cluster: ClusterSession) -> Any:
+def _configure(cluster: ClusterAccess) -> Any:
     config = cluster.config
     configuration: Any = _Configuration()  # the client declares less than it takes
     configuration.host = _host(cluster)
@@ -230,7 +230,7 @@ def _configure(cluster: ClusterSession) -> Any:
     return configuration
 
 
-def _trust(configuration: Any, cluster: ClusterSession) -> None:
+def _trust(configuration: Any, cluster: ClusterAccess) -> None:
     """Name the authorities: by a path for urllib3 and websockets alike, or, where that cannot be, as data."""
     ca = cluster.config.ca_data
     if not ca:
@@ -245,7 +245,7 @@ def _trust(configuration: Any, cluster: ClusterSession) -> None:
         configuration.ca_cert_data = ca.decode("ascii", "replace")
 
 
-def _set_proxy(configuration: Any, cluster: ClusterSession) -> None:
+def _set_proxy(configuration: Any, cluster: ClusterAccess) -> None:
     """Use the kubeconfig's proxy or none: the client takes one from the environment when it is made."""
     proxy = check_proxy(cluster)
     configuration.proxy = proxy or None

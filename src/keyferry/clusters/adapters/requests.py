@@ -16,8 +16,8 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_netrc_auth, rewind_body
 from urllib3.exceptions import ClosedPoolError
 
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.adapters.urllib3_pools import ConnectionKeeper, check_proxy, discard, with_grant
-from keyferry.clusters.session import ClusterSession, Grant
 from keyferry.errors import ClusterAuthError
 
 __all__ = ["ClusterAdapter", "mount"]
@@ -26,7 +26,7 @@ _UNAUTHORIZED = 401
 _PORTS = {"http": 80, "https": 443}
 
 
-def mount(cluster: ClusterSession, session: requests.Session) -> requests.Session:
+def mount(cluster: ClusterAccess, session: requests.Session) -> requests.Session:
     """Let *session* reach the cluster's URLs as its user; nothing changes for other URLs.
 
     Nothing is run before the first request. How the server is verified, the client certificate and the proxy
@@ -45,7 +45,7 @@ class ClusterAdapter(HTTPAdapter):
     request with an Authorization of its own, such as ``auth=``, is left alone; one from a netrc file is dropped.
     """
 
-    def __init__(self, cluster: ClusterSession, **options: Any) -> None:
+    def __init__(self, cluster: ClusterAccess, **options: Any) -> None:
         self._cluster = cluster
         self._keeper = ConnectionKeeper(cluster)
         self._proxy = check_proxy(cluster)
@@ -54,14 +54,14 @@ class ClusterAdapter(HTTPAdapter):
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("a requests.Session that reaches a cluster cannot be pickled or copied")
 
-    def send(  # noqa: PLR0913, PLR0917 - requests' signature
+    def send(
         self,
         request: requests.PreparedRequest,
-        stream: bool = False,  # noqa: FBT001, FBT002
+        stream: bool = False,
         timeout: Any = None,
-        verify: Any = True,  # noqa: ARG002, FBT002 - never the caller's to say
-        cert: Any = None,  # noqa: ARG002
-        proxies: Any = None,  # noqa: ARG002
+        verify: Any = True,
+        cert: Any = None,
+        proxies: Any = None,
     ) -> requests.Response:
         """Send a request as the cluster's user; the caller's request never holds the credential."""
         if _has_own_authorization(request):
@@ -79,9 +79,9 @@ class ClusterAdapter(HTTPAdapter):
     def get_connection_with_tls_context(
         self,
         request: requests.PreparedRequest,
-        verify: Any,  # noqa: ARG002
-        proxies: Any = None,  # noqa: ARG002
-        cert: Any = None,  # noqa: ARG002
+        verify: Any,
+        proxies: Any = None,
+        cert: Any = None,
     ) -> Any:
         """A pool of connections that are made with the session's TLS settings, through its proxy."""
         manager = self.proxy_manager_for(self._proxy) if self._proxy else self.poolmanager
@@ -97,7 +97,7 @@ class ClusterAdapter(HTTPAdapter):
         self,
         request: requests.PreparedRequest,
         grant: Grant | None,
-        stream: bool,  # noqa: FBT001
+        stream: bool,
         timeout: Any,
     ) -> requests.Response:
         sent = self._prepare(request, grant)
@@ -125,7 +125,7 @@ class ClusterAdapter(HTTPAdapter):
         return sent
 
 
-def _prefixes(cluster: ClusterSession) -> set[str]:
+def _prefixes(cluster: ClusterAccess) -> set[str]:
     """Where the adapter is mounted: the server's URL up to a slash, with and without the usual port.
 
     Without the slash ``https://cluster`` would count for ``https://cluster.example.org`` as well.

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from urllib3 import BaseHTTPResponse, HTTPHeaderDict, PoolManager
 
-from keyferry.clusters.session import ClusterSession, Grant
+from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.errors import ClusterAuthError
 
 __all__ = ["ConnectionKeeper", "check_proxy", "close_pools", "discard", "with_grant"]
@@ -24,7 +24,7 @@ class ConnectionKeeper:
     What is idle is closed when the certificate changes, what is in use goes on and is closed at its end.
     """
 
-    def __init__(self, cluster: ClusterSession) -> None:
+    def __init__(self, cluster: ClusterAccess) -> None:
         self._cluster = cluster
         self._context: SSLContext | None = None
         self._identity: tuple[int, bool] | None = None
@@ -89,7 +89,7 @@ def discard(response: BaseHTTPResponse) -> None:
     response.close()
 
 
-def check_proxy(cluster: ClusterSession) -> str:
+def check_proxy(cluster: ClusterAccess) -> str:
     """The proxy of the kubeconfig, empty if there is none; its URL, which may hold a password, is in no error."""
     proxy = cluster.config.proxy_url
     if not proxy:

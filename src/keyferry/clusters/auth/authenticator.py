@@ -28,7 +28,7 @@ _Listener = Callable[[ClusterCredential, bool], None]
 class Authenticator:
     """The credential of one exec config; safe to share between threads, event loops and after a fork."""
 
-    def __init__(  # noqa: PLR0913 - all but the first are surroundings that a test replaces
+    def __init__(
         self,
         run: Run,
         *,

@@ -50,7 +50,7 @@ class ClusterCredential(Value):
     expires_ns: int | None = None
 
 
-class Refusal(Exception):  # noqa: N818 - it is turned into an error that says whose document it was
+class Refusal(Exception):
     """Why a document is no ExecCredential: for people, in Kubernetes' words, and the class of that."""
 
     def __init__(self, message: str, kubernetes_text: str, error_class: str = "other") -> None:

@@ -71,7 +71,7 @@ class ExecRunner:
     Raises ConfigError for an apiVersion and PolicyError for a policy that client-go would refuse.
     """
 
-    def __init__(  # noqa: PLR0913 - each is a part of the surroundings that a test replaces
+    def __init__(
         self,
         config: ExecConfig,
         cluster: ClusterInfo | None = None,

@@ -17,6 +17,7 @@ __all__ = [
     "LoadedKubeconfig",
     "go_read_error",
     "load_kubeconfig",
+    "merge_configs",
     "read_kubeconfigs",
 ]
 
@@ -118,7 +119,7 @@ def _read_files(paths: tuple[str, ...], cwd: str | None, *, warn: bool) -> Loade
     usable = [file.config for file in files if not file.problems]
     warned = warn and missing and not usable
     return LoadedKubeconfig(
-        _merge(usable, cwd),
+        merge_configs(usable, cwd),
         files,
         (f"Config not found: {', '.join(missing)}",) if warned else (),
         paths,
@@ -144,7 +145,8 @@ def _read_file(path: str, cwd: str | None) -> KubeconfigFile | None:
     return replace(decode_file(path, data), untrusted=untrusted)
 
 
-def _merge(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
+def merge_configs(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
+    """One config of several: of entries with one name the first counts; relative paths are made absolute by *cwd*."""
     clusters = _first_wins(config.clusters for config in configs)
     users = _first_wins(config.users for config in configs)
     return Kubeconfig(

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from keyferry._core.documents import Document, DuplicateKey, read_document
+from keyferry._core.documents import Document, read_document
 from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
+from keyferry._core.positions import DuplicateKey
 from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
 from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1

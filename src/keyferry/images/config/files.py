@@ -71,7 +71,7 @@ def config_hash(contents: Iterable[bytes]) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-class _Unreadable(Exception):  # noqa: N818 - carries a problem to its caller
+class _Unreadable(Exception):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         self.problem = problem

@@ -129,7 +129,7 @@ def token_audiences(token: str) -> tuple[str, ...] | None:
 def _claims(token: str) -> dict[str, object] | None:
     """What a JSON web token says, unverified; None for a token of another form."""
     parts = token.split(".")
-    if len(parts) != 3:  # noqa: PLR2004 - header, claims, signature
+    if len(parts) != 3:  # header, claims, signature
         return None
     try:
         claims = loads(_decode_part(parts[1]))
@@ -143,7 +143,7 @@ def _decode_part(part: str) -> bytes:
     return binascii.a2b_base64(standard + b"=" * (-len(standard) % 4))
 
 
-class NotApplicable(Exception):  # noqa: N818 - a decision, not an error
+class NotApplicable(Exception):
     """The provider is not for this pod; not a failure."""
 
 

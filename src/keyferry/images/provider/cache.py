@@ -141,7 +141,7 @@ def base_of(key: bytes) -> bytes:
     return key[2 : 2 + length]
 
 
-def account_cache_key(  # noqa: PLR0913 - the parts of the key
+def account_cache_key(
     *,
     namespace: str,
     name: str,

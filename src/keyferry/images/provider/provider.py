@@ -78,7 +78,7 @@ class _Patience:
 class Provider:
     """A configured plugin with its cache; safe to call from many threads."""
 
-    def __init__(  # noqa: PLR0913 - what a provider is made of
+    def __init__(
         self,
         config: CredentialProvider,
         plugin: Plugin,
@@ -234,7 +234,7 @@ class Provider:
         error = PluginTimeoutError(self.name, seconds, text, was_killed=False)
         return Provision(self.name, How.FAILED, error=error, kubernetes_text=text)
 
-    def _fly(  # noqa: PLR0913, PLR0917 - one run, with all that belongs to it
+    def _fly(  # noqa: PLR0917 - one run, with all that belongs to it
         self,
         flight: Flight[_Run],
         keys: tuple[Hashable, ...],

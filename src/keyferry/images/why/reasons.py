@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.answer import Answer, Outcome
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
 from keyferry.images.match.rules import Verdict, judge
 from keyferry.images.missing import Missing
 from keyferry.images.provider.provision import How, Provision
+from keyferry.images.result import LookupResult, Outcome
 
 
 class Reason(Value):
@@ -28,21 +28,18 @@ class Reason(Value):
     facts: dict[str, object] = field(default_factory=dict)
 
 
-def reasons_for(answer: Answer) -> tuple[Reason, ...]:
+def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
     """Everything that led to *answer*, in the order the kubelet goes about it."""
-    from keyferry.images.why.traps import traps_for
-
     return (
         _image(answer),
         *_providers(answer),
         *(reason for keyring in answer.keyrings for reason in _keys(keyring, answer)),
         *(_credential(at, credential) for at, credential in enumerate(answer.credentials, 1)),
         _decision(answer),
-        *traps_for(answer),
     )
 
 
-def _image(answer: Answer) -> Reason:
+def _image(answer: LookupResult) -> Reason:
     if answer.image == answer.name:
         return Reason("image", answer.image, "as-is", "looked up under this name")
     changes = []
@@ -54,7 +51,7 @@ def _image(answer: Answer) -> Reason:
     return Reason("image", answer.image, "normalised", text, {"name": answer.name})
 
 
-def _providers(answer: Answer) -> Iterator[Reason]:
+def _providers(answer: LookupResult) -> Iterator[Reason]:
     covering = dict(answer.covering)
     provisions = iter(answer.provisions)
     for index, provider in enumerate(answer.providers):
@@ -168,7 +165,7 @@ _PROVISIONS: dict[How, Callable[[Provision, int], str]] = {
 }
 
 
-def _keys(keyring: Keyring, answer: Answer) -> Iterator[Reason]:
+def _keys(keyring: Keyring, answer: LookupResult) -> Iterator[Reason]:
     given = set(map(id, answer.credentials))
     for key in keyring.index():
         for credential in keyring.credentials(key):
@@ -195,7 +192,7 @@ def _credential(at: int, credential: Credential) -> Reason:
     return Reason("credential", credential.username, "tried", text, facts)
 
 
-def _decision(answer: Answer) -> Reason:
+def _decision(answer: LookupResult) -> Reason:
     """What the kubelet does with it."""
     failed = [failure.provider for failure in answer.kubelet_failures]
     facts: dict[str, object] = {
@@ -206,7 +203,7 @@ def _decision(answer: Answer) -> Reason:
     return Reason("decision", answer.name, str(answer.outcome), _DECISIONS[answer.outcome](answer), facts)
 
 
-def _tries(answer: Answer) -> str:
+def _tries(answer: LookupResult) -> str:
     number = len(answer.credentials)
     which = (
         "this credential"
@@ -222,25 +219,25 @@ def _tries(answer: Answer) -> str:
     return f"credentials exist: {told}; it may have others too: {_say(answer.missing)}"
 
 
-def _failed_names(answer: Answer) -> str:
+def _failed_names(answer: LookupResult) -> str:
     return ", ".join(repr(failure.provider) for failure in answer.kubelet_failures)
 
 
-def _cannot_tell(answer: Answer) -> str:
+def _cannot_tell(answer: LookupResult) -> str:
     failed = f", and {_failed_names(answer)} failed" if answer.kubelet_failures else ""
     return (
         f"cannot tell: no credentials are found{failed}, but not everything is known: {_say(answer.missing)}"
     )
 
 
-def _after_failure(answer: Answer) -> str:
+def _after_failure(answer: LookupResult) -> str:
     return (
         f"no credentials, since {_failed_names(answer)} failed: the kubelet logs that, makes one anonymous attempt, "
         "and the pod's events show only what the registry says to that"
     )
 
 
-def _anonymous(_: Answer) -> str:
+def _anonymous(_: LookupResult) -> str:
     return "no credentials: the kubelet makes one anonymous attempt"
 
 

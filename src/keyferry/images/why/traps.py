@@ -3,17 +3,17 @@
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
-from keyferry.images.answer import Answer
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential
 from keyferry.images.match.rules import judge
 from keyferry.images.provider.provision import How
+from keyferry.images.result import LookupResult
 from keyferry.images.why.reasons import Reason
 
 _ANSWERED = (How.CACHED, How.RAN, How.SHARED)
 _HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
 
 
-def traps_for(answer: Answer) -> tuple[Reason, ...]:
+def traps_for(answer: LookupResult) -> tuple[Reason, ...]:
     """Every trap that applies to *answer*, in words."""
     found = [trap for look in _LOOKS for trap in look(answer)]
     return tuple({(trap.outcome, trap.subject): trap for trap in found}.values())
@@ -23,7 +23,7 @@ def _trap(outcome: str, subject: str, text: str) -> Reason:
     return Reason("trap", subject, outcome, text)
 
 
-def _patterns(answer: Answer) -> Iterator[tuple[str, str]]:
+def _patterns(answer: LookupResult) -> Iterator[tuple[str, str]]:
     """Each provider and pattern that did not cover the image."""
     covering = dict(answer.covering)
     for index, provider in enumerate(answer.providers):
@@ -31,7 +31,7 @@ def _patterns(answer: Answer) -> Iterator[tuple[str, str]]:
             yield provider.name, pattern
 
 
-def _port(answer: Answer) -> Iterator[Reason]:
+def _port(answer: LookupResult) -> Iterator[Reason]:
     host, _, _ = answer.name.partition("/")
     bare, _, port = host.rpartition(":")
     for provider, pattern in _patterns(answer):
@@ -48,7 +48,7 @@ def _port(answer: Answer) -> Iterator[Reason]:
             yield _trap("port", pattern, text)
 
 
-def _path_wildcard(answer: Answer) -> Iterator[Reason]:
+def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         host, _, path = pattern.partition("/")
         prefix = path.partition("*")[0]
@@ -61,7 +61,7 @@ def _path_wildcard(answer: Answer) -> Iterator[Reason]:
             yield _trap("path-wildcard", pattern, text)
 
 
-def _boundary(answer: Answer) -> Iterator[Reason]:
+def _boundary(answer: LookupResult) -> Iterator[Reason]:
     used = [(pattern, "pattern") for _, pattern in answer.covering]
     used += [(credential.key, "auth key") for credential in answer.credentials]
     _, _, image_path = answer.name.partition("/")
@@ -81,7 +81,7 @@ def _boundary(answer: Answer) -> Iterator[Reason]:
             )
 
 
-def _hub_alias(answer: Answer) -> Iterator[Reason]:
+def _hub_alias(answer: LookupResult) -> Iterator[Reason]:
     if not answer.name.startswith("docker.io/"):
         return
     for provider, pattern in _patterns(answer):
@@ -100,7 +100,7 @@ def _hub_alias(answer: Answer) -> Iterator[Reason]:
             yield _trap("docker-hub", pattern, text)
 
 
-def _label_count(answer: Answer) -> Iterator[Reason]:
+def _label_count(answer: LookupResult) -> Iterator[Reason]:
     host = answer.name.partition("/")[0].partition(":")[0]
     for provider, pattern in _patterns(answer):
         pattern_host = pattern.partition("/")[0].partition(":")[0]
@@ -118,14 +118,14 @@ def _label_count(answer: Answer) -> Iterator[Reason]:
             yield _trap("label-count", pattern, text)
 
 
-def _letter_case(answer: Answer) -> Iterator[Reason]:
+def _letter_case(answer: LookupResult) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         if pattern != pattern.lower() and judge(pattern.lower(), answer.name.lower()).matched:
             text = f"pattern {pattern!r} of {provider!r} differs from the image in upper and lower case, which counts"
             yield _trap("letter-case", pattern, text)
 
 
-def _query(answer: Answer) -> Iterator[Reason]:
+def _query(answer: LookupResult) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         if "?" in pattern or "#" in pattern:
             text = f"pattern {pattern!r} of {provider!r}: '?' and '#' are no wildcards, they end the pattern"
@@ -135,12 +135,12 @@ def _query(answer: Answer) -> Iterator[Reason]:
             yield _trap("character-class", pattern, text)
 
 
-def _stray_keys(answer: Answer) -> Iterator[Reason]:
+def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
     given = {(credential.source.name, credential.key) for credential in answer.credentials}
     for provision in answer.provisions:
         stray = [key for key in provision.auth if (provision.provider, key) not in given]
         if stray and len(stray) == len(provision.auth):
-            shown = ", ".join(map(repr, stray[:3])) + (", ..." if len(stray) > 3 else "")  # noqa: PLR2004
+            shown = ", ".join(map(repr, stray[:3])) + (", ..." if len(stray) > 3 else "")
             text = (
                 f"{provision.provider!r} was asked for this image and answered with credentials for {shown} alone, "
                 "which do not cover it: the kubelet will not use them"
@@ -148,7 +148,7 @@ def _stray_keys(answer: Answer) -> Iterator[Reason]:
             yield _trap("stray-auth-keys", provision.provider, text)
 
 
-def _empty_answer(answer: Answer) -> Iterator[Reason]:
+def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
     for provision in answer.provisions:
         if provision.error is None and provision.how in _ANSWERED and not provision.auth:
             kept = (
@@ -163,7 +163,7 @@ def _empty_answer(answer: Answer) -> Iterator[Reason]:
             yield _trap("empty-answer", provision.provider, text)
 
 
-def _general_first(answer: Answer) -> Iterator[Reason]:
+def _general_first(answer: LookupResult) -> Iterator[Reason]:
     """A general key of one source that comes before a more specific one of another."""
     for first, second in pairwise(answer.credentials):
         if first.source.kind != second.source.kind and len(_bare(first)) < len(_bare(second)):
@@ -178,7 +178,7 @@ def _bare(credential: Credential) -> str:
     return credential.key.split("://")[-1]
 
 
-def _default_registry(answer: Answer) -> Iterator[Reason]:
+def _default_registry(answer: LookupResult) -> Iterator[Reason]:
     for credential in answer.credentials:
         is_hub_key = _bare(credential).partition("/")[0] == DEFAULT_REGISTRY_KEY
         if is_hub_key and not answer.name.startswith("docker.io/"):
@@ -189,14 +189,14 @@ def _default_registry(answer: Answer) -> Iterator[Reason]:
             yield _trap("default-registry", credential.key, text)
 
 
-def _same_key_twice(answer: Answer) -> Iterator[Reason]:
+def _same_key_twice(answer: LookupResult) -> Iterator[Reason]:
     for first, second in pairwise(answer.credentials):
         if first.key == second.key and first.source != second.source:
             text = f"{first.source} and {second.source} both have the key {first.key!r}: both are tried, in this order"
             yield _trap("same-key", first.key, text)
 
 
-_LOOKS: tuple[Callable[[Answer], Iterator[Reason]], ...] = (
+_LOOKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
     _port,
     _path_wildcard,
     _boundary,

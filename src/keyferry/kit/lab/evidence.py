@@ -43,7 +43,7 @@ class Finding(Value):
     expected: str
 
 
-class Unchecked(Exception):  # noqa: N818 - no error: it says why a check has no result
+class Unchecked(Exception):
     """Why something could not be checked."""
 
 

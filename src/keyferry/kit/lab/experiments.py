@@ -111,7 +111,8 @@ def _octal(data: bytes) -> Iterable[str]:
     """Bytes as ``printf`` takes them in every shell."""
     for byte in data:
         char = chr(byte)
-        yield char if char.isalnum() and byte < 128 or char in "{}:, ./_-" or char == '"' else f"\\{byte:03o}"  # noqa: PLR2004, RUF021
+        is_plain = (char.isalnum() and byte < 128) or char in '{}:, ./_-"'
+        yield char if is_plain else f"\\{byte:03o}"
 
 
 def _text(data: bytes) -> str:

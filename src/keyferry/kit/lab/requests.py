@@ -49,7 +49,7 @@ def sibling_of(image: str) -> str:
     return f"{registry_of(image)}/keyferry-kit/other"
 
 
-def ask(  # noqa: PLR0913 - what a request is made of
+def ask(
     subject: Subject,
     name: str,
     image: str,

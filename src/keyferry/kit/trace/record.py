@@ -124,7 +124,7 @@ def _mask(value: object, path: tuple[str | int, ...], shapes: dict[str, str], no
         return [_mask(item, (*path, index), shapes, now_ns) for index, item in enumerate(value)]
     if not isinstance(value, str) or not value:
         return value
-    if name in _PLAIN and len(value) <= 100:  # noqa: PLR2004 - nothing that belongs there is longer
+    if name in _PLAIN and len(value) <= 100:  # nothing that belongs there is longer
         return redact(value)
     shapes[format_path(path)] = describe(value, now_ns)
     return PLACEHOLDER if name in _SECRETS else MASK
@@ -132,7 +132,7 @@ def _mask(value: object, path: tuple[str | int, ...], shapes: dict[str, str], no
 
 def _field(name: str) -> str:
     """The name of a field as it may be shown."""
-    return redact(name) if len(name) <= 100 else MASK  # noqa: PLR2004 - longer than any field's
+    return redact(name) if len(name) <= 100 else MASK  # longer than any field's
 
 
 def _stderr(data: bytes, secrets: Secrets) -> list[str]:

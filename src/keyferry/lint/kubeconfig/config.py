@@ -16,7 +16,7 @@ from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.auth.execinfo import check_size
 from keyferry.clusters.kubeconfig.choose import Overrides, choose
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, place
-from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, _merge
+from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, merge_configs
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 from keyferry.clusters.session import uses_plugin
@@ -76,7 +76,7 @@ def lint_kubeconfig(path: str, data: bytes) -> FileReport:
     """Find everything wrong with the kubeconfig *path*, whose content is *data*."""
     file = decode_file(path, data)
     # Alone, as kubectl would see it; relative paths count from the folder of the file.
-    loaded = LoadedKubeconfig(_merge([file.config], None), (file,), paths=(path,))
+    loaded = LoadedKubeconfig(merge_configs([file.config], None), (file,), paths=(path,))
     refusals = [*file.problems, *_invalid(loaded, file)]
     text = file.kubernetes_text
     usable = _readable(loaded)

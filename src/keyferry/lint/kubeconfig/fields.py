@@ -9,7 +9,7 @@ from keyferry.api.codec import Reader
 from keyferry.api.kubeconfig.v1 import read_kubeconfig
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.errors import Problem
-from keyferry.lint.files import _second_document
+from keyferry.lint.files import second_document
 
 __all__ = [
     "NotingReader",
@@ -93,7 +93,7 @@ def repeated_keys(file: KubeconfigFile, code: str) -> Iterator[Problem]:
 
 def later_document(path: str, data: bytes, code: str) -> Iterator[Problem]:
     """Say where a second YAML document begins."""
-    start = _second_document(data)
+    start = second_document(data)
     if start is not None:
         message = "only the first YAML document is read: all from this '---' on is ignored"
         yield Problem("", message, code=code, file=path, line=start[0], column=start[1])

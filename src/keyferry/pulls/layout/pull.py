@@ -36,13 +36,13 @@ _DEEPEST = 3
 class LayoutPull:
     """One attempt at pulling an image, which another thread can cancel."""
 
-    def __init__(  # noqa: PLR0913 - what can differ between two pulls
+    def __init__(
         self,
         image: str,
         folder: "str | os.PathLike[str]",
         *,
         platform: Platform | None = None,
-        route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+        route: RegistryRoute = RegistryRoute(),
         timeout_seconds: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:

@@ -29,7 +29,7 @@ class LayoutTarget:
         folder: "str | os.PathLike[str]",
         *,
         platform: Platform | None = None,
-        route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+        route: RegistryRoute = RegistryRoute(),
     ) -> None:
         self._folder = os.path.abspath(os.fspath(folder))
         self._platform = platform

@@ -69,7 +69,7 @@ class Puller:
     *no_kubelet* says that there is none. *look* gives the node as it is now.
     """
 
-    def __init__(  # noqa: PLR0913 - what can differ between two pullers
+    def __init__(
         self,
         target: PullTarget,
         *,
@@ -177,7 +177,7 @@ def open_target(
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
     platform: Platform | str | None = None,
-    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    route: RegistryRoute = RegistryRoute(),
 ) -> PullTarget:
     """The OCI layout in the folder *to*, else the container runtime at the socket *cri*, else the one of this node.
 
@@ -200,7 +200,7 @@ def pull(
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
     platform: Platform | str | None = None,
-    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    route: RegistryRoute = RegistryRoute(),
     **settings: Unpack[PullSettings],
 ) -> PullOutcome:
     """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
@@ -217,7 +217,7 @@ async def pull_async(
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,
     platform: Platform | str | None = None,
-    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    route: RegistryRoute = RegistryRoute(),
     **settings: Unpack[PullSettings],
 ) -> PullOutcome:
     """As ``pull``, without blocking the event loop.
@@ -235,7 +235,7 @@ async def pull_async(
         raise
 
 
-def _pull_to(  # noqa: PLR0913 - all but the first two by keyword
+def _pull_to(
     target: PullTarget,
     image: str,
     *,

@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from keyferry._core.documents import Document, DuplicateKey, read_document
+from keyferry._core.documents import Document, read_document
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8, loads_with_duplicates
 from keyferry._core.paths import Path
+from keyferry._core.positions import DuplicateKey
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
 from keyferry.api.kubeletconfig.records import (

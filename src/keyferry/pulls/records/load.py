@@ -18,7 +18,7 @@ from keyferry.pulls.records.records import Records, Store
 __all__ = ["KUBELET_ROOT", "load_records", "look_at_records", "open_records"]
 
 
-def load_records(  # noqa: PLR0913 - one door, many settings, all but the first by keyword
+def load_records(
     root: str = KUBELET_ROOT,
     *,
     policy: str | VerificationPolicy = DEFAULT,
@@ -80,7 +80,7 @@ def look_at_records(
     )
 
 
-def open_records(  # noqa: PLR0913 - everything that can be chosen, by keyword
+def open_records(
     root: str,
     *,
     policy: VerificationPolicy | None = None,

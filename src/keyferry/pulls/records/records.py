@@ -33,7 +33,7 @@ class Records:
     Safe to use from many threads and processes, and after a fork.
     """
 
-    def __init__(  # noqa: PLR0913 - what can differ between two of them
+    def __init__(
         self,
         open_store: Callable[[], Store],
         policy: VerificationPolicy,

@@ -17,7 +17,7 @@ def check_registry(
     image: str,
     credentials: Sequence[Credential] = (),
     *,
-    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    route: RegistryRoute = RegistryRoute(),
     timeout_seconds: float = 60.0,
 ) -> tuple[Attempt, ...]:
     """Ask the registry for *image* with each credential in order, or anonymously if there are none.
@@ -41,7 +41,7 @@ async def check_registry_async(
     image: str,
     credentials: Sequence[Credential] = (),
     *,
-    route: RegistryRoute = RegistryRoute(),  # noqa: B008 - frozen
+    route: RegistryRoute = RegistryRoute(),
     timeout_seconds: float = 60.0,
 ) -> tuple[Attempt, ...]:
     """As ``check_registry``, without blocking the event loop."""

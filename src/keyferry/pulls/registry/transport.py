@@ -199,7 +199,7 @@ class Transport:
             self._busy.add(channel)
         return channel
 
-    def _exchange(  # noqa: PLR0913, PLR0917 - the parts of a request, and who is asked
+    def _exchange(  # noqa: PLR0917 - the parts of a request, and who is asked
         self,
         channel: Channel,
         origin: Origin,

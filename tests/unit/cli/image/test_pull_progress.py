@@ -46,7 +46,7 @@ def test_a_folder_on_a_terminal_has_a_bar() -> None:
 
 
 @pytest.mark.parametrize(("is_terminal", "is_alone"), [(False, True), (False, False), (True, False)])
-def test_elsewhere_and_for_several_at_once_there_are_plain_lines(is_terminal: bool, is_alone: bool) -> None:  # noqa: FBT001 - a case
+def test_elsewhere_and_for_several_at_once_there_are_plain_lines(is_terminal: bool, is_alone: bool) -> None:
     """None of which moves a cursor."""
     for has_bytes in (True, False):
         shown = narrate(is_terminal=is_terminal, has_bytes=has_bytes, is_alone=is_alone)

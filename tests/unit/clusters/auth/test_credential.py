@@ -96,7 +96,7 @@ def test_a_bad_key_pair_keeps_the_expiry() -> None:
     error = refusal(answer(status))
     assert isinstance(error, UnusableCertificateError)
     assert error.expires_ns == 1_000_000_000
-    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+    again = pickle.loads(pickle.dumps(error))
     assert (again.expires_ns, str(again)) == (error.expires_ns, str(error))
 
 

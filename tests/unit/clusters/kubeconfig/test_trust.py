@@ -256,7 +256,7 @@ USERS = tuple(
 def test_a_group_is_private_if_its_members_are_the_user_and_root(
     gid: int,
     listed: list[str],
-    private: bool,  # noqa: FBT001 - of the table
+    private: bool,
 ) -> None:
     assert is_private(gid, listed, USERS, 1000) is private
 
@@ -329,7 +329,7 @@ def test_a_link_is_as_good_as_what_it_leads_to(config: Path, tmp_path: Path) -> 
 def test_of_links_that_lead_to_links_every_folder_counts(
     config: Path,
     tmp_path: Path,
-    absolute: bool,  # noqa: FBT001 - of the table
+    absolute: bool,
 ) -> None:
     """Also one in the middle, which neither the first name nor the last one shows."""
     for name in ("first", "middle"):

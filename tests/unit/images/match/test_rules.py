@@ -81,7 +81,7 @@ VERDICTS = [
 
 
 @pytest.mark.parametrize(("pattern", "image", "expected"), CASES)
-def test_pattern_covers_as_in_the_kubelet(pattern: str, image: str, expected: bool) -> None:  # noqa: FBT001
+def test_pattern_covers_as_in_the_kubelet(pattern: str, image: str, expected: bool) -> None:
     assert matches(pattern, image) is expected
     assert covers(pattern, image) is expected
 
@@ -100,7 +100,7 @@ def test_bad_glob_that_is_not_reached_is_no_error(image: str) -> None:
 
 
 @pytest.mark.parametrize(("pattern", "image", "rule", "found", "expected", "why"), VERDICTS)
-def test_verdict_names_the_first_rule_that_fails(  # noqa: PLR0913, PLR0917 - a table
+def test_verdict_names_the_first_rule_that_fails(
     pattern: str, image: str, rule: str, found: str, expected: str, why: str
 ) -> None:
     verdict = judge(pattern, image)

@@ -34,7 +34,7 @@ def test_the_type_of_an_answer_decides_its_key(kind: str, key: str) -> None:
     ("kind", "same_registry", "elsewhere"),
     [("Image", False, False), ("Registry", True, False), ("Global", True, True)],
 )
-def test_an_answer_covers_what_has_its_key(kind: str, same_registry: bool, elsewhere: bool) -> None:  # noqa: FBT001 - a table
+def test_an_answer_covers_what_has_its_key(kind: str, same_registry: bool, elsewhere: bool) -> None:
     """An answer holds for another image exactly if that would be kept under the same key."""
     assert covers(kind, "reg.io/a", "reg.io/a")
     assert covers(kind, "reg.io/a", "reg.io/b") is same_registry

@@ -81,7 +81,7 @@ def test_codes_and_messages_are_read(answer: Reply, code: str, message: str) -> 
         (reply(400, b"<E><Error><Code>InvalidIdentityToken</Code></Error></E>"), False),
     ],
 )
-def test_what_may_pass_is_tried_again(answer: Reply, is_retried: bool) -> None:  # noqa: FBT001 - a column
+def test_what_may_pass_is_tried_again(answer: Reply, is_retried: bool) -> None:
     """Throttling and faults of the server are transient, refusals are not."""
     assert is_transient(answer) is is_retried
 

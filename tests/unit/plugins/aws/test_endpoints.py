@@ -62,8 +62,8 @@ HOSTS = [
 def test_a_host_follows_from_service_region_and_kind(
     service: str,
     region: str,
-    is_fips: bool,  # noqa: FBT001 - a column
-    is_dual_stack: bool,  # noqa: FBT001 - a column
+    is_fips: bool,
+    is_dual_stack: bool,
     host: str,
 ) -> None:
     """The standard endpoints are those of AWS' own data."""

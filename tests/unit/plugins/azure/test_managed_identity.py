@@ -22,7 +22,7 @@ RESOURCE = "https://containerregistry.azure.net"
 TOKEN = Reply(200, {"access_token": ENTRA_TOKEN, "expires_on": "1893456000"})
 
 
-def question(environ: dict[str, str], identity: Identity = Identity()) -> Question:  # noqa: B008 - frozen
+def question(environ: dict[str, str], identity: Identity = Identity()) -> Question:
     """A question for a registry's token."""
     return Question(RESOURCE, identity, environ, Deadline(20))
 

@@ -37,8 +37,11 @@ def test_a_plugin_starts_light(name: str) -> None:
     assert HEAVY.isdisjoint(loaded)
 
 
-def test_without_cryptography_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A token bound to a key needs it."""
-    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.rsa", None)
-    with pytest.raises(ProvideError, match=r"'\.\[crypto\]'"):
+@pytest.mark.parametrize(("module", "package"), [("cryptography", "cryptography"), ("jwt", "PyJWT")])
+def test_without_the_packages_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, module: str, package: str
+) -> None:
+    """A token bound to a key needs both, and says so before anything is asked for."""
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ProvideError, match=rf"{package}.*'\.\[crypto\]'"):
         make_proof()

@@ -12,7 +12,7 @@ from keyferry.sdk.http import ONCE
 from keyferry_plugins.google.adc import default_token, token_from
 from keyferry_plugins.google.calls import Calls, Token, check_endpoint
 from keyferry_plugins.google.credential_file import CredentialFile
-from keyferry_plugins.jose import read_header
+from keyferry_plugins.signing.jose import read_header
 from support.certificates import key_pem, make_key
 from support.fake_cloud import Received, Reply
 from support.google_world import (

@@ -81,26 +81,29 @@ def test_a_code_is_polled_for_once_at_a_time(issuer: FakeIssuer) -> None:
     assert len(issuer.asked("/token")) == 1
 
 
-def ask_without_cryptography(issuer: FakeIssuer, *args: str) -> ExecResponse:
+def ask_without(module: str, issuer: FakeIssuer, *args: str) -> ExecResponse:
     """Ask where that package is not installed; the issuer, in this same process, has it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "cryptography", None)
+        patch.setitem(sys.modules, module, None)
         return ask(issuer, *args)
 
 
-def test_without_cryptography_verified_tls_is_needed(issuer: FakeIssuer, tmp_path: Path) -> None:
+@pytest.mark.parametrize("module", ["cryptography", "jwt"])
+def test_without_what_verifies_verified_tls_is_needed(
+    issuer: FakeIssuer, tmp_path: Path, module: str
+) -> None:
     """A token straight from the issuer over TLS is taken without its signature; over anything else it is not."""
     authority = Authority(tmp_path)
     issuer.give("/token", issuer.tokens())
     with pytest.raises(ProvideError, match="did not come over verified TLS either") as caught:
-        ask_without_cryptography(issuer)
+        ask_without(module, issuer)
     assert "pip install '.[crypto]'" in str(caught.value)
     with issuing(authority) as secure:
         trust = ("--certificate-authority", str(authority.bundle))
         secure.give("/token", secure.tokens())
-        assert ask_without_cryptography(secure, *trust).token
+        assert ask_without(module, secure, *trust).token
         with pytest.raises(ProvideError, match="did not come over verified TLS"):
-            ask_without_cryptography(secure, "--insecure-skip-tls-verify")
+            ask_without(module, secure, "--insecure-skip-tls-verify")
         for token, said in (
             (sign(secure.claims(aud="other")), "is for 'other'"),
             (sign(secure.claims(exp=1)), "expired"),
@@ -109,7 +112,7 @@ def test_without_cryptography_verified_tls_is_needed(issuer: FakeIssuer, tmp_pat
         ):
             secure.give("/token", secure.tokens(token))
             with pytest.raises(ProvideError, match=said):
-                ask_without_cryptography(secure, *trust)
+                ask_without(module, secure, *trust)
         assert secure.asked("/keys") == []
 
 
@@ -124,7 +127,7 @@ def test_google_may_leave_out_its_scheme() -> None:
 @pytest.mark.parametrize(
     ("now", "is_good"), [(1690, False), (1700, True), (2000, True), (2009, True), (2010, False)]
 )
-def test_clocks_may_differ_a_little(now: float, is_good: bool) -> None:  # noqa: FBT001 - a table's column
+def test_clocks_may_differ_a_little(now: float, is_good: bool) -> None:
     """Five minutes before a token starts to hold, ten seconds after it ended."""
     claims = {"iss": "i", "aud": "c", "nbf": 2000, "exp": 2000}
     if is_good:
@@ -175,7 +178,7 @@ def test_a_token_at_its_end_is_used_only_as_upstream_does(
     issuer: FakeIssuer,
     tmp_path: Path,
     mode: tuple[str, ...],
-    is_used: bool,  # noqa: FBT001 - a table's column
+    is_used: bool,
 ) -> None:
     """With seconds left it would end on its way to the cluster."""
     args = ("--token-cache-dir", str(tmp_path), *mode)

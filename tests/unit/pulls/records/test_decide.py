@@ -56,7 +56,7 @@ def ask(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_decision_follows_its_rule(decision: Decision, rule: str, must_pull: bool) -> None:  # noqa: FBT001 - a table
+def test_a_decision_follows_its_rule(decision: Decision, rule: str, must_pull: bool) -> None:
     """Each rule decides as the kubelet does, and says so in words."""
     assert (decision.rule, decision.must_pull) == (rule, must_pull)
     last = decision.reasons[-1]

@@ -81,7 +81,7 @@ def everything_below(root: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 @pytest.mark.parametrize("has_lock", [True, False])
-def test_who_only_looks_decides_the_same_and_writes_nothing(tmp_path: Path, has_lock: bool) -> None:  # noqa: FBT001 - a parameter
+def test_who_only_looks_decides_the_same_and_writes_nothing(tmp_path: Path, has_lock: bool) -> None:
     """A secret that a kubelet would record now is not recorded, and that is no problem of the decision."""
     pull(tmp_path)
     if not has_lock:

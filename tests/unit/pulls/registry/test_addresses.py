@@ -25,7 +25,7 @@ METADATA = [
     "100.100.100.200",
     "168.63.129.16",
 ]
-UNSPECIFIED = ["0.0.0.0", "0.1.2.3", "::", "::ffff:0.0.0.0"]  # noqa: S104 - nothing binds to it
+UNSPECIFIED = ["0.0.0.0", "0.1.2.3", "::", "::ffff:0.0.0.0"]
 LOOPBACK = ["127.0.0.1", "127.9.9.9", "::1"]
 ELSEWHERE = ["10.0.0.7", "192.168.1.1", "8.8.8.8", "2001:db8::1", "fd12:3456::1", "::ffff:10.0.0.7"]
 
@@ -67,7 +67,7 @@ EMBEDDINGS: dict[str, Callable[[str], str]] = {
 
 @pytest.mark.parametrize("address", [*METADATA, *UNSPECIFIED, "224.0.0.1", "ff02::1", "255.255.255.255"])
 @pytest.mark.parametrize("allows_here", [False, True])
-def test_nobody_is_led_to_metadata(address: str, allows_here: bool) -> None:  # noqa: FBT001 - a parameter
+def test_nobody_is_led_to_metadata(address: str, allows_here: bool) -> None:
     """However it is spelled, and from wherever one comes."""
     assert why_forbidden(address, allows_here=allows_here)
 
@@ -78,7 +78,7 @@ def test_nobody_is_led_to_metadata(address: str, allows_here: bool) -> None:  # 
 def test_an_embedded_address_forbids_and_never_permits(
     inner: str,
     embed: Callable[[str], str],
-    allows_here: bool,  # noqa: FBT001 - a parameter
+    allows_here: bool,
 ) -> None:
     """Who delivers it decides where it ends up, so it is neither harmless nor this machine."""
     address = embed(inner)
@@ -159,5 +159,5 @@ def test_an_address_is_seen_in_every_spelling(host: str, address: str) -> None:
         ("registry.example", False),
     ],
 )
-def test_this_machine_is_known_by_name(host: str, expected: bool) -> None:  # noqa: FBT001 - a parameter
+def test_this_machine_is_known_by_name(host: str, expected: bool) -> None:
     assert is_loopback_name(host) is expected

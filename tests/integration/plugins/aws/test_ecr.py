@@ -2,15 +2,16 @@
 
 import time
 from calendar import timegm
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from keyferry.api.meta import parse_duration
+from support.aws_machine import AwsMachine
 from support.aws_services import (
     ACCOUNT,
     HOST,
+    IDENTITY,
     IMAGE,
     KEY,
     KEYS,
@@ -25,54 +26,22 @@ from support.aws_services import (
     sts_error,
 )
 from support.fake_cloud import Authority, ConnectProxy, FakeServer, Received, Reply, serving
-from support.reference import Answer, ask_image, image_request, run_plugin
+from support.reference import Answer, image_request, run_plugin
 
-IDENTITY = "eyJhbGciOiJSUzI1NiJ9.marked-identity.token"
-NO_ROLE = "-"
 DROP_KEYS = " ".join(KEYS)
-ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
 FIPS_HOST = f"{ACCOUNT}.dkr.ecr-fips.{REGION}.amazonaws.com"
 DUAL_HOST = f"{ACCOUNT}.dkr-ecr.{REGION}.on.aws"
 
 
-@pytest.fixture
-def aws() -> FakeAws:
-    """ECR and STS."""
-    return FakeAws(identity_token=IDENTITY)
+def at(home: Path, url: str) -> AwsMachine:
+    """A node whose AWS is at *url*."""
+    return AwsMachine(home, AWS_ENDPOINT_URL=url, **KEYS)
 
 
 @pytest.fixture
-def server(aws: FakeAws) -> Iterator[FakeServer]:
-    """ECR and STS, on loopback."""
-    with serving(aws) as running:
-        yield running
-
-
-class Node:
-    """What a kubelet's environment gives the plugin."""
-
-    def __init__(self, home: Path, url: str) -> None:
-        self.env = {"HOME": str(home), "AWS_ENDPOINT_URL": url, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
-
-    def ask(
-        self,
-        image: str = IMAGE,
-        *args: str,
-        token: str = "",
-        role: str = NO_ROLE,
-        drop: str = "",
-        **env: str,
-    ) -> Answer:
-        """Ask for the credentials of an image; *role* is what the service account is annotated with."""
-        told = {name: value for name, value in {**self.env, **env}.items() if name not in drop.split()}
-        annotations = None if role == NO_ROLE else {ANNOTATION: role}
-        return ask_image("ecr", image, args=args, env=told, token=token, annotations=annotations)
-
-
-@pytest.fixture
-def node(tmp_path: Path, server: FakeServer) -> Node:
+def node(tmp_path: Path, server: FakeServer) -> AwsMachine:
     """A node whose AWS is on loopback."""
-    return Node(tmp_path, server.url)
+    return at(tmp_path, server.url)
 
 
 def seconds(answer: Answer) -> float:
@@ -89,9 +58,9 @@ def assert_clean(answer: Answer) -> None:
     assert "Traceback" not in answer.stderr
 
 
-def test_a_private_registry_is_logged_in_to(node: Node, aws: FakeAws) -> None:
+def test_a_private_registry_is_logged_in_to(node: AwsMachine, aws: FakeAws) -> None:
     """The login of ECR's API, for the registry, for half of its life."""
-    answer = node.ask()
+    answer = node.ask_ecr()
     assert answer.stderr == ""
     assert answer.auth == {HOST: ("AWS", PASSWORD)}
     assert list(answer.document) == ["kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth"]
@@ -103,42 +72,44 @@ def test_a_private_registry_is_logged_in_to(node: Node, aws: FakeAws) -> None:
 
 
 @pytest.mark.parametrize("host", ["public.ecr.aws", "ecr-public.aws.com"])
-def test_public_ecr_is_logged_in_to(node: Node, aws: FakeAws, host: str) -> None:
+def test_public_ecr_is_logged_in_to(node: AwsMachine, aws: FakeAws, host: str) -> None:
     """Public ECR is called in us-east-1, and keyed by the host asked for."""
-    assert node.ask(f"{host}/nginx/nginx").auth == {host: ("AWS", PASSWORD)}
+    assert node.ask_ecr(f"{host}/nginx/nginx").auth == {host: ("AWS", PASSWORD)}
     assert aws.calls == [("ecr-public", KEY)]
 
 
-def test_the_first_host_counts(node: Node) -> None:
+def test_the_first_host_counts(node: AwsMachine) -> None:
     """A public host in the path is a path; a bare host and a URL are images too."""
-    assert list(node.ask(f"{HOST}/public.ecr.aws/foo:latest").auth) == [HOST]
-    assert list(node.ask(HOST).auth) == [HOST]
-    assert list(node.ask(f"https://{HOST}/x").auth) == [HOST]
+    assert list(node.ask_ecr(f"{HOST}/public.ecr.aws/foo:latest").auth) == [HOST]
+    assert list(node.ask_ecr(HOST).auth) == [HOST]
+    assert list(node.ask_ecr(f"https://{HOST}/x").auth) == [HOST]
 
 
 @pytest.mark.parametrize("args", [(), ("--compat",)], ids=["ours", "compat"])
 @pytest.mark.parametrize(
     "image", ["registry.k8s.io/foo", "http://foobar", f"{HOST}.evil.test/x", f"{HOST.upper()}/x"]
 )
-def test_other_registries_are_refused(node: Node, aws: FakeAws, image: str, args: tuple[str, ...]) -> None:
+def test_other_registries_are_refused(
+    node: AwsMachine, aws: FakeAws, image: str, args: tuple[str, ...]
+) -> None:
     """A login for ECR goes to no other host, whatever upstream does."""
-    answer = node.ask(image, *args, AWS_REGION=REGION)
+    answer = node.ask_ecr(image, *args, AWS_REGION=REGION)
     assert_clean(answer)
     assert "is not a registry of Amazon ECR" in answer.stderr
     assert ("lower case" in answer.stderr) is (image == f"{HOST.upper()}/x")
     assert aws.calls == []
 
 
-def test_the_key_keeps_the_port_unless_compat(node: Node) -> None:
+def test_the_key_keeps_the_port_unless_compat(node: AwsMachine) -> None:
     """The kubelet matches an image with a port by a key with that port only."""
-    assert list(node.ask(f"{HOST}:443/x").auth) == [f"{HOST}:443"]
-    assert list(node.ask(f"{HOST}:443/x", "--compat").auth) == [HOST]
+    assert list(node.ask_ecr(f"{HOST}:443/x").auth) == [f"{HOST}:443"]
+    assert list(node.ask_ecr(f"{HOST}:443/x", "--compat").auth) == [HOST]
 
 
 @pytest.mark.parametrize("image", ["", "nginx:latest", f"{HOST}/x  ", f"{HOST}  "])
-def test_an_image_that_is_none_is_an_error(node: Node, image: str) -> None:
+def test_an_image_that_is_none_is_an_error(node: AwsMachine, image: str) -> None:
     """Empty, with blanks, with a port that is none."""
-    assert_clean(node.ask(image))
+    assert_clean(node.ask_ecr(image))
 
 
 @pytest.mark.parametrize(
@@ -150,7 +121,7 @@ def test_an_image_that_is_none_is_an_error(node: Node, image: str) -> None:
         ("{", "cannot be read"),
     ],
 )
-def test_a_request_that_is_none_is_an_error(node: Node, stdin: str, words: str) -> None:
+def test_a_request_that_is_none_is_an_error(node: AwsMachine, stdin: str, words: str) -> None:
     """Kind and version are checked."""
     answer = run_plugin("ecr", stdin, (), node.env)
     assert_clean(answer)
@@ -161,12 +132,12 @@ def test_a_request_that_is_none_is_an_error(node: Node, stdin: str, words: str) 
     ("expires_in", "duration", "compat"), [(None, "0s", "0s"), (-1000, "0s", None), (1, "0s", None)]
 )
 def test_a_dead_login_is_never_cached(
-    node: Node, aws: FakeAws, expires_in: float | None, duration: str, compat: str | None
+    node: AwsMachine, aws: FakeAws, expires_in: float | None, duration: str, compat: str | None
 ) -> None:
     """Upstream leaves it to the config, whose default is often 12 hours."""
     aws.login = login(expires_in)
-    assert node.ask().document["cacheDuration"] == duration
-    assert node.ask(IMAGE, "--compat").document.get("cacheDuration") == compat
+    assert node.ask_ecr().document["cacheDuration"] == duration
+    assert node.ask_ecr(IMAGE, "--compat").document.get("cacheDuration") == compat
 
 
 @pytest.mark.parametrize(
@@ -187,8 +158,8 @@ def test_a_dead_login_is_never_cached(
         ),
     ],
 )
-def test_the_hosts_kind_chooses_the_endpoint(  # noqa: PLR0913, PLR0917 - the columns, and the world
-    node: Node, aws: FakeAws, tmp_path: Path, host: str, endpoint: str, upstream: str
+def test_the_hosts_kind_chooses_the_endpoint(
+    node: AwsMachine, aws: FakeAws, tmp_path: Path, host: str, endpoint: str, upstream: str
 ) -> None:
     """Over TLS, through a proxy that knows only the right name; AWS_CA_BUNDLE is trusted."""
     authority = Authority(tmp_path)
@@ -198,66 +169,66 @@ def test_the_hosts_kind_chooses_the_endpoint(  # noqa: PLR0913, PLR0917 - the co
             ConnectProxy({f"{name}:443": secure.port}) as proxy,
         ):
             told = {"HTTPS_PROXY": proxy.url, "AWS_CA_BUNDLE": str(authority.bundle)}
-            answer = node.ask(f"{host}/x", *args, drop="AWS_ENDPOINT_URL", **told)
+            answer = node.ask_ecr(f"{host}/x", *args, drop="AWS_ENDPOINT_URL", **told)
             assert answer.auth == {host: ("AWS", PASSWORD)}, answer.stderr
             assert proxy.asked == [f"{name}:443"]
 
 
-def test_a_server_that_is_not_trusted_gets_nothing(node: Node, aws: FakeAws, tmp_path: Path) -> None:
+def test_a_server_that_is_not_trusted_gets_nothing(node: AwsMachine, aws: FakeAws, tmp_path: Path) -> None:
     """A proxy with a certificate of its own sees no request, and is said to be in the way."""
     name = f"api.ecr.{REGION}.amazonaws.com"
     with (
         serving(aws, Authority(tmp_path).context(name)) as secure,
         ConnectProxy({name: secure.port}) as proxy,
     ):
-        answer = node.ask(drop="AWS_ENDPOINT_URL", HTTPS_PROXY=proxy.url)
+        answer = node.ask_ecr(drop="AWS_ENDPOINT_URL", HTTPS_PROXY=proxy.url)
         assert_clean(answer)
         assert "certificate is not trusted" in answer.stderr
         assert secure.received == []
 
 
-def test_a_service_account_is_logged_in_by_its_role(node: Node, aws: FakeAws) -> None:
+def test_a_service_account_is_logged_in_by_its_role(node: AwsMachine, aws: FakeAws) -> None:
     """The annotation's role, else that of AWS_ECR_ROLE_ARN; the node's own credentials are not used."""
     other = f"{ROLE}-other"
-    answer = node.ask(token=IDENTITY, role=ROLE, AWS_ECR_ROLE_ARN=other)
+    answer = node.ask_ecr(token=IDENTITY, role=ROLE, AWS_ECR_ROLE_ARN=other)
     assert answer.auth == {HOST: ("AWS", PASSWORD)}
     assert aws.forms[-1] == {"RoleArn": ROLE, "RoleSessionName": "ecr-credential-provider"}
     assert [action for action, _ in aws.calls] == ["AssumeRoleWithWebIdentity", "ecr"]
     assert aws.calls[1][1].startswith("ASIAROLE")
-    node.ask(token=IDENTITY, AWS_ECR_ROLE_ARN=other)
+    node.ask_ecr(token=IDENTITY, AWS_ECR_ROLE_ARN=other)
     assert aws.forms[-1]["RoleArn"] == other
 
 
-def test_an_empty_annotation_is_none_unless_compat(node: Node, aws: FakeAws) -> None:
+def test_an_empty_annotation_is_none_unless_compat(node: AwsMachine, aws: FakeAws) -> None:
     """Upstream then forgets AWS_ECR_ROLE_ARN and takes the node's credentials."""
     told: dict[str, str] = {"AWS_ECR_ROLE_ARN": ROLE}
-    node.ask(token=IDENTITY, role="", **told)
+    node.ask_ecr(token=IDENTITY, role="", **told)
     assert aws.forms[-1]["RoleArn"] == ROLE
     aws.calls.clear()
-    node.ask(IMAGE, "--compat", token=IDENTITY, role="", **told)
+    node.ask_ecr(IMAGE, "--compat", token=IDENTITY, role="", **told)
     assert aws.calls == [("ecr", KEY)]
 
 
-def test_a_token_without_a_role_means_the_nodes_credentials(node: Node, aws: FakeAws) -> None:
+def test_a_token_without_a_role_means_the_nodes_credentials(node: AwsMachine, aws: FakeAws) -> None:
     """Neither annotation nor variable: the chain."""
-    assert node.ask(token=IDENTITY).auth
+    assert node.ask_ecr(token=IDENTITY).auth
     assert aws.calls == [("ecr", KEY)]
 
 
-def test_a_role_that_is_denied_is_no_reason_to_use_another(node: Node, aws: FakeAws) -> None:
+def test_a_role_that_is_denied_is_no_reason_to_use_another(node: AwsMachine, aws: FakeAws) -> None:
     """The node's credentials do not stand in for a role that the pod may not have."""
     aws.script["AssumeRoleWithWebIdentity"] = [sts_error("AccessDenied", f"no {IDENTITY}", 403)]
-    answer = node.ask(token=IDENTITY, role=ROLE)
+    answer = node.ask_ecr(token=IDENTITY, role=ROLE)
     assert_clean(answer)
     assert f"grant sts:AssumeRoleWithWebIdentity on {ROLE}" in answer.stderr
     assert [action for action, _ in aws.calls] == ["AssumeRoleWithWebIdentity"]
 
 
-def test_public_ecr_with_a_token_needs_no_region_unless_compat(node: Node, aws: FakeAws) -> None:
+def test_public_ecr_with_a_token_needs_no_region_unless_compat(node: AwsMachine, aws: FakeAws) -> None:
     """STS is then asked where public ECR is."""
     aws.region = "us-east-1"
-    assert node.ask("public.ecr.aws/x", token=IDENTITY, role=ROLE).auth
-    answer = node.ask("public.ecr.aws/x", "--compat", token=IDENTITY, role=ROLE)
+    assert node.ask_ecr("public.ecr.aws/x", token=IDENTITY, role=ROLE).auth
+    answer = node.ask_ecr("public.ecr.aws/x", "--compat", token=IDENTITY, role=ROLE)
     assert_clean(answer)
     assert "no region is known" in answer.stderr
 
@@ -273,17 +244,17 @@ def test_public_ecr_with_a_token_needs_no_region_unless_compat(node: Node, aws: 
     ],
     ids=["throttled", "500", "503", "closed", "garbage"],
 )
-def test_what_may_pass_is_tried_again(node: Node, aws: FakeAws, first: Reply) -> None:
+def test_what_may_pass_is_tried_again(node: AwsMachine, aws: FakeAws, first: Reply) -> None:
     """One bad answer does not fail a pull."""
     aws.script["ecr"] = [first]
-    assert node.ask().auth == {HOST: ("AWS", PASSWORD)}
+    assert node.ask_ecr().auth == {HOST: ("AWS", PASSWORD)}
     assert len(aws.calls) == 2
 
 
-def test_attempts_are_counted(node: Node, aws: FakeAws) -> None:
+def test_attempts_are_counted(node: AwsMachine, aws: FakeAws) -> None:
     """AWS_MAX_ATTEMPTS bounds them, and the last refusal is what is said."""
     aws.script["ecr"] = [json_error("ThrottlingException", "Rate exceeded")] * 9
-    answer = node.ask(AWS_MAX_ATTEMPTS="2")
+    answer = node.ask_ecr(AWS_MAX_ATTEMPTS="2")
     assert_clean(answer)
     assert "ThrottlingException: Rate exceeded" in answer.stderr
     assert len(aws.calls) == 2
@@ -317,37 +288,37 @@ ENDLESS = Reply(is_endless=True)
     ],
 )
 def test_an_answer_that_is_none_is_an_error_that_shows_no_secret(
-    node: Node, aws: FakeAws, reply: Reply, words: str
+    node: AwsMachine, aws: FakeAws, reply: Reply, words: str
 ) -> None:
     """Refusals, garbage and missing fields: what is wrong and what to do, and nothing of what came."""
     aws.script["ecr"] = [reply]
-    answer = node.ask(AWS_MAX_ATTEMPTS="1")
+    answer = node.ask_ecr(AWS_MAX_ATTEMPTS="1")
     assert_clean(answer)
     assert words in answer.stderr
 
 
-def test_an_answer_without_end_is_cut_off(node: Node, aws: FakeAws) -> None:
+def test_an_answer_without_end_is_cut_off(node: AwsMachine, aws: FakeAws) -> None:
     """Neither memory nor time is used up."""
     aws.script["ecr"] = [ENDLESS]
-    answer = node.ask(AWS_MAX_ATTEMPTS="1")
+    answer = node.ask_ecr(AWS_MAX_ATTEMPTS="1")
     assert_clean(answer)
     assert "longer than" in answer.stderr
 
 
-def test_all_of_it_ends_in_time(node: Node, aws: FakeAws) -> None:
+def test_all_of_it_ends_in_time(node: AwsMachine, aws: FakeAws) -> None:
     """A server that never answers costs what --timeout says, retries included."""
     aws.script["ecr"] = [Reply(after=30)] * 5
     before = time.monotonic()
-    answer = node.ask(IMAGE, "--timeout", "2s")
+    answer = node.ask_ecr(IMAGE, "--timeout", "2s")
     assert_clean(answer)
     assert "no answer in time" in answer.stderr
     assert time.monotonic() - before < 25
 
 
-def test_a_wait_that_does_not_fit_is_not_begun(node: Node, aws: FakeAws) -> None:
+def test_a_wait_that_does_not_fit_is_not_begun(node: AwsMachine, aws: FakeAws) -> None:
     """A Retry-After beyond the deadline ends the attempts at once."""
     aws.script["ecr"] = [Reply(503, headers={"Retry-After": "3600"})] * 5
-    assert_clean(node.ask())
+    assert_clean(node.ask_ecr())
     assert len(aws.calls) == 1
 
 
@@ -367,10 +338,10 @@ def test_a_wrong_clock_is_put_right_by_the_servers(tmp_path: Path) -> None:
         return Reply(document={"authorizationData": [login()]})
 
     with serving(answer) as server:
-        assert Node(tmp_path, server.url).ask().auth == {HOST: ("AWS", PASSWORD)}
+        assert at(tmp_path, server.url).ask_ecr().auth == {HOST: ("AWS", PASSWORD)}
         assert len(dates) == 2
         ahead = -90_000
-        found = Node(tmp_path, server.url).ask()
+        found = at(tmp_path, server.url).ask_ecr()
         assert found.auth, found.stderr
 
 
@@ -379,19 +350,19 @@ def test_a_clock_that_cannot_be_put_right_is_named(tmp_path: Path) -> None:
     body = '{"__type": "RequestExpired", "message": "too old"}'
     head = "HTTP/1.1 400 Bad Request\r\nDate: Mon, 01 Jan 2001 00:00:00 GMT\r\nContent-Length: "
     with serving(lambda _: Reply(raw=f"{head}{len(body)}\r\n\r\n{body}".encode())) as server:
-        answer = Node(tmp_path, server.url).ask()
+        answer = at(tmp_path, server.url).ask_ecr()
         assert_clean(answer)
         assert "this machine's clock is off by" in answer.stderr
         assert len(server.received) == 2
 
 
-def test_an_instances_role_is_used(node: Node, aws: FakeAws) -> None:
+def test_an_instances_role_is_used(node: AwsMachine, aws: FakeAws) -> None:
     """On a node without keys the metadata service is asked, by version 2."""
     instance = FakeInstance(key="ASIANODE00000000", secret="marked-node-secret", token="marked-node-token")
     aws.secrets[instance.key], aws.tokens[instance.key] = instance.secret, instance.token
     with serving(instance) as metadata:
         told = {"AWS_EC2_METADATA_DISABLED": "false", "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata.url}
-        assert node.ask(drop=DROP_KEYS, **told).auth == {HOST: ("AWS", PASSWORD)}
+        assert node.ask_ecr(drop=DROP_KEYS, **told).auth == {HOST: ("AWS", PASSWORD)}
     assert aws.calls == [("ecr", instance.key)]
 
 
@@ -411,20 +382,20 @@ def test_an_instances_role_is_used(node: Node, aws: FakeAws) -> None:
     ],
     ids=["instance", "task", "pod"],
 )
-def test_metadata_never_goes_through_a_proxy(node: Node, told: dict[str, str]) -> None:
+def test_metadata_never_goes_through_a_proxy(node: AwsMachine, told: dict[str, str]) -> None:
     """A proxy would be given credentials, or be asked for its own machine's."""
     with ConnectProxy({}) as proxy:
         proxies = {"HTTP_PROXY": proxy.url, "http_proxy": proxy.url}
-        answer = node.ask(IMAGE, "--timeout", "2s", drop=DROP_KEYS, **proxies, **told)
+        answer = node.ask_ecr(IMAGE, "--timeout", "2s", drop=DROP_KEYS, **proxies, **told)
         assert_clean(answer)
         assert proxy.asked == []
 
 
-def test_help_version_and_klog_flags(node: Node) -> None:
+def test_help_version_and_klog_flags(node: AwsMachine) -> None:
     """What configs in the wild pass is taken; what is no flag is refused."""
     told = run_plugin("ecr", "", ("--help",), {})
     assert told.status == 0
     assert "--compat" in told.stdout
     assert run_plugin("ecr", "", ("--version",), {}).stdout.startswith("keyferry-ecr (keyferry ")
-    assert node.ask(IMAGE, "--v=3", "--logtostderr", "-v", "2").auth
+    assert node.ask_ecr(IMAGE, "--v=3", "--logtostderr", "-v", "2").auth
     assert run_plugin("ecr", "", ("--nonsense",), {}).status == 2

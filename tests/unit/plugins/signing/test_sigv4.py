@@ -4,7 +4,7 @@ import pytest
 
 from keyferry_plugins.aws.credentials import Credentials
 from keyferry_plugins.aws.eks_token import CLUSTER_HEADER
-from keyferry_plugins.aws.sigv4 import presign_url, sign_headers
+from keyferry_plugins.signing.sigv4 import presign_url, sign_headers
 
 KEY, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 SESSION_TOKEN = "IQoJb3JpZ2luX2VjEXAMPLETOKEN//////////wEaCXVzLWVhc3QtMSJ+=="
@@ -33,7 +33,7 @@ PUBLIC_TARGET = "SpencerFrontendService.GetAuthorizationToken"
         ),
     ],
 )  # fmt: skip
-def test_headers_are_signed(  # noqa: PLR0913, PLR0917 - the columns of the table
+def test_headers_are_signed(
     service: str, region: str, target: str, credentials: Credentials, names: str, signature: str
 ) -> None:
     """A signed POST has the known signature over the known headers."""

@@ -3,21 +3,35 @@
 from time import gmtime, strftime
 
 from keyferry.sdk.forms import encode_percent, encode_query
-from keyferry_plugins.aws.digests import hmac_sha256, sha256
+from keyferry.sdk.values import Value, field
+from keyferry_plugins.signing.digests import hmac_sha256, sha256
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from keyferry_plugins.aws.credentials import Credentials
-
-__all__ = ["presign_url", "sign_headers"]
+__all__ = ["Credentials", "presign_url", "sign_headers"]
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
-def sign_headers(  # noqa: PLR0913 - what a signature is made of
-    credentials: "Credentials",
+class Credentials(Value):
+    """Keys to sign with; *source* says in words where they are from, *expires_at* is in Unix seconds, if known."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str = field(default="", repr=False)
+    expires_at: float | None = None
+    source: str = ""
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must not be seen in any message."""
+        return tuple(filter(None, (self.secret_access_key, self.session_token)))
+
+
+def sign_headers(
+    credentials: Credentials,
     *,
     method: str,
     host: str,
@@ -48,8 +62,8 @@ def sign_headers(  # noqa: PLR0913 - what a signature is made of
     return signed
 
 
-def presign_url(  # noqa: PLR0913 - what a signature is made of
-    credentials: "Credentials",
+def presign_url(
+    credentials: Credentials,
     *,
     scheme: str = "https",
     host: str,
@@ -99,7 +113,7 @@ def _canonical_headers(headers: "Mapping[str, str]") -> tuple[str, list[str]]:
     return ";".join(name for name, _ in pairs), [f"{name}:{value}" for name, value in pairs]
 
 
-def _signature(credentials: "Credentials", stamp: str, scope: str, canonical: str) -> str:
+def _signature(credentials: Credentials, stamp: str, scope: str, canonical: str) -> str:
     key = b"AWS4" + credentials.secret_access_key.encode("utf-8", "surrogateescape")
     for part in scope.split("/"):
         key = hmac_sha256(key, part.encode())

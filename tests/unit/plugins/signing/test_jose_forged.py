@@ -5,12 +5,15 @@ import hmac
 import json
 from typing import cast
 
+import jwt
 import pytest
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from keyferry.errors import ProvideError
-from keyferry_plugins.jose import decode_segment, encode_segment, sign_jwt, verify_jwt
+from keyferry_plugins.signing.jose import decode_segment, encode_segment, sign_jwt, verify_jwt
 from support.certificates import make_key
 from support.jose_tokens import ALL, CLAIMS, forge, jwk, segment
 
@@ -115,3 +118,47 @@ def test_critical_extensions_are_refused(key: rsa.RSAPrivateKey, crit: object) -
     """What a token says must be understood is not passed over."""
     with pytest.raises(ProvideError, match="critical extensions"):
         verify_jwt(sign_jwt({"crit": crit}, CLAIMS, key), [jwk(key)], ALL)
+
+
+@pytest.mark.parametrize("claims", [{}, {"exp": None}], ids=["absent", "null"])
+def test_a_required_claim_is_there(key: rsa.RSAPrivateKey, claims: dict[str, object]) -> None:
+    """Whoever signed it."""
+    token = sign_jwt({}, {"iss": "me", **claims}, key)
+    assert verify_jwt(token, [jwk(key)], ALL, ["iss"])["iss"] == "me"
+    with pytest.raises(ProvideError, match=r"^the token has no exp$") as caught:
+        verify_jwt(token, [jwk(key)], ALL, ["iss", "exp"])
+    assert caught.value.__context__ is None
+
+
+def test_a_required_claim_does_not_make_up_for_a_signature(key: rsa.RSAPrivateKey) -> None:
+    """What is missing is told only of a token that a key confirms."""
+    token = spoil(sign_jwt({}, {"iss": "me"}, key))["signature"]
+    with pytest.raises(ProvideError, match="not confirmed by any key"):
+        verify_jwt(token, [jwk(key)], ALL, ["exp"])
+
+
+def test_only_the_public_half_of_a_key_counts(key: rsa.RSAPrivateKey) -> None:
+    """An issuer that serves a private key by mistake, or nonsense in its place, is still its issuer."""
+    served = {**jwk(key), "d": 5, "p": "x", "oth": []}
+    assert verify_jwt(sign_jwt({}, CLAIMS, key), [served], ALL) == CLAIMS
+
+
+def test_a_key_of_another_curve_confirms_nothing() -> None:
+    """Though its arithmetic would: an algorithm names its curve."""
+    private = ec.generate_private_key(ec.SECP384R1())
+    token = jwt.encode(dict(CLAIMS), private, "ES384")
+    good = jwt.algorithms.ECAlgorithm.to_jwk(private.public_key(), as_dict=True)
+    assert verify_jwt(token, [good], ALL) == CLAIMS
+    unsigned = forge({"alg": "ES256"}).rpartition(".")[0]
+    halves = decode_dss_signature(private.sign(unsigned.encode(), ec.ECDSA(hashes.SHA256())))
+    signature = encode_segment(b"".join(half.to_bytes(48, "big") for half in halves))
+    for curve in ("P-256", "P-384"):
+        with pytest.raises(ProvideError, match="not confirmed by any key"):
+            verify_jwt(f"{unsigned}.{signature}", [{**good, "crv": curve}], ALL)
+
+
+def test_signing_with_a_short_key_says_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    """A warning would stand in the standard error of whoever runs the plugin."""
+    weak = rsa.generate_private_key(65537, 1024)  # noqa: S505 - an old key, as some have
+    assert sign_jwt({}, CLAIMS, weak)
+    assert not recwarn.list

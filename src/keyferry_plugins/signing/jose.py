@@ -1,10 +1,13 @@
-"""JSON web tokens: read, sign and verify; the arithmetic is ``cryptography``'s, an extra."""
+"""JSON web tokens: claims are read here; what signs and verifies is PyJWT, with ``cryptography``, an extra.
+
+Both are loaded by the call that needs them: most runs of a plugin sign and verify nothing.
+"""
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.json import dumps, read_object
+from keyferry.sdk.json import read_object
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -15,6 +18,7 @@ __all__ = [
     "decode_segment",
     "encode_segment",
     "load_key_and_certificates",
+    "missing_package",
     "read_claims",
     "read_header",
     "sign_jwt",
@@ -27,7 +31,10 @@ _LONGEST = 1 << 16
 _PARTS = 3
 _SIGNING = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _SHORTEST_RSA_BITS, _LONGEST_RSA_BITS = 2048, 16384
-_CURVES = {"ES256": ("P-256", 32), "ES384": ("P-384", 48), "ES512": ("P-521", 66)}
+_CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
+_PACKAGES = {"cryptography": "cryptography", "jwt": "PyJWT"}
+# Of a key that an issuer serves, only the public half is looked at.
+_PUBLIC = ("kty", "n", "e", "crv", "x", "y")
 
 
 def encode_segment(data: bytes) -> str:
@@ -73,19 +80,29 @@ def sign_jwt(
         raise ProvideError(
             f"a token cannot be signed by {algorithm[:20]!r}, only by one of {', '.join(_SIGNING)}"
         )
-    # The algorithm comes first, as is usual, and no header can say another.
-    whole = {"alg": algorithm, **header} | {"alg": algorithm}
-    signed = ".".join(encode_segment(dumps(dict(part)).encode()) for part in (whole, claims))
     private = _load_private(key) if isinstance(key, (str, bytes)) else key
-    return f"{signed}.{encode_segment(private.sign(signed.encode(), _padding(algorithm), _hash(algorithm)))}"
+    _need()
+    import warnings
+
+    import jwt
+
+    # No header can say another algorithm, and there is a type only if the caller names one.
+    whole = {"typ": "", **header, "alg": algorithm}
+    with warnings.catch_warnings():
+        # A short key is for whoever made it to replace; a warning would end up in the caller's standard error.
+        warnings.simplefilter("ignore")
+        return jwt.encode(dict(claims), private, algorithm, whole, sort_headers=False)
 
 
 def verify_jwt(
-    token: str, keys: "Sequence[Mapping[str, object]]", algorithms: "Sequence[str]"
+    token: str,
+    keys: "Sequence[Mapping[str, object]]",
+    algorithms: "Sequence[str]",
+    required: "Sequence[str]" = (),
 ) -> dict[str, object]:
     """The claims of a token whose signature one of the JSON web *keys* confirms; raises ProvideError.
 
-    Only the signature is judged; issuer, audience and times are the caller's. Symmetric algorithms and ``none``
+    The *required* claims are there; what they say is the caller's to judge. Symmetric algorithms and ``none``
     are never accepted, whatever *algorithms* says.
     """
     header = read_header(token)
@@ -100,11 +117,14 @@ def verify_jwt(
         )
     if "crit" in header:
         raise ProvideError("the token has critical extensions, which are not supported")
-    signed, _, signature = token.rpartition(".")
-    fitting = [key for key in keys if _is_meant(key, key_id, algorithm)]
-    if not any(_confirms(key, algorithm, signed.encode(), decode_segment(signature)) for key in fitting):
+    read_claims(token)
+    for key in keys:
+        claims = _confirmed(token, key, algorithm, required) if _is_meant(key, key_id, algorithm) else None
+        if claims is not None:
+            break
+    else:
         raise ProvideError("the token's signature is not confirmed by any key of the issuer")
-    return read_claims(token)
+    return claims
 
 
 def _is_meant(key: object, key_id: object, algorithm: str) -> bool:
@@ -164,71 +184,64 @@ def _load_private(pem: str | bytes) -> "Any":
     return key
 
 
+def missing_package() -> str:
+    """The first package that is not installed of those that sign and verify; empty if nothing is missing."""
+    from importlib.util import find_spec
+
+    return next((name for module, name in _PACKAGES.items() if find_spec(module) is None), "")
+
+
 def _need() -> None:
-    try:
-        import cryptography as cryptography  # noqa: PLC0414 - only to see whether it is there
-    except ImportError:
+    package = missing_package()
+    if package:
         from keyferry.sdk.extras import install_hint
 
         raise ProvideError(
-            "RSA needs the package 'cryptography', which is not installed", install_hint("crypto")
-        ) from None
+            f"RSA needs the package {package!r}, which is not installed", install_hint("crypto")
+        )
 
 
-def _hash(algorithm: str) -> "Any":
+def _confirmed(
+    token: str, key: "Mapping[str, object]", algorithm: str, required: "Sequence[str]"
+) -> dict[str, object] | None:
+    """The claims, if *key* confirms the token's signature by *algorithm*, else None."""
     _need()
-    from cryptography.hazmat.primitives import hashes
+    import jwt
+    from cryptography.exceptions import UnsupportedAlgorithm
 
-    found: Any = {"256": hashes.SHA256, "384": hashes.SHA384, "512": hashes.SHA512}[algorithm[2:]]
-    return found()
-
-
-def _padding(algorithm: str) -> "Any":
-    _need()
-    from cryptography.hazmat.primitives.asymmetric import padding
-
-    if algorithm.startswith("RS"):
-        return padding.PKCS1v15()
-    return padding.PSS(padding.MGF1(_hash(algorithm)), padding.PSS.DIGEST_LENGTH)
-
-
-def _confirms(key: "Mapping[str, object]", algorithm: str, signed: bytes, signature: bytes) -> bool:
-    _need()
-    from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-
+    if not _is_sound(key, algorithm):
+        return None
     try:
-        if algorithm.startswith("ES"):
-            return _confirms_elliptic(key, algorithm, signed, signature)
-        if key.get("kty") != "RSA":
-            return False
-        _rsa_key(key).verify(signature, signed, _padding(algorithm), _hash(algorithm))
-    except (InvalidSignature, UnsupportedAlgorithm, ValueError, ProvideError):
+        public = jwt.PyJWK({name: key[name] for name in _PUBLIC if name in key}, algorithm)
+        return jwt.decode(
+            token,
+            public,
+            algorithms=[algorithm],
+            # What the claims say is judged where the words for it are, also for tokens that only TLS vouches for.
+            options={
+                "require": list(required),
+                "verify_exp": False,
+                "verify_nbf": False,
+                "verify_iat": False,
+                "verify_aud": False,
+                "verify_iss": False,
+                "verify_sub": False,
+                "verify_jti": False,
+            },
+        )
+    except jwt.MissingRequiredClaimError as error:
+        missing = error.claim
+    except (jwt.PyJWTError, UnsupportedAlgorithm, ValueError, TypeError):
+        return None
+    raise ProvideError(f"the token has no {missing}")
+
+
+def _is_sound(key: "Mapping[str, object]", algorithm: str) -> bool:
+    """Tell whether a key is one for *algorithm*, and neither too short to be safe nor too long to be one."""
+    if algorithm in _CURVES:
+        return key.get("kty") == "EC" and key.get("crv") == _CURVES[algorithm]
+    try:
+        bits = int.from_bytes(decode_segment(str(key.get("n") or "")), "big").bit_length()
+    except ProvideError:
         return False
-    return True
-
-
-def _rsa_key(key: "Mapping[str, object]") -> "Any":
-    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
-
-    modulus = _number(key, "n")
-    if not _SHORTEST_RSA_BITS <= modulus.bit_length() <= _LONGEST_RSA_BITS:
-        raise ProvideError("an RSA key of the issuer is too short to be safe, or too long to be one")
-    return RSAPublicNumbers(_number(key, "e"), modulus).public_key()
-
-
-def _confirms_elliptic(key: "Mapping[str, object]", algorithm: str, signed: bytes, signature: bytes) -> bool:
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
-
-    curve, size = _CURVES[algorithm]
-    if key.get("kty") != "EC" or key.get("crv") != curve or len(signature) != 2 * size:
-        return False
-    curves: dict[str, Any] = {"P-256": ec.SECP256R1, "P-384": ec.SECP384R1, "P-521": ec.SECP521R1}
-    public = ec.EllipticCurvePublicNumbers(_number(key, "x"), _number(key, "y"), curves[curve]()).public_key()
-    halves = (int.from_bytes(signature[:size], "big"), int.from_bytes(signature[size:], "big"))
-    public.verify(encode_dss_signature(*halves), signed, ec.ECDSA(_hash(algorithm)))
-    return True
-
-
-def _number(key: "Mapping[str, object]", name: str) -> int:
-    return int.from_bytes(decode_segment(str(key.get(name) or "")), "big")
+    return key.get("kty") == "RSA" and _SHORTEST_RSA_BITS <= bits <= _LONGEST_RSA_BITS

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.hazmat.primitives.serialization.pkcs12 import serialize_key_and_certificates
 
 from keyferry.errors import ProvideError
-from keyferry_plugins.jose import (
+from keyferry_plugins.signing.jose import (
     decode_segment,
     encode_segment,
     load_key_and_certificates,
@@ -224,7 +224,7 @@ WITHOUT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from keyferry.sdk import ProvideError
-from keyferry_plugins import jose
+from keyferry_plugins.signing import jose
 assert jose.read_claims("e30.eyJhIjoxfQ.") == {"a": 1}
 for work in (
     lambda: jose.sign_jwt({}, {}, "pem"),
@@ -248,3 +248,20 @@ def test_without_cryptography_the_extra_is_named(tmp_path: Path) -> None:
     hint = "pip install '.[crypto]' in keyferry's source folder"
     line = f"RSA needs the package 'cryptography', which is not installed; {hint}"
     assert done.stdout.splitlines() == [line] * 3
+
+
+LIGHT = """
+import sys
+from keyferry_plugins.signing import jose
+import keyferry_plugins.openid.verify, keyferry_plugins.google.service_account
+jose.read_claims("e30.eyJhIjoxfQ.")
+print(*{"cryptography", "jwt"} & set(sys.modules))
+assert not jose.missing_package()
+print(*{"cryptography", "jwt"} & set(sys.modules))
+"""
+
+
+def test_nothing_that_signs_is_loaded_before_it_is_needed() -> None:
+    """Reading claims and asking whether the packages are there load neither."""
+    command = [sys.executable, "-c", LIGHT]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []

@@ -6,7 +6,7 @@ import hmac
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry_plugins.aws.digests import hmac_sha256, sha256
+from keyferry_plugins.signing.digests import hmac_sha256, sha256
 
 
 @given(st.binary(max_size=300), st.binary(max_size=300))

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.sdk import Deadline, ProvideError
-from keyferry_plugins.aws.chain import find_credentials
+from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.credentials import Credentials
-from keyferry_plugins.aws.environment import Environment
-from support.aws_services import KEY, REGION, SECRET, SESSION_TOKEN, rfc3339
+from support.aws_machine import AwsMachine
+from support.aws_services import KEY, SECRET, SESSION_TOKEN, rfc3339
 from support.fake_cloud import Received, Reply, serving
 
 START = "https://corp.awsapps.test/start"
@@ -90,17 +89,12 @@ def portal() -> Portal:
     return Portal()
 
 
-class World:
+class Desk(AwsMachine):
     """A home with a profile and, maybe, a login."""
 
     def __init__(self, home: Path, url: str) -> None:
-        self.home = home
-        self.variables = {
-            "HOME": str(home), "AWS_ENDPOINT_URL_SSO": url, "AWS_ENDPOINT_URL_SSO_OIDC": url,
-            "AWS_EC2_METADATA_DISABLED": "true",
-        }  # fmt: skip
-        (home / ".aws").mkdir()
-        (home / ".aws" / "config").write_text(CONFIG)
+        super().__init__(home, AWS_ENDPOINT_URL_SSO=url, AWS_ENDPOINT_URL_SSO_OIDC=url)
+        self.write(CONFIG)
 
     def token_file(self, name: str = "corp") -> Path:
         """Where a login is kept."""
@@ -119,25 +113,24 @@ class World:
         }
         path.write_text(json.dumps({**document, **more}))
 
-    def find(self, profile: str = "dev") -> Credentials:
+    def find_for(self, profile: str = "dev") -> Credentials:
         """The credentials of a profile."""
-        environment = Environment({**self.variables, "AWS_PROFILE": profile}, Deadline(20))
-        return find_credentials(environment, region=REGION)
+        return self.find(AWS_PROFILE=profile)
 
 
 @pytest.fixture
-def world(tmp_path: Path, portal: Portal) -> Iterator[World]:
+def desk(tmp_path: Path, portal: Portal) -> Iterator[Desk]:
     """A home of its own."""
     with serving(portal) as server:
-        yield World(tmp_path, server.url)
+        yield Desk(tmp_path, server.url)
 
 
-def test_a_login_gives_the_credentials_of_the_role(world: World, portal: Portal) -> None:
+def test_a_login_gives_the_credentials_of_the_role(desk: Desk, portal: Portal) -> None:
     """The session's token file is named after the session, the old form's after the start URL."""
-    world.log_in()
-    world.log_in(START)
+    desk.log_in()
+    desk.log_in(START)
     for profile in ("dev", "legacy"):
-        found = world.find(profile)
+        found = desk.find_for(profile)
         assert (found.access_key_id, found.secret_access_key, found.session_token) == (
             KEY,
             SECRET,
@@ -148,35 +141,35 @@ def test_a_login_gives_the_credentials_of_the_role(world: World, portal: Portal)
     assert portal.renewals == 0
 
 
-def test_a_login_that_ends_is_renewed_and_kept(world: World, portal: Portal) -> None:
+def test_a_login_that_ends_is_renewed_and_kept(desk: Desk, portal: Portal) -> None:
     """The new token is written back for the user alone, the next run needs no renewal."""
-    world.log_in(seconds=-10, **CLIENT, registrationExpiresAt=rfc3339(9999))
-    assert world.find().access_key_id == KEY
-    assert world.find().access_key_id == KEY
+    desk.log_in(seconds=-10, **CLIENT, registrationExpiresAt=rfc3339(9999))
+    assert desk.find_for().access_key_id == KEY
+    assert desk.find_for().access_key_id == KEY
     assert portal.renewals == 1
-    kept = json.loads(world.token_file().read_text())
+    kept = json.loads(desk.token_file().read_text())
     assert kept["accessToken"] == NEW
     assert kept["refreshToken"] == "marked-next-refresh"
     assert kept["clientId"] == "the-client"
     assert kept["startUrl"] == START
-    assert world.token_file().stat().st_mode & 0o777 == 0o600
+    assert desk.token_file().stat().st_mode & 0o777 == 0o600
 
 
-def test_a_login_is_renewed_by_one_of_many(world: World, portal: Portal) -> None:
+def test_a_login_is_renewed_by_one_of_many(desk: Desk, portal: Portal) -> None:
     """A renewal token is good for one renewal: who comes second uses what the first one got."""
-    world.log_in(seconds=-10, **CLIENT)
+    desk.log_in(seconds=-10, **CLIENT)
     portal.delay = 0.5
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda _: world.find().access_key_id, range(4)))
+        found = list(pool.map(lambda _: desk.find_for().access_key_id, range(4)))
     assert found == [KEY] * 4
     assert portal.renewals == 1
 
 
-def test_a_login_that_ends_soon_is_used_if_it_cannot_be_renewed(world: World, portal: Portal) -> None:
+def test_a_login_that_ends_soon_is_used_if_it_cannot_be_renewed(desk: Desk, portal: Portal) -> None:
     """It is good for a while yet."""
     portal.renewal = Reply(400, {"error": "invalid_grant", "message": "no"})
-    world.log_in(seconds=100, **CLIENT)
-    assert world.find().access_key_id == KEY
+    desk.log_in(seconds=100, **CLIENT)
+    assert desk.find_for().access_key_id == KEY
     assert portal.renewals == 1
 
 
@@ -189,32 +182,30 @@ def test_a_login_that_ends_soon_is_used_if_it_cannot_be_renewed(world: World, po
         {**CLIENT, "expiresAt": "2001-01-01T00:00:00UTC", "registrationExpiresAt": "2001-01-01T00:00:00Z"},
     ],
 )
-def test_a_login_that_has_ended_says_how_to_log_in(
-    world: World, portal: Portal, more: dict[str, str]
-) -> None:
+def test_a_login_that_has_ended_says_how_to_log_in(desk: Desk, portal: Portal, more: dict[str, str]) -> None:
     """Without what a renewal needs, a person has to log in."""
-    world.log_in(seconds=-10, **more)
+    desk.log_in(seconds=-10, **more)
     with pytest.raises(ProvideError, match=r"has expired; run 'aws sso login --profile dev'"):
-        world.find()
+        desk.find_for()
     assert portal.asked == []
 
 
-def test_nobody_has_logged_in(world: World) -> None:
+def test_nobody_has_logged_in(desk: Desk) -> None:
     """A missing file says so."""
     with pytest.raises(ProvideError, match=r"nobody has logged in .*; run 'aws sso login --profile dev'"):
-        world.find()
+        desk.find_for()
 
 
 @pytest.mark.parametrize(
     "content",
     ["", "marked-garbage", "[]", '{"accessToken": "marked-a"}', '{"accessToken":"marked-a","expiresAt":5}'],
 )
-def test_a_damaged_token_file_is_not_quoted(world: World, content: str) -> None:
+def test_a_damaged_token_file_is_not_quoted(desk: Desk, content: str) -> None:
     """What is in it stays there."""
-    world.log_in()
-    world.token_file().write_text(content)
+    desk.log_in()
+    desk.token_file().write_text(content)
     with pytest.raises(ProvideError, match="the SSO token file") as caught:
-        world.find()
+        desk.find_for()
     assert "marked-" not in str(caught.value)
 
 
@@ -234,13 +225,13 @@ def test_a_damaged_token_file_is_not_quoted(world: World, content: str) -> None:
     ],
 )
 def test_a_refusal_of_the_portal_says_what_to_do(
-    world: World, portal: Portal, refusal: Reply, words: str
+    desk: Desk, portal: Portal, refusal: Reply, words: str
 ) -> None:
     """No token is in any message."""
     portal.refusal = refusal
-    world.log_in()
+    desk.log_in()
     with pytest.raises(ProvideError, match=words) as caught:
-        world.find()
+        desk.find_for()
     assert "marked-" not in str(caught.value)
 
 
@@ -253,12 +244,12 @@ def test_a_refusal_of_the_portal_says_what_to_do(
         Reply(200, {"accessToken": "marked a", "expiresIn": 5}),
     ],
 )
-def test_a_renewal_that_fails_leaves_the_file_alone(world: World, portal: Portal, renewal: Reply) -> None:
+def test_a_renewal_that_fails_leaves_the_file_alone(desk: Desk, portal: Portal, renewal: Reply) -> None:
     """What is kept is what was there."""
     portal.renewal = renewal
-    world.log_in(seconds=-10, **CLIENT)
-    before = world.token_file().read_text()
+    desk.log_in(seconds=-10, **CLIENT)
+    before = desk.token_file().read_text()
     with pytest.raises(ProvideError, match="aws sso login") as caught:
-        world.find()
+        desk.find_for()
     assert "marked-" not in str(caught.value)
-    assert world.token_file().read_text() == before
+    assert desk.token_file().read_text() == before

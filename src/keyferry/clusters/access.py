@@ -1,0 +1,183 @@
+"""Access to one cluster, whatever its kubeconfig user is: exec plugin, token, basic auth, certificate.
+
+Adapters ask for a *grant* before each request and hand it back when the server said 401.
+Everything they share is here; they only speak their library's language.
+"""
+
+import base64
+import ssl
+from collections.abc import Callable
+from typing import TypeVar
+
+from keyferry._core.clock import monotonic_ns
+from keyferry._core.values import Value, field
+from keyferry.clusters.auth.authenticator import Authenticator
+from keyferry.clusters.auth.credential import ClusterCredential
+from keyferry.clusters.headers import FORBIDDEN, Headers, TokenFile, impersonation
+from keyferry.clusters.kubeconfig.resolve import ClientConfig
+from keyferry.clusters.tls import ClusterContext, Pair
+from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, PluginProtocolError
+
+__all__ = ["ClusterAccess", "Grant"]
+
+T = TypeVar("T")
+
+
+class Grant(Value):
+    """What one request carries; ``credential`` is set if it came from a plugin and can be renewed."""
+
+    headers: Headers = field(default=(), repr=False)
+    credential: ClusterCredential | None = None
+
+
+class ClusterAccess:
+    """What requests to one cluster carry and their connections show; safe to share between threads and event loops."""
+
+    def __init__(
+        self,
+        config: ClientConfig,
+        authenticator: Authenticator | None = None,
+        *,
+        retries: bool = True,
+        monotonic: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self.config = config
+        # client-go returns the 401 and lets the next request have the new credential.
+        self.retries = retries
+        self._authenticator = authenticator
+        self._token_file = TokenFile(config, monotonic) if config.token_file else None
+        self._impersonation = impersonation(config)
+
+    @property
+    def server(self) -> str:
+        """The server's URL."""
+        return self.config.server
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context."""
+        return self.config.namespace
+
+    @property
+    def authenticator(self) -> Authenticator | None:
+        """What runs the plugin; None if none is used."""
+        return self._authenticator
+
+    @property
+    def certificates(self) -> int:
+        """A number that changes with the client certificate: connections made under another are not used again."""
+        return self._authenticator.certificates if self._authenticator is not None else 0
+
+    @property
+    def identity(self) -> tuple[int, bool]:
+        """What a connection made now is made under; one made under another is not used again.
+
+        Beside ``certificates`` it tells whether there is one yet: a connection made before the first has none.
+        """
+        number, pair = self._pair()
+        return number, pair is not None
+
+    def grant(self) -> Grant:
+        """What the next request carries; runs the plugin if it must. Raises ClusterAuthError."""
+        return self._grant(self._authenticator.credential() if self._authenticator is not None else None)
+
+    async def grant_async(self) -> Grant:
+        """As ``grant``, without blocking the event loop."""
+        if self._authenticator is None:
+            return self._grant(None)
+        return self._grant(await self._authenticator.credential_async())
+
+    def renew(self, refused: Grant) -> Grant | None:
+        """A grant to try once more after a 401; None if there is no other to be had."""
+        if self._authenticator is None or refused.credential is None:
+            return None
+        try:
+            return self._grant(self._authenticator.renew(refused.credential))
+        except KeyferryError:
+            return None  # as in client-go the server's answer stands, and the old credential stays
+
+    async def renew_async(self, refused: Grant) -> Grant | None:
+        """As ``renew``, without blocking the event loop."""
+        if self._authenticator is None or refused.credential is None:
+            return None
+        try:
+            return self._grant(await self._authenticator.renew_async(refused.credential))
+        except KeyferryError:
+            return None
+
+    def perform(
+        self, send: Callable[[Grant], T], is_refused: Callable[[T], bool], *, is_replayable: bool = True
+    ) -> T:
+        """Send a request with a grant; on a refusal renew the credential and, if it can be, send it once more."""
+        grant = self.grant()
+        answer = send(grant)
+        if not is_refused(answer):
+            return answer
+        renewed = self.renew(grant)
+        if renewed is None or not self.retries or not is_replayable:
+            return answer
+        return send(renewed)
+
+    def ssl_context(self, *, ahead: bool = True, grant: Grant | None = None) -> ssl.SSLContext:
+        """A context for this cluster; each new connection has the client certificate of the moment.
+
+        With *ahead* a plugin is run now if there is no credential yet, since it may bring the certificate.
+        Without, connections have none until the first grant. With a *grant* nothing is run, and connections
+        have the certificate that came with it: a request never shows parts of two credentials.
+        """
+        if self.config.insecure and self.config.ca_data:
+            text = "specifying a root certificates file with the insecure flag is not allowed"
+            message = "certificate-authority and insecure-skip-tls-verify exclude each other"
+            raise ClusterAuthError(self.server, message, text, EnvironmentProblem(message, text))
+        if ahead and grant is None and self._authenticator is not None:
+            self._authenticator.credential()
+        pair = self._pair if grant is None else lambda: (0, self._pair_of(grant.credential))
+        return ClusterContext.make(
+            ca=self.config.ca_data,
+            insecure=self.config.insecure,
+            server_name=self.config.tls_server_name,
+            pair=pair,
+        )
+
+    def _pair(self) -> tuple[int, Pair | None]:
+        # In this order: an old number may stand beside a new pair for a moment, never the reverse, which would last.
+        number = self.certificates
+        return number, self._pair_of(self._authenticator.current() if self._authenticator else None)
+
+    def _pair_of(self, credential: ClusterCredential | None) -> Pair | None:
+        if self.config.client_certificate_data:
+            # Not strictly: an error of decoding would hold the key, and OpenSSL refuses what is no PEM.
+            certificate = self.config.client_certificate_data.decode("utf-8", "replace")
+            return certificate, self.config.client_key_data.decode("utf-8", "replace")
+        if credential is None or not credential.certificate_pem:
+            return None
+        return credential.certificate_pem, credential.key_pem
+
+    def _grant(self, credential: ClusterCredential | None) -> Grant:
+        authorization = self._authorization(credential)
+        headers = (("Authorization", authorization),) if authorization else ()
+        return Grant((*headers, *self._impersonation), credential)
+
+    def _authorization(self, credential: ClusterCredential | None) -> str:
+        if credential is not None:
+            return self._bearer(credential.token, is_plugins=True)
+        if self._token_file is not None:
+            return self._bearer(self._token_file.read())
+        if self.config.bearer_token:
+            return self._bearer(self.config.bearer_token)
+        if self.config.username:
+            pair = f"{self.config.username}:{self.config.password}".encode()
+            return f"Basic {base64.b64encode(pair).decode()}"
+        return ""
+
+    def _bearer(self, token: str, *, is_plugins: bool = False) -> str:
+        if not FORBIDDEN.search(token):
+            return f"Bearer {token}" if token else ""
+        del token  # or the error would keep it, in its frame
+        message = "the token holds a control character and cannot be sent"
+        text = 'net/http: invalid header field value for "Authorization"'
+        cause: KeyferryError = EnvironmentProblem(message, text)
+        if is_plugins:
+            plugin = self.config.exec.command if self.config.exec is not None else ""
+            cause = PluginProtocolError(plugin, message, text)
+        raise ClusterAuthError(self.server, message, text, cause)

@@ -1,0 +1,56 @@
+"""Credentials that a run has without any profile: in variables, or from the container or instance it runs on."""
+
+from keyferry.sdk import ProvideError
+from keyferry_plugins.aws.credentials import Credentials
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry_plugins.aws.environment import Environment
+
+__all__ = ["near_credentials", "source_credentials", "variable_credentials"]
+
+
+def near_credentials(environment: "Environment") -> Credentials:
+    """Those of the container or instance that this runs on; raises ProvideError."""
+    from keyferry_plugins.aws.containers import container_credentials, container_url
+
+    if container_url(environment):
+        return container_credentials(environment)
+    from keyferry_plugins.aws.instance import instance_credentials
+
+    return instance_credentials(environment)
+
+
+def variable_credentials(environment: "Environment") -> Credentials | None:
+    """The keys in variables, if both are there."""
+    key = environment.variable("AWS_ACCESS_KEY_ID") or environment.variable("AWS_ACCESS_KEY")
+    secret = environment.variable("AWS_SECRET_ACCESS_KEY") or environment.variable("AWS_SECRET_KEY")
+    token = environment.variable("AWS_SESSION_TOKEN")
+    if not key or not secret:
+        return None
+    if any(not "!" <= char <= "~" for char in key + token):
+        raise ProvideError(
+            "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN has a blank, a line break or another character that no header"
+            " can carry",
+            "set it anew, without what a copy brought along",
+        )
+    return Credentials(key, secret, token, source="environment variables")
+
+
+def source_credentials(environment: "Environment", source: str) -> Credentials:
+    """Those of the *source* that a profile names, in lower case; raises ProvideError."""
+    if source == "environment":
+        found = variable_credentials(environment)
+        if found is None:
+            raise ProvideError(
+                "the AWS profile's credential_source is Environment, and there are no keys in variables",
+                "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+            )
+        return found
+    if source == "ecscontainer":
+        from keyferry_plugins.aws.containers import container_credentials
+
+        return container_credentials(environment)
+    from keyferry_plugins.aws.instance import instance_credentials
+
+    return instance_credentials(environment)

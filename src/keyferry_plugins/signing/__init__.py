@@ -1,0 +1,1 @@
+"""Signatures that several clouds use: JSON web tokens, and AWS' Signature Version 4."""
