@@ -14,7 +14,7 @@ SOURCE = Path(keyferry.__file__).parent
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("_core",),
-    ("_net",),
+    ("_net", "show"),
     ("api",),
     ("invoke",),
     ("images", "clusters"),

@@ -12,7 +12,7 @@ from keyferry.images.provider.provision import How, Provision
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.images.why.reasons import Reason
+    from keyferry._core.reasons import Reason
 
 
 class Outcome(StrEnum):

@@ -18,7 +18,7 @@ from keyferry.pulls.records.policy import PolicyVerdict, VerificationPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.images.why.reasons import Reason
+    from keyferry._core.reasons import Reason
 
 _Named = ImagePullSecret | ImagePullServiceAccount | None
 _Match = tuple[str, _Named, _Named, ImagePullCredentials | None]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
+from keyferry._core.reasons import Reason
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.api.meta import format_instant
-from keyferry.images.why.reasons import Reason
 from keyferry.pulls.records.decide import MOST_ADDED, Decision
 from keyferry.pulls.records.policy import PRELOADED
 
