@@ -38,10 +38,8 @@ def report_document(reports: Sequence[LintReport], findings: Iterable[Finding]) 
     """Reports as a JSON document with stable fields."""
     return make_document(
         "LintReport",
-        {
-            "targets": [_target(report) for report in reports],
-            "findings": [_finding(finding) for finding in findings],
-        },
+        targets=[_target(report) for report in reports],
+        findings=[_finding(finding) for finding in findings],
     )
 
 
@@ -61,7 +59,7 @@ def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
     """What codes mean, for people or as JSON."""
     if output == "json":
         items = [_present(_code(code)) for code in codes]
-        yield as_json(make_document("LintCodeList", {"items": items}))
+        yield as_json(make_document("LintCodeList", items=items))
         return
     for code in codes:
         versions = f" (Kubernetes: {code.kubernetes})" if code.kubernetes else ""

@@ -4,7 +4,7 @@ from keyferry._core.reasons import Reason
 from keyferry._core.secrets import MASK
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source
-from keyferry.images.why.reasons import missing_documents
+from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, reason_document
 
 TYPE_CHECKING = False
@@ -18,14 +18,12 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
     """What ``keyferry get`` says."""
     return make_document(
         "ImageCredentials",
-        {
-            "image": answer.image,
-            "name": answer.name,
-            "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-            "failures": failures_document(answer.kubelet_failures),
-            "outcome": str(answer.outcome),
-            "missing": missing_documents(answer.missing),
-        },
+        image=answer.image,
+        name=answer.name,
+        credentials=[_credential(credential, reveal=reveal) for credential in answer.credentials],
+        failures=failures_document(answer.kubelet_failures),
+        outcome=str(answer.outcome),
+        missing=missing_documents(answer.missing),
     )
 
 
@@ -46,23 +44,17 @@ def explanation_document(  # noqa: PLR0913 - what there is to say, by keyword
     decision = next(reason for reason in answer.reasons if reason.stage == "decision")
     document: dict[str, object] = make_document(
         "ImageExplanation",
-        {
-            "image": answer.image,
-            "name": answer.name,
-            "config": config,
-            "decision": {"outcome": decision.outcome, "text": decision.text},
-            "missing": missing_documents(answer.missing),
-            "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-            "failures": failures_document(answer.kubelet_failures),
-            "traps": [
-                reason_document(reason) for reason in (*answer.reasons, *traps) if reason.stage == "trap"
-            ],
-            "reasons": [
-                reason_document(reason)
-                for reason in answer.reasons
-                if reason.stage not in ("trap", "decision")
-            ],
-        },
+        image=answer.image,
+        name=answer.name,
+        config=config,
+        decision={"outcome": decision.outcome, "text": decision.text},
+        missing=missing_documents(answer.missing),
+        credentials=[_credential(credential, reveal=reveal) for credential in answer.credentials],
+        failures=failures_document(answer.kubelet_failures),
+        traps=[reason_document(reason) for reason in (*answer.reasons, *traps) if reason.stage == "trap"],
+        reasons=[
+            reason_document(reason) for reason in answer.reasons if reason.stage not in ("trap", "decision")
+        ],
     )
     asked = {"access": access, "registry": registry}
     return document | {name: value for name, value in asked.items() if value is not None}

@@ -78,23 +78,18 @@ def to_document(report: Report) -> dict[str, object]:
     """A report as JSON has it."""
     return make_document(
         "PluginReport",
-        {
-            "keyferry": __version__,
-            "plugin": report.plugin,
-            "protocol": report.kind,
-            "pluginApiVersion": report.api_version,
-            "runs": report.runs,
-            "seconds": round(report.seconds, 3),
-            "notes": list(report.notes),
-            "summary": {
-                **{
-                    f"{severity}s": len(report.failures(severity))
-                    for severity in ("error", "warning", "info")
-                },
-                **{str(status): _count(report, status) for status in (Status.PASSED, Status.SKIPPED)},
-            },
-            "results": [_result(result) for result in report.results],
+        keyferry=__version__,
+        plugin=report.plugin,
+        protocol=report.kind,
+        pluginApiVersion=report.api_version,
+        runs=report.runs,
+        seconds=round(report.seconds, 3),
+        notes=list(report.notes),
+        summary={
+            **{f"{severity}s": len(report.failures(severity)) for severity in ("error", "warning", "info")},
+            **{str(status): _count(report, status) for status in (Status.PASSED, Status.SKIPPED)},
         },
+        results=[_result(result) for result in report.results],
     )
 
 

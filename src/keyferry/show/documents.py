@@ -17,7 +17,7 @@ __all__ = ["API_VERSION", "as_json", "as_yaml", "make_document", "reason_documen
 API_VERSION = "keyferry.dev/v1alpha1"
 
 
-def make_document(kind: str, fields: dict[str, object]) -> dict[str, object]:
+def make_document(kind: str, /, **fields: object) -> dict[str, object]:
     """A document of one of our own kinds."""
     return {"apiVersion": API_VERSION, "kind": kind, **fields}
 

@@ -75,7 +75,8 @@ COMMANDS = {
 def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: str = "") -> Exit:
     """Say what went wrong, and what to try next where that is known; return the exit code."""
     report_error(error, edit)
-    report(*filter(None, (hint,)))
+    if hint:
+        report(hint)
     return exit_code(error)
 
 

@@ -8,7 +8,7 @@ from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_
 from keyferry.explain.document import failures_document
 from keyferry.explain.registry import RegistryCheck, Verdict, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
-from keyferry.images.why.reasons import missing_documents
+from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 from keyferry.show.tables import table
@@ -77,11 +77,9 @@ def _row(attempt: "Attempt") -> tuple[str, ...]:
 def _document(answer: Answer, check: RegistryCheck) -> dict[str, object]:
     return make_document(
         "ImagePullCheck",
-        {
-            "image": answer.image,
-            "name": answer.name,
-            **check_document(check),
-            "failures": failures_document(answer.kubelet_failures),
-            "missing": missing_documents(answer.missing),
-        },
+        image=answer.image,
+        name=answer.name,
+        **check_document(check),
+        failures=failures_document(answer.kubelet_failures),
+        missing=missing_documents(answer.missing),
     )

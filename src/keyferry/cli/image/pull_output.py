@@ -68,7 +68,7 @@ def why(outcome: PullOutcome) -> str:
 
 def outcomes_document(outcomes: Sequence[PullOutcome]) -> Json:
     """The same for programs, with stable fields."""
-    return make_document("ImagePullList", {"items": list(map(_document, outcomes))})
+    return make_document("ImagePullList", items=list(map(_document, outcomes)))
 
 
 def _document(outcome: PullOutcome) -> Json:

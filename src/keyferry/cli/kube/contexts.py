@@ -5,7 +5,6 @@ import argparse
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_kubeconfig_argument
-from keyferry.show.documents import make_document
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -41,9 +40,9 @@ def run(args: argparse.Namespace) -> int:
     loaded = load_kubeconfig(args.kubeconfig)
     rows = _rows(loaded)
     if args.output in ("json", "yaml"):
-        from keyferry.show.documents import render_document
+        from keyferry.show.documents import make_document, render_document
 
-        document = make_document("ContextList", {"contexts": rows})
+        document = make_document("ContextList", contexts=rows)
         print(render_document(document, args.output))
     elif rows:
         from keyferry.show.tables import table

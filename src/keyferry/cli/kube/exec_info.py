@@ -8,7 +8,6 @@ import shlex
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_context_arguments, resolve_context
-from keyferry.show.documents import make_document
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -87,21 +86,20 @@ def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[s
 
 def _document(config: "ClientConfig", text: str, question: str, *, reveal: bool) -> dict[str, object]:
     from keyferry.clusters.why.disclose import mask_arguments
+    from keyferry.show.documents import make_document
 
     plugin = config.exec
     arguments = (plugin.args if plugin is not None else None) or ()
     return make_document(
         "ExecInfo",
-        {
-            "context": config.context,
-            "user": config.user_name,
-            "file": config.user_origin,
-            "command": plugin.command if plugin is not None else "",
-            "args": list(arguments if reveal else mask_arguments(arguments)),
-            "env": [variable.name for variable in plugin.env] if plugin is not None else [],
-            "interactive": question,
-            "execInfo": json.loads(text),
-        },
+        context=config.context,
+        user=config.user_name,
+        file=config.user_origin,
+        command=plugin.command if plugin is not None else "",
+        args=list(arguments if reveal else mask_arguments(arguments)),
+        env=[variable.name for variable in plugin.env] if plugin is not None else [],
+        interactive=question,
+        execInfo=json.loads(text),
     )
 
 

@@ -5,7 +5,6 @@ import argparse
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
-from keyferry.show.documents import make_document
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -66,14 +65,14 @@ def _rows(answer: "Review") -> list[tuple[str, str]]:
 
 
 def _document(session: "ClusterSession", answer: "Review") -> dict[str, object]:
+    from keyferry.show.documents import make_document
+
     return make_document(
         "ClusterIdentity",
-        {
-            "context": session.config.context,
-            "server": session.server,
-            "username": answer.username,
-            "uid": answer.uid,
-            "groups": list(answer.groups),
-            "extra": {name: list(values) for name, values in answer.extra.items()},
-        },
+        context=session.config.context,
+        server=session.server,
+        username=answer.username,
+        uid=answer.uid,
+        groups=list(answer.groups),
+        extra={name: list(values) for name, values in answer.extra.items()},
     )

@@ -51,12 +51,10 @@ def run(args: argparse.Namespace) -> int:
     else:
         document = make_document(
             "PullRecordList",
-            {
-                "root": args.root,
-                "records": [record_document(record, reveal=args.reveal) for record in found.believed],
-                "underWay": [intent.image for intent in intents.values],
-                "problems": [problem_document(problem) for problem in problems],
-            },
+            root=args.root,
+            records=[record_document(record, reveal=args.reveal) for record in found.believed],
+            underWay=[intent.image for intent in intents.values],
+            problems=[problem_document(problem) for problem in problems],
         )
         print(render_document(document, args.output))
     report(*problems)

@@ -14,8 +14,7 @@ from keyferry.cli.records.arguments import (
 )
 from keyferry.cli.records.output import decision_document
 from keyferry.cli.records.pods import read_uses
-from keyferry.images.missing import distinct
-from keyferry.images.why.reasons import missing_documents
+from keyferry.images.missing import distinct, missing_documents
 from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_of_strangers
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.pulls.records.present import NodeImages
@@ -109,11 +108,9 @@ def run(args: argparse.Namespace) -> int:
     else:
         document = make_document(
             "PolicyPlan",
-            {
-                "from": before.name,
-                "to": after.name,
-                "uses": [_use_document(change) for change in changes],
-            },
+            **{"from": before.name},
+            to=after.name,
+            uses=[_use_document(change) for change in changes],
         )
         print(render_document(document, args.output))
     return gravest(_CODES.get(change.effect, Exit.NO) for change in changes)

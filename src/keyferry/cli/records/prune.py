@@ -102,13 +102,11 @@ def _changed_ns(path: str) -> int:
 def _document(args: argparse.Namespace, pruning: "Pruning") -> dict[str, object]:
     return make_document(
         "PullRecordPruning",
-        {
-            "root": args.root,
-            "done": bool(args.yes),
-            "removed": [record_document(record) for record in pruning.removed],
-            "kept": len(pruning.kept),
-            "unbelieved": len(pruning.problems),
-        },
+        root=args.root,
+        done=bool(args.yes),
+        removed=[record_document(record) for record in pruning.removed],
+        kept=len(pruning.kept),
+        unbelieved=len(pruning.problems),
     )
 
 

@@ -75,13 +75,11 @@ def _foresee(records: "Records", images: "Sequence[PresentImage]") -> Recovery:
 def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]:
     return make_document(
         "PullRecovery",
-        {
-            "root": args.root,
-            "done": bool(args.yes),
-            "recovered": [{"image": image, "imageRef": ref} for image, ref in recovery.recovered],
-            "left": list(recovery.left),
-            "problems": [str(problem) for problem in recovery.problems],
-        },
+        root=args.root,
+        done=bool(args.yes),
+        recovered=[{"image": image, "imageRef": ref} for image, ref in recovery.recovered],
+        left=list(recovery.left),
+        problems=[str(problem) for problem in recovery.problems],
     )
 
 

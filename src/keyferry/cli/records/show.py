@@ -54,10 +54,8 @@ def run(args: argparse.Namespace) -> int:
     else:
         document = make_document(
             "PullRecordList",
-            {
-                "root": args.root,
-                "records": [record_document(record, reveal=args.reveal) for record in found],
-            },
+            root=args.root,
+            records=[record_document(record, reveal=args.reveal) for record in found],
         )
         print(render_document(document, args.output))
     return Exit.OK if found else Exit.NO

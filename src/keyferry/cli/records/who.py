@@ -102,20 +102,18 @@ def _document(
 ) -> dict[str, object]:
     return make_document(
         "ImageAccess",
-        {
-            "image": args.image,
-            "access": [
-                {
-                    "imageRef": access.record.image_ref,
-                    "name": access.name,
-                    "match": access.match,
-                    **entry_document(access.entry, reveal=args.reveal),
-                }
-                for access in found
-            ],
-            "podWithoutCredentials": decision_document(stranger),
-            "unbelieved": len(problems),
-        },
+        image=args.image,
+        access=[
+            {
+                "imageRef": access.record.image_ref,
+                "name": access.name,
+                "match": access.match,
+                **entry_document(access.entry, reveal=args.reveal),
+            }
+            for access in found
+        ],
+        podWithoutCredentials=decision_document(stranger),
+        unbelieved=len(problems),
     )
 
 

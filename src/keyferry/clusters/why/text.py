@@ -35,13 +35,11 @@ def document(inquiry: Inquiry, reasons: Sequence[Reason]) -> dict[str, object]:
     answer = inquiry.review
     return make_document(
         "ClusterExplanation",
-        {
-            "context": inquiry.config.context,
-            "decision": _decision(inquiry),
-            "username": answer.username if answer is not None else "",
-            "traps": [reason_document(reason) for reason in reasons if reason.stage == "trap"],
-            "reasons": [reason_document(reason) for reason in reasons if reason.stage != "trap"],
-        },
+        context=inquiry.config.context,
+        decision=_decision(inquiry),
+        username=answer.username if answer is not None else "",
+        traps=[reason_document(reason) for reason in reasons if reason.stage == "trap"],
+        reasons=[reason_document(reason) for reason in reasons if reason.stage != "trap"],
     )
 
 

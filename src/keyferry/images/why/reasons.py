@@ -11,7 +11,7 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer, Outcome
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
 from keyferry.images.match.rules import Verdict, judge
-from keyferry.images.missing import Missing
+from keyferry.images.missing import Missing, missing_documents
 from keyferry.images.provider.provision import How, Provision
 from keyferry.images.why.traps import traps_for
 from keyferry.show.text import span
@@ -101,11 +101,6 @@ def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object
     if provision.missing:
         facts["missing"] = missing_documents(provision.missing)
     return facts
-
-
-def missing_documents(missing: tuple[Missing, ...]) -> list[dict[str, object]]:
-    """What was not given, with stable fields."""
-    return [{"input": str(each.input), "name": each.name, "text": str(each)} for each in missing]
 
 
 def _say(missing: tuple[Missing, ...]) -> str:
