@@ -19,7 +19,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "architecture.md"
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors",),
     ("_core",),
-    ("_net",),
+    ("_net", "show"),
     ("api",),
     ("invoke",),
     ("images", "clusters"),

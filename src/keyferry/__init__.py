@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from . import api as api
     from . import errors as errors
     from . import sdk as sdk
+    from ._core.reasons import Reason as Reason
     from .clusters.envinfo import ExecInfo as ExecInfo
     from .clusters.envinfo import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
@@ -70,7 +71,6 @@ if TYPE_CHECKING:
     from .images.provider.accounts import ServiceAccounts as ServiceAccounts
     from .images.provider.accounts import StaticAccount as StaticAccount
     from .images.provider.accounts import TokenRequest as TokenRequest
-    from .images.why.reasons import Reason as Reason
     from .invoke.policy import AllowlistEntry as AllowlistEntry
     from .invoke.policy import PluginPolicy as PluginPolicy
     from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
@@ -117,7 +117,7 @@ else:
         "PullSecret": "images.dockerconfig",
         "Pulled": "pulls.puller.outcome",
         "Puller": "pulls.puller.puller",
-        "Reason": "images.why.reasons",
+        "Reason": "_core.reasons",
         "Records": "pulls.records.records",
         "RegistryRoute": "pulls.registry.route",
         "ServiceAccount": "images.provider.accounts",

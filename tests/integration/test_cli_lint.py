@@ -14,6 +14,7 @@ from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.providers.config import lint
 from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
+from support.schemas import check_output
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = find_public_configs()
@@ -34,7 +35,7 @@ WRONG = GOOD.replace("reg.example", "reg.example/*").replace("10m", "-1s")
 
 def _run(*words: str, cwd: Path | None = None, **environ: str) -> "subprocess.CompletedProcess[str]":
     keep = {name: value for name, value in os.environ.items() if not name.startswith("KEYFERRY_")}
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "keyferry", "lint", *words],
         capture_output=True,
         text=True,
@@ -42,6 +43,8 @@ def _run(*words: str, cwd: Path | None = None, **environ: str) -> "subprocess.Co
         cwd=cwd,
         env=keep | environ,
     )
+    check_output(done.stdout)
+    return done
 
 
 def _write(folder: Path, text: str, name: str = "config.yaml") -> str:

@@ -14,6 +14,7 @@ from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.dispatch import lint_any
 from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
+from support.schemas import check_output
 
 ROOT = Path(__file__).resolve().parents[2]
 PUBLIC = find_public_configs()
@@ -51,9 +52,11 @@ def _run(
 ) -> "subprocess.CompletedProcess[str]":
     environ = {name: value for name, value in os.environ.items() if not name.startswith("KEYFERRY_")}
     command = [sys.executable, "-m", "keyferry", "lint", *words]
-    return subprocess.run(
+    done = subprocess.run(
         command, capture_output=True, text=True, check=False, cwd=cwd, env=environ, input=stdin
     )
+    check_output(done.stdout)
+    return done
 
 
 def _write(folder: Path, text: str, name: str = "config") -> str:
@@ -175,6 +178,7 @@ def test_no_secret_is_ever_printed(
 ) -> None:
     assert main(["lint", _write(tmp_path, text), "-o", output]) in (0, 1)
     shown = capsys.readouterr()
+    check_output(shown.out)
     assert SECRET not in shown.out + shown.err
 
 

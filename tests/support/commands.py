@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.schemas import check_output
+
 PLUGIN = """\
 #!/bin/sh
 cat > "$0.request"
@@ -78,8 +80,8 @@ def plain_pod(folder: Path) -> list[str]:
 
 
 def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with nothing on standard input."""
-    return subprocess.run(
+    """Run a command to its end, with nothing on standard input; a document that it prints is held to its schema."""
+    done = subprocess.run(
         [sys.executable, "-m", "keyferry", *words],
         cwd=cwd,
         env={**os.environ, "NO_COLOR": "1", **env},
@@ -89,3 +91,5 @@ def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess
         check=False,
         timeout=60,
     )
+    check_output(done.stdout)
+    return done

@@ -6,7 +6,7 @@ from types import ModuleType
 
 from keyferry.cli.frame.arguments import make_parser
 from keyferry.cli.frame.commands import COMMANDS, Exit
-from keyferry.cli.frame.terminal import Lines
+from keyferry.show.writer import Lines
 
 DESCRIPTION = """\
 Print a completion script, made from the commands and options of this very version."""
@@ -46,7 +46,6 @@ def _modules(command: str) -> list[ModuleType]:
 
 def _options(command: str, module: ModuleType) -> list[Option]:
     parser = make_parser(f"keyferry {command}", module)
-    module.add_arguments(parser)
     found = []
     for action in parser._actions:  # noqa: SLF001 - argparse has no public list of them
         names = [name for name in action.option_strings if name.startswith("--")]

@@ -7,7 +7,8 @@ import sys
 import tempfile
 
 from keyferry.cli.frame.commands import Exit
-from keyferry.cli.frame.terminal import Lines, style
+from keyferry.show.report import report
+from keyferry.show.writer import Lines, style
 
 DESCRIPTION = """\
 The whole story on this machine, nothing to install: writes a provider config with three small plugins
@@ -210,7 +211,7 @@ def _step(told: str, typed: str, expected: Exit) -> bool:
     code = main(shlex.split(typed))
     sys.stdout.flush()
     if code != expected:
-        print(f"keyferry: the demo expected exit code {int(expected)} here, found {code}", file=sys.stderr)
+        report(f"the demo expected exit code {int(expected)} here, found {code}")
     return code == expected
 
 

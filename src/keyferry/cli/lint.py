@@ -1,16 +1,13 @@
 """Every problem of provider configs, kubeconfigs, kuberc and pull records: refused, or legal and hardly meant."""
 
 import argparse
-import json
 import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit
-from keyferry.cli.frame.terminal import Lines
-from keyferry.cli.lint_output import listing, report_document, table_lines
+from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.lint_output import listing, report_document, sarif_document, table_lines
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
@@ -20,6 +17,8 @@ from keyferry.lint.codes.catalogue import CODES, SEVERITIES, Severity
 from keyferry.lint.dispatch import lint_any
 from keyferry.lint.report import FileReport, Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for
+from keyferry.show.documents import as_json
+from keyferry.show.report import report
 
 DESCRIPTION = """\
 Find every problem of provider configs, kubeconfigs, kuberc files and pull records, with file, line and column.
@@ -105,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
         finding for report in reports for finding in report.findings if _is_shown(finding, args.severity)
     ]
     _write(reports, shown, args.output)
-    _say(_summary(reports, shown))
+    report(_summary(reports, shown))
     if any(report.unreadable for report in reports):
         return Exit.ENVIRONMENT
     return Exit.NO if shown else Exit.OK
@@ -124,9 +123,11 @@ def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
         found = discover(None, bin_dir, node=node)
     except EnvironmentProblem:
         found = _discover_config(node)
-        _say(f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known")
+        report(
+            f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known"
+        )
         return found.config, None
-    _say(f"linting {found}")
+    report(f"linting {found}")
     return found.config, found.bin_dir
 
 
@@ -145,11 +146,9 @@ def _is_shown(finding: Finding, least: Severity) -> bool:
 
 def _write(reports: Sequence[LintReport], shown: Sequence[Finding], output: str) -> None:
     if output == "json":
-        print(Lines(json.dumps(report_document(reports, shown), indent=2)))
+        print(as_json(report_document(reports, shown)))
     elif output == "sarif":
-        from keyferry.cli.sarif import to_sarif
-
-        print(Lines(json.dumps(to_sarif(shown), indent=2)))
+        print(as_json(sarif_document(shown)))
     else:
         for line in table_lines(shown):
             print(line)
@@ -158,8 +157,7 @@ def _write(reports: Sequence[LintReport], shown: Sequence[Finding], output: str)
 def _list(codes: Sequence[str], output: str) -> int:
     unknown = [code for code in codes if code.upper() not in CODES]
     if unknown:
-        _say(f"{unknown[0]!r} is not a code; 'keyferry lint --list' shows all")
-        return Exit.USAGE
+        raise WrongUsage(f"{unknown[0]!r} is not a code; 'keyferry lint --list' shows all")
     chosen = [CODES[code.upper()] for code in codes] or list(CODES.values())
     for line in listing(chosen, output):
         print(line)
@@ -196,11 +194,7 @@ def _count(number: int, noun: str) -> str:
 def _note_gates(gates: dict[str, bool]) -> None:
     for name in gates:
         if name != GATE:
-            _say(f"feature gate {name!r} has no bearing on provider configs and is ignored; {GATE} has")
-
-
-def _say(text: str) -> None:
-    print(f"keyferry: {text}", file=sys.stderr)
+            report(f"feature gate {name!r} has no bearing on provider configs and is ignored; {GATE} has")
 
 
 def _version(text: str) -> str:

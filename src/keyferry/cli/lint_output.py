@@ -1,17 +1,16 @@
 """Lint reports as text and as JSON documents."""
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.terminal import Lines, style
-from keyferry.lint.codes.catalogue import Code, Severity
+from keyferry.lint.codes.catalogue import CODES, Code, Severity
 from keyferry.lint.report import FileReport, Finding, LintReport
+from keyferry.show.documents import as_json, make_document
+from keyferry.show.writer import style
 
 Json = dict[str, object]
 
-API_VERSION = "keyferry.dev/v1alpha1"
 _STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": "cyan"}
 _WIDEST = len("warning")
 # What Kubernetes quotes and may be a secret, and what is shown in its place.
@@ -37,19 +36,30 @@ def table_lines(findings: Sequence[Finding]) -> Iterator[str]:
 
 def report_document(reports: Sequence[LintReport], findings: Iterable[Finding]) -> Json:
     """Reports as a JSON document with stable fields."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "LintReport",
-        "targets": [_target(report) for report in reports],
-        "findings": [_finding(finding) for finding in findings],
-    }
+    return make_document(
+        "LintReport",
+        targets=[_target(report) for report in reports],
+        findings=[_finding(finding) for finding in findings],
+    )
+
+
+def sarif_document(findings: Iterable[Finding]) -> Json:
+    """One run of the linter, with every rule it knows."""
+    from keyferry.show import sarif
+
+    rules = [sarif.Rule(code.code, code.severity, code.title, code.why, code.fix) for code in CODES.values()]
+    found = [
+        sarif.Finding(each.code, each.severity, each.message, each.path, each.file, each.line, each.column)
+        for each in findings
+    ]
+    return sarif.to_sarif(rules, found)
 
 
 def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
     """What codes mean, for people or as JSON."""
     if output == "json":
         items = [_present(_code(code)) for code in codes]
-        yield Lines(json.dumps({"apiVersion": API_VERSION, "kind": "LintCodeList", "items": items}, indent=2))
+        yield as_json(make_document("LintCodeList", items=items))
         return
     for code in codes:
         versions = f" (Kubernetes: {code.kubernetes})" if code.kubernetes else ""

@@ -2,16 +2,15 @@
 
 import sys
 from importlib import import_module
-from types import ModuleType
 
 from keyferry import __version__
-from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES, Exit, exit_code
-from keyferry.cli.frame.terminal import Guard, Lines, hold_descriptors, print_error
+from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES, Exit, report_failure
 from keyferry.errors import EnvironmentProblem
+from keyferry.show.report import report
+from keyferry.show.writer import Guard, Lines, hold_descriptors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from keyferry.errors import ConfigError
@@ -79,44 +78,33 @@ def _unknown(name: str) -> int:
 
     close = get_close_matches(name, COMMANDS, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    print(f"keyferry: unknown command {name!r}{hint}; 'keyferry --help' lists all", file=sys.stderr)
+    report(f"unknown command {name!r}{hint}; 'keyferry --help' lists all")
     return Exit.USAGE
 
 
 def _run(name: str, words: list[str]) -> int:
+    from keyferry.cli.frame.arguments import run_command
     from keyferry.errors import KeyferryError
 
     module = import_module(COMMANDS[name].module)
     try:
-        args = _parser(name, module).parse_args(words)
-        code = module.run(args)
+        return run_command(f"keyferry {name}", module, words)
     except KeyferryError as error:
         return _report(error)
     except KeyboardInterrupt:
-        print("keyferry: interrupted", file=sys.stderr)
+        report("interrupted")
         return Exit.INTERRUPTED
     except SystemExit as leave:  # argparse: help, or a usage error it has reported
         return leave.code if isinstance(leave.code, int) else Exit.USAGE
-    return int(code)
-
-
-def _parser(name: str, module: ModuleType) -> "argparse.ArgumentParser":
-    from keyferry.cli.frame.arguments import make_parser
-
-    parser = make_parser(f"keyferry {name}", module)
-    module.add_arguments(parser)
-    return parser
 
 
 def _report(error: Exception) -> int:
     from keyferry.errors import ConfigError
 
-    print_error(error)
-    if isinstance(error, ConfigError):
-        print(f"keyferry: a kubelet would not start with this config; {_next_step(error)}", file=sys.stderr)
-    return exit_code(error)
+    return report_failure(error, hint=_next_step(error) if isinstance(error, ConfigError) else "")
 
 
 def _next_step(error: "ConfigError") -> str:
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
-    return f"try 'keyferry lint {' '.join(files)}'" if files else "check the path"
+    step = f"try 'keyferry lint {' '.join(files)}'" if files else "check the path"
+    return f"a kubelet would not start with this config; {step}"

@@ -6,6 +6,7 @@ from keyferry._core.secrets import printable
 from keyferry.images.missing import Missing
 from keyferry.pulls.records.access import UseOutcome, judge_use
 from keyferry.pulls.records.decision import Decision
+from keyferry.show.documents import reason_document
 
 __all__ = ["decision_document", "decision_lines", "summarise_decision"]
 
@@ -22,16 +23,7 @@ def decision_document(decision: Decision, missing: tuple[Missing, ...] = ()) -> 
         "rule": decision.rule,
         "policy": decision.policy.name,
         "imageRef": decision.situation.image_ref,
-        "reasons": [
-            {
-                "stage": reason.stage,
-                "subject": reason.subject,
-                "outcome": reason.outcome,
-                "text": reason.text,
-                "facts": reason.facts,
-            }
-            for reason in decision.reasons
-        ],
+        "reasons": list(map(reason_document, decision.reasons)),
     }
 
 

@@ -1,9 +1,11 @@
 """An answer and its reasons, for programs: JSON or YAML with stable fields and no secret unless asked."""
 
+from keyferry._core.reasons import Reason
 from keyferry._core.secrets import MASK
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source
-from keyferry.images.why.reasons import Reason, missing_documents
+from keyferry.images.missing import missing_documents
+from keyferry.show.documents import make_document, reason_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,21 +13,18 @@ if TYPE_CHECKING:
 
     from keyferry.images.answer import Failure
 
-API_VERSION = "keyferry.dev/v1alpha1"
-
 
 def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, object]:
     """What ``keyferry get`` says."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ImageCredentials",
-        "image": answer.image,
-        "name": answer.name,
-        "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-        "failures": failures_document(answer.kubelet_failures),
-        "outcome": str(answer.outcome),
-        "missing": missing_documents(answer.missing),
-    }
+    return make_document(
+        "ImageCredentials",
+        image=answer.image,
+        name=answer.name,
+        credentials=[_credential(credential, reveal=reveal) for credential in answer.credentials],
+        failures=failures_document(answer.kubelet_failures),
+        outcome=str(answer.outcome),
+        missing=missing_documents(answer.missing),
+    )
 
 
 def explanation_document(
@@ -43,19 +42,20 @@ def explanation_document(
     what to beware of beside the answer's own.
     """
     decision = next(reason for reason in answer.reasons if reason.stage == "decision")
-    document: dict[str, object] = {
-        "apiVersion": API_VERSION,
-        "kind": "ImageExplanation",
-        "image": answer.image,
-        "name": answer.name,
-        "config": config,
-        "decision": {"outcome": decision.outcome, "text": decision.text},
-        "missing": missing_documents(answer.missing),
-        "credentials": [_credential(credential, reveal=reveal) for credential in answer.credentials],
-        "failures": failures_document(answer.kubelet_failures),
-        "traps": [_reason(reason) for reason in (*answer.reasons, *traps) if reason.stage == "trap"],
-        "reasons": [_reason(reason) for reason in answer.reasons if reason.stage not in ("trap", "decision")],
-    }
+    document: dict[str, object] = make_document(
+        "ImageExplanation",
+        image=answer.image,
+        name=answer.name,
+        config=config,
+        decision={"outcome": decision.outcome, "text": decision.text},
+        missing=missing_documents(answer.missing),
+        credentials=[_credential(credential, reveal=reveal) for credential in answer.credentials],
+        failures=failures_document(answer.kubelet_failures),
+        traps=[reason_document(reason) for reason in (*answer.reasons, *traps) if reason.stage == "trap"],
+        reasons=[
+            reason_document(reason) for reason in answer.reasons if reason.stage not in ("trap", "decision")
+        ],
+    )
     asked = {"access": access, "registry": registry}
     return document | {name: value for name, value in asked.items() if value is not None}
 
@@ -92,13 +92,3 @@ def failures_document(failures: "Iterable[Failure]") -> list[dict[str, object]]:
         }
         for failure in failures
     ]
-
-
-def _reason(reason: Reason) -> dict[str, object]:
-    return {
-        "stage": reason.stage,
-        "subject": reason.subject,
-        "outcome": reason.outcome,
-        "text": reason.text,
-        "facts": reason.facts,
-    }

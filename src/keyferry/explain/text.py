@@ -1,12 +1,13 @@
 """An answer and its reasons, for people at a terminal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 
+from keyferry._core.reasons import Reason
 from keyferry._core.secrets import MASK, printable
 from keyferry.images.answer import Answer
-from keyferry.images.why.reasons import Reason
+from keyferry.show.text import sections
+from keyferry.show.writer import Lines, style
 
-Style = Callable[..., str]
 _MOST_PATTERNS = 4
 _COLOURS = {"failed": "red", "unknown": "yellow"}
 # Nearest miss first: the rule that failed last is the one a small change would mend.
@@ -21,22 +22,16 @@ _NEARNESS = (
 )
 
 
-def plain(text: str, *_: str) -> str:
-    """No style at all."""
-    return text
-
-
 def render(
     answer: Answer,
     *,
     where: tuple[str, ...] = (),
-    style: Style = plain,
     all_patterns: bool = False,
     registry: tuple[str, ...] = (),
     access: tuple[str, ...] = (),
     traps: tuple[Reason, ...] = (),
     hints: tuple[str, ...] = (),
-) -> str:
+) -> Lines:
     """The whole explanation; *where* says which config and sources it is about, *registry* what that one said.
 
     *access* says whether an image that is there may be used, *traps* what to beware of beside the answer's own,
@@ -45,27 +40,19 @@ def render(
     by_stage: dict[str, list[Reason]] = {}
     for reason in (*answer.reasons, *traps):
         by_stage.setdefault(reason.stage, []).append(reason)
-    sections = (
+    parts: tuple[tuple[str, Iterable[str]], ...] = (
         ("image", _image(by_stage)),
         ("sources", map(printable, where)),
-        ("providers", _providers(answer, style, all_patterns=all_patterns)),
-        ("auth keys on offer", _keys(by_stage, style)),
+        ("providers", _providers(answer, all_patterns=all_patterns)),
+        ("auth keys on offer", _keys(by_stage)),
         ("credentials, in the order they are tried", _credentials(answer)),
         ("what the kubelet does", (printable(reason.text) for reason in by_stage["decision"])),
         ("what would tell", map(printable, hints)),
         ("may this pod use the image that is there", iter(access)),
         ("what the registry says to each", iter(registry)),
-        ("beware", _traps(by_stage, style)),
+        ("beware", _traps(by_stage)),
     )
-    blocks = [_block(title, list(lines), style) for title, lines in sections]
-    return "\n\n".join(block for block in blocks if block)
-
-
-def _block(title: str, lines: list[str], style: Style) -> str:
-    if not lines:
-        return ""
-    body = "\n".join("  " + line for line in lines)
-    return f"{style(title.upper(), 'bold')}\n{body}"
+    return sections(parts)
 
 
 def _image(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
@@ -73,7 +60,7 @@ def _image(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
         yield f"{printable(reason.subject)}: {printable(reason.text)}"
 
 
-def _providers(answer: Answer, style: Style, *, all_patterns: bool) -> Iterator[str]:
+def _providers(answer: Answer, *, all_patterns: bool) -> Iterator[str]:
     for reason in answer.reasons:
         if reason.stage not in ("match", "provider"):
             continue
@@ -98,7 +85,7 @@ def _misses(reason: Reason, *, all_patterns: bool) -> Iterator[str]:
         yield f"    and {len(ranked) - len(shown)} more, further off; --all-patterns shows them"
 
 
-def _keys(by_stage: dict[str, list[Reason]], style: Style) -> Iterator[str]:
+def _keys(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
     for reason in by_stage.get("key", []):
         used = reason.outcome in ("covers", "default-registry")
         mark = style("+", "green", "bold") if used else style("-", "dim")
@@ -112,6 +99,6 @@ def _credentials(answer: Answer) -> Iterator[str]:
         yield f"{at}. {user} / {MASK}   {printable(str(credential.source))}, key {printable(repr(credential.key))}"
 
 
-def _traps(by_stage: dict[str, list[Reason]], style: Style) -> Iterator[str]:
+def _traps(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
     for reason in by_stage.get("trap", []):
         yield style("! ", "yellow", "bold") + printable(reason.text)

@@ -6,7 +6,7 @@ from keyferry.images.result import Failure, LookupResult, Outcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.images.why.reasons import Reason
+    from keyferry._core.reasons import Reason
 
 __all__ = ["Answer", "Failure", "Outcome"]
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from keyferry._core.values import Value
 
-__all__ = ["Input", "Missing", "distinct"]
+__all__ = ["Input", "Missing", "distinct", "missing_documents"]
 
 
 class Input(StrEnum):
@@ -46,3 +46,8 @@ _TEXTS = {
 def distinct(*groups: tuple[Missing, ...]) -> tuple[Missing, ...]:
     """All of them, in order, each once."""
     return tuple(dict.fromkeys(missing for group in groups for missing in group))
+
+
+def missing_documents(missing: tuple[Missing, ...]) -> list[dict[str, object]]:
+    """What was not given, with stable fields."""
+    return [{"input": str(each.input), "name": each.name, "text": str(each)} for each in missing]

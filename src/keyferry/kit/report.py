@@ -3,12 +3,16 @@
 from enum import StrEnum
 
 from keyferry import __version__
-from keyferry._core.values import Value
+from keyferry._core.secrets import printable
+from keyferry._core.values import Value, replace
 from keyferry.kit.codes.catalogue import Check, Severity
+from keyferry.show.documents import make_document
 
-__all__ = ["Broken", "Report", "Result", "Status", "to_document"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.show.junit import Case
 
-API_VERSION = "keyferry.dev/v1alpha1"
+__all__ = ["Broken", "Report", "Result", "Status", "to_document", "to_junit"]
 
 # Why most checks are left out when some were asked for by their codes.
 NOT_ASKED_FOR = "not among those of --only"
@@ -72,22 +76,21 @@ class Report(Value):
 
 def to_document(report: Report) -> dict[str, object]:
     """A report as JSON has it."""
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "PluginReport",
-        "keyferry": __version__,
-        "plugin": report.plugin,
-        "protocol": report.kind,
-        "pluginApiVersion": report.api_version,
-        "runs": report.runs,
-        "seconds": round(report.seconds, 3),
-        "notes": list(report.notes),
-        "summary": {
+    return make_document(
+        "PluginReport",
+        keyferry=__version__,
+        plugin=report.plugin,
+        protocol=report.kind,
+        pluginApiVersion=report.api_version,
+        runs=report.runs,
+        seconds=round(report.seconds, 3),
+        notes=list(report.notes),
+        summary={
             **{f"{severity}s": len(report.failures(severity)) for severity in ("error", "warning", "info")},
             **{str(status): _count(report, status) for status in (Status.PASSED, Status.SKIPPED)},
         },
-        "results": [_result(result) for result in report.results],
-    }
+        results=[_result(result) for result in report.results],
+    )
 
 
 def _count(report: Report, status: Status) -> int:
@@ -111,3 +114,34 @@ def _result(result: Result) -> dict[str, object]:
             for one in result.broken
         ]
     return document
+
+
+def to_junit(report: Report, *, strict: bool = False) -> str:
+    """A report in JUnit's XML, a case for each check; a warning is a failure if *strict*, else output of its case."""
+    from keyferry.show.junit import to_junit
+
+    cases = [_case(report, result, strict=strict) for result in report.results]
+    return to_junit(f"keyferry plugin test {report.plugin}", cases, report.seconds)
+
+
+def _case(report: Report, result: Result, *, strict: bool) -> "Case":
+    from keyferry.show.junit import Case, Outcome
+
+    check = result.check
+    case = Case(f"keyferry.{report.kind}", f"{check.code} {check.title}")
+    if result.status is Status.SKIPPED:
+        return replace(case, outcome=Outcome.SKIPPED, message=result.reason)
+    if result.status is Status.PASSED:
+        return case
+    if check.severity == "error" or (strict and check.severity == "warning"):
+        case = replace(case, outcome=Outcome.FAILED, message=result.broken[0].found, kind=check.severity)
+    return replace(case, text=_text(result))
+
+
+def _text(result: Result) -> str:
+    blocks = [
+        f"{printable(one.experiment)}\n  found:    {printable(one.found)}\n"
+        f"  expected: {printable(one.expected)}\n  repeat:   {printable(one.repeat)}"
+        for one in result.broken
+    ]
+    return "\n".join([*blocks, f"why: {result.check.why}", f"what to do: {result.check.fix}"])

@@ -10,9 +10,8 @@ from keyferry._core.json import dumps
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.conformance import examine
-from keyferry.kit.junit import to_junit
 from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject
-from keyferry.kit.report import Report, Status, to_document
+from keyferry.kit.report import Report, Status, to_document, to_junit
 from support.kit_broken import CLUSTER_PLUGINS, IMAGE_PLUGINS, PROCESS_GAPS, matching_pair, process_plugin
 from support.kit_plugins import (
     IMAGE_NAME,

@@ -3,8 +3,7 @@
 from xml.etree import ElementTree as ET
 
 from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.junit import to_junit
-from keyferry.kit.report import Broken, Report, Result, Status, to_document
+from keyferry.kit.report import Broken, Report, Result, Status, to_document, to_junit
 
 BROKEN = Broken("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
 

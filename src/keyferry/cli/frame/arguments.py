@@ -2,10 +2,13 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from types import ModuleType
 from typing import NoReturn
 
-from keyferry.cli.frame.terminal import Lines
+from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.show.report import report
+from keyferry.show.writer import Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,8 +20,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Report wrong usage and leave with exit code 2."""
-        print(f"keyferry: {message}; try '{self.prog} --help'", file=sys.stderr)
-        raise SystemExit(2)
+        report(f"{message}; try '{self.prog} --help'")
+        raise SystemExit(Exit.USAGE)
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         """Help is ours, line breaks included."""
@@ -28,13 +31,31 @@ class Parser(argparse.ArgumentParser):
 
 def make_parser(prog: str, module: ModuleType) -> Parser:
     """The parser of a command: its docstring is the description, its EXAMPLES the epilogue."""
-    return Parser(
+    parser = Parser(
         prog=prog,
         description=getattr(module, "DESCRIPTION", module.__doc__),
         epilog=getattr(module, "EXAMPLES", None),
         formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
+    module.add_arguments(parser)
+    return parser
+
+
+def run_command(prog: str, module: ModuleType, words: Sequence[str]) -> int:
+    """Run a command; leaves with exit code 2 after wrong usage.
+
+    What follows ``--`` is for a plugin where the command has one to run.
+    """
+    parser = make_parser(prog, module)
+    at = len(words)
+    if "--" in words and getattr(module, "TAKES_REST", False):
+        at = words.index("--")
+    parser.set_defaults(rest=words[at + 1 :])
+    try:
+        return int(module.run(parser.parse_args(words[:at])))
+    except WrongUsage as problem:
+        parser.error(str(problem))
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):

@@ -1,14 +1,12 @@
-"""What ``get`` and ``explain`` share: from options to an answer."""
+"""What ``get``, ``can-pull`` and ``explain`` share: from options to an answer, and what is said about it."""
 
 import argparse
-import sys
 
-from keyferry._core.secrets import escape_controls, printable
-from keyferry._core.values import replace
+from keyferry._core.values import Value, replace
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.cli.frame.node_settings import environment_notes, plugin_environment
-from keyferry.cli.frame.sources import OPTIONS, Sources, read_sources
-from keyferry.cli.frame.terminal import Lines
+from keyferry.cli.frame.sources import OPTIONS, Sources, add_source_arguments, read_sources
 from keyferry.images.answer import Answer
 from keyferry.images.config.validate import GATE
 from keyferry.images.load import load_providers
@@ -16,9 +14,41 @@ from keyferry.images.lookup import Providers
 from keyferry.images.missing import Missing
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import normalise
+from keyferry.show.report import report
 
 
-def ask(args: argparse.Namespace) -> tuple[Answer, Discovery, Sources]:
+class Asked(Value):
+    """The answer about an image, where its providers were found, what else was given.
+
+    *environment* says whose environment plugins got, where that is not the kubelet's.
+    """
+
+    answer: Answer
+    found: Discovery
+    sources: Sources
+    environment: tuple[str, ...] = ()
+
+    def report(self) -> None:
+        """Say what is odd about the sources, which option would tell what is missing, and which providers failed."""
+        answer = self.answer
+        notes = (*self.sources.notes, *self.environment, *missing_lines(answer.missing))
+        report(*notes, *answer.kubelet_failures)
+
+
+def add_question_arguments(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
+    """Which image, and how the answer is written."""
+    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
+    add_output_argument(parser, formats)
+
+
+def add_lookup_arguments(parser: argparse.ArgumentParser) -> None:
+    """Where credentials come from, and how plugins are run."""
+    add_config_arguments(parser)
+    add_source_arguments(parser)
+    add_run_arguments(parser)
+
+
+def ask(args: argparse.Namespace) -> Asked:
     """Look up the image of the command line with all its sources."""
     normalise(args.image)  # a wrong image name is said before anything is read
     sources = read_sources(args)
@@ -26,7 +56,8 @@ def ask(args: argparse.Namespace) -> tuple[Answer, Discovery, Sources]:
     sources = replace(sources, notes=(*sources.notes, *found.notes))
     providers = open_providers(args, found, sources)
     answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
-    return replace(answer, untold=sources.missing), found, sources
+    environment = tuple(environment_notes(args, found)) if answer.provisions else ()
+    return Asked(replace(answer, untold=sources.missing), found, sources, environment)
 
 
 def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources) -> Providers:
@@ -50,19 +81,6 @@ def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:
     return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
 
 
-def report_failures(answer: Answer) -> None:
-    """Say on standard error which providers failed."""
-    for failure in answer.kubelet_failures:
-        print(f"keyferry: {failure}", file=sys.stderr)
-
-
-def report_sources(args: argparse.Namespace, answer: Answer, found: Discovery, sources: Sources) -> None:
-    """Say on standard error what is odd about the sources, and which option would tell what is missing."""
-    environment = environment_notes(args, found) if answer.provisions else []
-    for line in (*sources.notes, *environment, *missing_lines(answer.missing)):
-        print(f"keyferry: {line}", file=sys.stderr)
-
-
 def missing_lines(missing: tuple[Missing, ...]) -> list[str]:
     """What was not given, and the option that gives it."""
     return [f"{each}; {OPTIONS[each.input]} tells" for each in missing]
@@ -75,24 +93,3 @@ def code_for(answer: Answer) -> Exit:
     if answer.kubelet_failures:
         return exit_code(answer.kubelet_failures[0].error)
     return Exit.UNKNOWN if answer.missing else Exit.NO
-
-
-def as_json(document: object) -> Lines:
-    """JSON for people and programs alike; what could harm a terminal is escaped, so it stays JSON."""
-    import json
-
-    is_plain = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
-    return Lines(escape_controls(json.dumps(document, indent=2, ensure_ascii=is_plain)))
-
-
-def as_yaml(document: object) -> Lines:
-    """The same as YAML."""
-    import yaml
-
-    def dump(*, allow_unicode: bool) -> str:
-        return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=allow_unicode, width=110))
-
-    text = dump(allow_unicode=True)
-    if printable(text, "\n") != text:
-        text = dump(allow_unicode=False)
-    return Lines(text.rstrip("\n"))

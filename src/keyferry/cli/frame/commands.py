@@ -4,10 +4,11 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from keyferry import errors
+from keyferry.show.report import report, report_error
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 class Exit(IntEnum):
@@ -25,14 +26,14 @@ class Exit(IntEnum):
     PIPE = 141
 
 
-class UsageProblem(errors.EnvironmentProblem):
-    """Options that do not go together, or a value that is none, where only reading them all can tell."""
-
-
 EXIT_CODES = """\
 Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
 4 a plugin failed; 5 a registry or server refused; 6 cannot tell (an input is missing, or a registry cannot
 be reached); 124 a plugin or server took too long."""
+
+
+class WrongUsage(Exception):
+    """Options that do not fit together, in words; whoever runs the command adds what to type next."""
 
 
 class Command(NamedTuple):
@@ -69,6 +70,14 @@ COMMANDS = {
     "demo": Command("keyferry.cli.demo", "the whole story on this machine, nothing to install"),
     "completion": Command("keyferry.cli.completion", "the completion script for bash, zsh or fish"),
 }
+
+
+def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: str = "") -> Exit:
+    """Say what went wrong, and what to try next where that is known; return the exit code."""
+    report_error(error, edit)
+    if hint:
+        report(hint)
+    return exit_code(error)
 
 
 def gravest(codes: "Iterable[Exit]") -> Exit:
@@ -123,7 +132,6 @@ _CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.ImageNameError, Exit.USAGE),
     (errors.ConfigError, Exit.ENVIRONMENT),
     (errors.PolicyError, Exit.ENVIRONMENT),
-    (UsageProblem, Exit.USAGE),
     (errors.EnvironmentProblem, Exit.ENVIRONMENT),
     (errors.PullSecretError, Exit.ENVIRONMENT),
     (errors.RecordError, Exit.ENVIRONMENT),

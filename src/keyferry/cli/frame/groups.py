@@ -1,14 +1,14 @@
 """What commands with subcommands share: ``keyferry kube``, ``keyferry plugin``, ``keyferry records``."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
-from types import ModuleType
 
-from keyferry.cli.frame.arguments import Parser, make_parser
-from keyferry.cli.frame.commands import Command
+from keyferry.cli.frame.arguments import run_command
+from keyferry.cli.frame.commands import Command, report_failure
+from keyferry.errors import KeyferryError
 
-__all__ = ["add_subcommand", "load_subcommand"]
+__all__ = ["add_subcommand", "run_subcommand"]
 
 
 def add_subcommand(parser: argparse.ArgumentParser, subcommands: Mapping[str, Command]) -> None:
@@ -22,9 +22,15 @@ def add_subcommand(parser: argparse.ArgumentParser, subcommands: Mapping[str, Co
     words.required = False
 
 
-def load_subcommand(noun: str, name: str, subcommands: Mapping[str, Command]) -> tuple[ModuleType, Parser]:
-    """The module of a subcommand, imported only now, and the parser for its words."""
-    module = import_module(subcommands[name].module)
-    parser = make_parser(f"keyferry {noun} {name}", module)
-    module.add_arguments(parser)
-    return module, parser
+def run_subcommand(
+    noun: str,
+    args: argparse.Namespace,
+    subcommands: Mapping[str, Command],
+    failed: Callable[[KeyferryError], int] = report_failure,
+) -> int:
+    """Run a subcommand, imported only now; its errors are not about providers, and *failed* reports them."""
+    module = import_module(subcommands[args.subcommand].module)
+    try:
+        return run_command(f"keyferry {noun} {args.subcommand}", module, args.words)
+    except KeyferryError as error:
+        return failed(error)

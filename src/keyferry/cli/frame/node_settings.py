@@ -2,15 +2,15 @@
 
 import argparse
 import os
-import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from keyferry._core.secrets import printable
+from keyferry._core.reasons import Reason
+from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.node.discover import Discovery
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.node import Node
-from keyferry.images.why.reasons import Reason
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ __all__ = [
     "node_policy",
     "node_root",
     "node_runtime",
+    "parse_policy",
     "plugin_environment",
-    "report_notes",
     "settings_of_root",
 ]
 
@@ -42,12 +42,6 @@ def add_no_kubelet_argument(parser: "argparse.ArgumentParser | argparse._Argumen
     )
 
 
-def report_notes(lines: Iterable[str]) -> None:
-    """Say something on standard error, each line with our name before it."""
-    for line in lines:
-        print(f"keyferry: {printable(line)}", file=sys.stderr)
-
-
 def node_root(root: str | None, node: Node) -> str:
     """The root that was given, else that of the running kubelet, else the usual one."""
     if root is not None:
@@ -57,23 +51,32 @@ def node_root(root: str | None, node: Node) -> str:
         return KUBELET_ROOT
     path = settings.kubelet.inside(settings.root_dir.value)
     if path != KUBELET_ROOT:
-        report_notes([f"root {settings.root_dir}"])
+        report(f"root {settings.root_dir}")
     return path
 
 
 def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -> "VerificationPolicy":
-    """The policy that was given, else that of the kubelet whose root it is, else the default; raises PolicyError.
+    """The policy that was given, else that of the kubelet whose root it is, else the default; raises WrongUsage.
 
     *root* is empty where there are no records.
     """
-    from keyferry.pulls.records.policy import DEFAULT, make_policy
+    from keyferry.pulls.records.policy import DEFAULT
 
-    if name:
+    found = _kubelet_policy(root, node) if root and not name else None
+    if found is not None and not allow:
+        return found
+    return parse_policy(name or (DEFAULT if found is None else found.name), allow)
+
+
+def parse_policy(name: str, allow: Sequence[str]) -> "VerificationPolicy":
+    """The policy that options name; raises WrongUsage."""
+    from keyferry.pulls.records.policy import make_policy
+
+    try:
         return make_policy(name, allow)
-    found = _kubelet_policy(root, node) if root else None
-    if found is None:
-        return make_policy(DEFAULT, allow)
-    return make_policy(found.name, allow) if allow else found
+    except PolicyError as error:
+        problem = str(error)
+    raise WrongUsage(problem)
 
 
 def settings_of_root(root: str, node: Node) -> "KubeletSettings | None":
@@ -92,10 +95,10 @@ def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
     settings = settings_of_root(root, node)
     if settings is None:
         return None
-    report_notes(settings.notes)
+    report(*settings.notes)
     if settings.gates.get(RECORDS_GATE) is False:
-        report_notes(
-            [f"policy {NEVER}: the gate {RECORDS_GATE} of {settings.kubelet} is off, and it verifies nothing"]
+        report(
+            f"policy {NEVER}: the gate {RECORDS_GATE} of {settings.kubelet} is off, and it verifies nothing"
         )
         return make_policy(NEVER)
     if settings.policy is None:
@@ -103,9 +106,9 @@ def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
     try:
         policy = make_policy(settings.policy.value, settings.allowlist)
     except PolicyError as error:
-        report_notes([f"policy {settings.policy}: {error}; it is left out"])
+        report(f"policy {settings.policy}: {error}; it is left out")
         return None
-    report_notes([f"policy {settings.policy}"])
+    report(f"policy {settings.policy}")
     return policy
 
 
@@ -120,7 +123,7 @@ def node_runtime(address: str, node: Node) -> str:
     path = settings.kubelet.inside(endpoint.value.removeprefix("unix://"))
     if "://" in path or not os.path.exists(path):
         return ""
-    report_notes([f"container runtime {endpoint}"])
+    report(f"container runtime {endpoint}")
     return path
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
-from keyferry.cli.frame.commands import UsageProblem
+from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
 from keyferry.images.missing import Input, Missing
@@ -159,7 +159,7 @@ def read_file(path: str) -> bytes:
 def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | None:
     namespace, _, name = (args.service_account or "").rpartition("/")
     if args.service_account and not (namespace and name):
-        raise UsageProblem(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
+        raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
     for item in objects:
         if item.kind == "Pod":
             account = name or item.text("spec", "serviceAccountName") or "default"
@@ -267,7 +267,7 @@ def _account(
     path = args.service_account_token
     if pod is None:
         if path is not None:
-            raise UsageProblem(
+            raise WrongUsage(
                 "--service-account-token needs the account it belongs to: --service-account or --pod"
             )
         return None

@@ -1,14 +1,13 @@
 """May a pod use an image that is on the node already? What ``explain`` asks the records for that."""
 
 import argparse
-import sys
 
-from keyferry._core.secrets import printable
-from keyferry.cli.frame.node_settings import node_root, node_runtime, settings_of_root
-from keyferry.cli.image.pull_arguments import add_root_arguments, chosen_policy
+from keyferry.cli.frame.node_settings import node_policy, node_root, node_runtime, settings_of_root
+from keyferry.cli.image.pull_arguments import add_root_arguments
 from keyferry.images.answer import Answer
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.reference import with_default_tag
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,16 +41,16 @@ def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None"
     from keyferry.pulls.records.load import look_at_records
 
     root = node_root(args.root, args.node)
-    policy = chosen_policy(args, root)
+    policy = node_policy(args.policy, args.allow, root, args.node)
     records = look_at_records(root, policy=policy)
     reference = _find_reference(args, records)
     if reference is None:
         message = f"no record names {args.image!r}; say whether it is there: --cri SOCKET or --image-id ID"
-        print(f"keyferry: {printable(message)}", file=sys.stderr)
+        report(message)
         return None
     if not args.policy and settings_of_root(root, args.node) is None:
         message = f"the node's policy was not given, so the kubelet's default {policy.name} is taken"
-        print(f"keyferry: {message}; --policy tells", file=sys.stderr)
+        report(f"{message}; --policy tells")
     return records.decide(args.image, reference, answer.credentials)
 
 
@@ -65,9 +64,8 @@ def _find_reference(args: argparse.Namespace, records: "Records") -> str | None:
         with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
             found = runtime.find_image(with_default_tag(args.image))
         return "" if found is None else found.id
-    from keyferry.cli.records.arguments import report_problems
     from keyferry.pulls.records.present import NodeImages
 
     listing = records.list()
-    report_problems(listing.problems)
+    report(*listing.problems)
     return NodeImages(listing.believed).find(args.image) or None

@@ -1,18 +1,18 @@
 """Can this image be pulled with what a kubelet would have? Yes or no."""
 
 import argparse
-import sys
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.frame.ask import as_json, as_yaml, ask, report_failures, report_sources
+from keyferry.cli.frame.ask import add_lookup_arguments, add_question_arguments, ask
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
-from keyferry.cli.frame.sources import add_source_arguments
-from keyferry.cli.frame.terminal import Lines, style, table
-from keyferry.explain.document import API_VERSION, failures_document
+from keyferry.explain.document import failures_document
 from keyferry.explain.registry import RegistryCheck, Verdict, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
-from keyferry.images.why.reasons import missing_documents
+from keyferry.images.missing import missing_documents
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.report import report
+from keyferry.show.tables import table
+from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,27 +41,24 @@ _COLOURS = {Verdict.YES: "green", Verdict.NO: "red", Verdict.UNKNOWN: "yellow"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``keyferry can-pull``."""
-    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
-    add_output_argument(parser, FORMATS)
+    add_question_arguments(parser, FORMATS)
     add_registry_arguments(parser)
-    add_config_arguments(parser)
-    add_source_arguments(parser)
-    add_run_arguments(parser)
+    add_lookup_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer and what the registry said to each credential."""
-    answer, found, sources = ask(args)
-    report_sources(args, answer, found, sources)
-    report_failures(answer)
+    asked = ask(args)
+    asked.report()
+    answer = asked.answer
     check = check_answer(args, answer)
     if check.mirrors is not None:
-        print(f"keyferry: {check.mirrors}", file=sys.stderr)
+        report(str(check.mirrors))
     if args.output == "table":
         print(_table(check))
     else:
         document = _document(answer, check)
-        print(as_json(document) if args.output == "json" else as_yaml(document))
+        print(render_document(document, args.output))
     return code_for_check(answer, check)
 
 
@@ -78,12 +75,11 @@ def _row(attempt: "Attempt") -> tuple[str, ...]:
 
 
 def _document(answer: Answer, check: RegistryCheck) -> dict[str, object]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ImagePullCheck",
-        "image": answer.image,
-        "name": answer.name,
+    return make_document(
+        "ImagePullCheck",
+        image=answer.image,
+        name=answer.name,
         **check_document(check),
-        "failures": failures_document(answer.kubelet_failures),
-        "missing": missing_documents(answer.missing),
-    }
+        failures=failures_document(answer.kubelet_failures),
+        missing=missing_documents(answer.missing),
+    )

@@ -2,12 +2,16 @@
 
 import argparse
 
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.frame.ask import as_json, as_yaml, ask, code_for, missing_lines
+from keyferry.cli.frame.ask import (
+    add_lookup_arguments,
+    add_question_arguments,
+    ask,
+    code_for,
+    missing_lines,
+)
 from keyferry.cli.frame.node_settings import environment_text, environment_traps
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
-from keyferry.cli.frame.sources import Sources, add_source_arguments
-from keyferry.cli.frame.terminal import Lines, style
+from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.access import add_access_arguments, decide_access
 from keyferry.explain.decision import decision_document, decision_lines
 from keyferry.explain.document import explanation_document
@@ -15,6 +19,7 @@ from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
 from keyferry.images.missing import Input
 from keyferry.images.node.discover import Discovery
+from keyferry.show.documents import render_document
 
 DESCRIPTION = """\
 Why the kubelet would, or would not, have credentials for an image.
@@ -44,23 +49,21 @@ FORMATS = ("table", "wide", "json", "yaml")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``keyferry explain``."""
-    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
-    add_output_argument(parser, FORMATS)
+    add_question_arguments(parser, FORMATS)
     parser.add_argument(
         "--all-patterns",
         action="store_true",
         help="show every pattern that missed, not just the nearest (wide does too)",
     )
-    add_config_arguments(parser)
-    add_source_arguments(parser)
-    add_run_arguments(parser)
+    add_lookup_arguments(parser)
     add_registry_arguments(parser, "--check-registry")
     add_access_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
-    answer, found, sources = ask(args)
+    asked = ask(args)
+    answer, found, sources = asked.answer, asked.found, asked.sources
     check = check_answer(args, answer) if args.check_registry else None
     decision = decide_access(args, answer)
     traps = environment_traps(args, found)
@@ -75,23 +78,23 @@ def run(args: argparse.Namespace) -> int:
             access=access,
             traps=traps,
         )
-        print(as_json(document) if args.output == "json" else as_yaml(document))
+        print(render_document(document, args.output))
     else:
         all_patterns = args.all_patterns or args.output == "wide"
         said = () if check is None else tuple(attempt_lines(check))
         where = _where(found, sources, environment)
         access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
-        text = render(
-            answer,
-            where=where,
-            style=style,
-            all_patterns=all_patterns,
-            registry=said,
-            access=access_lines,
-            traps=traps,
-            hints=tuple(missing_lines(answer.missing)),
+        print(
+            render(
+                answer,
+                where=where,
+                all_patterns=all_patterns,
+                registry=said,
+                access=access_lines,
+                traps=traps,
+                hints=tuple(missing_lines(answer.missing)),
+            )
         )
-        print(Lines(text))
     return code_for(answer) if check is None else code_for_check(answer, check)
 
 

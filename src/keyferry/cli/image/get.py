@@ -6,12 +6,13 @@ import sys
 from collections.abc import Callable
 
 from keyferry._core.secrets import MASK, printable
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.frame.ask import as_json, as_yaml, ask, code_for, report_failures, report_sources
-from keyferry.cli.frame.sources import add_source_arguments
-from keyferry.cli.frame.terminal import table, write_exact
+from keyferry.cli.frame.ask import add_lookup_arguments, add_question_arguments, ask, code_for
 from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, Outcome
+from keyferry.show.documents import as_json, as_yaml
+from keyferry.show.report import report
+from keyferry.show.tables import table
+from keyferry.show.writer import write_exact
 
 DESCRIPTION = """\
 Credentials for an image, in the order the kubelet would try them: pull secrets, then the node's
@@ -39,28 +40,25 @@ FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``keyferry get``."""
-    parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
-    add_output_argument(parser, FORMATS)
+    add_question_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
-    add_config_arguments(parser)
-    add_source_arguments(parser)
-    add_run_arguments(parser)
+    add_lookup_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the credentials; say on standard error what failed."""
-    answer, found, sources = ask(args)
-    report_sources(args, answer, found, sources)
+    asked = ask(args)
+    asked.report()
+    answer = asked.answer
     text = _WRITERS[args.output](answer, args.reveal)
     if args.output == "env":
         write_exact(text.encode("utf-8", "surrogateescape"))
     elif text:
         print(text)
-    report_failures(answer)
     said = _NONE.get(answer.outcome)
     if said is not None:
         hint = f"try 'keyferry explain {answer.image}'"
-        print(f"keyferry: no credentials for {answer.name}{said}; {hint}", file=sys.stderr)
+        report(f"no credentials for {answer.name}{said}; {hint}")
     return code_for(answer)
 
 

@@ -2,21 +2,19 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import closing
 
-from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
-from keyferry.cli.frame.ask import as_json, as_yaml, missing_lines
-from keyferry.cli.frame.commands import Exit, exit_code, gravest
-from keyferry.cli.frame.node_settings import node_runtime, report_notes
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.ask import add_lookup_arguments, missing_lines
+from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, gravest
+from keyferry.cli.frame.node_settings import node_policy, node_runtime
 from keyferry.cli.frame.registry_arguments import route_for
-from keyferry.cli.frame.sources import Sources, add_source_arguments, read_sources
+from keyferry.cli.frame.sources import Sources, read_sources
 from keyferry.cli.image.pull_arguments import (
     add_pull_arguments,
     add_root_arguments,
     add_target_arguments,
-    chosen_policy,
     open_providers,
 )
 from keyferry.cli.image.pull_output import outcome_table, outcomes_document
@@ -28,6 +26,8 @@ from keyferry.pulls.puller.puller import Puller, open_target
 from keyferry.pulls.puller.target import PullTarget
 from keyferry.pulls.records.load import load_records
 from keyferry.pulls.records.records import Records
+from keyferry.show.documents import render_document
+from keyferry.show.report import report
 
 DESCRIPTION = """\
 Pull images exactly as the kubelet would, into a container runtime (--cri) or into a folder in the OCI
@@ -69,9 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the node's pull records",
         "keep them in this root, which no running kubelet may use (default: none are kept)",
     )
-    add_config_arguments(parser)
-    add_source_arguments(parser)
-    add_run_arguments(parser)
+    add_lookup_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -79,18 +77,13 @@ def run(args: argparse.Namespace) -> int:
     for image in args.images:
         normalise(image)  # a wrong image name is said before anything is pulled
     if args.root is None and (args.policy or args.allow):
-        print(
-            "keyferry: --policy and --allow are about records; say where they are: --root DIR",
-            file=sys.stderr,
-        )
-        return Exit.USAGE
+        raise WrongUsage("--policy and --allow are about records; say where they are: --root DIR")
     if args.platform and args.to is None:
-        report_notes(["--platform goes with --to DIR: a container runtime pulls for its own platform"])
-        return Exit.USAGE
+        raise WrongUsage("--platform goes with --to DIR: a container runtime pulls for its own platform")
     root = "" if args.root is None else os.path.abspath(args.root)
-    policy = chosen_policy(args, root)
+    policy = node_policy(args.policy, args.allow, root, args.node)
     sources = read_sources(args)
-    report_notes((*sources.notes, *missing_lines(sources.missing_secrets)))
+    report(*sources.notes, *missing_lines(sources.missing_secrets))
     providers = open_providers(args, sources)
     with closing(_open_target(args)) as target:
         records = None
@@ -128,11 +121,8 @@ def _open_target(args: argparse.Namespace) -> PullTarget:
 def _recover(records: Records, target: PullTarget) -> None:
     """What a kubelet does when it starts: pulls that died with their process become records of nobody."""
     recovery = records.recover(target.list_images)
-    report_notes(
-        f"{image!r} was being pulled by a process that died; its use will be verified"
-        for image, _ in recovery.recovered
-    )
-    report_notes(map(str, recovery.problems))
+    died = "was being pulled by a process that died; its use will be verified"
+    report(*(f"{image!r} {died}" for image, _ in recovery.recovered), *recovery.problems)
 
 
 def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tuple[PullOutcome, ...]:
@@ -159,23 +149,23 @@ def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tup
 def _print(args: argparse.Namespace, outcomes: Sequence[PullOutcome]) -> None:
     if args.output in ("json", "yaml"):
         document = outcomes_document(outcomes)
-        print(as_json(document) if args.output == "json" else as_yaml(document))
+        print(render_document(document, args.output))
     else:
         print(outcome_table(outcomes, is_wide=args.output == "wide"))
 
 
 def _report(outcome: PullOutcome) -> None:
     """Say what went wrong, and what to try."""
-    report_notes(map(str, outcome.failures))
+    report(*outcome.failures)
     for attempt in outcome.attempts if outcome.error is None else ():
         if not attempt.worked:
-            report_notes([f"{outcome.image}: {attempt.who}: {attempt.said}"])
+            report(f"{outcome.image}: {attempt.who}: {attempt.said}")
     if outcome.record_problem is not None:
-        report_notes([f"{outcome.image} is there, but not recorded: {outcome.record_problem}"])
+        report(f"{outcome.image} is there, but not recorded: {outcome.record_problem}")
     if outcome.decision is not None and outcome.decision.write_problem is not None:
-        report_notes([f"{outcome.image}: not recorded: {outcome.decision.write_problem}"])
+        report(f"{outcome.image}: not recorded: {outcome.decision.write_problem}")
     if outcome.error is not None:
-        report_notes([str(outcome.error), f"try 'keyferry explain {outcome.image}'"])
+        report(str(outcome.error), f"try 'keyferry explain {outcome.image}'")
 
 
 def _code(outcome: PullOutcome) -> Exit:

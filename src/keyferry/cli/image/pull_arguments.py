@@ -2,23 +2,18 @@
 
 import argparse
 import os
-import sys
 
 from keyferry.cli.frame import ask as asking
 from keyferry.cli.frame.arguments import parse_seconds
-from keyferry.cli.frame.node_settings import (
-    add_no_kubelet_argument,
-    environment_notes,
-    node_policy,
-    report_notes,
-)
+from keyferry.cli.frame.node_settings import add_no_kubelet_argument, environment_notes
 from keyferry.cli.frame.sources import Sources
-from keyferry.errors import EnvironmentProblem, PolicyError
+from keyferry.errors import EnvironmentProblem
 from keyferry.images.lookup import Providers
 from keyferry.images.node.discover import discover
 from keyferry.pulls.puller.pull_policy import PULL_POLICIES
-from keyferry.pulls.records.policy import DEFAULT, POLICIES, VerificationPolicy
+from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.pulls.registry.platform import parse_platform
+from keyferry.show.report import report
 
 _MOST_PARALLEL = 64
 _PULL_SECONDS = 900.0
@@ -115,25 +110,13 @@ def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) ->
     return group
 
 
-def chosen_policy(args: argparse.Namespace, root: str) -> VerificationPolicy:
-    """The policy of *root* as the options or its kubelet have it; leaves as for wrong usage if it makes no sense."""
-    try:
-        return node_policy(args.policy, args.allow, root, args.node)
-    except PolicyError as error:
-        print(f"keyferry: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
-
-
 def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
     """The node's providers; none, with a note, if no config is named and none is found."""
     if not args.bin_dir and not _finds_config(args):
-        print(
-            "keyferry: no provider config is found, so no plugin is asked; --config names one",
-            file=sys.stderr,
-        )
+        report("no provider config is found, so no plugin is asked; --config names one")
         return Providers((), docker_config=sources.docker_config)
     found = discover(args.config, args.bin_dir, node=args.node)
-    report_notes((*found.notes, *environment_notes(args, found)))
+    report(*found.notes, *environment_notes(args, found))
     return asking.open_providers(args, found, sources)
 
 

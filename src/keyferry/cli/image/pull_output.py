@@ -3,17 +3,18 @@
 from collections.abc import Sequence
 
 from keyferry.cli.frame.progress import size_text
-from keyferry.cli.frame.terminal import table
 from keyferry.cli.records.output import entry_document, short_reference
 from keyferry.errors import ImageNameError, KeyferryError
 from keyferry.explain.decision import decision_document, summarise_decision
-from keyferry.explain.document import API_VERSION, failures_document, source_document
+from keyferry.explain.document import failures_document, source_document
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
 from keyferry.pulls.puller.outcome import FAILED, PRESENT, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.records.decision import describe_entry
 from keyferry.pulls.trial import Attempt, cause_of
+from keyferry.show.documents import make_document
+from keyferry.show.tables import table
 
 Json = dict[str, object]
 _HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")
@@ -68,7 +69,7 @@ def why(outcome: PullOutcome) -> str:
 
 def outcomes_document(outcomes: Sequence[PullOutcome]) -> Json:
     """The same for programs, with stable fields."""
-    return {"apiVersion": API_VERSION, "kind": "ImagePullList", "items": list(map(_document, outcomes))}
+    return make_document("ImagePullList", items=list(map(_document, outcomes)))
 
 
 def _document(outcome: PullOutcome) -> Json:

@@ -1,11 +1,11 @@
 """Every context of the kubeconfig: its cluster and server, its user, and how that one is authenticated."""
 
 import argparse
-import sys
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_kubeconfig_argument
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ examples:
   keyferry kube contexts -o json | jq -r '.contexts[] | select(.current).server'"""
 
 FORMATS = ("table", "wide", "json", "yaml")
-API_VERSION = "keyferry.dev/v1alpha1"
 _TABLE = ("CURRENT", "NAME", "CLUSTER", "SERVER", "USER", "MECHANISM", "FILE")
 _WIDE = (*_TABLE, "NAMESPACE", "COMMAND", "USER FILE", "CLUSTER FILE")
 
@@ -41,18 +40,18 @@ def run(args: argparse.Namespace) -> int:
     loaded = load_kubeconfig(args.kubeconfig)
     rows = _rows(loaded)
     if args.output in ("json", "yaml"):
-        from keyferry.cli.frame.ask import as_json, as_yaml
+        from keyferry.show.documents import make_document, render_document
 
-        document = {"apiVersion": API_VERSION, "kind": "ContextList", "contexts": rows}
-        print(as_json(document) if args.output == "json" else as_yaml(document))
+        document = make_document("ContextList", contexts=rows)
+        print(render_document(document, args.output))
     elif rows:
-        from keyferry.cli.frame.terminal import table
+        from keyferry.show.tables import table
 
         header = _WIDE if args.output == "wide" else _TABLE
         print(table(header, [_cells(row, header) for row in rows]))
     if rows:
         return Exit.OK
-    print(f"keyferry: no contexts: {_why_none(loaded)}", file=sys.stderr)
+    report(f"no contexts: {_why_none(loaded)}")
     return Exit.NO if loaded.files else Exit.ENVIRONMENT
 
 

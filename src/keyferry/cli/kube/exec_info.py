@@ -4,16 +4,16 @@ import argparse
 import json
 import os
 import shlex
-import sys
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_context_arguments, resolve_context
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.cli.frame.terminal import Lines
     from keyferry.clusters.kubeconfig.resolve import ClientConfig
+    from keyferry.show.writer import Lines
 
 DESCRIPTION = """\
 What the exec plugin of a context is given: its program and arguments, the variables that are set for it, by
@@ -26,7 +26,6 @@ examples:
   KUBERNETES_EXEC_INFO="$(keyferry kube exec-info -o raw --reveal)" my-plugin"""
 
 FORMATS = ("table", "raw", "json", "yaml")
-API_VERSION = "keyferry.dev/v1alpha1"
 _SHORT = 40
 
 
@@ -45,16 +44,16 @@ def run(args: argparse.Namespace) -> int:
     config = resolve_context(args)
     check_transport(config)
     if not uses_plugin(config):
-        print(f"keyferry: {_why_none(config)}", file=sys.stderr)
+        report(_why_none(config))
         return Exit.NO
     interactive, question = _interactive(config)
     text, is_masked = _info(config, interactive=interactive, reveal=args.reveal)
     if args.output == "raw":
-        from keyferry.cli.frame.terminal import write_exact
+        from keyferry.show.writer import write_exact
 
         write_exact(text.encode("utf-8", "surrogateescape"))
         if is_masked:
-            print("keyferry: what looks like a secret is masked; --reveal shows it", file=sys.stderr)
+            report("what looks like a secret is masked; --reveal shows it")
         return Exit.OK
     _print(args, _document(config, text, question, reveal=args.reveal))
     return Exit.OK
@@ -87,52 +86,47 @@ def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[s
 
 def _document(config: "ClientConfig", text: str, question: str, *, reveal: bool) -> dict[str, object]:
     from keyferry.clusters.why.disclose import mask_arguments
+    from keyferry.show.documents import make_document
 
     plugin = config.exec
     arguments = (plugin.args if plugin is not None else None) or ()
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ExecInfo",
-        "context": config.context,
-        "user": config.user_name,
-        "file": config.user_origin,
-        "command": plugin.command if plugin is not None else "",
-        "args": list(arguments if reveal else mask_arguments(arguments)),
-        "env": [variable.name for variable in plugin.env] if plugin is not None else [],
-        "interactive": question,
-        "execInfo": json.loads(text),
-    }
+    return make_document(
+        "ExecInfo",
+        context=config.context,
+        user=config.user_name,
+        file=config.user_origin,
+        command=plugin.command if plugin is not None else "",
+        args=list(arguments if reveal else mask_arguments(arguments)),
+        env=[variable.name for variable in plugin.env] if plugin is not None else [],
+        interactive=question,
+        execInfo=json.loads(text),
+    )
 
 
 def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
-    from keyferry.cli.frame.ask import as_json, as_yaml
+    from keyferry.show.documents import render_document
 
     if args.output == "table":
         print(_text(document))
     else:
-        print(as_json(document) if args.output == "json" else as_yaml(document))
+        print(render_document(document, args.output))
 
 
 def _text(document: dict[str, object]) -> "Lines":
     from keyferry._core.secrets import printable
-    from keyferry.cli.frame.ask import as_json
-    from keyferry.cli.frame.terminal import Lines, style
+    from keyferry.show.documents import as_json
+    from keyferry.show.text import sections
 
     words, names = document["args"], document["env"]
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
     env = ", ".join(names) if isinstance(names, list) and names else "none"
-    sections = (
-        ("command", shlex.join(command)),
-        ("variables set for it", f"{env}; and this process's own, and KUBERNETES_EXEC_INFO"),
-        ("may ask questions", str(document["interactive"])),
-        ("KUBERNETES_EXEC_INFO", as_json(_shorten(document["execInfo"]))),
+    parts = (
+        ("command", [shlex.join(command)]),
+        ("variables set for it", [f"{env}; and this process's own, and KUBERNETES_EXEC_INFO"]),
+        ("may ask questions", [str(document["interactive"])]),
+        ("KUBERNETES_EXEC_INFO", as_json(_shorten(document["execInfo"])).split("\n")),
     )
-    blocks = []
-    for title, body in sections:
-        lines = body.split("\n") if isinstance(body, Lines) else [body]
-        indented = "\n".join(f"  {printable(line)}" for line in lines)
-        blocks.append(f"{style(title.upper(), 'bold')}\n{indented}")
-    return Lines("\n\n".join(blocks))
+    return sections((title, map(printable, lines)) for title, lines in parts)
 
 
 def _shorten(value: object, name: str = "") -> object:

@@ -8,7 +8,7 @@ from keyferry.cli.kube.arguments import add_session_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.explain.cluster import Inquiry
+    from keyferry.clusters.why.inquiry import Inquiry
 
 DESCRIPTION = """\
 Why a context works or does not: which files were read, which context, cluster and user were chosen; which
@@ -37,28 +37,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Take every step, then tell."""
-    from keyferry.explain.cluster_reasons import reasons_for
+    from keyferry.clusters.why.reasons import reasons_for
 
     inquiry = _inquire(args)
     reasons = reasons_for(inquiry)
     if args.output == "table":
-        from keyferry.cli.frame.terminal import Lines, style
-        from keyferry.explain.cluster_text import render
+        from keyferry.clusters.why.text import render
 
-        print(Lines(render(reasons, style)))
+        print(render(reasons))
     else:
-        from keyferry.cli.frame.ask import as_json, as_yaml
-        from keyferry.explain.cluster_text import document
+        from keyferry.clusters.why.text import document
+        from keyferry.show.documents import render_document
 
         told = document(inquiry, reasons)
-        print(as_json(told) if args.output == "json" else as_yaml(told))
+        print(render_document(told, args.output))
     return _code(inquiry)
 
 
 def _inquire(args: argparse.Namespace) -> "Inquiry":
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
-    from keyferry.explain.cluster import inquire
+    from keyferry.clusters.why.inquiry import inquire
 
     loaded = load_kubeconfig(args.kubeconfig)
     overrides = Overrides(
@@ -74,6 +73,4 @@ def _inquire(args: argparse.Namespace) -> "Inquiry":
 def _code(inquiry: "Inquiry") -> Exit:
     if inquiry.error is not None:
         return exit_code(inquiry.error)
-    answer = inquiry.review
-    is_answered = answer is None or not answer.status or 200 <= inquiry.version_status < 300
-    return Exit.OK if is_answered else Exit.REFUSED
+    return Exit.OK if inquiry.review is None or inquiry.is_accepted else Exit.REFUSED

@@ -2,11 +2,9 @@
 
 import argparse
 import re
-import sys
 
-from keyferry.cli.frame.commands import Command, exit_code
-from keyferry.cli.frame.groups import add_subcommand, load_subcommand
-from keyferry.cli.frame.terminal import print_error
+from keyferry.cli.frame.commands import Command, report_failure
+from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PolicyError
 
 DESCRIPTION = """\
@@ -53,21 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand; its errors are about kubeconfigs and servers, and are reported as such."""
-    module, parser = load_subcommand("kube", args.subcommand, SUBCOMMANDS)
-    options = parser.parse_args(args.words)
-    try:
-        return int(module.run(options))
-    except KeyferryError as error:
-        return _report(error)
+    return run_subcommand("kube", args, SUBCOMMANDS, _report)
 
 
 def _report(error: KeyferryError) -> int:
     # A server's URL may hold a user and password, and errors name the server.
-    print_error(error, lambda line: _USER_INFO.sub("://***@", line))
-    hint = _hint(error)
-    if hint:
-        print(f"keyferry: {hint}", file=sys.stderr)
-    return exit_code(error)
+    return report_failure(error, lambda line: _USER_INFO.sub("://***@", line), _hint(error))
 
 
 def _hint(error: KeyferryError) -> str:

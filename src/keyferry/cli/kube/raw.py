@@ -1,10 +1,10 @@
 """A GET on any path of a cluster's server, as the context's user."""
 
 import argparse
-import sys
 
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
+from keyferry.show.report import report
 
 DESCRIPTION = """\
 A GET on any path of a cluster's server, as the context's user. The body goes to standard output as it
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, and pass on what comes."""
-    from keyferry.cli.frame.terminal import write_exact
     from keyferry.clusters.plain import request
+    from keyferry.show.writer import write_exact
 
     session = open_session(args)
     with request(
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             write_exact(chunk)
     if reply.is_success:
         return Exit.OK
-    print(f"keyferry: the server said {reply.status} {reply.reason}{_advice(reply.status)}", file=sys.stderr)
+    report(f"the server said {reply.status} {reply.reason}{_advice(reply.status)}")
     return Exit.REFUSED
 
 

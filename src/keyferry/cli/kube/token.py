@@ -4,9 +4,10 @@ import argparse
 import os
 import sys
 
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
 from keyferry.errors import EnvironmentProblem
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ def run(args: argparse.Namespace) -> int:
     """Print the credential."""
     if sys.stdout.isatty() and not args.reveal:
         message = "this is a secret and standard output is a terminal: --reveal shows the token there"
-        print(f"keyferry: {message}; an ExecCredential is printed into a pipe or file", file=sys.stderr)
-        return Exit.USAGE
+        raise WrongUsage(f"{message}; an ExecCredential is printed into a pipe or file")
     api_version = _asked_version()
     session = open_session(args)
     _enter_chain(session)
@@ -125,12 +125,12 @@ def _why_nothing(session: "ClusterSession") -> str:
 def _warn_of_losses(session: "ClusterSession") -> None:
     if session.config.impersonate:
         message = f"the context acts as {session.config.impersonate!r}, which no ExecCredential can hold"
-        print(f"keyferry: {message}; the credential is the user's own", file=sys.stderr)
+        report(f"{message}; the credential is the user's own")
 
 
 def _print_token(status: dict[str, str]) -> int:
     if "token" not in status:
-        print("keyferry: the credential is a certificate and has no token to reveal", file=sys.stderr)
+        report("the credential is a certificate and has no token to reveal")
         return Exit.NO
     _print(status["token"])
     return Exit.OK
@@ -138,6 +138,6 @@ def _print_token(status: dict[str, str]) -> int:
 
 def _print(text: str) -> None:
     """Print in UTF-8 whatever the locale is: this is for programs."""
-    from keyferry.cli.frame.terminal import write_exact
+    from keyferry.show.writer import write_exact
 
     write_exact(f"{text}\n".encode("utf-8", "surrogateescape"))

@@ -1,11 +1,11 @@
 """Who a cluster's server takes you for."""
 
 import argparse
-import sys
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ examples:
   keyferry kube whoami -o json | jq -r .username"""
 
 FORMATS = ("table", "json", "yaml")
-API_VERSION = "keyferry.dev/v1alpha1"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     session = open_session(args)
     answer = review(session, timeout_seconds=args.timeout)
     if answer.status:
-        print(f"keyferry: the server said {answer.status} {answer.problem}", file=sys.stderr)
+        report(f"the server said {answer.status} {answer.problem}")
         return Exit.REFUSED
     print(_write(args.output, session, answer))
     return Exit.OK
@@ -47,13 +46,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _write(output: str, session: "ClusterSession", answer: "Review") -> str:
     if output == "table":
-        from keyferry.cli.frame.terminal import table
+        from keyferry.show.tables import table
 
         return table(("ATTRIBUTE", "VALUE"), _rows(answer))
-    from keyferry.cli.frame.ask import as_json, as_yaml
+    from keyferry.show.documents import render_document
 
     document = _document(session, answer)
-    return as_json(document) if output == "json" else as_yaml(document)
+    return render_document(document, output)
 
 
 def _rows(answer: "Review") -> list[tuple[str, str]]:
@@ -66,13 +65,14 @@ def _rows(answer: "Review") -> list[tuple[str, str]]:
 
 
 def _document(session: "ClusterSession", answer: "Review") -> dict[str, object]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ClusterIdentity",
-        "context": session.config.context,
-        "server": session.server,
-        "username": answer.username,
-        "uid": answer.uid,
-        "groups": list(answer.groups),
-        "extra": {name: list(values) for name, values in answer.extra.items()},
-    }
+    from keyferry.show.documents import make_document
+
+    return make_document(
+        "ClusterIdentity",
+        context=session.config.context,
+        server=session.server,
+        username=answer.username,
+        uid=answer.uid,
+        groups=list(answer.groups),
+        extra={name: list(values) for name, values in answer.extra.items()},
+    )

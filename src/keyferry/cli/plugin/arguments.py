@@ -1,12 +1,12 @@
 """What ``plugin test`` and ``plugin trace`` share: from options to the plugin that is meant."""
 
 import argparse
-import sys
 
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
-from keyferry.cli.plugin.group import WrongUsage
+from keyferry.cli.frame.commands import WrongUsage
 from keyferry.kit.lab.subject import CLUSTER, IMAGE, KNOWN_VERSIONS, Subject, find_program, full_api_version
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -178,10 +178,7 @@ def _images(given: tuple[str, ...], configured: tuple[str, ...]) -> tuple[str, .
     if not images:
         raise WrongUsage("which image should it have credentials for? give one with --image")
     if not given:
-        print(
-            f"keyferry: asking for {', '.join(images)}, from matchImages; --image names others",
-            file=sys.stderr,
-        )
+        report(f"asking for {', '.join(images)}, from matchImages; --image names others")
     return tuple(dict.fromkeys(normalise(image) for image in images))
 
 

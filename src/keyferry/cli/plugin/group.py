@@ -1,13 +1,9 @@
 """For authors of plugins: begin one, put it to the test, record what it says, install it."""
 
 import argparse
-import sys
-from types import ModuleType
 
-from keyferry.cli.frame.commands import Command, Exit, exit_code
-from keyferry.cli.frame.groups import add_subcommand, load_subcommand
-from keyferry.cli.frame.terminal import print_error
-from keyferry.errors import KeyferryError
+from keyferry.cli.frame.commands import Command
+from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 
 DESCRIPTION = """\
 For authors of credential plugins, in any language, for kubelets and for clusters.
@@ -35,10 +31,6 @@ SUBCOMMANDS = {
 }
 
 
-class WrongUsage(Exception):
-    """Options that do not fit together, in words."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The subcommand; what follows is for its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
@@ -46,23 +38,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand; its errors are about plugins, and are reported without more."""
-    module, parser = load_subcommand("plugin", args.subcommand, SUBCOMMANDS)
-    words, rest = _split(args.words, module)
-    options = parser.parse_args(words)
-    options.rest = rest
-    try:
-        return int(module.run(options))
-    except WrongUsage as problem:
-        print(f"keyferry: {problem}; try 'keyferry plugin {args.subcommand} --help'", file=sys.stderr)
-        return Exit.USAGE
-    except KeyferryError as error:
-        print_error(error)
-        return exit_code(error)
-
-
-def _split(words: list[str], module: ModuleType) -> tuple[list[str], list[str]]:
-    """What is meant for the subcommand, and what after ``--`` for the plugin, where it takes that."""
-    if "--" not in words or not getattr(module, "TAKES_REST", False):
-        return words, []
-    at = words.index("--")
-    return words[:at], words[at + 1 :]
+    return run_subcommand("plugin", args, SUBCOMMANDS)

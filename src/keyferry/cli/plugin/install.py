@@ -1,9 +1,8 @@
 """Put a reference plugin where a kubelet or kubectl looks for it."""
 
 import argparse
-import sys
 
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.commands import Exit, WrongUsage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,8 +46,7 @@ def run(args: argparse.Namespace) -> int:
         return Exit.OK
     problem = _problem(args, list(PLUGINS))
     if problem:
-        print(f"keyferry: {problem}", file=sys.stderr)
-        return Exit.USAGE
+        raise WrongUsage(problem)
     for plugin in (PLUGINS[name] for name in args.names):
         upstream = plugin.upstream if args.upstream_name else ""
         print(install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force))
@@ -69,7 +67,7 @@ def _problem(args: argparse.Namespace, known: list[str]) -> str:
 
 
 def _list(plugins: "list[Plugin]") -> None:
-    from keyferry.cli.frame.terminal import table
+    from keyferry.show.tables import table
 
     rows = [
         (plugin.name, plugin.kind, plugin.program, plugin.upstream or "-", plugin.about) for plugin in plugins

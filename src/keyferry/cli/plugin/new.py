@@ -2,9 +2,9 @@
 
 import argparse
 import shlex
-import sys
 
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.show.report import report
 
 DESCRIPTION = """\
 Write the project of a new credential plugin: one function to fill in, tests that pass at once, a config
@@ -37,10 +37,9 @@ def run(args: argparse.Namespace) -> int:
 
     problem = check_name(args.name)
     if problem:
-        print(f"keyferry: {args.name!r} cannot be a plugin's name: {problem}", file=sys.stderr)
-        return Exit.USAGE
+        raise WrongUsage(f"{args.name!r} cannot be a plugin's name: {problem}")
     folder = args.to or args.name
     for path in write_project(args.name, args.kind, folder):
         print(path)
-    print(f"keyferry: next: cd {shlex.quote(folder)} && python3 -m pytest", file=sys.stderr)
+    report(f"next: cd {shlex.quote(folder)} && python3 -m pytest")
     return Exit.OK

@@ -1,18 +1,17 @@
 """Reports of the conformance kit as text."""
 
 import sys
-import textwrap
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.terminal import style
 from keyferry.kit.codes.catalogue import Check
 from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
+from keyferry.show.text import wrap
+from keyferry.show.writer import style
 
 _MARKS = {"passed": "✓", "error": "✗", "warning": "!", "info": "i", "skipped": "-"}
 _PLAIN = {**_MARKS, "passed": "+", "error": "x"}
 _STYLES = {"passed": "green", "error": "red", "warning": "yellow", "info": "cyan", "skipped": "dim"}
-_WIDTH = 108
 
 
 def report_lines(report: Report) -> Iterator[str]:
@@ -32,8 +31,8 @@ def listing(checks: Iterable[Check]) -> Iterator[str]:
     """What each code means."""
     for check in checks:
         yield f"{style(check.code, 'bold')}  {check.severity}: {check.title}"
-        yield from _wrapped("why", check.why)
-        yield from _wrapped("change", check.fix)
+        yield from wrap("why", check.why)
+        yield from wrap("change", check.fix)
         yield ""
 
 
@@ -46,23 +45,17 @@ def _result(result: Result) -> Iterator[str]:
     for broken in result.broken:
         yield from _block(broken)
     if result.broken:
-        yield from _wrapped("why", check.why)
-        yield from _wrapped("change", check.fix)
+        yield from wrap("why", check.why)
+        yield from wrap("change", check.fix)
         yield ""
 
 
 def _block(broken: Broken) -> Iterator[str]:
-    yield from _wrapped("asked", broken.experiment)
-    yield from _wrapped("found", broken.found)
-    yield from _wrapped("expected", broken.expected)
+    yield from wrap("asked", broken.experiment)
+    yield from wrap("found", broken.found)
+    yield from wrap("expected", broken.expected)
     # On one line, however long: it is there to be copied.
     yield f"    {'repeat':<10}{printable(broken.repeat)}"
-
-
-def _wrapped(title: str, text: str) -> Iterator[str]:
-    lines = textwrap.wrap(printable(text), _WIDTH - 14, break_long_words=False, break_on_hyphens=False)
-    for number, line in enumerate(lines or [""]):
-        yield f"    {'' if number else title:<10}{line}"
 
 
 def _takes_marks() -> bool:

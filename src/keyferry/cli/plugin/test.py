@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.commands import Exit
-from keyferry.cli.frame.terminal import Lines
+from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.plugin.arguments import add_subject_arguments, make_subject
-from keyferry.cli.plugin.group import WrongUsage
 from keyferry.kit.codes.catalogue import CHECKS, SEVERITIES, Severity
-from keyferry.kit.report import Report, Status, to_document
+from keyferry.kit.report import Report, Status, to_document, to_junit
+from keyferry.show.report import report
+from keyferry.show.writer import Lines
 
 DESCRIPTION = """\
 Run a plugin some fifty times, with good, odd and broken requests and under all kinds of circumstances, and
@@ -77,25 +77,23 @@ def run(args: argparse.Namespace) -> int:
 
     only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
     subject = make_subject(args, tuple(args.image))
-    report = examine(subject, only=only, skip=skip, progress=_progress())
-    shown = _at_least(report, args.severity)
+    found = examine(subject, only=only, skip=skip, progress=_progress())
+    shown = _at_least(found, args.severity)
     _write(shown, args)
-    print(f"keyferry: {_summary(shown)}", file=sys.stderr)
-    fails = report.failures("error") or (args.strict and report.failures("warning"))
+    report(_summary(shown))
+    fails = found.failures("error") or (args.strict and found.failures("warning"))
     return Exit.NO if fails else Exit.OK
 
 
 def _write(report: Report, args: argparse.Namespace) -> None:
     if args.junit or args.output == "junit":
-        from keyferry.kit.junit import to_junit
-
         text = to_junit(report, strict=args.strict)
         if args.junit:
             _save(args.junit, text)
         if args.output == "junit":
             print(Lines(text), end="")
     if args.output == "json":
-        from keyferry.cli.frame.ask import as_json
+        from keyferry.show.documents import as_json
 
         print(as_json(to_document(report)))
     elif args.output == "table":

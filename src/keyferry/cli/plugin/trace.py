@@ -4,10 +4,10 @@ import argparse
 import os
 import sys
 
-from keyferry.cli.frame.commands import Exit
-from keyferry.cli.frame.terminal import Lines, write_exact
+from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.plugin.arguments import add_subject_arguments, make_subject
-from keyferry.cli.plugin.group import WrongUsage
+from keyferry.show.report import report
+from keyferry.show.writer import Lines, write_exact
 
 DESCRIPTION = """\
 Run a plugin once and write down the exchange for a bug report: the request, the command, the names of its
@@ -80,15 +80,15 @@ def _replay(args: argparse.Namespace) -> int:
 
 
 def _json(trace: dict[str, object]) -> str:
-    from keyferry.cli.frame.ask import as_json
+    from keyferry.show.documents import as_json
 
     return as_json(trace)
 
 
 def _text(trace: dict[str, object]) -> str:
     from keyferry._core.secrets import printable
-    from keyferry.cli.frame.ask import as_yaml
-    from keyferry.cli.frame.terminal import style
+    from keyferry.show.documents import as_yaml
+    from keyferry.show.writer import style
 
     parts = []
     for name, value in trace.items():
@@ -113,4 +113,4 @@ def _write(text: str, path: str | None) -> None:
         raise EnvironmentProblem(f"{path} cannot be written: {go_strerror(error)}") from None
     with open(fd, "w", encoding="utf-8") as stream:
         stream.write(text + "\n")
-    print(f"keyferry: wrote {path}; read it before you send it on", file=sys.stderr)
+    report(f"wrote {path}; read it before you send it on")

@@ -2,12 +2,10 @@
 
 import argparse
 import sys
-from collections.abc import Iterable
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
 from keyferry.cli.frame.sources import read_file
-from keyferry.errors import KeyferryError
 from keyferry.images.node.node import Node
 from keyferry.pulls.records.load import KUBELET_ROOT, look_at_records
 from keyferry.pulls.records.maintenance import PresentImage
@@ -92,20 +90,3 @@ def settle_root(args: argparse.Namespace) -> str:
     """The root that is meant; the options have it from now on."""
     args.root = node_root(args.root, args.node)
     return str(args.root)
-
-
-def report_problems(problems: Iterable[KeyferryError]) -> bool:
-    """Say on standard error what could not be believed; tells whether there was anything."""
-    from keyferry._core.secrets import printable
-
-    found = list(problems)
-    for problem in found:
-        print(f"keyferry: {printable(str(problem))}", file=sys.stderr)
-    return bool(found)
-
-
-def print_document(args: argparse.Namespace, document: object) -> None:
-    """Print a document as JSON or YAML."""
-    from keyferry.cli.frame.ask import as_json, as_yaml
-
-    print(as_json(document) if args.output == "json" else as_yaml(document))

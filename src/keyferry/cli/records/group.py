@@ -2,10 +2,8 @@
 
 import argparse
 
-from keyferry.cli.frame.commands import Command, Exit, exit_code
-from keyferry.cli.frame.groups import add_subcommand, load_subcommand
-from keyferry.cli.frame.terminal import print_error
-from keyferry.errors import KeyferryError, PolicyError
+from keyferry.cli.frame.commands import Command
+from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 
 DESCRIPTION = """\
 Who may use the images of this node. A kubelet remembers whose credentials each image was pulled with
@@ -48,11 +46,4 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run one subcommand; its errors are about records, and are reported as such."""
-    module, parser = load_subcommand("records", args.subcommand, SUBCOMMANDS)
-    options = parser.parse_args(args.words)
-    try:
-        return int(module.run(options))
-    except KeyferryError as error:
-        print_error(error)
-        # Here policies and patterns come from the command line alone.
-        return Exit.USAGE if isinstance(error, PolicyError) else exit_code(error)
+    return run_subcommand("records", args, SUBCOMMANDS)

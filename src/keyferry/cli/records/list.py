@@ -6,17 +6,16 @@ from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
     open_to_read,
-    print_document,
-    report_problems,
 )
 from keyferry.cli.records.output import (
-    API_VERSION,
     problem_document,
     record_document,
     short_reference,
     time_text,
 )
 from keyferry.pulls.records.decision import describe_entry
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,20 +49,20 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "table":
         _print_table(found, intents)
     else:
-        document = {
-            "apiVersion": API_VERSION,
-            "kind": "PullRecordList",
-            "root": args.root,
-            "records": [record_document(record, reveal=args.reveal) for record in found.believed],
-            "underWay": [intent.image for intent in intents.values],
-            "problems": [problem_document(problem) for problem in problems],
-        }
-        print_document(args, document)
-    return Exit.NO if report_problems(problems) else Exit.OK
+        document = make_document(
+            "PullRecordList",
+            root=args.root,
+            records=[record_document(record, reveal=args.reveal) for record in found.believed],
+            underWay=[intent.image for intent in intents.values],
+            problems=[problem_document(problem) for problem in problems],
+        )
+        print(render_document(document, args.output))
+    report(*problems)
+    return Exit.NO if problems else Exit.OK
 
 
 def _print_table(found: "Listing[ImagePulledRecord]", intents: "Listing[ImagePullIntent]") -> None:
-    from keyferry.cli.frame.terminal import table
+    from keyferry.show.tables import table
 
     rows = [row for record in found.believed for row in _rows(record)]
     rows += [[intent.image, "a pull was begun and not finished", "", ""] for intent in intents.values]

@@ -3,11 +3,10 @@
 from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
 from keyferry.api.meta import format_instant
 from keyferry.errors import RecordError
-from keyferry.images.why.reasons import Reason
 from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.records.hashes import shorten
+from keyferry.show.documents import reason_document
 
-API_VERSION = "keyferry.dev/v1alpha1"
 Json = dict[str, object]
 _SHORT = 19
 
@@ -66,7 +65,7 @@ def decision_document(decision: Decision) -> Json:
         "mustPull": decision.must_pull,
         "rule": decision.rule,
         "policy": decision.policy.name,
-        "reasons": [_reason(reason) for reason in decision.reasons],
+        "reasons": list(map(reason_document, decision.reasons)),
     }
 
 
@@ -83,13 +82,3 @@ def time_text(record: ImagePulledRecord) -> str:
 def short_reference(image_ref: str) -> str:
     """As much of a digest as tools usually show."""
     return image_ref[:_SHORT] if image_ref.startswith("sha256:") else image_ref
-
-
-def _reason(reason: Reason) -> Json:
-    return {
-        "stage": reason.stage,
-        "subject": reason.subject,
-        "outcome": reason.outcome,
-        "text": reason.text,
-        "facts": reason.facts,
-    }

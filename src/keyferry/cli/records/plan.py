@@ -1,28 +1,26 @@
 """What another verification policy would change."""
 
 import argparse
-import sys
 
 from keyferry.cli.frame.ask import missing_lines
 from keyferry.cli.frame.commands import Exit, gravest
-from keyferry.cli.frame.node_settings import node_policy, settings_of_root
+from keyferry.cli.frame.node_settings import node_policy, parse_policy, settings_of_root
 from keyferry.cli.records.arguments import (
     add_image_arguments,
     add_record_arguments,
     open_to_read,
     present_images,
-    print_document,
-    report_problems,
     settle_root,
 )
-from keyferry.cli.records.output import API_VERSION, decision_document
+from keyferry.cli.records.output import decision_document
 from keyferry.cli.records.pods import read_uses
-from keyferry.images.missing import distinct
-from keyferry.images.why.reasons import missing_documents
+from keyferry.images.missing import distinct, missing_documents
 from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_without_credentials
 from keyferry.pulls.records.decision import Decision
-from keyferry.pulls.records.policy import DEFAULT, POLICIES, make_policy
+from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.pulls.records.present import NodeImages
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.report import report
 
 DESCRIPTION = """\
 What another verification policy would change on this node: for each pod you name and each of its images,
@@ -96,27 +94,26 @@ def _add_policy(
 
 def run(args: argparse.Namespace) -> int:
     """Plan it."""
-    after = make_policy(args.policy, args.allow)
+    after = parse_policy(args.policy, args.allow)
     root = settle_root(args)
     before = node_policy(args.from_policy, args.from_allow, root, args.node)
     images = present_images(args)
     records = open_to_read(args)
     listing = records.list()
-    report_problems(listing.problems)
+    report(*listing.problems)
     uses = read_uses(args.pod, args.secret) if args.pod else uses_without_credentials(listing.believed)
     changes = plan_policy(records, uses, NodeImages(listing.believed, images), before, after)
     _report(args, root, changes)
     if args.output == "table":
         _print_table(changes)
     else:
-        document = {
-            "apiVersion": API_VERSION,
-            "kind": "PolicyPlan",
-            "from": before.name,
-            "to": after.name,
-            "uses": [_use_document(change) for change in changes],
-        }
-        print_document(args, document)
+        document = make_document(
+            "PolicyPlan",
+            **{"from": before.name},
+            to=after.name,
+            uses=[_use_document(change) for change in changes],
+        )
+        print(render_document(document, args.output))
     return gravest(_CODES.get(change.effect, Exit.NO) for change in changes)
 
 
@@ -124,10 +121,9 @@ def _report(args: argparse.Namespace, root: str, changes: tuple[Change, ...]) ->
     """Say on standard error what was not given, and which option gives it."""
     if args.from_policy is None and settings_of_root(root, args.node) is None:
         message = f"the policy of now was not given, so the kubelet's default {DEFAULT} is taken"
-        print(f"keyferry: {message}; --from-policy tells", file=sys.stderr)
+        report(f"{message}; --from-policy tells")
     turned = (change.missing for change in changes if UseOutcome.UNKNOWN in (change.now, change.then))
-    for line in missing_lines(distinct(*turned)):
-        print(f"keyferry: {line}", file=sys.stderr)
+    report(*missing_lines(distinct(*turned)))
 
 
 def _use_document(change: Change) -> dict[str, object]:
@@ -149,7 +145,7 @@ def _decision(decision: Decision, outcome: UseOutcome) -> dict[str, object]:
 
 
 def _print_table(changes: tuple[Change, ...]) -> None:
-    from keyferry.cli.frame.terminal import table
+    from keyferry.show.tables import table
 
     rows = [
         (

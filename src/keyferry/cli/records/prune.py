@@ -2,20 +2,19 @@
 
 import argparse
 import os
-import sys
 
-from keyferry.cli.frame.commands import Exit, UsageProblem
+from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
     add_image_arguments,
     add_record_arguments,
     open_to_write,
     present_images,
-    print_document,
-    report_problems,
 )
-from keyferry.cli.records.output import API_VERSION, record_document, short_reference, time_text
+from keyferry.cli.records.output import record_document, short_reference, time_text
 from keyferry.errors import EnvironmentProblem, TimeError
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,25 +59,21 @@ def run(args: argparse.Namespace) -> int:
     until_ns = _until(args)  # before the list is read: what is pulled meanwhile is not in it
     images = present_images(args)
     if images is None:
-        message = (
-            "which images are there? give --cri, --images or --image-id; try 'keyferry records prune --help'"
-        )
-        print(f"keyferry: {message}", file=sys.stderr)
-        return Exit.USAGE
+        raise WrongUsage("which images are there? give --cri, --images or --image-id")
     if not images:
         raise EnvironmentProblem(
             f"{args.images or args.cri}: the list has no images; a node without any is hardly meant"
         )
     records = open_to_write(args)
     pruning = records.prune([image.id for image in images], until_ns, dry_run=not args.yes)
-    report_problems(pruning.problems)
+    report(*pruning.problems)
     if args.output == "table":
         _print_table(pruning)
     else:
-        print_document(args, _document(args, pruning))
+        print(render_document(_document(args, pruning), args.output))
     done = "removed" if args.yes else "would be removed; --yes does it"
     number = len(pruning.removed)
-    print(f"keyferry: {number} of {number + len(pruning.kept)} records {done}", file=sys.stderr)
+    report(f"{number} of {number + len(pruning.kept)} records {done}")
     return Exit.NO if number and not args.yes else Exit.OK
 
 
@@ -91,7 +86,7 @@ def _until(args: argparse.Namespace) -> int:
         try:
             return parse_time(args.until)
         except TimeError as error:
-            raise UsageProblem(f"--until: {error.message}") from None
+            raise WrongUsage(f"--until: {error.message}") from None
     if args.images not in (None, "-"):
         return _changed_ns(args.images) // _SECOND_NS * _SECOND_NS
     return time_ns() // _SECOND_NS * _SECOND_NS
@@ -105,19 +100,18 @@ def _changed_ns(path: str) -> int:
 
 
 def _document(args: argparse.Namespace, pruning: "Pruning") -> dict[str, object]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "PullRecordPruning",
-        "root": args.root,
-        "done": bool(args.yes),
-        "removed": [record_document(record) for record in pruning.removed],
-        "kept": len(pruning.kept),
-        "unbelieved": len(pruning.problems),
-    }
+    return make_document(
+        "PullRecordPruning",
+        root=args.root,
+        done=bool(args.yes),
+        removed=[record_document(record) for record in pruning.removed],
+        kept=len(pruning.kept),
+        unbelieved=len(pruning.problems),
+    )
 
 
 def _print_table(pruning: "Pruning") -> None:
-    from keyferry.cli.frame.terminal import table
+    from keyferry.show.tables import table
 
     rows = [
         (short_reference(each.image_ref), time_text(each), ", ".join(sorted(each.credential_mapping)))

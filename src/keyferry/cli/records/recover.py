@@ -1,20 +1,19 @@
 """Settle pulls whose process died."""
 
 import argparse
-import sys
 
-from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
     add_image_arguments,
     add_record_arguments,
     open_to_write,
     present_images,
-    print_document,
-    report_problems,
 )
-from keyferry.cli.records.output import API_VERSION, short_reference
+from keyferry.cli.records.output import short_reference
 from keyferry.pulls.records.maintenance import Recovery, match_intents
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,19 +50,17 @@ def run(args: argparse.Namespace) -> int:
     """Recover, or show what would be."""
     images = present_images(args)
     if images is None:
-        message = "which images are there? give --cri or --images; try 'keyferry records recover --help'"
-        print(f"keyferry: {message}", file=sys.stderr)
-        return Exit.USAGE
+        raise WrongUsage("which images are there? give --cri or --images")
     records = open_to_write(args)
     recovery = records.recover(lambda: images) if args.yes else _foresee(records, images)
-    report_problems(recovery.problems)
+    report(*recovery.problems)
     if args.output == "table":
         _print_table(recovery)
     else:
-        print_document(args, _document(args, recovery))
+        print(render_document(_document(args, recovery), args.output))
     done = "settled" if args.yes else "would be settled; --yes does it"
     number = len(recovery.recovered)
-    print(f"keyferry: {number} of {number + len(recovery.left)} pulls {done}", file=sys.stderr)
+    report(f"{number} of {number + len(recovery.left)} pulls {done}")
     return Exit.NO if number and not args.yes else Exit.OK
 
 
@@ -76,19 +73,18 @@ def _foresee(records: "Records", images: "Sequence[PresentImage]") -> Recovery:
 
 
 def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "PullRecovery",
-        "root": args.root,
-        "done": bool(args.yes),
-        "recovered": [{"image": image, "imageRef": ref} for image, ref in recovery.recovered],
-        "left": list(recovery.left),
-        "problems": [str(problem) for problem in recovery.problems],
-    }
+    return make_document(
+        "PullRecovery",
+        root=args.root,
+        done=bool(args.yes),
+        recovered=[{"image": image, "imageRef": ref} for image, ref in recovery.recovered],
+        left=list(recovery.left),
+        problems=[str(problem) for problem in recovery.problems],
+    )
 
 
 def _print_table(recovery: Recovery) -> None:
-    from keyferry.cli.frame.terminal import table
+    from keyferry.show.tables import table
 
     rows = [(image, short_reference(ref), "nobody: it is verified") for image, ref in recovery.recovered]
     rows += [(image, "-", "not there: it stays noted") for image in recovery.left]

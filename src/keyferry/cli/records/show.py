@@ -1,18 +1,17 @@
 """All that is recorded about one image."""
 
 import argparse
-import sys
 
 from keyferry.cli.frame.commands import Exit
-from keyferry.cli.frame.terminal import Lines, style
 from keyferry.cli.records.arguments import (
     add_record_arguments,
     open_to_read,
-    print_document,
-    report_problems,
 )
-from keyferry.cli.records.output import API_VERSION, entry_lines, record_document, time_text
+from keyferry.cli.records.output import entry_lines, record_document, time_text
 from keyferry.pulls.records.access import find_access
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.report import report
+from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,20 +45,19 @@ def run(args: argparse.Namespace) -> int:
     listing = records.list()
     accesses = find_access(listing.believed, args.image)
     found = list({access.record.image_ref: access.record for access in accesses}.values())
-    report_problems((*listing.problems, *listing.strays))
+    report(*listing.problems, *listing.strays)
     if not found:
-        print(f"keyferry: nothing is recorded about {args.image!r}", file=sys.stderr)
+        report(f"nothing is recorded about {args.image!r}")
     if args.output == "table":
         for record in found:
             print(Lines("\n".join(_lines(records, record, reveal=args.reveal))))
     else:
-        document = {
-            "apiVersion": API_VERSION,
-            "kind": "PullRecordList",
-            "root": args.root,
-            "records": [record_document(record, reveal=args.reveal) for record in found],
-        }
-        print_document(args, document)
+        document = make_document(
+            "PullRecordList",
+            root=args.root,
+            records=[record_document(record, reveal=args.reveal) for record in found],
+        )
+        print(render_document(document, args.output))
     return Exit.OK if found else Exit.NO
 
 

@@ -1,20 +1,15 @@
 """Who may use an image on this node, and why."""
 
 import argparse
-import sys
 
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.node_settings import node_policy
-from keyferry.cli.frame.terminal import Lines, style
 from keyferry.cli.records.arguments import (
     add_record_arguments,
     open_to_read,
-    print_document,
-    report_problems,
     settle_root,
 )
 from keyferry.cli.records.output import (
-    API_VERSION,
     decision_document,
     entry_document,
     entry_lines,
@@ -22,6 +17,9 @@ from keyferry.cli.records.output import (
 )
 from keyferry.pulls.records.access import Access, find_access
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
+from keyferry.show.documents import make_document, render_document
+from keyferry.show.report import report
+from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,15 +73,15 @@ def run(args: argparse.Namespace) -> int:
     records = open_to_read(args, policy)
     listing = records.list()
     found = find_access(listing.believed, args.image)
-    report_problems((*listing.problems, *listing.strays))
+    report(*listing.problems, *listing.strays)
     stranger = _stranger(records, found, args.image)
     if args.output == "table":
         print(Lines("\n".join(_lines(args.image, found, stranger, reveal=args.reveal))))
     else:
-        print_document(args, _document(args, found, stranger, listing.problems))
+        print(render_document(_document(args, found, stranger, listing.problems), args.output))
     is_known = any(not access.entry.is_empty for access in found if access.match != "another-spelling")
     if not is_known:
-        print(f"keyferry: nobody is recorded for {args.image!r}", file=sys.stderr)
+        report(f"nobody is recorded for {args.image!r}")
     return Exit.OK if is_known else Exit.NO
 
 
@@ -102,11 +100,10 @@ def _document(
     stranger: "Decision",
     problems: "tuple[RecordError, ...]",
 ) -> dict[str, object]:
-    return {
-        "apiVersion": API_VERSION,
-        "kind": "ImageAccess",
-        "image": args.image,
-        "access": [
+    return make_document(
+        "ImageAccess",
+        image=args.image,
+        access=[
             {
                 "imageRef": access.record.image_ref,
                 "name": access.name,
@@ -115,9 +112,9 @@ def _document(
             }
             for access in found
         ],
-        "podWithoutCredentials": decision_document(stranger),
-        "unbelieved": len(problems),
-    }
+        podWithoutCredentials=decision_document(stranger),
+        unbelieved=len(problems),
+    )
 
 
 def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, reveal: bool) -> "Iterator[str]":

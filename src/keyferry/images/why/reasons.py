@@ -6,26 +6,14 @@ pure functions that decided; calling them again costs time only when someone ask
 
 from collections.abc import Callable, Iterator
 
-from keyferry._core.values import Value, field
+from keyferry._core.reasons import Reason
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
 from keyferry.images.match.rules import Verdict, judge
-from keyferry.images.missing import Missing
+from keyferry.images.missing import Missing, missing_documents
 from keyferry.images.provider.provision import How, Provision
 from keyferry.images.result import LookupResult, Outcome
-
-
-class Reason(Value):
-    """One decision: at which stage, about what, how it went, in words and as facts.
-
-    The stages are image, match, provider, key, credential, decision and trap.
-    """
-
-    stage: str
-    subject: str
-    outcome: str
-    text: str
-    facts: dict[str, object] = field(default_factory=dict)
+from keyferry.show.text import span
 
 
 def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
@@ -113,11 +101,6 @@ def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object
     return facts
 
 
-def missing_documents(missing: tuple[Missing, ...]) -> list[dict[str, object]]:
-    """What was not given, with stable fields."""
-    return [{"input": str(each.input), "name": each.name, "text": str(each)} for each in missing]
-
-
 def _say(missing: tuple[Missing, ...]) -> str:
     return "; ".join(map(str, missing))
 
@@ -134,25 +117,15 @@ def _describe(provision: Provision, answered_ns: int) -> str:
     if provision.expires_ns is None:
         kept = "not cached"
     else:
-        span = _span(remaining_seconds(provision, answered_ns))
-        kept = f"cached by {provision.cache_key_type.lower()} for {span}"
+        left = _time_left(remaining_seconds(provision, answered_ns))
+        kept = f"cached by {provision.cache_key_type.lower()} for {left}"
     return f"{held}, {kept}"
 
 
-def _span(seconds: float) -> str:
-    """A duration for people, in at most two units."""
+def _time_left(seconds: float) -> str:
     if seconds <= 0:
         return "no time at all: it is past its end already"
-    whole = round(seconds)
-    if whole < 1:
-        return f"{seconds * 1000:.0f} ms"
-    units = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-    parts = []
-    for size, unit in units:
-        number, whole = divmod(whole, size)
-        if number:
-            parts.append(f"{number} {unit}")
-    return " ".join(parts[:2])
+    return span(seconds) if round(seconds) else f"{seconds * 1000:.0f} ms"
 
 
 _PROVISIONS: dict[How, Callable[[Provision, int], str]] = {

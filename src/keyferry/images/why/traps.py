@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
+from keyferry._core.reasons import Reason
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential
 from keyferry.images.match.rules import judge
 from keyferry.images.provider.provision import How
 from keyferry.images.result import LookupResult
-from keyferry.images.why.reasons import Reason
 
 _ANSWERED = (How.CACHED, How.RAN, How.SHARED)
 _HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")

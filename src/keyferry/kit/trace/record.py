@@ -25,7 +25,7 @@ from keyferry.kit.lab.launch import Launch, launch
 from keyferry.kit.lab.requests import ask
 from keyferry.kit.lab.subject import IMAGE, Subject
 from keyferry.kit.lab.tokens import describe, skeleton
-from keyferry.kit.report import API_VERSION
+from keyferry.show.documents import make_document
 
 __all__ = ["KIND", "PLACEHOLDER", "record"]
 
@@ -50,26 +50,25 @@ def record(subject: Subject) -> Json:
     known = {subject.token, *secret_values(subject.env)} | secrets_in(outcome.stdout)
     secrets = Secrets(frozenset(text for text in known if len(text) >= SHORTEST))
     now = time_ns()
-    return {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "keyferry": __version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "recordedAtSeconds": now // 1_000_000_000,
-        "protocol": subject.kind,
-        "command": secrets.hide(subject.path),
-        "args": [secrets.hide(word) for word in mask_arguments(subject.args)],
-        "environmentNames": sorted(names),
-        "request": loads(experiment.shown),
-        "repeat": repeat_command(subject, experiment),
-        "ending": str(outcome.ending),
-        "status": outcome.status,
-        "seconds": round(outcome.seconds, 3),
-        "stdout": _stdout(outcome.stdout, now),
-        "stderr": _stderr(outcome.stderr, secrets),
-        "verdict": _verdict(subject, experiment, outcome, secrets),
-    }
+    return make_document(
+        KIND,
+        keyferry=__version__,
+        python=platform.python_version(),
+        system=f"{platform.system()} {platform.machine()}",
+        recordedAtSeconds=now // 1_000_000_000,
+        protocol=subject.kind,
+        command=secrets.hide(subject.path),
+        args=[secrets.hide(word) for word in mask_arguments(subject.args)],
+        environmentNames=sorted(names),
+        request=loads(experiment.shown),
+        repeat=repeat_command(subject, experiment),
+        ending=str(outcome.ending),
+        status=outcome.status,
+        seconds=round(outcome.seconds, 3),
+        stdout=_stdout(outcome.stdout, now),
+        stderr=_stderr(outcome.stderr, secrets),
+        verdict=_verdict(subject, experiment, outcome, secrets),
+    )
 
 
 def _experiment(subject: Subject) -> Experiment:

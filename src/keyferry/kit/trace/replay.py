@@ -8,8 +8,8 @@ from keyferry._core.json import dumps, loads
 from keyferry._core.values import Value, field
 from keyferry.api.meta import format_instant, parse_time
 from keyferry.errors import DocumentError, EnvironmentProblem, TimeError
-from keyferry.kit.report import API_VERSION
 from keyferry.kit.trace.record import KIND
+from keyferry.show.documents import API_VERSION
 
 __all__ = ["Replay", "load_trace", "replay"]
 

@@ -17,7 +17,7 @@ from keyferry.pulls.records.policy import PRELOADED, PolicyVerdict, Verification
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.images.why.reasons import Reason
+    from keyferry._core.reasons import Reason
 
 __all__ = ["MOST_ADDED", "Decision", "PodCredentials", "Situation", "describe_entry"]
 
@@ -210,6 +210,6 @@ def _reason(
     stage: str, subject: str, outcome: str, text: str, facts: dict[str, object] | None = None
 ) -> "Reason":
     # Imported when somebody asks why: a decision alone needs none of it.
-    from keyferry.images.why.reasons import Reason
+    from keyferry._core.reasons import Reason
 
     return Reason(stage, subject, outcome, text, facts or {})

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.node_settings import node_policy, node_root, node_runtime
-from keyferry.errors import PolicyError
 from keyferry.images.node.node import Node
 from support.kubelets import Processes, write_config
 
@@ -58,5 +58,5 @@ def test_a_list_on_the_command_line_replaces_the_kubelets(processes: Processes, 
     assert (ours.name, [str(each) for each in ours.allowlist.patterns]) == (ALLOWLISTED, ["our.example/*"])
     assert node_policy(ALLOWLISTED, (), root, node).allowlist.patterns == ()
     assert node_policy(None, (), "/elsewhere", node).name == "NeverVerifyPreloadedImages"
-    with pytest.raises(PolicyError):
+    with pytest.raises(WrongUsage, match="takes no allowlist"):
         node_policy("AlwaysVerify", ["our.example/*"], root, node)

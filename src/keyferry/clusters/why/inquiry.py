@@ -4,6 +4,7 @@ from time import monotonic
 
 from keyferry._core.clock import time_ns
 from keyferry._core.values import Value, field, replace
+from keyferry.api.meta import format_instant
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.auth.pem import KeyPair, parse_key_pair
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
@@ -12,10 +13,12 @@ from keyferry.clusters.load import Distrust, check_trust, find_distrust
 from keyferry.clusters.plain import request
 from keyferry.clusters.review import Review, review
 from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
+from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
 from keyferry.errors import ConfigError, KeyferryError, PolicyError
 from keyferry.invoke.executable import clean_path
 from keyferry.invoke.kuberc import LoadedKuberc, find_kuberc, load_kuberc
 from keyferry.invoke.policy import Permit, PluginPolicy
+from keyferry.show.text import span
 
 __all__ = ["Inquiry", "inquire"]
 
@@ -48,6 +51,24 @@ class Inquiry(Value):
     def uses_plugin(self) -> bool:
         """Tell whether a plugin is what authenticates the user."""
         return uses_plugin(self.config)
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """How the user is authenticated."""
+        user = self.loaded.config.users.get(self.config.user_name)
+        return Mechanism() if user is None else find_mechanism(user, self.config.server)
+
+    @property
+    def is_accepted(self) -> bool:
+        """Tell whether the server let the user in; it may not know how to say who that is."""
+        answer = self.review
+        return answer is not None and (not answer.status or 200 <= self.version_status < 300)
+
+    def ending(self, expires_ns: int) -> str:
+        """When something ends, or that it had ended, in words."""
+        seconds = (expires_ns - self.now_ns) / 1e9
+        when = f"ends in {span(seconds)}" if seconds >= 0 else f"ended {span(seconds)} ago"
+        return f"{when} ({format_instant(expires_ns)})"
 
 
 class _Stop(Exception):

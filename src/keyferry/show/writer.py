@@ -1,14 +1,14 @@
-"""What a terminal gets: tables and colours, and the one writer that everything goes through."""
+"""The one writer that everything a terminal gets goes through, and its colours."""
 
 import os
 import sys
 
 from keyferry._core.secrets import printable
-from keyferry.errors import ConfigError, EnvironmentProblem
+from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable
     from typing import TextIO
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -160,13 +160,6 @@ def write_exact(data: bytes) -> None:
         output.flush()
 
 
-def print_error(error: Exception, edit: "Callable[[str], str]" = str) -> None:
-    """Say on standard error what went wrong: a line for each problem of a config, and one for anything else."""
-    problems = error.problems if isinstance(error, ConfigError) else ()
-    for line in map(str, problems or (str(error) or type(error).__name__,)):
-        print(f"keyferry: {edit(line)}", file=sys.stderr)
-
-
 def is_coloured() -> bool:
     """Tell whether standard output takes colours: a terminal, and nobody said NO_COLOR."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -177,11 +170,3 @@ def style(text: str, *names: str, coloured: bool | None = None) -> str:
     if not names or not (is_coloured() if coloured is None else coloured):
         return text
     return f"\033[{';'.join(_STYLES[name] for name in names)}m{text}{_RESET}"
-
-
-def table(header: "Sequence[str]", rows: "Iterable[Sequence[str]]") -> Lines:
-    """Columns as wide as their widest cell, under a header in capitals."""
-    cells = [[printable(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[at]) for row in cells) for at in range(len(header))]
-    lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
-    return Lines("\n".join(line.rstrip() for line in lines))

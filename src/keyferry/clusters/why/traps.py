@@ -3,12 +3,11 @@
 import os
 from collections.abc import Iterator
 
+from keyferry._core.reasons import Reason
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.url import parse_url
+from keyferry.clusters.why.inquiry import Inquiry
 from keyferry.clusters.why.mechanism import is_https
-from keyferry.explain.cluster import Inquiry
-from keyferry.explain.cluster_reasons import ending, mechanism_of
-from keyferry.images.why.reasons import Reason
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["traps_for"]
@@ -33,7 +32,7 @@ def _plugins(inquiry: Inquiry) -> Iterator[ExecConfig]:
 
 
 def _scheme(inquiry: Inquiry) -> Iterator[Reason]:
-    ignored = mechanism_of(inquiry).ignored
+    ignored = inquiry.mechanism.ignored
     if not is_https(inquiry.config.server) and ignored:
         text = (
             f"the server is not https, so client-go looks at nothing the user has: {', '.join(ignored)} "
@@ -43,7 +42,7 @@ def _scheme(inquiry: Inquiry) -> Iterator[Reason]:
 
 
 def _static(inquiry: Inquiry) -> Iterator[Reason]:
-    mechanism = mechanism_of(inquiry)
+    mechanism = inquiry.mechanism
     if mechanism.used and mechanism.ignored:
         text = (
             f"the user has {' and '.join(mechanism.used)} beside {mechanism.ignored[0]}: "
@@ -123,10 +122,10 @@ def _expiry(inquiry: Inquiry) -> Iterator[Reason]:
     if pair is not None and pair.not_after_ns < now_ns:
         kept = "; the plugin names no end, so it is kept and shown for as long as the process lives"
         tail = kept if credential is not None and credential.expires_ns is None else ""
-        text = f"the client certificate {ending(pair.not_after_ns, now_ns)} and is used all the same{tail}"
+        text = f"the client certificate {inquiry.ending(pair.not_after_ns)} and is used all the same{tail}"
         yield _trap("expired-certificate", pair.subject, text)
     if credential is not None and credential.expires_ns is not None and credential.expires_ns < now_ns:
-        text = f"the credential {ending(credential.expires_ns, now_ns)} when it was given: each request runs the plugin"
+        text = f"the credential {inquiry.ending(credential.expires_ns)} when it was given: each request runs the plugin"
         yield _trap("expired-credential", inquiry.config.user_name, text)
 
 

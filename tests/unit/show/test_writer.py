@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.frame.terminal import Guard, Lines, Output, print_error, table
-from keyferry.errors import ConfigError, EnvironmentProblem, Problem
+from keyferry.errors import EnvironmentProblem
+from keyferry.show.tables import table
+from keyferry.show.writer import Guard, Lines, Output
 
 
 class Terminal(io.StringIO):
@@ -122,17 +123,3 @@ def test_a_stream_that_is_closed_is_an_error_for_output_alone() -> None:
         Output(None).write("x")
     Output(None, is_talk=True).write("x")
     assert not Output(None).isatty()
-
-
-def test_an_error_is_one_line_and_a_config_one_for_each_problem(capsys: pytest.CaptureFixture[str]) -> None:
-    with Guard():
-        print_error(EnvironmentProblem("a\nkeyferry: planted"))
-        print_error(ConfigError((Problem("x\ny", "one"), Problem("z", "two\r"))))
-        print_error(ValueError())
-    assert capsys.readouterr().err.split("\n") == [
-        "keyferry: a\ufffdkeyferry: planted",
-        "keyferry: x\ufffdy: one",
-        "keyferry: z: two\ufffd",
-        "keyferry: ValueError",
-        "",
-    ]

@@ -5,51 +5,24 @@ import re
 import shlex
 from collections.abc import Iterator
 
+from keyferry._core.reasons import Reason
 from keyferry._core.secrets import MASK
 from keyferry.api.meta import format_instant
 from keyferry.clusters.url import hide_password
 from keyferry.clusters.why.disclose import mask_arguments
-from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
-from keyferry.explain.cluster import Inquiry
-from keyferry.images.why.reasons import Reason
+from keyferry.clusters.why.inquiry import Inquiry
+from keyferry.clusters.why.traps import traps_for
 from keyferry.invoke.executable import clean_path
 
-__all__ = ["mechanism_of", "reasons_for", "span"]
+__all__ = ["reasons_for"]
 
 _USER_INFO = re.compile(r"://[^/\s'\"]*@")
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def reasons_for(inquiry: Inquiry) -> tuple[Reason, ...]:
     """Everything that led to the outcome, in the order in which client-go goes about it."""
-    from keyferry.explain.cluster_traps import traps_for
-
     stages = (_files, _context, _user, _program, _policy, _plugin, _server)
     return (*(reason for stage in stages for reason in stage(inquiry)), *traps_for(inquiry))
-
-
-def mechanism_of(inquiry: Inquiry) -> Mechanism:
-    """How the user is authenticated."""
-    config = inquiry.config
-    user = inquiry.loaded.config.users.get(config.user_name)
-    return Mechanism() if user is None else find_mechanism(user, config.server)
-
-
-def span(seconds: float) -> str:
-    """A duration for people, in at most two units."""
-    whole, parts = round(abs(seconds)), []
-    for size, unit in _UNITS:
-        number, whole = divmod(whole, size)
-        if number:
-            parts.append(f"{number} {unit}")
-    return " ".join(parts[:2]) or "less than a second"
-
-
-def ending(expires_ns: int, now_ns: int) -> str:
-    """When something ends, or that it has ended."""
-    seconds = (expires_ns - now_ns) / 1e9
-    when = f"ends in {span(seconds)}" if seconds >= 0 else f"ended {span(seconds)} ago"
-    return f"{when} ({format_instant(expires_ns)})"
 
 
 def _files(inquiry: Inquiry) -> Iterator[Reason]:
@@ -95,7 +68,7 @@ def _words(error: object) -> str:
 
 
 def _user(inquiry: Inquiry) -> Iterator[Reason]:
-    config, mechanism = inquiry.config, mechanism_of(inquiry)
+    config, mechanism = inquiry.config, inquiry.mechanism
     facts: dict[str, object] = {
         "mechanism": list(mechanism.used),
         "ignored": list(mechanism.ignored),
@@ -190,9 +163,7 @@ def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
         if value
     ]
     until = (
-        "it names no end"
-        if credential.expires_ns is None
-        else f"it {ending(credential.expires_ns, inquiry.now_ns)}"
+        "it names no end" if credential.expires_ns is None else f"it {inquiry.ending(credential.expires_ns)}"
     )
     facts: dict[str, object] = {
         "token": bool(credential.token),
@@ -209,7 +180,7 @@ def _certificate(inquiry: Inquiry) -> Iterator[Reason]:
     pair = inquiry.key_pair
     if pair is not None:
         facts: dict[str, object] = {"subject": pair.subject, "notAfter": format_instant(pair.not_after_ns)}
-        text = f"certificate of {pair.subject!r}, which {ending(pair.not_after_ns, inquiry.now_ns)}"
+        text = f"certificate of {pair.subject!r}, which {inquiry.ending(pair.not_after_ns)}"
         yield Reason("plugin", pair.subject, "certificate", text, facts)
 
 

@@ -1,0 +1,59 @@
+"""Our own documents, for programs: what every one of them begins with, and how they are written.
+
+``schemas/`` has a JSON schema for each kind. A kind may gain fields and loses none.
+"""
+
+import sys
+
+from keyferry._core.secrets import escape_controls, printable
+from keyferry.show.writer import Lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry._core.reasons import Reason
+
+__all__ = ["API_VERSION", "as_json", "as_yaml", "make_document", "reason_document", "render_document"]
+
+API_VERSION = "keyferry.dev/v1alpha1"
+
+
+def make_document(kind: str, /, **fields: object) -> dict[str, object]:
+    """A document of one of our own kinds."""
+    return {"apiVersion": API_VERSION, "kind": kind, **fields}
+
+
+def reason_document(reason: "Reason") -> dict[str, object]:
+    """A reason with the stable names that it has in every document."""
+    return {
+        "stage": reason.stage,
+        "subject": reason.subject,
+        "outcome": reason.outcome,
+        "text": reason.text,
+        "facts": reason.facts,
+    }
+
+
+def render_document(document: object, output: str) -> Lines:
+    """A document in one of the formats that programs read: json or yaml."""
+    return as_json(document) if output == "json" else as_yaml(document)
+
+
+def as_json(document: object) -> Lines:
+    """JSON for people and programs alike; what could harm a terminal is escaped, so it stays JSON."""
+    import json
+
+    is_plain = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
+    return Lines(escape_controls(json.dumps(document, indent=2, ensure_ascii=is_plain)))
+
+
+def as_yaml(document: object) -> Lines:
+    """The same as YAML."""
+    import yaml
+
+    def dump(*, allow_unicode: bool) -> str:
+        return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=allow_unicode, width=110))
+
+    text = dump(allow_unicode=True)
+    if printable(text, "\n") != text:
+        text = dump(allow_unicode=False)
+    return Lines(text.rstrip("\n"))

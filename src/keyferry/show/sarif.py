@@ -1,0 +1,90 @@
+"""Findings as SARIF 2.1.0, which code scanners and editors read."""
+
+import os
+from urllib.parse import quote
+
+from keyferry import __version__
+from keyferry._core.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+__all__ = ["Finding", "Rule", "to_sarif"]
+
+Json = dict[str, object]
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+
+
+class Rule(Value):
+    """What can be found: its code, whether it is an error, a warning or info, and what to do about it."""
+
+    code: str
+    severity: str
+    title: str
+    why: str
+    fix: str
+
+
+class Finding(Value):
+    """What was found by the rule of a code, and where: the file, and the path of a field in it."""
+
+    code: str
+    severity: str
+    message: str
+    path: str = ""
+    file: str = ""
+    line: int | None = None
+    column: int | None = None
+
+
+def to_sarif(rules: "Sequence[Rule]", findings: "Iterable[Finding]") -> Json:
+    """One run, with every rule there is."""
+    driver = {"name": "keyferry", "version": __version__, "rules": list(map(_rule, rules))}
+    places = {rule.code: at for at, rule in enumerate(rules)}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "results": [_result(finding, places[finding.code]) for finding in findings],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: Rule) -> Json:
+    return {
+        "id": rule.code,
+        "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.why}\n\nWhat to do: {rule.fix}"},
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+    }
+
+
+def _result(finding: Finding, place: int) -> Json:
+    result: Json = {
+        "ruleId": finding.code,
+        "ruleIndex": place,
+        "level": _LEVELS[finding.severity],
+        "message": {"text": finding.message},
+    }
+    if finding.file:
+        result["locations"] = [_location(finding)]
+    return result
+
+
+def _location(finding: Finding) -> Json:
+    place: Json = {"artifactLocation": {"uri": _uri(finding.file)}}
+    if finding.line is not None:
+        place["region"] = {"startLine": finding.line, "startColumn": finding.column or 1}
+    location: Json = {"physicalLocation": place}
+    if finding.path:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.path}]
+    return location
+
+
+def _uri(path: str) -> str:
+    """A file's URI; a relative path stays relative, so that it fits the repository it was found in."""
+    quoted = quote(os.fsencode(os.path.normpath(path)))
+    return f"file://{quoted}" if os.path.isabs(path) else quoted

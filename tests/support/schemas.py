@@ -1,0 +1,66 @@
+"""Our own documents held against their schemas."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jsonschema import Draft202012Validator
+from referencing import Registry, Resource
+
+import keyferry
+from keyferry.show.documents import API_VERSION
+
+FOLDER = Path(keyferry.__file__).parent / "show" / "schemas"
+SHARED = "common"
+
+
+def kinds() -> list[str]:
+    """The kinds that have a schema."""
+    return sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != SHARED)
+
+
+def load_schema(name: str) -> dict[str, Any]:
+    """A schema as users get it: a document may gain fields."""
+    schema: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return schema
+
+
+def closed(schema: Any) -> Any:
+    """The same for us: a field that no schema names is refused."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    closing = {"additionalProperties": False} if "properties" in schema else {}
+    # What stands under "properties" are names, which may be any word.
+    return closing | {
+        key: {name: closed(each) for name, each in value.items()} if key == "properties" else closed(value)
+        for key, value in schema.items()
+    }
+
+
+@cache
+def validator(kind: str) -> Draft202012Validator:
+    """What checks documents of one kind, in every field."""
+    shared = Resource.from_contents(closed(load_schema(SHARED)))
+    registry = Registry().with_resource(str(load_schema(SHARED)["$id"]), shared)
+    return Draft202012Validator(closed(load_schema(kind)), registry=registry)
+
+
+def check_document(document: dict[str, Any]) -> None:
+    """Fail unless the document is what the schema of its kind says."""
+    problems = [
+        f"{error.json_path}: {error.message}" for error in validator(document["kind"]).iter_errors(document)
+    ]
+    assert problems == [], document["kind"]
+
+
+def check_output(text: str) -> None:
+    """Check what a command has printed, if it is one of our own documents, as JSON or YAML."""
+    if not text.lstrip("{\n ").startswith((f'"apiVersion": "{API_VERSION}"', f"apiVersion: {API_VERSION}")):
+        return
+    check_document(json.loads(text) if text.startswith("{") else yaml.safe_load(text))

@@ -1,0 +1,30 @@
+"""SARIF from neutral values."""
+
+from typing import Any
+
+from keyferry.show.sarif import Finding, Rule, to_sarif
+
+RULES = (Rule("A1", "error", "one", "why one", "do one"), Rule("A2", "info", "two", "why two", "do two"))
+
+
+def test_a_finding_points_to_its_rule_and_place() -> None:
+    finding = Finding("A2", "info", "found", path="a.b", file="some folder/x.yaml", line=3)
+    document: Any = to_sarif(RULES, [finding, Finding("A1", "error", "nowhere")])
+    run = document["runs"][0]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["A1", "A2"]
+    assert run["results"][0] == {
+        "ruleId": "A2",
+        "ruleIndex": 1,
+        "level": "note",
+        "message": {"text": "found"},
+        "locations": [
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": "some%20folder/x.yaml"},
+                    "region": {"startLine": 3, "startColumn": 1},
+                },
+                "logicalLocations": [{"fullyQualifiedName": "a.b"}],
+            }
+        ],
+    }
+    assert "locations" not in run["results"][1]
