@@ -8,9 +8,9 @@ from _thread import allocate_lock
 from time import monotonic
 
 from keyferry._net.connection import Connection, connect
+from keyferry._net.deadline import Deadline, Patience, Timer
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, NetworkError, TooLongError, explain
 from keyferry._net.messages import Head, Incoming, encode_request_head
-from keyferry._net.patience import Patience, Timer
 from keyferry._net.proxy import Origin, authorization, choose_proxy
 from keyferry.errors import KeyferryError
 
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Iterator
     from typing import Self
-
-    from keyferry._net.deadline import Deadline
 
     Admit = Callable[[str], None]
     MakeContext = Callable[[], ssl.SSLContext]
@@ -66,7 +64,7 @@ class Client:
         self,
         tls: "MakeContext",
         patience: Patience,
-        deadline: "Deadline",
+        deadline: Deadline,
         *,
         proxy_tls: "MakeContext | None" = None,
         proxy: "Callable[[Origin], Origin | None]" = choose_proxy,

@@ -8,10 +8,9 @@ from keyferry import __version__
 from keyferry._core.secrets import printable
 from keyferry._core.values import replace
 from keyferry._net.client import Answer, Client
-from keyferry._net.deadline import Deadline
+from keyferry._net.deadline import NO_LIMIT, Deadline, Patience
 from keyferry._net.errors import NetworkError, TimedOutError, UrlError, WrongNameError
 from keyferry._net.forms import decode_percent
-from keyferry._net.patience import NO_LIMIT, Patience
 from keyferry._net.proxy import Origin, choose_proxy, make_origin, parse_proxy
 from keyferry._net.trust import default_context
 from keyferry.clusters.session import ClusterSession, Grant

@@ -8,7 +8,6 @@ from time import sleep
 
 from keyferry._core.values import Value, field
 from keyferry._net.errors import NetworkError, UntrustedError
-from keyferry._net.patience import Patience
 from keyferry._net.trust import Tls, Trust
 from keyferry.errors import DocumentError, HttpError
 from keyferry.sdk.proxy import split_url, to_http_error
@@ -177,6 +176,7 @@ def _attempt(
 
 def _client(route: Route, tls: Tls, deadline: "Deadline") -> "Client":
     from keyferry._net.client import Client
+    from keyferry._net.deadline import Patience
     from keyferry._net.proxy import choose_proxy
 
     return Client(

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 
 from keyferry._net.client import Answer, Client
-from keyferry._net.deadline import Deadline
+from keyferry._net.deadline import Deadline, Patience
 from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError, UntrustedError
 from keyferry._net.forms import encode_form, encode_query
-from keyferry._net.patience import Patience
 from keyferry._net.proxy import Origin, choose_proxy
 from keyferry._net.proxy import split_url as split
 from keyferry.errors import HttpError
