@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
     from .metrics.images import metrics_collector as metrics_collector
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
+    from .pulls.platform import Platform as Platform
     from .pulls.puller.outcome import Pulled as Pulled
     from .pulls.puller.outcome import PullOutcome as PullOutcome
     from .pulls.puller.puller import Puller as Puller
@@ -92,7 +93,6 @@ if TYPE_CHECKING:
     from .pulls.records.records import Records as Records
     from .pulls.registry.check import check_registry as check_registry
     from .pulls.registry.check import check_registry_async as check_registry_async
-    from .pulls.registry.platform import Platform as Platform
     from .pulls.registry.route import RegistryRoute as RegistryRoute
     from .pulls.trial import Attempt as Attempt
 else:
@@ -107,7 +107,7 @@ else:
         "Decision": "pulls.records.decision",
         "ExecInfo": "clusters.envinfo",
         "Failure": "images.answer",
-        "Platform": "pulls.registry.platform",
+        "Platform": "pulls.platform",
         "PluginPolicy": "invoke.policy",
         "Pod": "images.provider.accounts",
         "PodCredentials": "pulls.records.decision",

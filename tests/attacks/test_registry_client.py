@@ -622,7 +622,7 @@ def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
     instead = {path: always(manifest_reply(each)) for path, each in by_path.items()}
     registry = FakeRegistry(chain[-1], instead=instead)
     with serving(registry) as server:
-        from keyferry.pulls.registry.platform import Platform
+        from keyferry.pulls.platform import Platform
 
         with pytest.raises(ImagePullError, match="more than 3 deep"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
@@ -636,7 +636,7 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
     manifests[0]["size"] += 1
     image = BuiltImage(OCI["index"], json.dumps(index).encode(), {}, [IMAGE])
     with serving(FakeRegistry(image)) as server:
-        from keyferry.pulls.registry.platform import Platform
+        from keyferry.pulls.platform import Platform
 
         with pytest.raises(ImagePullError, match="another size than its index says"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))

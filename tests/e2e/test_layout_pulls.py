@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.puller import pull_to_layout
-from keyferry.pulls.registry.platform import parse_platform
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
 from support.parts import need

@@ -87,7 +87,7 @@ records.record_pulled(IMAGE, REF, with_secrets(secret()))
 LAYOUT = """
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import Entry
-from keyferry.pulls.registry.platform import Platform
+from keyferry.pulls.platform import Platform
 from support.images import digest_of
 layout = Layout(sys.argv[1])
 """

@@ -3,22 +3,22 @@
 import socket
 from _thread import allocate_lock, start_new_thread
 
-from keyferry._net.messages import Incoming, MalformedAnswerError, encode_request_head
+from keyferry._net.errors import NotResolvedError, ProxyError
+from keyferry._net.messages import Incoming, encode_request_head
 from keyferry._net.proxy import Origin, authorization
-from keyferry._net.trust import why_untrusted
-from keyferry.errors import HttpError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Sequence
-    from typing import Any
+    from typing import Any, TypeVar
 
     from keyferry._net.deadline import Deadline
 
     Address = tuple[int, int, int, str, Any]
+    T = TypeVar("T")
 
-__all__ = ["Connection", "connect", "describe"]
+__all__ = ["Connection", "connect"]
 
 _CHUNK = 1 << 16
 _OK, _PROXY_LOGIN = 200, 407
@@ -35,13 +35,24 @@ class Connection:
         """Write all of it."""
         # Not sendall: under TLS it would wait anew for every piece.
         while data:
-            self._socket.settimeout(self._deadline.remaining())
+            self._wait()
             data = data[self._socket.send(data) :]
 
     def receive(self, most_bytes: int = _CHUNK) -> bytes:
         """What has come in, or nothing at the end."""
-        self._socket.settimeout(self._deadline.remaining())
+        self._wait()
         return self._socket.recv(most_bytes)
+
+    def secure(self, context: "ssl.SSLContext", name: str) -> "Connection":
+        """Begin TLS with the server called *name*, also inside the TLS of a proxy."""
+        import ssl
+
+        if isinstance(self._socket, ssl.SSLSocket):
+            return _Nested(self, self._socket, self._deadline, context, name)
+        self._wait()
+        # An end that TLS did not announce may be anybody's: without a length, half an answer would pass for all of it.
+        sock = context.wrap_socket(self._socket, server_hostname=name, suppress_ragged_eofs=False)
+        return Connection(sock, self._deadline)
 
     def abort(self) -> None:
         """End it from another thread: whoever waits on it comes back at once."""
@@ -55,12 +66,64 @@ class Connection:
         """End it."""
         self._socket.close()
 
+    def _wait(self) -> None:
+        seconds = self._deadline.remaining()
+        self._socket.settimeout(None if seconds == float("inf") else seconds)
+
+
+class _Nested(Connection):
+    """TLS inside the TLS of a proxy: what the ssl module does for a bare socket, done through two buffers."""
+
+    def __init__(
+        self,
+        outer: Connection,
+        sock: "socket.socket",
+        deadline: "Deadline",
+        context: "ssl.SSLContext",
+        name: str,
+    ) -> None:
+        import ssl
+
+        super().__init__(sock, deadline)
+        self._outer = outer
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self._pump(self._tls.do_handshake)
+
+    def send(self, data: bytes) -> None:
+        """Write all of it."""
+        while data:
+            data = data[self._pump(lambda rest=data: self._tls.write(rest)) :]  # type: ignore[misc] # a default binds it
+
+    def receive(self, most_bytes: int = _CHUNK) -> bytes:
+        """What has come in, or nothing at the end."""
+        return self._pump(lambda: self._tls.read(most_bytes))
+
+    def _pump(self, act: "Callable[[], T]") -> "T":
+        """Do *act*, moving bytes between the buffers and the connection outside until it is done."""
+        import ssl
+
+        while True:
+            try:
+                return act()
+            except ssl.SSLWantReadError:
+                pass
+            finally:
+                if self._outgoing.pending:
+                    self._outer.send(self._outgoing.read())
+            data = self._outer.receive()
+            if data:
+                self._incoming.write(data)
+            else:
+                self._incoming.write_eof()
+
 
 def connect(
     origin: Origin,
     *,
     proxy: Origin | None,
     tls: "Callable[[], ssl.SSLContext]",
+    proxy_tls: "Callable[[], ssl.SSLContext]",
     deadline: "Deadline",
     connect_seconds: float,
     address: str = "",
@@ -68,23 +131,24 @@ def connect(
 ) -> Connection:
     """Connect to *origin*: through *proxy*, or to another *address* than its host's, if one is given.
 
-    *tls* is asked for a context once there is a connection: loading it takes longer than the way there.
-    *admit* is given each address before it is dialled, and raises for one that must not be.
-    Raises OSError, or MalformedAnswerError for a proxy that does not speak HTTP.
+    *tls* and *proxy_tls* are asked for a context once there is a connection: loading it takes longer than the way
+    there. *admit* is given each address before it is dialled, and raises for one that must not be.
+    Raises OSError, ValueError or NetworkError.
     """
     first = proxy or origin
     sock = _dial(address or first.host, first.port, deadline.within(connect_seconds), deadline, admit)
+    connection = Connection(sock, deadline)
     try:
         if proxy is not None and proxy.scheme == "https":
-            sock = _secure(sock, tls(), proxy.host, deadline)
+            connection = connection.secure(proxy_tls(), proxy.host)
         if origin.scheme == "https":
             if proxy is not None:
-                _tunnel(Connection(sock, deadline), origin, proxy)
-            sock = _secure(sock, tls(), origin.host, deadline)
+                _tunnel(connection, origin, proxy)
+            connection = connection.secure(tls(), origin.host)
     except BaseException:
-        sock.close()
+        connection.close()
         raise
-    return Connection(sock, deadline)
+    return connection
 
 
 def _dial(
@@ -104,7 +168,7 @@ def _dial(
             return _dial_address(address, connecting.remaining() / min(left, 2))
         except OSError as error:
             problem = error
-    raise problem or OSError("its name has no address")
+    raise problem or NotResolvedError("cannot be reached: its name has no address")
 
 
 def _dial_address(address: "Address", seconds: float) -> "socket.socket":
@@ -123,7 +187,7 @@ def _dial_address(address: "Address", seconds: float) -> "socket.socket":
 def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
     """The addresses of a name. The system's resolver knows no deadline, so a thread of its own waits for it."""
     found: list[Sequence[Address]] = []
-    problems: list[OSError] = []
+    problems: list[Exception] = []
     done = allocate_lock()
     done.acquire()
 
@@ -135,7 +199,7 @@ def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
         except OSError as error:
             problems.append(error)
         except UnicodeError:
-            problems.append(OSError("its name is not a host name"))
+            problems.append(NotResolvedError("cannot be reached: its name is not a host name"))
         finally:
             done.release()
 
@@ -160,48 +224,8 @@ def _tunnel(connection: Connection, origin: Origin, proxy: Origin) -> None:
     head = Incoming(lambda: connection.receive(1)).read_head()
     if head.status == _PROXY_LOGIN:
         problem = "the proxy wants a user name and a password"
-        raise HttpError(str(proxy), problem, "put them into HTTPS_PROXY: http://USER:PASSWORD@HOST:PORT")
+        hint = "put them into its URL, in HTTPS_PROXY or proxy-url: http://USER:PASSWORD@HOST:PORT"
+        raise ProxyError(problem, hint, str(proxy))
     if head.status != _OK:
-        raise HttpError(str(proxy), f"the proxy refused a way to {target} with status {head.status}")
-
-
-def _secure(
-    sock: "socket.socket", context: "ssl.SSLContext", name: str, deadline: "Deadline"
-) -> "socket.socket":
-    import ssl
-
-    if isinstance(sock, ssl.SSLSocket):
-        raise HttpError(
-            f"https://{name}", "TLS inside the TLS of a proxy is not supported; use an http:// proxy"
-        )
-    sock.settimeout(deadline.remaining())
-    # An end that TLS did not announce may be anybody's: without a length, half an answer would pass for all of it.
-    return context.wrap_socket(sock, server_hostname=name, suppress_ragged_eofs=False)
-
-
-def describe(error: Exception) -> str:
-    """What went wrong on the way to a server, in words that hold nothing of a request or an answer."""
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
-    if isinstance(error, MalformedAnswerError):
-        return str(error)
-    return _describe_tls(error) or _describe_system(error)
-
-
-def _describe_tls(error: Exception) -> str:
-    import ssl
-
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not trusted: {why_untrusted(error)}"
-    if isinstance(error, ssl.SSLEOFError):
-        return "the connection broke off"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed: {(error.reason or 'unknown').replace('_', ' ').lower()}"
-    return ""
-
-
-def _describe_system(error: Exception) -> str:
-    if isinstance(error, socket.gaierror):
-        return "its name cannot be resolved"
-    text = (isinstance(error, OSError) and (error.strerror or str(error))) or "the request cannot be sent"
-    return f"cannot be reached: {text[:1].lower()}{text[1:]}"
+        problem = f"the proxy refused a way to {target} with status {head.status}"
+        raise ProxyError(problem, subject=str(proxy))

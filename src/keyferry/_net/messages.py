@@ -5,12 +5,13 @@ comes from a server is hostile until shown otherwise: whatever two readers could
 """
 
 from keyferry._core.values import Value
+from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, RequestError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Head", "Incoming", "MalformedAnswerError", "encode_request_head"]
+__all__ = ["Head", "Incoming", "encode_request_head"]
 
 _MOST_HEAD_BYTES = 1 << 16
 _MOST_HEADERS = 200
@@ -24,10 +25,6 @@ _BODILESS = (204, 304)
 _DIGITS = frozenset("0123456789")
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 _NAME_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-
-
-class MalformedAnswerError(Exception):
-    """Bytes that are not an HTTP answer, or more than may be read; no byte of them is quoted."""
 
 
 class Head(Value):
@@ -47,14 +44,15 @@ class Head(Value):
 
 
 def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]]") -> bytes:
-    """The bytes before a request's body; raises ValueError for what would not stay in its place."""
+    """The bytes before a request's body; raises RequestError for what would not stay in its place."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
-    for line in lines:
-        if any(mark in line for mark in "\r\n\0"):
-            raise ValueError("a line break in a request line or header")
-    if " " in target or not all(map(_is_token, (method, *(name for name, _ in headers)))):
-        raise ValueError("a method, target or header name that is none")
-    return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+    is_broken = any(mark in line for line in lines for mark in "\r\n\0")
+    if not is_broken and " " not in target and all(map(_is_token, (method, *(name for name, _ in headers)))):
+        try:
+            return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            pass
+    raise RequestError("a header or the address of the request has characters that HTTP cannot carry")
 
 
 class Incoming:
@@ -117,7 +115,7 @@ class Incoming:
     def _more(self, problem: str) -> None:
         data = self._receive()
         if not data:
-            raise MalformedAnswerError(problem)
+            raise ClosedEarlyError(problem)
         self._buffer, self._at = self._buffer[self._at :] + data, 0
 
     def _rest(self) -> "Iterator[bytes]":

@@ -3,17 +3,29 @@
 import os
 
 from keyferry._core.values import Value, field
+from keyferry._net.errors import UrlError
 from keyferry._net.forms import decode_percent, encode_percent
-from keyferry.errors import HttpError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Origin", "choose_proxy", "split_url"]
+__all__ = [
+    "Origin",
+    "authorization",
+    "choose_proxy",
+    "find_proxy",
+    "make_origin",
+    "parse_proxy",
+    "split_url",
+]
 
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
+_OTHER_KIND = (
+    "a proxy is reached by http:// or https://; another kind, such as socks5://, is not supported here"
+)
+_SPECIAL_CHARACTERS = "write what is special in a user name or password as %XX, such as %2F for a slash"
 
 
 class Origin(Value):
@@ -37,24 +49,29 @@ class Origin(Value):
 
 
 def split_url(url: str) -> Origin:
-    """The parts of an http or https URL; raises HttpError for anything else, quoting only what is no secret."""
+    """The parts of an http or https URL; raises UrlError for anything else, quoting only what is no secret."""
     scheme, mark, rest = url.partition("://")
     scheme = scheme.lower()
     # Not quoted: a URL may hold a password, and one that cannot be parsed cannot be cleaned.
     if not mark or scheme not in _PORTS or any(char <= " " or char == "\x7f" for char in url):
-        raise HttpError("a configured URL", "is not an http:// or https:// URL")
+        raise UrlError("is not an http:// or https:// URL", subject="a configured URL")
     rest = rest.partition("#")[0]
     cut = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
     authority, target = rest[:cut], rest[cut:]
     user_info, _, place = authority.rpartition("@")
-    host, port = _split_host(place)
+    host, _ = _split_host(place)
     # What stands where a port should be is not quoted: it may be a password with a slash in it.
     if not host or not host.isascii():
-        raise HttpError("a configured URL", "has no host, or one that is not written in ASCII")
+        raise UrlError("has no host, or one that is not written in ASCII", subject="a configured URL")
+    return make_origin(scheme, place, _escape(target if target.startswith("/") else f"/{target}"), user_info)
+
+
+def make_origin(scheme: str, place: str, target: str = "/", user_info: str = "") -> Origin:
+    """The server at *place*, a host with or without a port; raises UrlError for a port that is none."""
+    host, port = _split_host(place)
     if port and not _is_port(port):
-        raise HttpError(f"{scheme}://{host}", "has a port that is not in 1-65535")
-    target = _escape(target if target.startswith("/") else f"/{target}")
-    return Origin(scheme, host, int(port) if port else _PORTS[scheme], target, user_info)
+        raise UrlError("has a port that is not in 1-65535", subject=f"{scheme}://{host}")
+    return Origin(scheme, host, int(port) if port else _PORTS.get(scheme, 0), target, user_info)
 
 
 def _is_port(text: str) -> bool:
@@ -74,22 +91,37 @@ def _split_host(place: str) -> tuple[str, str]:
 
 
 def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> Origin | None:
-    """The proxy for *origin*, or None; loopback never goes through one. Raises HttpError for one that is no URL."""
+    """The environment's proxy for *origin*, or None; raises UrlError for one that is none."""
+    name, text = find_proxy(origin, environ)
+    return parse_proxy(text, name) if text else None
+
+
+def find_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> tuple[str, str]:
+    """The variable that names the proxy for *origin*, and the proxy's URL as text, empty for none.
+
+    Loopback never goes through a proxy.
+    """
     environ = os.environ if environ is None else environ
     name, text = _proxy_setting(environ, origin.scheme)
     if not text or not _uses_proxy(origin, _setting(environ, "no_proxy")[1]):
-        return None
+        return name, ""
+    return name, text if "://" in text else f"http://{text}"
+
+
+def parse_proxy(text: str, setting: str) -> Origin:
+    """The proxy that *setting* names; raises UrlError, which quotes nothing of a text that may hold a password."""
     proxy: Origin | None = None
     try:
-        proxy = split_url(text if "://" in text else f"http://{text}")
-    except HttpError:
+        proxy = split_url(text)
+    except UrlError:
         pass
     # One with "@" after the host has a password with a slash or the like in it, and another host than was meant.
     if proxy is None or "@" in proxy.target:
-        raise HttpError(
-            f"the proxy in {name}",
+        is_other = "://" in text and text.partition("://")[0].lower() not in _PORTS
+        raise UrlError(
             "is not a URL of the form http://[USER:PASSWORD@]HOST[:PORT]",
-            "write what is special in a user name or password as %XX, such as %2F for a slash",
+            _OTHER_KIND if is_other else _SPECIAL_CHARACTERS,
+            f"the proxy in {setting}",
         )
     return Origin(proxy.scheme, proxy.host, proxy.port, "", proxy.user_info)
 

@@ -9,16 +9,14 @@ import os
 import sys
 
 from keyferry._core.values import Value
-from keyferry.errors import HttpError
+from keyferry._net.errors import BundleError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Tls", "Trust", "advise_on", "default_context", "judge_as_go", "why_untrusted"]
+__all__ = ["Tls", "Trust", "default_context", "judge_as_go"]
 
-# OpenSSL's codes for a certificate that is not for the host, or the address, that was asked for.
-_OTHER_NAME = (62, 64)
 # A line in the head of a PEM block that is encrypted.
 _ENCRYPTED = "Proc-Type:"
 
@@ -45,7 +43,7 @@ class Tls:
         self._is_narrow = False
 
     def context(self) -> "ssl.SSLContext":
-        """The context to use now; raises HttpError for a bundle that cannot be read."""
+        """The context to use now; raises BundleError for a bundle that cannot be read."""
         if self._context is None:
             folder = _folder() if self._trust == Trust() else ""
             self._context = _narrow(folder) if folder else _full(self._trust)
@@ -114,28 +112,6 @@ def default_context(ca_file: str = "", ca_data: str = "") -> "ssl.SSLContext":
     return context
 
 
-def why_untrusted(error: "ssl.SSLCertVerificationError") -> str:
-    """Why a certificate is not trusted, in OpenSSL's words, and the rule where it is a matter of its names."""
-    reason = error.verify_message.rstrip(".")
-    if error.verify_code in _OTHER_NAME:
-        return f"{reason}; only its subject alternative names count, a common name does not"
-    return reason
-
-
-def advise_on(error: Exception, otherwise: str) -> str:
-    """What to do about a certificate that is not trusted: *otherwise*, unless its names are wrong.
-
-    Empty for an error of another kind.
-    """
-    import ssl
-
-    if not isinstance(error, ssl.SSLCertVerificationError):
-        return ""
-    if error.verify_code in _OTHER_NAME:
-        return "have it issued with this name among its subject alternative names"
-    return otherwise
-
-
 def _full(trust: Trust) -> "ssl.SSLContext":
     import ssl
 
@@ -150,4 +126,5 @@ def _full(trust: Trust) -> "ssl.SSLContext":
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
-    raise HttpError(f"the CA bundle {trust.ca_file!r}" if trust.ca_file else "the CA bundle given", problem)
+    subject = f"the CA bundle {trust.ca_file!r}" if trust.ca_file else "the CA bundle given"
+    raise BundleError(problem, subject=subject)

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-from keyferry._net.trust import judge_as_go, why_untrusted
+from keyferry._net.errors import why_untrusted
+from keyferry._net.trust import judge_as_go
 from keyferry.clusters.auth.pem import find_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 

@@ -4,8 +4,8 @@ from keyferry._core.values import Value, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.registry.manifest import Descriptor
-    from keyferry.pulls.registry.platform import Platform
+    from keyferry.pulls.manifest import Descriptor
+    from keyferry.pulls.platform import Platform
 
 __all__ = ["StoredImage"]
 

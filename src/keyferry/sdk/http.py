@@ -7,17 +7,18 @@ import os
 from time import sleep
 
 from keyferry._core.values import Value, field
-from keyferry._net.messages import Head, Incoming, MalformedAnswerError, encode_request_head
-from keyferry._net.proxy import Origin, authorization, choose_proxy, split_url
-from keyferry._net.trust import Tls, Trust, advise_on
+from keyferry._net.errors import NetworkError, UntrustedError
+from keyferry._net.trust import Tls, Trust
 from keyferry.errors import DocumentError, HttpError
+from keyferry.sdk.proxy import split_url, to_http_error
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from keyferry._net.connection import Connection
+    from keyferry._net.client import Client
     from keyferry._net.deadline import Deadline
+    from keyferry._net.proxy import Origin
 
 __all__ = ["ONCE", "Reply", "Retry", "Route", "fetch"]
 
@@ -25,9 +26,6 @@ _THROTTLED = 429
 _TRANSIENT = frozenset((408, _THROTTLED, 500, 502, 503, 504))
 _JITTER_STEPS = 65536
 _TOO_MANY_DIGITS = 12
-# How the two problems begin that another attempt does not cure.
-_UNTRUSTED, _TOO_LONG = "its certificate is not trusted", "the answer is longer"
-_PRIVATE_AUTHORITY = "if a proxy or a private authority stands in between, name its bundle in SSL_CERT_FILE"
 
 
 class Reply(Value):
@@ -115,131 +113,79 @@ def fetch(
     leaves time; a Retry-After is obeyed, and ends the attempts if it does not fit. A certificate that is not
     trusted is final.
     """
-    failure: HttpError | None
+    failure: HttpError | None = None
     try:
-        way = _choose_way(url, route)
-        reply, failure = _try(way, method, _request(way, method, headers or {}, body), deadline, retry)
+        origin = split_url(url)
+        reply, problem = _try(
+            _Request(method, origin, tuple((headers or {}).items()), body), route, deadline, retry
+        )
+        failure = None if problem is None else to_http_error(problem, str(origin))
     except HttpError as error:
         failure = error.with_traceback(None)
     if failure is None:
         return reply
     # Nor may a traceback with locals show them.
-    way = reply = None  # type: ignore[assignment] # nobody reads them any more
+    origin = reply = None  # type: ignore[assignment] # nobody reads them any more
     del url, headers, body
     raise failure
 
 
-def _choose_way(url: str, route: Route) -> "_Way":
-    origin = split_url(url)
-    proxy = choose_proxy(origin) if route.use_proxy and not route.address else None
-    return _Way(origin, proxy, route, Tls(Trust(route.ca_file, route.ca_data, route.is_insecure)))
+class _Request(Value):
+    """What all attempts send."""
+
+    method: str
+    origin: "Origin"
+    headers: tuple[tuple[str, str], ...] = field(repr=False)
+    body: bytes = field(repr=False)
 
 
 def _try(
-    way: "_Way", method: str, data: bytes, deadline: "Deadline", retry: Retry
-) -> "tuple[Reply, HttpError | None]":
+    request: _Request, route: Route, deadline: "Deadline", retry: Retry
+) -> "tuple[Reply, NetworkError | None]":
     """Make attempts as long as another one may help."""
+    tls = Tls(Trust(route.ca_file, route.ca_data, route.is_insecure))
     number = 0
     while True:
         number += 1
-        reply, failure = _attempt(way, method, data, deadline)
-        if _is_untrusted(failure) and way.tls.widen():
-            reply, failure = _attempt(way, method, data, deadline)
+        reply, failure = _attempt(request, route, tls, deadline)
+        if isinstance(failure, UntrustedError) and tls.widen():
+            reply, failure = _attempt(request, route, tls, deadline)
         if failure is None and not retry.is_transient(reply):
             return reply, None
         wait = retry.delay(number) if failure is not None else _retry_after(reply, retry.delay(number))
-        if number >= retry.attempts or wait >= deadline.seconds_left or _is_final(failure):
+        is_final = failure is not None and failure.is_final
+        if number >= retry.attempts or wait >= deadline.seconds_left or is_final:
             return reply, failure
         sleep(wait)
 
 
-class _Way(Value):
-    """What all attempts share."""
-
-    origin: Origin
-    proxy: Origin | None
-    route: Route
-    tls: Tls
-
-
-def _attempt(way: _Way, method: str, data: bytes, deadline: "Deadline") -> "tuple[Reply, HttpError | None]":
+def _attempt(
+    request: _Request, route: Route, tls: Tls, deadline: "Deadline"
+) -> "tuple[Reply, NetworkError | None]":
     """One request and its answer; or an empty answer, and why there is none."""
-    from keyferry._net.connection import connect, describe
-
-    nothing = Reply(str(way.origin), 0, (), b"")
-    connection: Connection | None = None
+    url = str(request.origin)
     try:
-        connection = connect(
-            way.origin,
-            proxy=way.proxy,
-            tls=way.tls.context,
-            deadline=deadline.within(way.route.attempt_seconds),
-            connect_seconds=way.route.connect_seconds,
-            address=way.route.address,
-        )
-        connection.send(data)
-        head, received = _receive(connection, method, way.route.most_bytes)
-        return Reply(str(way.origin), head.status, head.headers, received), None
-    except HttpError as error:
-        return nothing, error.with_traceback(None)
-    except (OSError, ValueError, MalformedAnswerError) as error:
-        # A new error, and not raised in here: the frames of what was caught hold headers and bodies.
-        problem, is_timeout = describe(error), isinstance(error, TimeoutError)
-        hint = advise_on(error, _PRIVATE_AUTHORITY)
-    finally:
-        if connection is not None:
-            connection.close()
-    via = "" if way.proxy is None else f" (through the proxy {way.proxy})"
-    return nothing, HttpError(str(way.origin), problem + via, hint, is_timeout)
+        with _client(route, tls, deadline).request(
+            request.origin, request.method, request.headers, request.body
+        ) as answer:
+            received = answer.read(route.most_bytes)
+            return Reply(url, answer.head.status, answer.head.headers, received), None
+    except NetworkError as error:
+        return Reply(url, 0, (), b""), error.with_traceback(None)
 
 
-def _is_untrusted(failure: HttpError | None) -> bool:
-    return failure is not None and failure.problem.startswith(_UNTRUSTED)
+def _client(route: Route, tls: Tls, deadline: "Deadline") -> "Client":
+    from keyferry._net.client import Client
+    from keyferry._net.deadline import Patience
+    from keyferry._net.proxy import choose_proxy
 
-
-def _is_final(failure: HttpError | None) -> bool:
-    """Tell whether another attempt would end the same way: a certificate is not trusted, or there is no end to read."""
-    return failure is not None and failure.problem.startswith((_UNTRUSTED, _TOO_LONG))
-
-
-def _request(way: _Way, method: str, headers: "Mapping[str, str]", body: bytes) -> bytes:
-    """The request as bytes; what says how long it is, and that it is the only one, is not the caller's to set."""
-    from keyferry import __version__
-
-    fields = {
-        "host": ("Host", way.origin.authority),
-        "accept-encoding": ("Accept-Encoding", "identity"),
-        "user-agent": ("User-Agent", f"keyferry/{__version__}"),
-        **{name.lower(): (name, value) for name, value in headers.items()},
-        "connection": ("Connection", "close"),
-    }
-    fields.pop("content-length", None)
-    fields.pop("transfer-encoding", None)
-    if body or method in ("POST", "PUT", "PATCH"):
-        fields["content-length"] = ("Content-Length", str(len(body)))
-    target, lines = way.origin.target, list(fields.values())
-    if way.proxy is not None and way.origin.scheme == "http":
-        target = f"http://{way.origin.authority}{target}"
-        lines += authorization(way.proxy)
-    try:
-        return encode_request_head(method, target, lines) + body
-    except ValueError:
-        pass
-    # Raised out here on purpose: what was caught may hold the header.
-    raise HttpError(
-        str(way.origin), "a header or the address of the request has characters that HTTP cannot carry"
+    return Client(
+        tls.context,
+        Patience(route.connect_seconds, route.attempt_seconds),
+        deadline,
+        proxy=choose_proxy if route.use_proxy and not route.address else lambda _: None,
+        address=route.address,
     )
-
-
-def _receive(connection: "Connection", method: str, most_bytes: int) -> tuple[Head, bytes]:
-    incoming = Incoming(connection.receive)
-    head = incoming.read_head()
-    received = bytearray()
-    for piece in incoming.read_body(head, method):
-        received += piece
-        if len(received) > most_bytes:
-            raise MalformedAnswerError(f"{_TOO_LONG} than {most_bytes} bytes")
-    return head, bytes(received)
 
 
 def _retry_after(reply: Reply, delay: float) -> float:

@@ -161,21 +161,51 @@ def test_compression_can_be_disabled_by_the_cluster(
     assert server.seen[0].all("Accept-Encoding") == ["identity"]
 
 
+@pytest.mark.parametrize(
+    ("variables", "is_asked"),
+    [
+        pytest.param({"HTTPS_PROXY": "http://{proxy}"}, True, id="upper case"),
+        pytest.param({"https_proxy": "{proxy}"}, True, id="lower case"),
+        pytest.param({"HTTPS_PROXY": "http://{proxy}", "https_proxy": "http://127.0.0.1:1"}, True, id="both"),
+        pytest.param({"HTTPS_PROXY": "http://{proxy}", "NO_PROXY": ".invalid"}, False, id="excepted"),
+        pytest.param(
+            {"HTTPS_PROXY": "http://{proxy}", "NO_PROXY": ".invalid", "no_proxy": ""}, False, id="empty"
+        ),
+        pytest.param({"ALL_PROXY": "http://{proxy}"}, False, id="not Go's"),
+    ],
+)
 def test_proxies_of_the_environment_are_used_if_asked(
+    kube: Kube,
+    authority: Authority,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: dict[str, str],
+    is_asked: bool,
+) -> None:
+    """By the same rules as everywhere; only the proxy knows where the server is."""
+    for name in ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    with running_proxy() as proxy, ApiServer(authority, "api.cluster.invalid") as server:
+        server.tokens = {TOKEN}
+        kube.write(f"https://api.cluster.invalid:{server.port}", ca=authority.pem)
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value.format(proxy=proxy.address))
+        with kube.session().httpx_client(trust_env=True) as client:
+            if is_asked:
+                assert client.get(PATH).status_code == 200
+            else:
+                with pytest.raises(httpx.ConnectError):
+                    client.get(PATH)
+        assert [seen.token for seen in server.seen] == [TOKEN] * is_asked
+        assert len(proxy.told) == is_asked
+
+
+def test_a_proxy_of_the_environment_is_not_for_this_machine(
     kube: Kube, server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running_proxy() as proxy:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://{proxy.address}")
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        monkeypatch.delenv("no_proxy", raising=False)
-        with kube.session().httpx_client(trust_env=True) as client:
-            assert client.get(PATH).status_code == 200
-        assert len(proxy.told) == 1
-        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
-        with kube.session().httpx_client(trust_env=True) as client:
-            assert client.get(PATH).status_code == 200
-        assert len(proxy.told) == 1
-    assert [seen.token for seen in server.seen] == [TOKEN, TOKEN]
+    monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+    with kube.session().httpx_client(trust_env=True) as client:
+        assert client.get(PATH).status_code == 200
+    assert len(server.seen) == 1
 
 
 @pytest.mark.parametrize("url", ["ftp://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])

@@ -30,7 +30,7 @@ def test_a_server_that_is_not_trusted_gets_no_credential(kube: Kube, server: Api
     kube.write(server.url, ca=Authority().pem)
     done = keyferry_kube(kube, "raw", "/version")
     assert (done.returncode, server.seen) == (5, [])
-    assert "its certificate is not accepted" in done.stderr
+    assert "its certificate is not trusted" in done.stderr
 
 
 def test_a_server_whose_certificate_has_only_a_common_name_gets_no_credential(
@@ -41,7 +41,7 @@ def test_a_server_whose_certificate_has_only_a_common_name_gets_no_credential(
         done = keyferry_kube(kube, "raw", "/version")
         assert (done.returncode, server.seen) == (5, [])
     assert (
-        "its certificate is not accepted: Hostname mismatch, certificate is not valid for 'localhost'; "
+        "its certificate is not trusted: Hostname mismatch, certificate is not valid for 'localhost'; "
         "only its subject alternative names count, a common name does not; have it issued with this name among "
         "its subject alternative names, or set tls-server-name to one that it has"
     ) in done.stderr
@@ -206,7 +206,8 @@ def test_a_proxy_of_another_kind_is_refused(kube: Kube, server: ApiServer) -> No
     kube.write(server.url, cluster={"proxy-url": "socks5://127.0.0.1:1"})
     done = keyferry_kube(kube, "raw", "/version")
     assert (done.returncode, server.seen) == (5, [])
-    assert "socks5:// is not supported here" in done.stderr
+    assert "the proxy in proxy-url: is not a URL of the form http://" in done.stderr
+    assert "such as socks5://, is not supported here" in done.stderr
 
 
 def test_the_environments_proxy_is_not_for_this_machine(kube: Kube) -> None:
@@ -295,7 +296,8 @@ def test_a_proxy_of_the_environment_that_cannot_be_used_is_not_passed_over(
     assert remote
     done = keyferry_kube(kube, "raw", "/version", HTTPS_PROXY=value)
     assert done.returncode == 5
-    assert "the proxy is not a URL" in done.stderr or "socks5:// is not supported here" in done.stderr
+    assert "the proxy in HTTPS_PROXY: is not a URL of the form http://" in done.stderr
+    assert ("such as socks5://, is not supported here" in done.stderr) is value.startswith("socks5://")
     assert "pass-word" not in done.stderr
 
 
@@ -341,6 +343,13 @@ class EndlessServer:
             while self.sent < self.most:
                 client.sendall(chunk)
                 self.sent += len(data)
+
+
+def test_a_port_that_is_none_is_the_kubeconfigs_fault(kube: Kube) -> None:
+    kube.write("https://127.0.0.1:99999")
+    done = keyferry_kube(kube, "raw", "/version")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "the server has a port that is not in 1-65535" in done.stderr
 
 
 def test_a_plain_server_gets_no_credential(kube: Kube) -> None:

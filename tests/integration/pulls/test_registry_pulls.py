@@ -11,11 +11,11 @@ from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, 
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.pulls.layout.blobs import Progress
+from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import pull as pull_image
 from keyferry.pulls.puller.puller import pull_to_layout, pull_to_layout_async
 from keyferry.pulls.registry.check import check_registry, check_registry_async
-from keyferry.pulls.registry.platform import Platform, parse_platform
 from keyferry.pulls.registry.route import RegistryRoute
 from support.fake_cloud import Authority
 from support.fake_registry import credential

@@ -98,7 +98,7 @@ def test_an_outcome_shows_no_output() -> None:
 def test_input_of_any_size_arrives_whole(size: int) -> None:
     """The program reads exactly what was given, then the end of the file."""
     data = (b"0123456789" * (size // 10 + 1))[:size]
-    assert shell("exec cat", stdin=data).stdout == data
+    assert shell("exec cat", stdin=data, limits=Limits(stdout_bytes=size)).stdout == data
 
 
 def test_input_is_read_and_output_written_at_once() -> None:

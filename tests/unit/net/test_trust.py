@@ -10,6 +10,7 @@ import pytest
 import keyferry
 import keyferry_plugins
 from keyferry._net.deadline import Deadline
+from keyferry._net.errors import BundleError
 from keyferry._net.trust import Tls, Trust
 from keyferry.errors import HttpError
 from keyferry.sdk.http import ONCE, fetch
@@ -106,7 +107,7 @@ def test_a_folder_that_is_not_laid_out_for_it_is_passed_over(
 def test_whoever_says_whom_to_trust_is_heard(trust: Trust) -> None:
     """A bundle that is missing is an error, and what is insecure checks nothing."""
     if trust.ca_file:
-        with pytest.raises(HttpError, match="does not exist"):
+        with pytest.raises(BundleError, match="does not exist"):
             Tls(trust).context()
     else:
         assert Tls(trust).context().verify_mode is ssl.CERT_NONE

@@ -10,9 +10,9 @@ from keyferry.cli.frame.sources import Sources
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.lookup import Providers
 from keyferry.images.node.discover import discover
+from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.pull_policy import PULL_POLICIES
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
-from keyferry.pulls.registry.platform import parse_platform
 from keyferry.show.report import report
 
 _MOST_PARALLEL = 64

@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, Generator
 from importlib.util import find_spec
 from typing import Any
-from urllib.request import getproxies, proxy_bypass
 
 from keyferry._core.extras import missing_extra
 
@@ -12,6 +11,7 @@ try:
 except ImportError as missing:
     raise missing_extra("httpx", missing) from None
 
+from keyferry._net.proxy import find_proxy, make_origin
 from keyferry._net.trust import default_context
 from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.adapters.httpx_transport import (
@@ -130,14 +130,9 @@ def _pool_options(session: ClusterAccess, settings: dict[str, Any]) -> dict[str,
     options = {name: settings[name] for name in _POOL_OPTIONS if name in settings}
     proxy = session.config.proxy_url
     if not proxy and settings["trust_env"]:
-        proxy = _environment_proxy(base_url(session))
+        server = base_url(session)
+        _, proxy = find_proxy(make_origin(server.scheme, server.netloc.decode("ascii")))
     return {**options, "trust_env": False, "proxy": _make_proxy(session, proxy) if proxy else None}
-
-
-def _environment_proxy(server: httpx.URL) -> str:
-    proxies = getproxies()
-    found = proxies.get(server.scheme) or proxies.get("all", "")
-    return "" if not found or proxy_bypass(server.netloc.decode("ascii")) else found
 
 
 def _make_proxy(session: ClusterAccess, url: str) -> httpx.Proxy:

@@ -9,8 +9,8 @@ from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem, HttpError, RegistryError
 from keyferry.pulls.layout.draft import Draft
 from keyferry.pulls.layout.folder import Layout
+from keyferry.pulls.manifest import Descriptor
 from keyferry.pulls.registry.client import Registry
-from keyferry.pulls.registry.manifest import Descriptor
 from keyferry.pulls.registry.transport import Deadline
 
 __all__ = ["Meter", "Progress", "Work", "fetch_blob", "fetch_blobs"]

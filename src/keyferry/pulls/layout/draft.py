@@ -5,7 +5,7 @@ import os
 from keyferry._core.files import Folder
 from keyferry.errors import EnvironmentProblem
 from keyferry.pulls.layout.folder import draft_name
-from keyferry.pulls.registry.manifest import Descriptor, hasher
+from keyferry.pulls.manifest import Descriptor, hasher
 
 __all__ = ["Draft"]
 

@@ -14,7 +14,7 @@ from keyferry._core.files import Folder, open_folder
 from keyferry._core.json import dumps, loads
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.pulls.layout.index import Entry, add_entry, empty_index, read_index
-from keyferry.pulls.registry.manifest import Descriptor, hasher
+from keyferry.pulls.manifest import Descriptor, hasher
 
 __all__ = ["Layout", "draft_name"]
 

@@ -3,7 +3,7 @@
 from keyferry._core.json import loads
 from keyferry._core.values import Value
 from keyferry.errors import DocumentError
-from keyferry.pulls.registry.platform import Platform
+from keyferry.pulls.platform import Platform
 
 __all__ = ["Entry", "add_entry", "empty_index", "read_index"]
 

@@ -12,16 +12,16 @@ from keyferry.images.reference import normalise
 from keyferry.pulls.layout.blobs import Meter, Progress, Work, fetch_blobs
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import Entry
-from keyferry.pulls.registry.access import RegistryAccess
-from keyferry.pulls.registry.client import Fetched, Registry
-from keyferry.pulls.registry.manifest import (
+from keyferry.pulls.manifest import (
     ContentError,
     ImageManifest,
     choose_manifest,
     read_config_platform,
     read_manifest,
 )
-from keyferry.pulls.registry.platform import Platform, preferences, this_machine
+from keyferry.pulls.platform import Platform, preferences, this_machine
+from keyferry.pulls.registry.access import RegistryAccess
+from keyferry.pulls.registry.client import Fetched, Registry
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.registry.transport import Deadline, Transport

@@ -9,10 +9,10 @@ from keyferry.images.keyring import Credential
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IMAGE_NAME, REF_NAME, read_index
 from keyferry.pulls.layout.pull import LayoutPull, describe_image
+from keyferry.pulls.manifest import ContentError, ImageManifest, digest_of, hasher, read_manifest
+from keyferry.pulls.platform import Platform, preferences
+from keyferry.pulls.platform import normalise as normalise_platform
 from keyferry.pulls.puller.target import OnProgress
-from keyferry.pulls.registry.manifest import ContentError, ImageManifest, digest_of, hasher, read_manifest
-from keyferry.pulls.registry.platform import Platform, preferences
-from keyferry.pulls.registry.platform import normalise as normalise_platform
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.stored_image import StoredImage

@@ -10,8 +10,8 @@ from keyferry.pulls.trial import Attempt
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.registry.manifest import Descriptor
-    from keyferry.pulls.registry.platform import Platform
+    from keyferry.pulls.manifest import Descriptor
+    from keyferry.pulls.platform import Platform
 
 __all__ = ["FAILED", "PRESENT", "PULLED", "PullOutcome", "Pulled"]
 

@@ -12,6 +12,7 @@ from keyferry.images.node.node import Node
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.beside import check_runtime
 from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.outcome import PullOutcome
@@ -20,7 +21,6 @@ from keyferry.pulls.puller.steps import PullContext, PullOperation, PullRequest
 from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
 from keyferry.pulls.records.counters import PullCounters
 from keyferry.pulls.records.records import Records
-from keyferry.pulls.registry.platform import Platform, parse_platform
 from keyferry.pulls.registry.route import RegistryRoute
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from keyferry._core.values import Value, field, replace
 from keyferry.errors import HttpError, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.pulls.registry.manifest import ACCEPTED, ContentError, Descriptor, digest_of, hasher
+from keyferry.pulls.manifest import ACCEPTED, ContentError, Descriptor, digest_of, hasher
 from keyferry.pulls.registry.places import admit_led, admit_named, find_redirect
 from keyferry.pulls.registry.tokens import Authorizer, read_words
 from keyferry.pulls.registry.transport import Answer, Origin, Transport

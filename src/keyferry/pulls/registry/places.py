@@ -4,7 +4,7 @@ from urllib.parse import urljoin
 
 from keyferry._core.values import replace
 from keyferry.errors import HttpError, RegistryError
-from keyferry.pulls.registry.addresses import is_loopback, is_loopback_name, why_forbidden
+from keyferry.pulls.registry.addresses import is_here, is_loopback, is_loopback_name, why_forbidden
 from keyferry.pulls.registry.transport import Admit, Answer, Origin, Transport, split_url
 
 __all__ = ["admit_led", "admit_named", "find_origin", "find_realm", "find_redirect"]
@@ -83,7 +83,8 @@ def _split(registry: str, url: str, what: str) -> Origin:
 
 
 def _check_plain(registry: str, place: Origin, answer: Answer, *, is_insecure: bool, what: str) -> None:
-    if place.scheme == "https" or is_insecure or answer.is_from_loopback:
+    is_local = bool(answer.address) and is_loopback(answer.address)
+    if place.scheme == "https" or is_insecure or is_local:
         return
     raise RegistryError(
         registry, 0, f"would have {what} at {place.authority} asked over plain HTTP", "unsafe"
@@ -107,7 +108,7 @@ def admit_led(registry: str, place: Origin, answer: Answer, *, is_insecure: bool
 
     To this machine only if that server is on it too; to link-local and metadata addresses never.
     """
-    allows_here = answer.is_from_here
+    allows_here = bool(answer.address) and is_here(answer.address)
     named = admit_named(registry, place, is_insecure=is_insecure)
 
     def admit(address: str) -> None:

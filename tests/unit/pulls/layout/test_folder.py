@@ -9,8 +9,8 @@ import pytest
 from keyferry.errors import EnvironmentProblem
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import Entry
-from keyferry.pulls.registry.manifest import Descriptor
-from keyferry.pulls.registry.platform import Platform
+from keyferry.pulls.manifest import Descriptor
+from keyferry.pulls.platform import Platform
 from support.images import digest_of
 
 BLOB = b"the content of a blob"

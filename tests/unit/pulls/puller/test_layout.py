@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, RegistryError
+from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.layout import LayoutTarget, list_layout
 from keyferry.pulls.puller.puller import open_target
-from keyferry.pulls.registry.platform import parse_platform
 from support.fake_cloud import serving
 from support.fake_registry import REPOSITORY, TAG, FakeRegistry
 from support.images import BuiltImage, build

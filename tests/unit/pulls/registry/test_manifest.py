@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keyferry.pulls.registry.manifest import (
+from keyferry.pulls.manifest import (
     ContentError,
     ImageIndex,
     ImageManifest,
@@ -15,7 +15,7 @@ from keyferry.pulls.registry.manifest import (
     read_config_platform,
     read_manifest,
 )
-from keyferry.pulls.registry.platform import Platform
+from keyferry.pulls.platform import Platform
 from support.images import DOCKER, OCI, build, build_index
 
 IMAGE = build(b"one", b"two")

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.registry.platform import Platform, parse_platform, preferences, this_machine
+from keyferry.pulls.platform import Platform, parse_platform, preferences, this_machine
 
 
 @pytest.mark.parametrize(

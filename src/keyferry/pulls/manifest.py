@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from keyferry._core.json import loads_with_duplicates
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError
-from keyferry.pulls.registry.platform import Platform, normalise, preferences
+from keyferry.pulls.platform import Platform, normalise, preferences
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

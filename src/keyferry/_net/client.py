@@ -1,0 +1,313 @@
+"""The one HTTP/1.1 client: of plugins, of registries and of ``keyferry kube``.
+
+Waits end, connections are kept where they may be, the caller has a say in which address is dialled, and nothing of
+a request or an answer is in an error.
+"""
+
+from _thread import allocate_lock
+from time import monotonic
+
+from keyferry._net.connection import Connection, connect
+from keyferry._net.deadline import Deadline, Patience, Timer
+from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, NetworkError, TooLongError, explain
+from keyferry._net.messages import Head, Incoming, encode_request_head
+from keyferry._net.proxy import Origin, authorization, choose_proxy
+from keyferry.errors import KeyferryError
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Self
+
+    Admit = Callable[[str], None]
+    MakeContext = Callable[[], ssl.SSLContext]
+    _Key = tuple[str, str, int, Origin | None]
+
+__all__ = ["Answer", "Client"]
+
+_MOST_DRAINED = 1 << 16
+_WITH_BODY = ("POST", "PUT", "PATCH")
+# What says how long a request is, and whether another one follows, is not the caller's to set.
+_OURS = ("connection", "content-length", "transfer-encoding")
+
+
+class _Channel:
+    """A connection, the address at its other end, and how long it may wait."""
+
+    def __init__(
+        self, connection: Connection, timer: Timer, origin: Origin, proxy: Origin | None, address: str
+    ) -> None:
+        self.connection = connection
+        self.timer = timer
+        self.origin = origin
+        self.proxy = proxy
+        self.address = address  # empty behind a proxy
+
+    def receive(self) -> bytes:
+        """What has come in, or nothing at the end."""
+        began = monotonic()
+        data = self.connection.receive()
+        self.timer.note(monotonic() - began, len(data))
+        return data
+
+
+class Client:
+    """Requests within one deadline, over up to *most_spare* kept connections a server; safe between threads.
+
+    *tls* makes the context for servers, *proxy_tls* the one for proxies behind https, which is the same unless given.
+    *proxy* chooses the proxy for a server; *address* is dialled in place of a server's own. What a request raises is
+    made by *tell* of a NetworkError and of the server that was asked.
+    """
+
+    def __init__(
+        self,
+        tls: "MakeContext",
+        patience: Patience,
+        deadline: Deadline,
+        *,
+        proxy_tls: "MakeContext | None" = None,
+        proxy: "Callable[[Origin], Origin | None]" = choose_proxy,
+        address: str = "",
+        most_spare: int = 0,
+        tell: "Callable[[Origin, NetworkError], Exception]" = lambda _, error: error,
+    ) -> None:
+        self._tls = tls
+        self._proxy_tls = proxy_tls or tls
+        self._patience = patience
+        self._deadline = deadline
+        self._proxy = proxy
+        self._address = address
+        self._most_spare = most_spare
+        self._lock = allocate_lock()
+        self._spare: dict[_Key, list[_Channel]] = {}
+        self._busy: set[_Channel] = set()
+        self.tell = tell
+
+    def request(
+        self,
+        origin: Origin,
+        method: str,
+        headers: "Iterable[tuple[str, str]]" = (),
+        body: bytes = b"",
+        *,
+        admit: "Admit" = lambda _: None,
+    ) -> "Answer":
+        """Send a request and read the head of the answer.
+
+        *admit* is given the address before anything goes there, and raises for one that must not be; behind a
+        proxy, which resolves names itself, it is given nothing.
+        """
+        proxy: Origin | None = None
+        try:
+            proxy = self._proxy(origin)
+            data = self._encode(origin, proxy, method, headers, body)
+            channel = self._take(_key(origin, proxy))
+            answer = channel and self._try_kept(channel, origin, method, data, admit)
+            return answer or self._exchange(self._open(origin, proxy, admit), origin, method, data, admit)
+        except KeyferryError as error:
+            failure: Exception = error.with_traceback(None)  # of a function that the caller gave
+        except (OSError, ValueError, NetworkError) as error:
+            failure = self.tell(origin, explain(error, proxy))
+        # Raised out here on purpose: the frames of what was caught hold them, and a traceback may show locals.
+        data = b""
+        del headers, body
+        raise failure
+
+    def connect(self, origin: Origin) -> None:
+        """Connect to a server, and keep the connection for a request to come; raises NetworkError."""
+        proxy: Origin | None = None
+        try:
+            proxy = self._proxy(origin)
+            channel = self._open(origin, proxy, lambda _: None)
+        except (OSError, ValueError, NetworkError) as error:
+            failure = explain(error, proxy)
+        else:
+            self.release(channel, is_reusable=True)
+            return
+        raise failure
+
+    def release(self, channel: _Channel, *, is_reusable: bool) -> None:
+        """Keep a connection for the next request, or end it."""
+        with self._lock:
+            self._busy.discard(channel)
+            spare = self._spare.setdefault(_key(channel.origin, channel.proxy), [])
+            if is_reusable and len(spare) < self._most_spare:
+                spare.append(channel)
+                return
+        channel.connection.close()
+
+    def interrupt(self) -> None:
+        """End every exchange under way: their threads come back at once."""
+        with self._lock:
+            for channel in self._busy:
+                channel.connection.abort()
+
+    def close(self) -> None:
+        """End the connections that are kept."""
+        with self._lock:
+            spares = [channel for channels in self._spare.values() for channel in channels]
+            self._spare = {}
+        for channel in spares:
+            channel.connection.close()
+
+    def _take(self, key: "_Key") -> _Channel | None:
+        with self._lock:
+            spare = self._spare.get(key)
+            if not spare:
+                return None
+            channel = spare.pop()
+            self._busy.add(channel)
+        channel.timer.begin()
+        return channel
+
+    def _try_kept(
+        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: "Admit"
+    ) -> "Answer | None":
+        try:
+            return self._exchange(channel, origin, method, data, admit)
+        except TimeoutError:
+            raise
+        except (OSError, ClosedEarlyError, MalformedAnswerError):
+            return None  # the server has ended it meanwhile, as it may
+
+    def _open(self, origin: Origin, proxy: Origin | None, admit: "Admit") -> _Channel:
+        dialled: list[str] = []
+
+        def note(address: str) -> None:
+            admit(address)
+            dialled.append(address)
+
+        if proxy is not None:
+            admit("")
+        timer = Timer(self._deadline, self._patience)
+        connection = connect(
+            origin,
+            proxy=proxy,
+            tls=self._tls,
+            proxy_tls=self._proxy_tls,
+            deadline=timer,
+            connect_seconds=self._patience.connect_seconds,
+            address=self._address,
+            admit=note if proxy is None else None,
+        )
+        channel = _Channel(connection, timer, origin, proxy, dialled[-1] if dialled else "")
+        with self._lock:
+            self._busy.add(channel)
+        return channel
+
+    def _exchange(
+        self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: "Admit"
+    ) -> "Answer":
+        try:
+            admit(channel.address)
+            channel.connection.send(data)
+            return Answer(self, channel, origin, method)
+        except BaseException:
+            self.release(channel, is_reusable=False)
+            raise
+
+    def _encode(
+        self,
+        origin: Origin,
+        proxy: Origin | None,
+        method: str,
+        headers: "Iterable[tuple[str, str]]",
+        body: bytes,
+    ) -> bytes:
+        from keyferry import __version__
+
+        own = [(name, value) for name, value in headers if name.lower() not in _OURS]
+        given = {name.lower() for name, _ in own}
+        usual = [
+            ("Host", origin.authority),
+            ("Accept-Encoding", "identity"),
+            ("User-Agent", f"keyferry/{__version__}"),
+        ]
+        lines = [*((name, value) for name, value in usual if name.lower() not in given), *own]
+        if not self._most_spare:
+            lines.append(("Connection", "close"))
+        if body or method in _WITH_BODY:
+            lines.append(("Content-Length", str(len(body))))
+        target = origin.target
+        if proxy is not None and origin.scheme == "http":
+            target = f"http://{origin.authority}{target}"
+            lines += authorization(proxy)
+        return encode_request_head(method, target, lines) + body
+
+
+def _key(origin: Origin, proxy: Origin | None) -> "_Key":
+    return origin.scheme, origin.host, origin.port, proxy
+
+
+class Answer:
+    """An answer as it comes in; use it in a ``with`` block, which keeps the connection if all of it was read."""
+
+    def __init__(self, client: Client, channel: _Channel, origin: Origin, method: str) -> None:
+        self._client = client
+        self._channel = channel
+        self._method = method
+        self._incoming = Incoming(channel.receive)
+        self._is_read = method == "HEAD"
+        self.origin = origin
+        self.address = channel.address  # that was dialled; empty behind a proxy
+        self.head: Head = self._incoming.read_head()
+
+    def pieces(self, *, is_timed: bool = True, is_stream: bool = False) -> "Iterator[bytes]":
+        """The body as it arrives; without *is_timed* it may take any time, but no wait and no pace beyond its limits.
+
+        One that *is_stream* may come in chunks of any size.
+        """
+        if not is_timed:
+            self._channel.timer.begin(is_timed=False)
+        try:
+            yield from self._incoming.read_body(self.head, self._method, is_stream=is_stream)
+        except (OSError, NetworkError) as error:
+            failure = explain(error, self._channel.proxy)
+        else:
+            self._is_read = True
+            return
+        # Raised out here on purpose, as above.
+        raise self._client.tell(self.origin, failure)
+
+    def read(self, most_bytes: int) -> bytes:
+        """The whole body, of at most so many bytes."""
+        received = bytearray()
+        for piece in self.pieces():
+            received += piece
+            if len(received) > most_bytes:
+                failure = TooLongError(f"the answer is longer than {most_bytes} bytes")
+                raise self._client.tell(self.origin, explain(failure, self._channel.proxy))
+        return bytes(received)
+
+    def drain(self) -> None:
+        """Have done with it: what is left of a short body is read, so that the connection can be kept."""
+        left = _MOST_DRAINED
+        try:
+            for piece in self._incoming.read_body(self.head, self._method):
+                left -= len(piece)
+                if left < 0:
+                    break
+            else:
+                self._is_read = True
+        except (OSError, NetworkError):
+            pass
+        self.close()
+
+    def close(self) -> None:
+        """Have done with it; the connection is kept if all of it was read."""
+        is_reusable = self._is_read and _stays_open(self.head, self._method)
+        self._client.release(self._channel, is_reusable=is_reusable)
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _stays_open(head: Head, method: str) -> bool:
+    """Tell whether another answer may follow on the connection: this one had an end of its own."""
+    has_end = method == "HEAD" or bool(head.values("content-length") or head.values("transfer-encoding"))
+    says = ",".join(head.values("connection")).lower()
+    return has_end and "close" not in says
