@@ -155,7 +155,10 @@ def test_names_in_pods_and_secrets(node: Node, tmp_path: Path, output: str) -> N
         "metadata": {"name": EVIL, "namespace": EVIL},
         "stringData": data,
     }
-    listed = write(tmp_path / "listed.yaml", pod(EVIL, EVIL, f"{EVIL}2"), secret)
+    elsewhere = write(tmp_path / "elsewhere.yaml", pod(EVIL, EVIL), secret)
+    check("get", IMAGE, "--pod", elsewhere, "-o", output, *node.options())
+    own = {**secret, "metadata": {"name": EVIL, "namespace": "team"}}
+    listed = write(tmp_path / "listed.yaml", pod(EVIL, EVIL, f"{EVIL}2"), own)
     for command in ("get", "explain"):
         stdout, _ = check(command, IMAGE, "--pod", listed, "-o", output, *node.options())
         if output != "table":
@@ -315,7 +318,8 @@ def test_the_reason_that_a_proxy_or_a_server_gives(tmp_path: Path) -> None:
     with refusing() as url:
         path = kubeconfig(tmp_path, "https://api.example:6443", **{"proxy-url": url})
         for words in (["raw", "/version"], ["whoami"], ["explain"], ["explain", "-o", "json"]):
-            check("kube", *words, "--kubeconfig", path)
+            # What a proxy says is not quoted; its status is.
+            check("kube", *words, "--kubeconfig", path, shows="403")
         node = Node(tmp_path).add("one", ["registry.example"])
         check("can-pull", "registry.example/app", *node.options(), HTTPS_PROXY=url, shows="403")
         path = kubeconfig(tmp_path, url)
