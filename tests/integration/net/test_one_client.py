@@ -19,7 +19,7 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.clusters.tls import load_pair
 from keyferry.errors import HttpError
-from keyferry.pulls.registry.route import Route as RegistryRoute
+from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Transport
 from keyferry.pulls.registry.transport import split_url as split_registry_url
 from keyferry.sdk import Deadline

@@ -6,7 +6,7 @@ from keyferry._core.values import Value
 from keyferry._net.trust import default_context
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["RegistryRoute", "Route", "make_context"]
+__all__ = ["RegistryRoute", "make_context"]
 
 
 class RegistryRoute(Value):
@@ -27,10 +27,6 @@ class RegistryRoute(Value):
     pace_seconds: float = 30.0
     pace_bytes: int = 1 << 15
     parallel_blobs: int = 3
-
-
-# The name it had; another class of that name is in keyferry.sdk.http.
-Route = RegistryRoute
 
 
 def make_context(route: RegistryRoute) -> ssl.SSLContext:

@@ -12,7 +12,7 @@ from keyferry._net.proxy import Origin, choose_proxy
 from keyferry._net.proxy import split_url as split
 from keyferry.errors import HttpError
 from keyferry.pulls.registry.addresses import literal_address
-from keyferry.pulls.registry.route import Route, make_context
+from keyferry.pulls.registry.route import RegistryRoute, make_context
 
 __all__ = ["Admit", "Answer", "Deadline", "Origin", "Transport", "encode_form", "encode_query", "split_url"]
 
@@ -27,7 +27,7 @@ _PRIVATE_AUTHORITY = (
 class Transport:
     """Requests to every server of one pull; safe to use from several threads."""
 
-    def __init__(self, route: Route, deadline: Deadline) -> None:
+    def __init__(self, route: RegistryRoute, deadline: Deadline) -> None:
         self.route = route
         self._lock = Lock()
         self._tls: ssl.SSLContext | None = None

@@ -135,6 +135,19 @@ def test_status_255_is_a_refusal_like_any_other(code: str, name: str) -> None:
     assert findings("KP310", evidence(IMAGE, **{name: ran(b"", status=255)}))
 
 
+REFUSALS = (("KP126", "wrong_kind"), ("KP127", "wrong_group"), ("KP128", "empty_image"), ("KP129", "foreign"))
+
+
+@pytest.mark.parametrize(("code", "name"), [*REFUSALS, ("KP140", "empty_input"), ("KP321", "good")])
+def test_a_plugin_that_always_fails_proves_nothing_by_it(code: str, name: str) -> None:
+    """It refuses what it must, and everything else too, at once; whoever answers where it must not is found."""
+    failing = ran(b"", status=1, stderr=b"no")
+    with pytest.raises(Unchecked):
+        findings(code, evidence(**{"good": failing, name: failing}))
+    if name not in ("good", "foreign"):
+        assert findings(code, evidence(**{"good": failing, name: ran()}))
+
+
 def test_a_crash_on_an_empty_request_is_one() -> None:
     """It is not taken for a refusal by everyone."""
     assert findings("KP323", evidence(empty_input=ran(b"", status=-11)))
