@@ -143,9 +143,9 @@ def test_a_plugin_that_always_fails_proves_nothing_by_it(code: str, name: str) -
     """It refuses what it must, and everything else too, at once; whoever answers where it must not is found."""
     failing = ran(b"", status=1, stderr=b"no")
     with pytest.raises(Unchecked):
-        findings(code, evidence(**{"good": failing, name: failing}))
+        findings(code, evidence(IMAGE, **{"good": failing, name: failing}))
     if name not in ("good", "foreign"):
-        assert findings(code, evidence(**{"good": failing, name: ran()}))
+        assert findings(code, evidence(IMAGE, **{"good": failing, name: ran()}))
 
 
 def test_a_crash_on_an_empty_request_is_one() -> None:
