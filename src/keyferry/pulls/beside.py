@@ -30,19 +30,13 @@ def check_runtime(socket: str, node: Node, *, no_kubelet: bool = False) -> None:
 
     With *no_kubelet* it is refused only if one is found, and not if that cannot be seen.
     """
-    presence = _on_runtime(socket, node)
     what = (
         "what a kubelet did not pull itself is preloaded to it, and every pod of the node may use it without a "
         "credential; let a pod pull the image, pull it into a folder (--to), or, if every pod may have it, "
         "say so with --preload (preload=True)"
     )
-    if presence.who:
-        raise EnvironmentProblem(f"{presence.who} uses the container runtime at {socket}: {what}")
-    if presence.doubt and not no_kubelet:
-        raise EnvironmentProblem(
-            f"cannot tell whether a kubelet uses the container runtime at {socket}: {presence.doubt}; {what}; "
-            "if there is no kubelet, say so with --no-kubelet (no_kubelet=True)"
-        )
+    presence, place = _on_runtime(socket, node), f"the container runtime at {socket}"
+    _refuse(presence, f"{presence.who} uses {place}", place, what, no_kubelet=no_kubelet)
 
 
 def check_root(root: str, node: Node, *, no_kubelet: bool = False) -> None:
@@ -50,17 +44,23 @@ def check_root(root: str, node: Node, *, no_kubelet: bool = False) -> None:
 
     With *no_kubelet* it is refused only if one is found, and not if that cannot be seen.
     """
-    presence = _on_root(root, node)
     what = (
         "a kubelet that runs does not see what others write to its records, and overwrites it; stop it first, or "
         "use another root"
     )
+    presence = _on_root(root, node)
+    found = f"{root} is the root of {presence.who}"
+    _refuse(presence, found, f"the root {root}", what, no_kubelet=no_kubelet)
+
+
+def _refuse(presence: _Presence, found: str, place: str, what: str, *, no_kubelet: bool) -> None:
+    """Raise for somebody who was *found*, or who may use the *place*, unless the caller knows better."""
     if presence.who:
-        raise EnvironmentProblem(f"{root} is the root of {presence.who}: {what}")
+        raise EnvironmentProblem(f"{found}: {what}")
     if presence.doubt and not no_kubelet:
         raise EnvironmentProblem(
-            f"cannot tell whether a kubelet uses the root {root}: {presence.doubt}; {what}; "
-            "if there is none, say so with --no-kubelet (no_kubelet=True)"
+            f"cannot tell whether a kubelet uses {place}: {presence.doubt}; {what}; "
+            "if there is no kubelet, say so with --no-kubelet (no_kubelet=True)"
         )
 
 
