@@ -2,13 +2,13 @@
 
 from functools import cached_property
 
-from keyferry.images.result import Failure, LookupResult, Outcome
+from keyferry.images.result import Failure, LookupOutcome, LookupResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry._core.reasons import Reason
 
-__all__ = ["Answer", "Failure", "Outcome"]
+__all__ = ["Answer", "Failure", "LookupOutcome"]
 
 
 class Answer(LookupResult):

@@ -10,7 +10,7 @@ from keyferry.images.missing import Missing, distinct
 from keyferry.images.provider.provision import How, Provision
 
 
-class Outcome(StrEnum):
+class LookupOutcome(StrEnum):
     """What the kubelet does: try credentials, make one anonymous attempt, or nobody can tell."""
 
     CREDENTIALS = "credentials"
@@ -67,13 +67,13 @@ class LookupResult(Value):
         return distinct(self.untold, *(provision.missing for provision in self.provisions))
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LookupOutcome:
         """What the kubelet does with it."""
         if self.credentials:
-            return Outcome.CREDENTIALS
+            return LookupOutcome.CREDENTIALS
         if self.missing:
-            return Outcome.UNKNOWN
-        return Outcome.ANONYMOUS_AFTER_FAILURE if self.kubelet_failures else Outcome.ANONYMOUS
+            return LookupOutcome.UNKNOWN
+        return LookupOutcome.ANONYMOUS_AFTER_FAILURE if self.kubelet_failures else LookupOutcome.ANONYMOUS
 
 
 def _failure(provision: Provision) -> Failure:

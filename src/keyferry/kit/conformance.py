@@ -16,14 +16,14 @@ from keyferry.images.reference import normalise
 from keyferry.invoke.process import Ending, Limits
 from keyferry.kit.codes.catalogue import Check, checks_for
 from keyferry.kit.lab.circumstances import CROWD, circumstances, crowd
-from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked, limit_for
+from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, limit_for
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.lab.hidden import Secrets, secrets_in
 from keyferry.kit.lab.launch import Launch, Run, launch
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
 from keyferry.kit.lab.subject import CLUSTER, Subject, find_program
-from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
+from keyferry.kit.report import NOT_ASKED_FOR, Report, ReportedViolation, Result, Status
 from keyferry.kit.rules.all import RULES
 
 __all__ = ["examine"]
@@ -181,13 +181,13 @@ def _passed(check: Check, evidence: Evidence) -> Result:
     return Result(check, Status.PASSED)
 
 
-def _broken(finding: Finding, evidence: Evidence) -> Broken:
+def _broken(finding: Violation, evidence: Evidence) -> ReportedViolation:
     experiment = evidence.experiments[finding.experiment]
     hide = evidence.secrets.hide
     repeat = repeat_command(evidence.subject, experiment)
     for secret in evidence.secrets.texts:
         repeat = repeat.replace(secret, "********")
-    return Broken(finding.experiment, hide(finding.found), hide(finding.expected), repeat)
+    return ReportedViolation(finding.experiment, hide(finding.found), hide(finding.expected), repeat)
 
 
 def _notes(evidence: Evidence) -> Iterator[str]:

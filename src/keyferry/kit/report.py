@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.show.junit import Case
 
-__all__ = ["Broken", "Report", "Result", "Status", "to_document", "to_junit"]
+__all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
 # Why most checks are left out when some were asked for by their codes.
 NOT_ASKED_FOR = "not among those of --only"
@@ -26,7 +26,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
-class Broken(Value):
+class ReportedViolation(Value):
     """One time that a promise was broken: in words without secrets, and how to see it again."""
 
     experiment: str
@@ -40,7 +40,7 @@ class Result(Value):
 
     check: Check
     status: Status
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[ReportedViolation, ...] = ()
     reason: str = ""
 
 
@@ -125,16 +125,16 @@ def to_junit(report: Report, *, strict: bool = False) -> str:
 
 
 def _case(report: Report, result: Result, *, strict: bool) -> "Case":
-    from keyferry.show.junit import Case, Outcome
+    from keyferry.show.junit import Case, CaseOutcome
 
     check = result.check
     case = Case(f"keyferry.{report.kind}", f"{check.code} {check.title}")
     if result.status is Status.SKIPPED:
-        return replace(case, outcome=Outcome.SKIPPED, message=result.reason)
+        return replace(case, outcome=CaseOutcome.SKIPPED, message=result.reason)
     if result.status is Status.PASSED:
         return case
     if check.severity == "error" or (strict and check.severity == "warning"):
-        case = replace(case, outcome=Outcome.FAILED, message=result.broken[0].found, kind=check.severity)
+        case = replace(case, outcome=CaseOutcome.FAILED, message=result.broken[0].found, kind=check.severity)
     return replace(case, text=_text(result))
 
 

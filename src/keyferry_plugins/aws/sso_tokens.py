@@ -161,7 +161,7 @@ def ask_portal(
         headers=headers,
         body=body,
         retry=Retry(attempts=environment.attempts(), is_transient=is_transient),
-        route=environment.route(),
+        options=environment.http_options(),
     )
 
 

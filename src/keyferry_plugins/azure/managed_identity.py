@@ -58,17 +58,17 @@ class Question(Value):
     def fetch(self, url: str, headers: "Mapping[str, str]", fields: "Mapping[str, str]") -> "Reply":
         """Ask a source on this machine or beside it: never through a proxy."""
         from keyferry.sdk.forms import encode_query
-        from keyferry.sdk.http import Retry, Route, fetch
+        from keyferry.sdk.http import HttpOptions, Retry, fetch
 
         mark = "&" if "?" in url else "?"
-        route = Route(use_proxy=False, connect_seconds=3.0)
+        options = HttpOptions(use_proxy=False, connect_seconds=3.0)
         return fetch(
             "GET",
             f"{url}{mark}{encode_query(fields)}",
             deadline=self.deadline,
             headers=headers,
             retry=self.retry or Retry(attempts=5, is_transient=_is_transient),
-            route=route,
+            options=options,
         )
 
 
@@ -115,14 +115,19 @@ def _machine_learning(question: Question) -> "Reply":
 
 def _cloud_shell(question: Question) -> "Reply":
     from keyferry.sdk.forms import encode_form
-    from keyferry.sdk.http import Route, fetch
+    from keyferry.sdk.http import HttpOptions, fetch
 
     _refuse_user_assigned(question.identity, "Cloud Shell")
     headers = {"Metadata": "true", "Content-Type": "application/x-www-form-urlencoded"}
     body = encode_form({"resource": question.resource})
     url = question.environ["MSI_ENDPOINT"]
     return fetch(
-        "POST", url, deadline=question.deadline, headers=headers, body=body, route=Route(use_proxy=False)
+        "POST",
+        url,
+        deadline=question.deadline,
+        headers=headers,
+        body=body,
+        options=HttpOptions(use_proxy=False),
     )
 
 

@@ -3,9 +3,9 @@
 from xml.etree import ElementTree as ET
 
 from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.report import Broken, Report, Result, Status, to_document, to_junit
+from keyferry.kit.report import Report, ReportedViolation, Result, Status, to_document, to_junit
 
-BROKEN = Broken("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
+BROKEN = ReportedViolation("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
 
 
 def report() -> Report:

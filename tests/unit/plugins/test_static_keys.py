@@ -10,7 +10,7 @@ from keyferry.images.match.rules import covers as kubelet_covers
 from keyferry.images.match.url import normalise_key
 from keyferry_plugins.docker.config import Login
 from keyferry_plugins.docker.keyring import choose_logins
-from keyferry_plugins.docker.keys import covers, is_hub, normalise, read_place
+from keyferry_plugins.docker.keys import covers, is_hub, normalise, parse_host_path
 
 LABEL = st.text(st.sampled_from("ab*-"), min_size=1, max_size=4)
 HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)
@@ -34,7 +34,7 @@ def by_kubelet(key: str, image: str) -> bool:
 
 def by_plugin(key: str, image: str) -> bool:
     """Whether the plugin answers with a login kept under *key* for *image*."""
-    place, asked = normalise(key), read_place(image)
+    place, asked = normalise(key), parse_host_path(image)
     return place is not None and asked is not None and covers(place, asked)
 
 

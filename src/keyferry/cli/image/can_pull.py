@@ -6,7 +6,7 @@ from keyferry._core.secrets import printable
 from keyferry.cli.frame.ask import add_lookup_arguments, add_question_arguments, ask
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.explain.document import failures_document
-from keyferry.explain.registry import RegistryCheck, Verdict, check_document, describe_attempt, verdict
+from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
 from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, render_document
@@ -36,7 +36,7 @@ examples:
 
 FORMATS = ("table", "json", "yaml")
 _NOBODY = "(anonymous)"
-_COLOURS = {Verdict.YES: "green", Verdict.NO: "red", Verdict.UNKNOWN: "yellow"}
+_COLOURS = {PullVerdict.YES: "green", PullVerdict.NO: "red", PullVerdict.UNKNOWN: "yellow"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from keyferry._core.secrets import MASK, printable
 from keyferry.cli.frame.ask import add_lookup_arguments, add_question_arguments, ask, code_for
 from keyferry.explain.document import credentials_document
-from keyferry.images.answer import Answer, Outcome
+from keyferry.images.answer import Answer, LookupOutcome
 from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.report import report
 from keyferry.show.tables import table
@@ -32,8 +32,8 @@ examples:
   eval "$(keyferry get registry.example/app --reveal -o env)"   # REGISTRY_USERNAME, REGISTRY_PASSWORD"""
 
 _NONE = {
-    Outcome.ANONYMOUS: "; a kubelet would pull anonymously",
-    Outcome.UNKNOWN: " are found; what a kubelet would do cannot be told",
+    LookupOutcome.ANONYMOUS: "; a kubelet would pull anonymously",
+    LookupOutcome.UNKNOWN: " are found; what a kubelet would do cannot be told",
 }
 FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 

@@ -24,7 +24,14 @@ from keyferry.images.provider.accounts import (
     ServiceAccounts,
     identify,
 )
-from keyferry.images.provider.cache import Cache, Entry, account_cache_key, covers, flight_key, hash_token
+from keyferry.images.provider.cache import (
+    Cache,
+    CacheEntry,
+    account_cache_key,
+    covers,
+    flight_key,
+    hash_token,
+)
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.provision import How, Provision
@@ -258,7 +265,7 @@ class Provider:
 
     def _keep(self, run: _Run, account_key: bytes) -> None:
         if run.response is not None and run.expires_ns is not None:
-            entry = Entry(run.response.auth or {}, run.response.cache_key_type, run.expires_ns)
+            entry = CacheEntry(run.response.auth or {}, run.response.cache_key_type, run.expires_ns)
             self._cache.store(run.image, account_key, entry)
 
     def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
@@ -298,7 +305,7 @@ class Provider:
             duration = self.config.default_cache_duration_ns or 0
         return None if duration == 0 else self._clock() + duration
 
-    def _from_cache(self, entry: Entry, identity: Identity) -> Provision:
+    def _from_cache(self, entry: CacheEntry, identity: Identity) -> Provision:
         return Provision(
             self.name, How.CACHED, entry.auth, entry.cache_key_type, entry.expires_ns, account=identity.ref
         )

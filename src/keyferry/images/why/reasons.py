@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from keyferry._core.reasons import Reason
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
-from keyferry.images.match.rules import Verdict, judge
+from keyferry.images.match.rules import MatchVerdict, judge
 from keyferry.images.missing import Missing, missing_documents
 from keyferry.images.provider.provision import How, Provision
-from keyferry.images.result import LookupResult, Outcome
+from keyferry.images.result import LookupOutcome, LookupResult
 from keyferry.show.text import span
 
 
@@ -67,7 +67,7 @@ def _no_match(provider: CredentialProvider, name: str) -> Reason:
     return Reason("match", provider.name, "no-match", text, {"patterns": patterns})
 
 
-def _verdict_facts(pattern: str, verdict: Verdict) -> dict[str, object]:
+def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
     return {
         "pattern": pattern,
         "rule": verdict.rule,
@@ -215,8 +215,8 @@ def _anonymous(_: LookupResult) -> str:
 
 
 _DECISIONS = {
-    Outcome.CREDENTIALS: _tries,
-    Outcome.UNKNOWN: _cannot_tell,
-    Outcome.ANONYMOUS_AFTER_FAILURE: _after_failure,
-    Outcome.ANONYMOUS: _anonymous,
+    LookupOutcome.CREDENTIALS: _tries,
+    LookupOutcome.UNKNOWN: _cannot_tell,
+    LookupOutcome.ANONYMOUS_AFTER_FAILURE: _after_failure,
+    LookupOutcome.ANONYMOUS: _anonymous,
 }

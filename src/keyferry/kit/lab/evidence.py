@@ -9,7 +9,7 @@ from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.clusters.auth.credential import ClusterCredential, read_credential
 from keyferry.errors import EnvironmentProblem, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
-from keyferry.invoke.process import Ending, Outcome
+from keyferry.invoke.process import Ending, ProcessOutcome
 from keyferry.kit.lab.experiments import Experiment, Surroundings
 from keyferry.kit.lab.hidden import Secrets
 from keyferry.kit.lab.launch import Run
@@ -18,9 +18,9 @@ from keyferry.kit.lab.subject import IMAGE, Subject
 __all__ = [
     "A_FAILURE",
     "Evidence",
-    "Finding",
     "Rule",
     "Unchecked",
+    "Violation",
     "failed",
     "is_reached",
     "said",
@@ -35,7 +35,7 @@ A_FAILURE = "a status from 1 to 125, or from 252, and a message"
 GOODS = ("good", "good *")
 
 
-class Finding(Value):
+class Violation(Value):
     """A promise broken: in which experiment, what was found and what was expected."""
 
     experiment: str
@@ -64,7 +64,7 @@ class Evidence(Value):
             raise Unchecked("it was not run")
         return self.runs[name]
 
-    def outcome(self, name: str) -> Outcome:
+    def outcome(self, name: str) -> ProcessOutcome:
         """How one run ended, and what it printed."""
         return self.run(name).outcome
 
@@ -155,7 +155,7 @@ class Rule(Value):
     """How a check is made: the experiments it needs, by pattern, and the function that judges them."""
 
     needs: tuple[str, ...]
-    judge: "Callable[[Evidence], Iterator[Finding]]"
+    judge: "Callable[[Evidence], Iterator[Violation]]"
 
 
 # Bad input is refused before anything slow is done, so nobody waits a minute for it.
@@ -179,17 +179,17 @@ def is_reached(code: str, found: str, order: tuple[tuple[str, ...], ...]) -> boo
     return places[code] < places[found]
 
 
-def succeeded(outcome: Outcome) -> bool:
+def succeeded(outcome: ProcessOutcome) -> bool:
     """Tell whether a run ended by itself with status 0."""
     return outcome.ending is Ending.EXITED and outcome.status == 0
 
 
-def failed(outcome: Outcome) -> bool:
+def failed(outcome: ProcessOutcome) -> bool:
     """Tell whether a run ended by itself with a status that says no."""
     return outcome.ending is Ending.EXITED and any(outcome.status in statuses for statuses in _OWN_STATUSES)
 
 
-def said(outcome: Outcome, secrets: Secrets) -> str:
+def said(outcome: ProcessOutcome, secrets: Secrets) -> str:
     """The end of what a run printed on standard error, without secrets; empty if that is nothing."""
     tail = secrets.hide(stderr_tail(outcome.stderr, tuple(secrets.texts)))
     return f"; it said: {tail}" if tail else "; it said nothing"

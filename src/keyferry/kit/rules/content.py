@@ -9,7 +9,7 @@ from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, is_default_registry
 from keyferry.images.match.rules import judge as judge_match
 from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
-from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked
+from keyferry.kit.lab.evidence import GOODS, Evidence, Rule, Unchecked, Violation
 from keyferry.kit.lab.hidden import shown_key
 from keyferry.kit.lab.tokens import expiry_of
 
@@ -25,7 +25,7 @@ Look = Callable[[CredentialProviderResponse, str, Evidence], Iterator[tuple[str,
 def each(look: Look, *, needs_credentials: bool = False) -> Rule:
     """A rule that looks at each good answer that decodes; or only at those with credentials."""
 
-    def judge(evidence: Evidence) -> Iterator[Finding]:
+    def judge(evidence: Evidence) -> Iterator[Violation]:
         names = [name for name in evidence.goods() if evidence.is_good(name)]
         if not names:
             raise Unchecked("there is no answer to look at")
@@ -36,7 +36,7 @@ def each(look: Look, *, needs_credentials: bool = False) -> Rule:
         for name in names:
             image = evidence.experiments[name].image
             for found, expected in look(evidence.response(name), image, evidence):
-                yield Finding(name, found, expected)
+                yield Violation(name, found, expected)
 
     return Rule(GOODS, judge)
 

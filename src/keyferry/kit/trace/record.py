@@ -17,7 +17,7 @@ from keyferry.clusters.why.disclose import mask_arguments
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
-from keyferry.invoke.process import Ending, Limits, Outcome
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 from keyferry.kit.lab.exec_infos import good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.lab.hidden import SHORTEST, Secrets, secrets_in, shown_key
@@ -77,7 +77,7 @@ def _experiment(subject: Subject) -> Experiment:
     return next(good_infos(subject))
 
 
-def _run(subject: Subject, experiment: Experiment) -> tuple[Outcome, Iterable[str]]:
+def _run(subject: Subject, experiment: Experiment) -> tuple[ProcessOutcome, Iterable[str]]:
     """One run, in our own home: a bug may lie in what is there."""
     folder = tempfile.mkdtemp(prefix="keyferry-trace-")
     try:
@@ -141,7 +141,7 @@ def _stderr(data: bytes, secrets: Secrets) -> list[str]:
     return [line[:400] for line in kept]
 
 
-def _verdict(subject: Subject, experiment: Experiment, outcome: Outcome, secrets: Secrets) -> Json:
+def _verdict(subject: Subject, experiment: Experiment, outcome: ProcessOutcome, secrets: Secrets) -> Json:
     """What the kubelet or client-go makes of it, and what it would log."""
     who = "the kubelet" if subject.kind == IMAGE else "client-go"
     text, log = _judge(subject, experiment, outcome)
@@ -152,7 +152,7 @@ def _verdict(subject: Subject, experiment: Experiment, outcome: Outcome, secrets
     }
 
 
-def _judge(subject: Subject, experiment: Experiment, outcome: Outcome) -> tuple[str, str]:
+def _judge(subject: Subject, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:
     if outcome.ending is not Ending.EXITED or outcome.status != 0:
         return _failure(subject, experiment, outcome)
     try:
@@ -170,7 +170,7 @@ def _judge(subject: Subject, experiment: Experiment, outcome: Outcome) -> tuple[
     return "", ""
 
 
-def _failure(subject: Subject, experiment: Experiment, outcome: Outcome) -> tuple[str, str]:
+def _failure(subject: Subject, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:
     if outcome.ending is Ending.TIMED_OUT:
         cause, text = "context deadline exceeded", f"it did not end within {subject.timeout_seconds:g} s"
     elif outcome.ending is Ending.EXITED and outcome.status is not None:

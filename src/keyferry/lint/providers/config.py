@@ -101,6 +101,6 @@ def _of_providers(config: ReadConfig, bin_dir: str | None) -> Iterator[tuple[int
 
 def _placed(config: ReadConfig, number: int, suspicion: Suspicion) -> Problem:
     at, code, message = suspicion
-    origin = config.origins[number]
-    path = format_path(("providers", origin.index, *at))
-    return origin.problem(at, Problem(path, message, code=code))
+    location = config.locations[number]
+    path = format_path(("providers", location.index, *at))
+    return location.problem(at, Problem(path, message, code=code))

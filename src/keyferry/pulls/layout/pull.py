@@ -11,7 +11,7 @@ from keyferry.images.keyring import Credential
 from keyferry.images.reference import normalise
 from keyferry.pulls.layout.blobs import Meter, Progress, Work, fetch_blobs
 from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.index import Entry
+from keyferry.pulls.layout.index import IndexEntry
 from keyferry.pulls.manifest import (
     ContentError,
     ImageManifest,
@@ -103,7 +103,7 @@ class LayoutPull:
     def _store(self, manifest: ImageManifest, platform: Platform) -> StoredImage:
         target, size = self._target, len(manifest.content)
         self._layout.put(manifest.content, manifest.digest)
-        entry = Entry(manifest.media_type, manifest.digest, size, platform, target.full_name, target.tag)
+        entry = IndexEntry(manifest.media_type, manifest.digest, size, platform, target.full_name, target.tag)
         name = self._layout.add(entry)
         return describe_image(manifest, target.full_name, name, platform)
 

@@ -5,9 +5,9 @@ import pytest
 from keyferry._core.values import replace
 from keyferry.errors import PluginProtocolError
 from keyferry.images.provider.plugin import decode_response
-from keyferry.invoke.process import Ending, Outcome
+from keyferry.invoke.process import Ending, ProcessOutcome
 from keyferry.kit.codes.catalogue import CHECKS, checks_for
-from keyferry.kit.lab.evidence import Evidence, Finding, Unchecked
+from keyferry.kit.lab.evidence import Evidence, Unchecked, Violation
 from keyferry.kit.lab.experiments import Experiment, Surroundings
 from keyferry.kit.lab.hidden import Secrets
 from keyferry.kit.lab.launch import Run
@@ -34,7 +34,7 @@ def ran(
     **other: object,
 ) -> Run:
     """A run as it might have been."""
-    return Run(Outcome(ending, status, stdout, stderr, seconds), **other)  # type: ignore[arg-type] # by name
+    return Run(ProcessOutcome(ending, status, stdout, stderr, seconds), **other)  # type: ignore[arg-type] # by name
 
 
 def evidence(kind: str = IMAGE, **runs: Run) -> Evidence:
@@ -45,7 +45,7 @@ def evidence(kind: str = IMAGE, **runs: Run) -> Evidence:
     return Evidence(subject, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
 
 
-def findings(code: str, shown: Evidence) -> list[Finding]:
+def findings(code: str, shown: Evidence) -> list[Violation]:
     """What a check finds."""
     return list(RULES[code].judge(shown))
 
