@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import sdk as sdk
     from ._core.reasons import Reason as Reason
-    from .clusters.envinfo import ExecInfo as ExecInfo
-    from .clusters.envinfo import load_exec_info as load_exec_info
+    from .clusters.exec_info import ExecInfo as ExecInfo
+    from .clusters.exec_info import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
     from .images.answer import Answer as Answer
@@ -105,7 +105,7 @@ else:
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "Decision": "pulls.records.decision",
-        "ExecInfo": "clusters.envinfo",
+        "ExecInfo": "clusters.exec_info",
         "Failure": "images.answer",
         "Platform": "pulls.platform",
         "PluginPolicy": "invoke.policy",
@@ -130,7 +130,7 @@ else:
         "check_registry_async": "pulls.registry.check",
         "cluster_metrics_collector": "metrics.clusters",
         "load_cluster": "clusters.load",
-        "load_exec_info": "clusters.envinfo",
+        "load_exec_info": "clusters.exec_info",
         "load_providers": "images.load",
         "load_records": "pulls.records.load",
         "metrics_collector": "metrics.images",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from keyferry.sdk.http import Retry
     from keyferry_plugins.azure.clouds import Cloud
     from keyferry_plugins.azure.config import Config
-    from keyferry_plugins.azure.identity import Circumstances, Source
+    from keyferry_plugins.azure.identity import RequestContext, Source
 
 __all__ = ["FLAGS", "main", "provide"]
 
@@ -72,11 +72,11 @@ def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | No
     return _by_token(given, place, source)
 
 
-def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") -> "Circumstances":
+def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") -> "RequestContext":
     from keyferry.sdk import Deadline, ProvideError
     from keyferry_plugins.azure.bindings import read_bindings
     from keyferry_plugins.azure.config import load_config
-    from keyferry_plugins.azure.identity import Circumstances
+    from keyferry_plugins.azure.identity import RequestContext
 
     compat = flags.is_on("compat")
     if len(flags.words) != 1:
@@ -89,7 +89,7 @@ def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") ->
     deadline = Deadline(_COMPAT_SECONDS if compat else SECONDS)
     cloud = _find_cloud(config, environ, deadline)
     retry = _retry(config, compat=compat)
-    return Circumstances(request, config, cloud, environ, deadline, bindings, retry, compat)
+    return RequestContext(request, config, cloud, environ, deadline, bindings, retry, compat)
 
 
 def _find_cloud(config: "Config", environ: "Mapping[str, str]", deadline: "Deadline") -> "Cloud":
@@ -131,7 +131,7 @@ def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> Regist
     return RegistryLocation(server, mirrored.source) if server else None
 
 
-def _choose(given: "Circumstances", *, is_mirrored: bool) -> "Source":
+def _choose(given: "RequestContext", *, is_mirrored: bool) -> "Source":
     from keyferry.sdk import ProvideError
     from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
 
@@ -145,7 +145,7 @@ def _choose(given: "Circumstances", *, is_mirrored: bool) -> "Source":
     return source
 
 
-def _by_token(given: "Circumstances", place: RegistryLocation, source: "Source") -> "Response":
+def _by_token(given: "RequestContext", place: RegistryLocation, source: "Source") -> "Response":
     from keyferry.sdk.http import Retry
     from keyferry_plugins.azure.exchange import HOUR_SECONDS, Exchange, cache_seconds, exchange_token
 
@@ -173,7 +173,7 @@ def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 
     return Response({_ANONYMOUS: AuthConfig("", ""), **dict.fromkeys(keys, login)}, cache_seconds=seconds)
 
 
-def _provide_compat(given: "Circumstances", place: RegistryLocation | None) -> "Response":
+def _provide_compat(given: "RequestContext", place: RegistryLocation | None) -> "Response":
     """As upstream decides: the identity first, then the image, then whether the identity is used at all."""
     from keyferry.sdk import ProvideError, Response
     from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
@@ -189,7 +189,7 @@ def _provide_compat(given: "Circumstances", place: RegistryLocation | None) -> "
     return _by_token(given, place, source)
 
 
-def _static_compat(given: "Circumstances") -> "Response":
+def _static_compat(given: "RequestContext") -> "Response":
     from keyferry.sdk import AuthConfig, Response
 
     login = AuthConfig(given.config.client_id, given.config.client_secret)

@@ -25,7 +25,7 @@ from keyferry.images.match.rules import covers
 from keyferry.images.provider import cache
 from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef, TokenRequest
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 
 Json = dict[str, object]
@@ -243,7 +243,7 @@ def _step(step: Json, provider: Provider, clock: _Clock, accounts: _Accounts, sc
             "service_account": None
         }
     provision = provider.provide(image, _pod(step))
-    ref = provision.account if provision.how in (How.CACHED, How.RAN) else None
+    ref = provision.account if provision.outcome in (ProvisionOutcome.CACHED, ProvisionOutcome.RAN) else None
     shown: Json = {
         "cache_entries": provider.cache_entries(),
         "creds": {k: {"username": a.username, "password": a.password} for k, a in provision.auth.items()},

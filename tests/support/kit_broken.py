@@ -1,6 +1,6 @@
 """For every check of the conformance kit one plugin that breaks just that promise, by code."""
 
-from keyferry.kit.lab.subject import IMAGE
+from keyferry.kit.lab.plugin_under_test import IMAGE
 
 from .certificates import key_pem, make_certificate, make_key
 from .kit_plugins import (

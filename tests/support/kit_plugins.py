@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject, full_api_version
+from keyferry.kit.lab.plugin_under_test import CLUSTER, IMAGE, PluginUnderTest, full_api_version
 
 from .plugins import write_executable
 
@@ -130,25 +130,25 @@ class Broken:
     """A plugin that breaks one promise: what stands in the gaps of the frame, and how it is examined."""
 
     gaps: Mapping[str, str] = field(default_factory=dict)
-    subject: Mapping[str, object] = field(default_factory=dict)
+    fields: Mapping[str, object] = field(default_factory=dict)
     # Other codes that it cannot help breaking.
     also: tuple[str, ...] = ()
     kind: str = IMAGE
 
 
-def main(document: object, **subject: object) -> Broken:
+def main(document: object, **fields: object) -> Broken:
     """A plugin with this answer to the main question, and good ones to others."""
-    return Broken({"main": say(document)}, subject)
+    return Broken({"main": say(document)}, fields)
 
 
-def always(document: object, also: tuple[str, ...] = (), **subject: object) -> Broken:
+def always(document: object, also: tuple[str, ...] = (), **fields: object) -> Broken:
     """A plugin with this answer to every question."""
-    return Broken({"main": say(document), "other": say(document)}, subject, also)
+    return Broken({"main": say(document), "other": say(document)}, fields, also)
 
 
-def cluster(gaps: Mapping[str, str], also: tuple[str, ...] = (), **subject: object) -> Broken:
+def cluster(gaps: Mapping[str, str], also: tuple[str, ...] = (), **fields: object) -> Broken:
     """A cluster plugin."""
-    return Broken(gaps, subject, also, CLUSTER)
+    return Broken(gaps, fields, also, CLUSTER)
 
 
 def answering(status: object = None, **other: object) -> Broken:
@@ -170,7 +170,7 @@ def write_plugin(folder: Path, broken: Broken | None = None, name: str = "plugin
     return write_executable(folder / name, frame.format(here=here, image=IMAGE_NAME, version=version, **gaps))
 
 
-def subject_of(path: Path, broken: Broken | None = None) -> Subject:
+def plugin_at(path: Path, broken: Broken | None = None) -> PluginUnderTest:
     """What is examined: the plugin at a path, quickly."""
     broken = broken or Broken()
     fields: dict[str, object] = {
@@ -178,9 +178,9 @@ def subject_of(path: Path, broken: Broken | None = None) -> Subject:
         "images": (IMAGE_NAME,) if broken.kind == IMAGE else (),
         "api_versions": (full_api_version(broken.kind, "v1"),),
         "timeout_seconds": 20.0,
-        **broken.subject,
+        **broken.fields,
     }
-    return Subject(str(path), **fields)  # type: ignore[arg-type] # by name, from the tables below
+    return PluginUnderTest(str(path), **fields)  # type: ignore[arg-type] # by name, from the tables below
 
 
 def give(document: object, version: str = "") -> str:

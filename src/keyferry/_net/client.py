@@ -8,7 +8,7 @@ from _thread import allocate_lock
 from time import monotonic
 
 from keyferry._net.connection import Connection, connect
-from keyferry._net.deadline import Deadline, Patience, Timer
+from keyferry._net.deadline import Deadline, Timer, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, NetworkError, TooLongError, explain
 from keyferry._net.messages import Head, Incoming, encode_request_head
 from keyferry._net.proxy import Origin, authorization, choose_proxy
@@ -63,7 +63,7 @@ class Client:
     def __init__(
         self,
         tls: "MakeContext",
-        patience: Patience,
+        patience: WaitLimits,
         deadline: Deadline,
         *,
         proxy_tls: "MakeContext | None" = None,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value, field
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.plain import ClusterResponse, request
+from keyferry.clusters.request import ClusterResponse, request
 
 __all__ = ["Review", "review"]
 

@@ -7,7 +7,7 @@ from keyferry._core.secrets import printable
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, RegistryError
 from keyferry.explain.document import source_document
-from keyferry.images.missing import Missing
+from keyferry.images.missing import MissingInput
 from keyferry.pulls.trial import Attempt, most_telling
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ class RegistryCheck(Value):
 
     image: str
     attempts: tuple[Attempt, ...]
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
     mirrors: "Mirrors | None" = None
 
     @property

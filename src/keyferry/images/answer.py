@@ -22,7 +22,7 @@ class Answer(LookupResult):
 
         return (*reasons_for(self), *traps_for(self))
 
-    def given_again(self, answered_ns: int) -> "Answer":
+    def repeated_at(self, answered_ns: int) -> "Answer":
         """The same answer, given at another instant."""
         # By hand: most warm lookups are this, and ``replace`` would take ten times as long.
         again = object.__new__(Answer)

@@ -17,7 +17,7 @@ from keyferry.images.match.index import PatternIndex
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import MOST_BYTES, auth_bytes
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import How, Provision
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import normalise
 
 TYPE_CHECKING = False
@@ -49,7 +49,11 @@ class _Warm:
 
     def cached_from(self) -> Iterable[str]:
         """The providers whose caches the answer stands for."""
-        return (provision.provider for provision in self.answer.provisions if provision.how is How.CACHED)
+        return (
+            provision.provider
+            for provision in self.answer.provisions
+            if provision.outcome is ProvisionOutcome.CACHED
+        )
 
 
 class Providers:
@@ -172,7 +176,7 @@ class Providers:
         warm.seen = warm.tick()
         answer = warm.answer
         if not 0 <= now - answer.answered_ns < _INSTANT_NS:
-            answer = warm.answer = answer.given_again(now)
+            answer = warm.answer = answer.repeated_at(now)
         return answer
 
     def _look_up(
@@ -215,9 +219,9 @@ class Providers:
     def _keep_warm(self, table: dict[str, _Warm], answer: Answer, expires_ns: int) -> None:
         """Keep an answer that only time can change: all of it from caches, or nothing to ask."""
         for provision in answer.provisions:
-            if provision.how is How.CACHED and provision.expires_ns is not None:
+            if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
-            elif provision.how not in (How.SKIPPED, How.UNKNOWN):
+            elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
                 return
         size = sum(auth_bytes(provision.auth) for provision in answer.provisions)
         if len(table) >= _MOST_WARM or self._warm_bytes + size > MOST_BYTES:

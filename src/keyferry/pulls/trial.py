@@ -13,8 +13,8 @@ from keyferry.images.keyring import Credential
 from keyferry.pulls.stored_image import StoredImage
 
 __all__ = [
-    "Arrival",
     "Attempt",
+    "AttemptResult",
     "Renewal",
     "Trial",
     "cause_of",
@@ -39,7 +39,7 @@ _INCONCLUSIVE = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")
 Error = TypeVar("Error", bound=KeyferryError)
 
 
-class Arrival(Value):
+class AttemptResult(Value):
     """What an attempt that worked gave.
 
     *image_ref* is the reference that records are kept under, empty where nothing was pulled. *was_asked* tells whether
@@ -115,7 +115,7 @@ class Trial:
 
     def __init__(
         self,
-        attempt: Callable[[Credential | None], Arrival],
+        attempt: Callable[[Credential | None], AttemptResult],
         renew: Callable[[Credential], Renewal] | None = None,
     ) -> None:
         self._make_attempt = attempt
@@ -124,7 +124,7 @@ class Trial:
         self.attempts: list[Attempt] = []
         self.renewals: list[Failure] = []
 
-    def run(self, credentials: Iterable[Credential]) -> Arrival | None:
+    def run(self, credentials: Iterable[Credential]) -> AttemptResult | None:
         """Try each in order until one works; anonymously only if there are none at all. None if none works."""
         waiting = [(credential, False) for credential in credentials]
         if not waiting:
@@ -143,7 +143,7 @@ class Trial:
             self._attempt(credential)
         return tuple(self.attempts)
 
-    def _attempt(self, credential: Credential | None, *, is_renewed: bool = False) -> Arrival | None:
+    def _attempt(self, credential: Credential | None, *, is_renewed: bool = False) -> AttemptResult | None:
         try:
             arrival = self._make_attempt(credential)
         except (ContainerRuntimeError, RegistryError) as error:

@@ -176,12 +176,12 @@ def _attempt(
 
 def _client(options: HttpOptions, tls: Tls, deadline: "Deadline") -> "Client":
     from keyferry._net.client import Client
-    from keyferry._net.deadline import Patience
+    from keyferry._net.deadline import WaitLimits
     from keyferry._net.proxy import choose_proxy
 
     return Client(
         tls.context,
-        Patience(options.connect_seconds, options.attempt_seconds),
+        WaitLimits(options.connect_seconds, options.attempt_seconds),
         deadline,
         proxy=choose_proxy if options.use_proxy and not options.address else lambda _: None,
         address=options.address,

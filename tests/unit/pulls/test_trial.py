@@ -7,10 +7,10 @@ import pytest
 from keyferry.errors import ContainerRuntimeError, KeyferryError, PluginError, RegistryError
 from keyferry.images.answer import Failure
 from keyferry.images.keyring import Credential, Source
-from keyferry.pulls.trial import Arrival, Renewal, Trial
+from keyferry.pulls.trial import AttemptResult, Renewal, Trial
 from support.pulling import refusal
 
-HERE = Arrival("sha256:id")
+HERE = AttemptResult("sha256:id")
 
 
 def of(provider: str, password: str, kind: str = "provider") -> Credential:
@@ -19,8 +19,8 @@ def of(provider: str, password: str, kind: str = "provider") -> Credential:
 
 def taking(
     *passwords: str, error: Callable[[], KeyferryError] = refusal
-) -> Callable[[Credential | None], Arrival]:
-    def pull(credential: Credential | None) -> Arrival:
+) -> Callable[[Credential | None], AttemptResult]:
+    def pull(credential: Credential | None) -> AttemptResult:
         if ("" if credential is None else credential.password) in passwords:
             return HERE
         raise error()

@@ -14,7 +14,7 @@ from keyferry._core.values import Value
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 
@@ -26,12 +26,12 @@ Json = dict[str, object]
 DEFAULT_NAMESPACE = "default"
 # Which option gives what was not given.
 OPTIONS = {
-    Input.POD: "--pod FILE",
-    Input.PULL_SECRET: "--secret FILE",
-    Input.DOCKER_CONFIG: "--docker-config FILE",
-    Input.SERVICE_ACCOUNT: "--pod FILE with the ServiceAccount after the Pod",
-    Input.SERVICE_ACCOUNT_TOKEN: "--service-account-token FILE",
-    Input.IMAGES: "--images FILE or --cri SOCKET",
+    LookupInput.POD: "--pod FILE",
+    LookupInput.PULL_SECRET: "--secret FILE",
+    LookupInput.DOCKER_CONFIG: "--docker-config FILE",
+    LookupInput.SERVICE_ACCOUNT: "--pod FILE with the ServiceAccount after the Pod",
+    LookupInput.SERVICE_ACCOUNT_TOKEN: "--service-account-token FILE",
+    LookupInput.IMAGES: "--images FILE or --cri SOCKET",
 }
 
 
@@ -43,12 +43,12 @@ class Sources(Value):
     accounts: StaticAccount | None = None
     docker_config: str | None = None
     notes: tuple[str, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
 
     @property
-    def missing_secrets(self) -> tuple[Missing, ...]:
+    def missing_secrets(self) -> tuple[MissingInput, ...]:
         """The pull secrets that the pod lists and nobody gave."""
-        return tuple(each for each in self.missing if each.input is Input.PULL_SECRET)
+        return tuple(each for each in self.missing if each.input is LookupInput.PULL_SECRET)
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
@@ -204,15 +204,15 @@ def _why_unread(secret: PullSecret, names: list[str], namespace: str) -> str:
     return ""
 
 
-def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[Missing]:
+def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[MissingInput]:
     """What the pod may have beside *secrets*; secrets without a pod count as all that it has."""
     if names is None and not secrets:
-        yield Missing(Input.POD)
+        yield MissingInput(LookupInput.POD)
     given = {secret.name for secret in secrets}
-    yield from (Missing(Input.PULL_SECRET, name) for name in names or () if name not in given)
+    yield from (MissingInput(LookupInput.PULL_SECRET, name) for name in names or () if name not in given)
 
 
-def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
+def _missing_docker_config(args: argparse.Namespace) -> Iterator[MissingInput]:
     """The docker config in the kubelet's root, which only an option has read, or which may not be seen."""
     if args.docker_config not in (None, "auto"):
         return
@@ -224,12 +224,14 @@ def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
         try:
             is_there = stat.S_ISREG(os.stat(path).st_mode)
         except PermissionError:
-            yield Missing(Input.DOCKER_CONFIG, path, "whether there is one may not be seen; try with sudo")
+            yield MissingInput(
+                LookupInput.DOCKER_CONFIG, path, "whether there is one may not be seen; try with sudo"
+            )
             return
         except OSError:
             continue
         if is_there and args.docker_config is None:
-            yield Missing(Input.DOCKER_CONFIG, path)
+            yield MissingInput(LookupInput.DOCKER_CONFIG, path)
             return
 
 

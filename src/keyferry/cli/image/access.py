@@ -64,7 +64,7 @@ def _find_reference(args: argparse.Namespace, records: "Records") -> str | None:
         with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
             found = runtime.find_image(with_default_tag(args.image))
         return "" if found is None else found.id
-    from keyferry.pulls.records.present import NodeImages
+    from keyferry.pulls.records.node_images import NodeImages
 
     listing = records.list()
     report(*listing.problems)

@@ -5,7 +5,14 @@ import argparse
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import WrongUsage
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, KNOWN_VERSIONS, Subject, find_program, full_api_version
+from keyferry.kit.lab.plugin_under_test import (
+    CLUSTER,
+    IMAGE,
+    KNOWN_VERSIONS,
+    PluginUnderTest,
+    find_program,
+    full_api_version,
+)
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -15,7 +22,7 @@ if TYPE_CHECKING:
 _LARGEST_TOKEN = 1 << 20
 
 
-def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
+def add_plugin_arguments(parser: argparse.ArgumentParser) -> None:
     """Which plugin, and how it is run."""
     parser.add_argument(
         "--kind",
@@ -88,23 +95,23 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--user", metavar="NAME", help="another user than the context's")
 
 
-def make_subject(args: argparse.Namespace, images: tuple[str, ...]) -> Subject:
+def make_plugin_under_test(args: argparse.Namespace, images: tuple[str, ...]) -> PluginUnderTest:
     """The plugin that the options describe; raises WrongUsage, ConfigError or EnvironmentProblem."""
     kind = args.kind or (CLUSTER if args.kubeconfig else IMAGE)
     _check_kind(args, kind)
-    subject = Subject("", kind, timeout_seconds=args.timeout)
-    subject = _from_kubeconfig(args, subject) if kind == CLUSTER else _from_config(args, subject)
+    plugin = PluginUnderTest("", kind, timeout_seconds=args.timeout)
+    plugin = _from_kubeconfig(args, plugin) if kind == CLUSTER else _from_config(args, plugin)
     versions = tuple(_version(kind, version) for version in args.api_version)
-    subject = replace(
-        subject,
-        path=find_program(args.binary or subject.path),
-        args=(*subject.args, *args.arg, *args.rest),
-        env=(*subject.env, *args.env),
-        api_versions=versions or subject.api_versions or (full_api_version(kind, "v1"),),
+    plugin = replace(
+        plugin,
+        path=find_program(args.binary or plugin.path),
+        args=(*plugin.args, *args.arg, *args.rest),
+        env=(*plugin.env, *args.env),
+        api_versions=versions or plugin.api_versions or (full_api_version(kind, "v1"),),
         token=_read_token(args.service_account_token_file),
         annotations=dict(args.annotation),
     )
-    return subject if kind == CLUSTER else replace(subject, images=_images(images, subject.images))
+    return plugin if kind == CLUSTER else replace(plugin, images=_images(images, plugin.images))
 
 
 def _check_kind(args: argparse.Namespace, kind: str) -> None:
@@ -117,13 +124,13 @@ def _check_kind(args: argparse.Namespace, kind: str) -> None:
         raise WrongUsage("which plugin? give the path of its executable")
 
 
-def _from_config(args: argparse.Namespace, subject: Subject) -> Subject:
+def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.config:
-        return subject
+        return plugin
     provider = _provider(args)
     attributes = provider.token_attributes
     return replace(
-        subject,
+        plugin,
         args=provider.args or (),
         env=tuple((variable.name, variable.value) for variable in provider.env or ()),
         api_versions=(provider.api_version,) if provider.api_version else (),
@@ -149,25 +156,25 @@ def _example(pattern: str) -> str:
     return pattern if "/" in pattern else f"{pattern}/keyferry-kit/image"
 
 
-def _from_kubeconfig(args: argparse.Namespace, subject: Subject) -> Subject:
+def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.kubeconfig:
-        return subject
+        return plugin
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
 
     config = resolve(
         load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")
     )
-    plugin = config.exec
-    if plugin is None:
+    exec_config = config.exec
+    if exec_config is None:
         raise WrongUsage(f"user {config.user_name!r} of {args.kubeconfig} has no exec plugin")
     return replace(
-        subject,
-        path=plugin.command,
-        args=plugin.args or (),
-        env=tuple((variable.name, variable.value) for variable in plugin.env),
-        api_versions=(plugin.api_version,),
-        cluster=config.exec_cluster if plugin.provide_cluster_info else None,
+        plugin,
+        path=exec_config.command,
+        args=exec_config.args or (),
+        env=tuple((variable.name, variable.value) for variable in exec_config.env),
+        api_versions=(exec_config.api_version,),
+        cluster=config.exec_cluster if exec_config.provide_cluster_info else None,
     )
 
 

@@ -9,7 +9,7 @@ from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse
@@ -34,7 +34,7 @@ def _read_pod(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
         raise EnvironmentProblem(f"{path}: found {len(found)} pods, expected one in each file")
     pod = sources.pod
     account = _account(sources, pod)
-    unknown = Missing(Input.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
+    unknown = MissingInput(LookupInput.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
     missing = (*sources.missing_secrets, *(() if account else (unknown,)))
     for image in dict.fromkeys(_images(found[0])):
         yield ImageUse(

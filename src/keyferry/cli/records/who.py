@@ -7,7 +7,7 @@ from keyferry.cli.frame.node_settings import node_policy
 from keyferry.cli.records.arguments import (
     add_record_arguments,
     open_to_read,
-    settle_root,
+    resolve_root,
 )
 from keyferry.cli.records.output import (
     decision_document,
@@ -69,7 +69,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer it."""
-    policy = node_policy(args.policy, args.allow, settle_root(args), args.node)
+    policy = node_policy(args.policy, args.allow, resolve_root(args), args.node)
     records = open_to_read(args, policy)
     listing = records.list()
     found = find_access(listing.believed, args.image)

@@ -11,14 +11,14 @@ from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.auth import calls
 from keyferry.clusters.auth.credential import API_VERSIONS, ClusterCredential, read_credential
-from keyferry.clusters.auth.execinfo import (
+from keyferry.clusters.auth.install_hints import HintLimiter, not_found_text
+from keyferry.clusters.auth.plugin_environment import (
     check_size,
     merge_entries,
     plugin_entries,
     process_entries,
     to_mapping,
 )
-from keyferry.clusters.auth.hints import HintLimiter, not_found_text
 from keyferry.errors import (
     ConfigError,
     EnvironmentProblem,

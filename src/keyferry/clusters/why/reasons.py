@@ -1,4 +1,4 @@
-"""The reasons behind a context's fate, in words and as facts: pure functions of an inquiry."""
+"""The reasons behind a context's fate, in words and as facts: pure functions of an diagnosis."""
 
 import os
 import re
@@ -9,8 +9,8 @@ from keyferry._core.reasons import Reason
 from keyferry._core.secrets import MASK
 from keyferry.api.meta import format_instant
 from keyferry.clusters.url import hide_password
-from keyferry.clusters.why.disclose import mask_arguments
-from keyferry.clusters.why.inquiry import Inquiry
+from keyferry.clusters.why.diagnosis import Diagnosis
+from keyferry.clusters.why.masking import mask_arguments
 from keyferry.clusters.why.traps import traps_for
 from keyferry.invoke.executable import clean_path
 
@@ -19,14 +19,14 @@ __all__ = ["reasons_for"]
 _USER_INFO = re.compile(r"://[^/\s'\"]*@")
 
 
-def reasons_for(inquiry: Inquiry) -> tuple[Reason, ...]:
+def reasons_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
     """Everything that led to the outcome, in the order in which client-go goes about it."""
     stages = (_files, _context, _user, _program, _policy, _plugin, _server)
-    return (*(reason for stage in stages for reason in stage(inquiry)), *traps_for(inquiry))
+    return (*(reason for stage in stages for reason in stage(diagnosis)), *traps_for(diagnosis))
 
 
-def _files(inquiry: Inquiry) -> Iterator[Reason]:
-    loaded = inquiry.loaded
+def _files(diagnosis: Diagnosis) -> Iterator[Reason]:
+    loaded = diagnosis.loaded
     untrusted = {file.path: file.untrusted for file in loaded.files}
     for path in loaded.paths:
         if path in loaded.missing:
@@ -38,9 +38,9 @@ def _files(inquiry: Inquiry) -> Iterator[Reason]:
             yield Reason("file", path, "read", "read")
 
 
-def _context(inquiry: Inquiry) -> Iterator[Reason]:
-    config = inquiry.config
-    current = inquiry.loaded.config.current_context
+def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
+    config = diagnosis.config
+    current = diagnosis.loaded.config.current_context
     which = "the current one" if config.context == current else f"not the current one, which is {current!r}"
     facts: dict[str, object] = {
         "cluster": config.cluster_name,
@@ -67,25 +67,25 @@ def _words(error: object) -> str:
     return _USER_INFO.sub("://***@", "; ".join(str(error).splitlines()))
 
 
-def _user(inquiry: Inquiry) -> Iterator[Reason]:
-    config, mechanism = inquiry.config, inquiry.mechanism
+def _user(diagnosis: Diagnosis) -> Iterator[Reason]:
+    config, mechanism = diagnosis.config, diagnosis.mechanism
     facts: dict[str, object] = {
         "mechanism": list(mechanism.used),
         "ignored": list(mechanism.ignored),
         "file": config.user_origin,
     }
-    outcome = "failed" if inquiry.stage == "user" else "anonymous" if not mechanism.used else "chosen"
+    outcome = "failed" if diagnosis.stage == "user" else "anonymous" if not mechanism.used else "chosen"
     text = f"authenticated by {mechanism}" if mechanism.used else f"not authenticated: {mechanism}"
-    if inquiry.stage == "user":
-        text += f"; which cannot be: {_words(inquiry.error)}"
+    if diagnosis.stage == "user":
+        text += f"; which cannot be: {_words(diagnosis.error)}"
     yield Reason("user", config.user_name, outcome, text, facts)
     if config.impersonate:
         yield Reason("user", config.user_name, "impersonates", f"and acts as {config.impersonate!r}")
 
 
-def _program(inquiry: Inquiry) -> Iterator[Reason]:
-    plugin = inquiry.config.exec
-    if plugin is None or not inquiry.uses_plugin:
+def _program(diagnosis: Diagnosis) -> Iterator[Reason]:
+    plugin = diagnosis.config.exec
+    if plugin is None or not diagnosis.uses_plugin:
         return
     command = clean_path(plugin.command)
     arguments = mask_arguments(plugin.args or ())
@@ -98,9 +98,9 @@ def _program(inquiry: Inquiry) -> Iterator[Reason]:
         "interactiveMode": plugin.interactive_mode,
         "provideClusterInfo": plugin.provide_cluster_info,
     }
-    if inquiry.permit is not None:
-        facts["path"] = inquiry.permit.path
-        yield _found(inquiry, command, facts)
+    if diagnosis.permit is not None:
+        facts["path"] = diagnosis.permit.path
+        yield _found(diagnosis, command, facts)
     yield Reason("program", command, "command", f"command: {_line((command, *arguments))}", facts)
     env = ", ".join(names) or "none"
     own = f"the {len(os.environ)} of this process, and KUBERNETES_EXEC_INFO"
@@ -114,8 +114,8 @@ def _line(words: tuple[str, ...]) -> str:
     return shlex.join(words).replace(f"'{MASK}'", MASK)
 
 
-def _found(inquiry: Inquiry, command: str, facts: dict[str, object]) -> Reason:
-    permit = inquiry.permit
+def _found(diagnosis: Diagnosis, command: str, facts: dict[str, object]) -> Reason:
+    permit = diagnosis.permit
     if permit is not None and permit.problem:
         return Reason("program", command, "not-found", f"cannot be found: {permit.problem}", facts)
     path = permit.path if permit is not None else command
@@ -125,35 +125,35 @@ def _found(inquiry: Inquiry, command: str, facts: dict[str, object]) -> Reason:
     return Reason("program", command, "found", f"found {where}: {path}", facts)
 
 
-def _policy(inquiry: Inquiry) -> Iterator[Reason]:
-    subject = inquiry.config.exec.command if inquiry.config.exec is not None else ""
-    if inquiry.stage == "policy":
-        yield Reason("policy", subject, "denied", f"refused: {_words(inquiry.error)}")
-    if inquiry.stage == "policy" or not inquiry.uses_plugin:
+def _policy(diagnosis: Diagnosis) -> Iterator[Reason]:
+    subject = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
+    if diagnosis.stage == "policy":
+        yield Reason("policy", subject, "denied", f"refused: {_words(diagnosis.error)}")
+    if diagnosis.stage == "policy" or not diagnosis.uses_plugin:
         return
-    loaded = inquiry.kuberc
+    loaded = diagnosis.kuberc
     kind = loaded.policy.policy_type if loaded is not None else ""
     if loaded is None or not loaded.path:
         text = "allowed: there is no kuberc, so every program may run"
     elif kind in ("", "AllowAll"):
         text = f"allowed: {loaded.path} lets every program run"
     else:
-        pinned = ", with its digest" if inquiry.permit is not None and inquiry.permit.digests else ""
+        pinned = ", with its digest" if diagnosis.permit is not None and diagnosis.permit.digests else ""
         text = f"allowed: it is in the allowlist of {loaded.path}{pinned}"
     yield Reason("policy", subject, "allowed", text, {"policy": kind or "AllowAll"})
 
 
-def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
-    if not inquiry.uses_plugin or inquiry.stage in ("policy", "user"):
-        yield from _certificate(inquiry)
+def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
+    if not diagnosis.uses_plugin or diagnosis.stage in ("policy", "user"):
+        yield from _certificate(diagnosis)
         return
-    command = inquiry.config.exec.command if inquiry.config.exec is not None else ""
-    if inquiry.stage == "plugin":
+    command = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
+    if diagnosis.stage == "plugin":
         yield Reason(
-            "plugin", command, "failed", _words(getattr(inquiry.error, "cause", None) or inquiry.error)
+            "plugin", command, "failed", _words(getattr(diagnosis.error, "cause", None) or diagnosis.error)
         )
         return
-    credential = inquiry.credential
+    credential = diagnosis.credential
     if credential is None:
         yield Reason("plugin", command, "not-run", "not run (--no-run)")
         return
@@ -163,43 +163,45 @@ def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
         if value
     ]
     until = (
-        "it names no end" if credential.expires_ns is None else f"it {inquiry.ending(credential.expires_ns)}"
+        "it names no end"
+        if credential.expires_ns is None
+        else f"it {diagnosis.ending(credential.expires_ns)}"
     )
     facts: dict[str, object] = {
         "token": bool(credential.token),
         "certificate": bool(credential.certificate_pem),
         "expires": None if credential.expires_ns is None else format_instant(credential.expires_ns),
-        "seconds": round(inquiry.seconds, 6),
+        "seconds": round(diagnosis.seconds, 6),
     }
-    text = f"answered after {inquiry.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
+    text = f"answered after {diagnosis.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
     yield Reason("plugin", command, "answered", text, facts)
-    yield from _certificate(inquiry)
+    yield from _certificate(diagnosis)
 
 
-def _certificate(inquiry: Inquiry) -> Iterator[Reason]:
-    pair = inquiry.key_pair
+def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
+    pair = diagnosis.key_pair
     if pair is not None:
         facts: dict[str, object] = {"subject": pair.subject, "notAfter": format_instant(pair.not_after_ns)}
-        text = f"certificate of {pair.subject!r}, which {inquiry.ending(pair.not_after_ns)}"
+        text = f"certificate of {pair.subject!r}, which {diagnosis.ending(pair.not_after_ns)}"
         yield Reason("plugin", pair.subject, "certificate", text, facts)
 
 
-def _server(inquiry: Inquiry) -> Iterator[Reason]:
-    answer, server = inquiry.review, _shown(inquiry.config.server)
-    if inquiry.stage == "server":
-        yield Reason("server", server, "failed", _words(inquiry.error))
+def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
+    answer, server = diagnosis.review, _shown(diagnosis.config.server)
+    if diagnosis.stage == "server":
+        yield Reason("server", server, "failed", _words(diagnosis.error))
     elif answer is not None and not answer.status:
         groups = f", in {', '.join(answer.groups)}" if answer.groups else ""
         facts: dict[str, object] = {"username": answer.username, "groups": list(answer.groups)}
         yield Reason("server", server, "accepted", f"takes you for {answer.username!r}{groups}", facts)
     elif answer is not None:
-        yield _refusal(inquiry, answer.status, answer.problem)
+        yield _refusal(diagnosis, answer.status, answer.problem)
 
 
-def _refusal(inquiry: Inquiry, status: int, problem: str) -> Reason:
-    server, asked = _shown(inquiry.config.server), inquiry.version_status
+def _refusal(diagnosis: Diagnosis, status: int, problem: str) -> Reason:
+    server, asked = _shown(diagnosis.config.server), diagnosis.version_status
     if 200 <= asked < 300:
         text = f"answers, and does not say who you are ({status}): /version gives {asked}"
         return Reason("server", server, "answers", text, {"status": asked})
-    again = ", and again after the plugin was run once more" if status == 401 and inquiry.ran else ""
+    again = ", and again after the plugin was run once more" if status == 401 and diagnosis.ran else ""
     return Reason("server", server, "refused", f"said {status} {problem}{again}", {"status": status})

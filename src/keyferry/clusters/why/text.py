@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from keyferry._core.reasons import Reason
 from keyferry._core.secrets import printable
-from keyferry.clusters.why.inquiry import Inquiry
+from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.show.documents import make_document, reason_document
 from keyferry.show.text import sections
 from keyferry.show.writer import Lines, style
@@ -30,25 +30,25 @@ def render(reasons: Sequence[Reason]) -> Lines:
     )
 
 
-def document(inquiry: Inquiry, reasons: Sequence[Reason]) -> dict[str, object]:
+def document(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> dict[str, object]:
     """The same as JSON or YAML, with stable fields."""
-    answer = inquiry.review
+    answer = diagnosis.review
     return make_document(
         "ClusterExplanation",
-        context=inquiry.config.context,
-        decision=_decision(inquiry),
+        context=diagnosis.config.context,
+        decision=_decision(diagnosis),
         username=answer.username if answer is not None else "",
         traps=[reason_document(reason) for reason in reasons if reason.stage == "trap"],
         reasons=[reason_document(reason) for reason in reasons if reason.stage != "trap"],
     )
 
 
-def _decision(inquiry: Inquiry) -> str:
-    if inquiry.error is not None:
-        return f"failed-at-{inquiry.stage}"
-    if inquiry.review is None:
+def _decision(diagnosis: Diagnosis) -> str:
+    if diagnosis.error is not None:
+        return f"failed-at-{diagnosis.stage}"
+    if diagnosis.review is None:
         return "not-run"
-    return "accepted" if inquiry.is_accepted else "refused"
+    return "accepted" if diagnosis.is_accepted else "refused"
 
 
 def _line(reason: Reason) -> str:

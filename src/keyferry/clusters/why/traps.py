@@ -6,60 +6,60 @@ from collections.abc import Iterator
 from keyferry._core.reasons import Reason
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.url import parse_url
-from keyferry.clusters.why.inquiry import Inquiry
+from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.mechanism import is_https
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["traps_for"]
 
 
-def traps_for(inquiry: Inquiry) -> tuple[Reason, ...]:
+def traps_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
     """Every trap that applies, in words."""
-    return tuple(trap for look in _LOOKS for trap in look(inquiry))
+    return tuple(trap for look in _LOOKS for trap in look(diagnosis))
 
 
 def _trap(outcome: str, subject: str, text: str) -> Reason:
     return Reason("trap", subject, outcome, text)
 
 
-def _plugins(inquiry: Inquiry) -> Iterator[ExecConfig]:
+def _plugins(diagnosis: Diagnosis) -> Iterator[ExecConfig]:
     """The exec section as the file has it, paths not yet resolved."""
-    config = inquiry.config
-    for file in inquiry.loaded.files:
+    config = diagnosis.config
+    for file in diagnosis.loaded.files:
         user = file.config.users.get(config.user_name)
         if file.path == config.user_origin and user is not None and user.exec is not None:
             yield user.exec
 
 
-def _scheme(inquiry: Inquiry) -> Iterator[Reason]:
-    ignored = inquiry.mechanism.ignored
-    if not is_https(inquiry.config.server) and ignored:
+def _scheme(diagnosis: Diagnosis) -> Iterator[Reason]:
+    ignored = diagnosis.mechanism.ignored
+    if not is_https(diagnosis.config.server) and ignored:
         text = (
             f"the server is not https, so client-go looks at nothing the user has: {', '.join(ignored)} "
             "is never used and the server is asked anonymously"
         )
-        yield _trap("http-server", inquiry.config.cluster_name, text)
+        yield _trap("http-server", diagnosis.config.cluster_name, text)
 
 
-def _static(inquiry: Inquiry) -> Iterator[Reason]:
-    mechanism = inquiry.mechanism
+def _static(diagnosis: Diagnosis) -> Iterator[Reason]:
+    mechanism = diagnosis.mechanism
     if mechanism.used and mechanism.ignored:
         text = (
             f"the user has {' and '.join(mechanism.used)} beside {mechanism.ignored[0]}: "
             "what is static goes first, and the plugin is never run"
         )
-        yield _trap("static-beside-exec", inquiry.config.user_name, text)
+        yield _trap("static-beside-exec", diagnosis.config.user_name, text)
 
 
-def _dangling(inquiry: Inquiry) -> Iterator[Reason]:
-    name = inquiry.config.user_name
-    if name and name not in inquiry.loaded.config.users:
+def _dangling(diagnosis: Diagnosis) -> Iterator[Reason]:
+    name = diagnosis.config.user_name
+    if name and name not in diagnosis.loaded.config.users:
         text = f"the context names the user {name!r}, which no file has: the server is asked anonymously"
         yield _trap("unknown-user", name, text)
 
 
-def _version(inquiry: Inquiry) -> Iterator[Reason]:
-    for plugin in _plugins(inquiry):
+def _version(diagnosis: Diagnosis) -> Iterator[Reason]:
+    for plugin in _plugins(diagnosis):
         if plugin.api_version.endswith("/v1alpha1"):
             text = (
                 "v1alpha1 was removed in Kubernetes 1.24: kubectl accepts the file and then fails at each request; "
@@ -68,9 +68,9 @@ def _version(inquiry: Inquiry) -> Iterator[Reason]:
             yield _trap("v1alpha1", plugin.api_version, text)
 
 
-def _interaction(inquiry: Inquiry) -> Iterator[Reason]:
-    plugin = inquiry.config.exec
-    if plugin is None or not inquiry.uses_plugin:
+def _interaction(diagnosis: Diagnosis) -> Iterator[Reason]:
+    plugin = diagnosis.config.exec
+    if plugin is None or not diagnosis.uses_plugin:
         return
     is_terminal = os.isatty(0)
     if plugin.interactive_mode == "Always" and not is_terminal:
@@ -84,15 +84,13 @@ def _interaction(inquiry: Inquiry) -> Iterator[Reason]:
         yield _trap("interactive-if-available", plugin.command, text)
 
 
-def _command(inquiry: Inquiry) -> Iterator[Reason]:
-    for plugin in _plugins(inquiry) if inquiry.uses_plugin else ():
+def _command(diagnosis: Diagnosis) -> Iterator[Reason]:
+    for plugin in _plugins(diagnosis) if diagnosis.uses_plugin else ():
         command = plugin.command
         if command.startswith("~"):
             yield _trap("tilde", command, f"{command!r}: '~' is not expanded, it is a name like any other")
         elif "/" in command and not os.path.isabs(command):
-            text = (
-                f"{command!r} counts from the folder of {inquiry.config.user_origin}, not from where you are"
-            )
+            text = f"{command!r} counts from the folder of {diagnosis.config.user_origin}, not from where you are"
             yield _trap("relative-command", command, text)
         elif "/" not in command:
             yield from _path(clean_path(command), plugin)
@@ -117,20 +115,21 @@ def _path(command: str, plugin: ExecConfig) -> Iterator[Reason]:
         yield _trap("not-in-path", command, text)
 
 
-def _expiry(inquiry: Inquiry) -> Iterator[Reason]:
-    credential, pair, now_ns = inquiry.credential, inquiry.key_pair, inquiry.now_ns
+def _expiry(diagnosis: Diagnosis) -> Iterator[Reason]:
+    credential, pair, now_ns = diagnosis.credential, diagnosis.key_pair, diagnosis.now_ns
     if pair is not None and pair.not_after_ns < now_ns:
         kept = "; the plugin names no end, so it is kept and shown for as long as the process lives"
         tail = kept if credential is not None and credential.expires_ns is None else ""
-        text = f"the client certificate {inquiry.ending(pair.not_after_ns)} and is used all the same{tail}"
+        text = f"the client certificate {diagnosis.ending(pair.not_after_ns)} and is used all the same{tail}"
         yield _trap("expired-certificate", pair.subject, text)
     if credential is not None and credential.expires_ns is not None and credential.expires_ns < now_ns:
-        text = f"the credential {inquiry.ending(credential.expires_ns)} when it was given: each request runs the plugin"
-        yield _trap("expired-credential", inquiry.config.user_name, text)
+        ending = diagnosis.ending(credential.expires_ns)
+        text = f"the credential {ending} when it was given: each request runs the plugin"
+        yield _trap("expired-credential", diagnosis.config.user_name, text)
 
 
-def _transport(inquiry: Inquiry) -> Iterator[Reason]:
-    config = inquiry.config
+def _transport(diagnosis: Diagnosis) -> Iterator[Reason]:
+    config = diagnosis.config
     if config.insecure:
         text = (
             "insecure-skip-tls-verify: whoever sits between you and the server can read the credential "
@@ -144,8 +143,8 @@ def _transport(inquiry: Inquiry) -> Iterator[Reason]:
         yield _trap("http-proxy", proxy.host, text)
 
 
-def _trust(inquiry: Inquiry) -> Iterator[Reason]:
-    found = inquiry.distrust
+def _trust(diagnosis: Diagnosis) -> Iterator[Reason]:
+    found = diagnosis.distrust
     if found is not None:
         text = (
             f"{found.what} is named by {found.file}, and {found.why}: kubectl {found.deed} all the same, "
@@ -154,15 +153,15 @@ def _trust(inquiry: Inquiry) -> Iterator[Reason]:
         yield _trap("untrusted-file", found.file, text)
 
 
-def _kuberc(inquiry: Inquiry) -> Iterator[Reason]:
-    if inquiry.kuberc is None and inquiry.kuberc_is_default:
+def _kuberc(diagnosis: Diagnosis) -> Iterator[Reason]:
+    if diagnosis.kuberc is None and diagnosis.kuberc_is_default:
         text = (
-            f"{inquiry.kuberc_path} is broken: kubectl only warns of that, and then runs whatever the kubeconfig "
+            f"{diagnosis.kuberc_path} is broken: kubectl only warns of that, and then runs whatever the kubeconfig "
             "names; keyferry does not pass over a file that may hold a policy"
         )
-        yield _trap("broken-kuberc", inquiry.kuberc_path, text)
-    for warning in inquiry.kuberc.warnings if inquiry.kuberc is not None else ():
-        yield _trap("kuberc-warning", inquiry.kuberc_path, f"{inquiry.kuberc_path}: {warning}")
+        yield _trap("broken-kuberc", diagnosis.kuberc_path, text)
+    for warning in diagnosis.kuberc.warnings if diagnosis.kuberc is not None else ():
+        yield _trap("kuberc-warning", diagnosis.kuberc_path, f"{diagnosis.kuberc_path}: {warning}")
 
 
 _LOOKS = (

@@ -126,7 +126,7 @@ def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Dis
 
 def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
     """What this node uses, best first."""
-    for kubelet in node.kubelets.believed:
+    for kubelet in node.kubelets.trusted:
         yield _kubelet_candidate(node, kubelet)
     for known in WELL_KNOWN_CONFIGS:
         path = os.path.join(root, known.config.lstrip("/"))

@@ -10,10 +10,10 @@ from keyferry._core.reasons import Reason
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
 from keyferry.images.match.rules import MatchVerdict, judge
-from keyferry.images.missing import Missing, missing_documents
-from keyferry.images.provider.provision import How, Provision
+from keyferry.images.missing import MissingInput, missing_documents
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.result import LookupOutcome, LookupResult
-from keyferry.show.text import span
+from keyferry.show.text import duration_text
 
 
 def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
@@ -78,11 +78,11 @@ def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
 
 
 def _provision(provision: Provision, answered_ns: int) -> Reason:
-    text = _PROVISIONS[provision.how](provision, answered_ns)
-    if provision.missing and provision.how is not How.UNKNOWN:
+    text = _PROVISIONS[provision.outcome](provision, answered_ns)
+    if provision.missing and provision.outcome is not ProvisionOutcome.UNKNOWN:
         text += f"; the kubelet may get another answer: {_say(provision.missing)}"
     facts = _provision_facts(provision, answered_ns)
-    return Reason("provider", provision.provider, str(provision.how), text, facts)
+    return Reason("provider", provision.provider, str(provision.outcome), text, facts)
 
 
 def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object]:
@@ -94,14 +94,14 @@ def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object
         facts["seconds"] = round(provision.seconds, 6)
     if provision.expires_ns is not None:
         facts["expiresInSeconds"] = round(remaining_seconds(provision, answered_ns), 1)
-    if provision.error is not None and provision.how is not How.UNKNOWN:
+    if provision.error is not None and provision.outcome is not ProvisionOutcome.UNKNOWN:
         facts["error"] = str(provision.error)
     if provision.missing:
         facts["missing"] = missing_documents(provision.missing)
     return facts
 
 
-def _say(missing: tuple[Missing, ...]) -> str:
+def _say(missing: tuple[MissingInput, ...]) -> str:
     return "; ".join(map(str, missing))
 
 
@@ -125,16 +125,22 @@ def _describe(provision: Provision, answered_ns: int) -> str:
 def _time_left(seconds: float) -> str:
     if seconds <= 0:
         return "no time at all: it is past its end already"
-    return span(seconds) if round(seconds) else f"{seconds * 1000:.0f} ms"
+    return duration_text(seconds) if round(seconds) else f"{seconds * 1000:.0f} ms"
 
 
-_PROVISIONS: dict[How, Callable[[Provision, int], str]] = {
-    How.CACHED: lambda p, at: f"answered from the cache, the plugin did not run: {_describe(p, at)}",
-    How.RAN: lambda p, at: f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}",
-    How.SHARED: lambda p, at: f"shared the run of another lookup under way: {_describe(p, at)}",
-    How.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
-    How.FAILED: lambda p, _: f"failed: {p.error}",
-    How.UNKNOWN: lambda p, _: f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}",
+_PROVISIONS: dict[ProvisionOutcome, Callable[[Provision, int], str]] = {
+    ProvisionOutcome.CACHED: lambda p, at: (
+        f"answered from the cache, the plugin did not run: {_describe(p, at)}"
+    ),
+    ProvisionOutcome.RAN: lambda p, at: (
+        f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}"
+    ),
+    ProvisionOutcome.SHARED: lambda p, at: f"shared the run of another lookup under way: {_describe(p, at)}",
+    ProvisionOutcome.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
+    ProvisionOutcome.FAILED: lambda p, _: f"failed: {p.error}",
+    ProvisionOutcome.UNKNOWN: lambda p, _: (
+        f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}"
+    ),
 }
 
 

@@ -6,10 +6,10 @@ from itertools import pairwise
 from keyferry._core.reasons import Reason
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential
 from keyferry.images.match.rules import judge
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupResult
 
-_ANSWERED = (How.CACHED, How.RAN, How.SHARED)
+_ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 _HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
 
 
@@ -150,9 +150,11 @@ def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
 
 def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
     for provision in answer.provisions:
-        if provision.error is None and provision.how in _ANSWERED and not provision.auth:
+        if provision.error is None and provision.outcome in _ANSWERED and not provision.auth:
             kept = (
-                "from its cache" if provision.how is How.CACHED else "and that is kept like any other answer"
+                "from its cache"
+                if provision.outcome is ProvisionOutcome.CACHED
+                else "and that is kept like any other answer"
             )
             if provision.expires_ns is None:
                 kept = "and that is not cached"

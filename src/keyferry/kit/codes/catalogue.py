@@ -6,7 +6,7 @@ from keyferry._core.values import Value
 from keyferry.kit.codes.cluster import CLUSTER_CODES
 from keyferry.kit.codes.image import IMAGE_CODES
 from keyferry.kit.codes.process import PROCESS_CODES
-from keyferry.kit.lab.subject import CLUSTER, IMAGE
+from keyferry.kit.lab.plugin_under_test import CLUSTER, IMAGE
 
 __all__ = ["CHECKS", "SEVERITIES", "Check", "Severity", "checks_for"]
 

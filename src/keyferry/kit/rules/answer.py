@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from keyferry.errors import PluginProtocolError
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import GOODS, Evidence, Rule, Unchecked, Violation, is_reached, succeeded
+from keyferry.kit.lab.evidence import (
+    GOOD_EXPERIMENTS,
+    Evidence,
+    Rule,
+    Unchecked,
+    Violation,
+    is_reached,
+    succeeded,
+)
 
 __all__ = ["ANSWER_RULES", "classify"]
 
@@ -46,11 +54,11 @@ def decodes(code: str) -> Rule:
             if error is not None and codes[name] == code:
                 yield Violation(name, error.problem, _EXPECTED[code])
 
-    return Rule(GOODS, judge)
+    return Rule(GOOD_EXPERIMENTS, judge)
 
 
 def _answered(evidence: Evidence) -> list[str]:
-    names = [name for name in evidence.goods() if succeeded(evidence.outcome(name))]
+    names = [name for name in evidence.good_experiments() if succeeded(evidence.outcome(name))]
     if not names:
         raise Unchecked("there is no answer to look at")
     return names
@@ -58,7 +66,7 @@ def _answered(evidence: Evidence) -> list[str]:
 
 def ends_well(evidence: Evidence) -> Iterator[Violation]:
     """Exit status 0, whatever else another check has against how it ended."""
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         if not succeeded(evidence.outcome(name)):
             yield Violation(name, evidence.describe(name), evidence.good_answer())
 
@@ -70,22 +78,22 @@ def _newline(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _flood(evidence: Evidence) -> Iterator[Violation]:
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         if evidence.outcome(name).ending is Ending.STDOUT_LIMIT:
             yield Violation(name, "more than 16 MB on standard output", "some kilobytes")
 
 
 def _duration(evidence: Evidence) -> Iterator[Violation]:
     yield from decodes("KP107").judge(evidence)
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         if evidence.is_good(name) and (evidence.response(name).cache_duration_ns or 0) < 0:
             yield Violation(name, "a negative duration", "0s or more")
 
 
 ANSWER_RULES: dict[str, Rule] = {
-    "KP101": Rule(GOODS, ends_well),
+    "KP101": Rule(GOOD_EXPERIMENTS, ends_well),
     **{code: decodes(code) for code in ("KP102", "KP103", "KP104", "KP105")},
-    "KP107": Rule(GOODS, _duration),
-    "KP150": Rule(GOODS, _newline),
-    "KP151": Rule(GOODS, _flood),
+    "KP107": Rule(GOOD_EXPERIMENTS, _duration),
+    "KP150": Rule(GOOD_EXPERIMENTS, _newline),
+    "KP151": Rule(GOOD_EXPERIMENTS, _flood),
 }

@@ -132,7 +132,7 @@ def _unsendable(evidence: Evidence) -> Iterator[Violation]:
 
 def _versions(evidence: Evidence, *, required: bool) -> list[str]:
     names = evidence.names("version *")
-    return [name for name in names if (evidence.version(name) in evidence.subject.api_versions) is required]
+    return [name for name in names if (evidence.version(name) in evidence.plugin.api_versions) is required]
 
 
 def _wrong_version(evidence: Evidence) -> Iterator[Violation]:

@@ -9,8 +9,8 @@ from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, is_default_registry
 from keyferry.images.match.rules import judge as judge_match
 from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
-from keyferry.kit.lab.evidence import GOODS, Evidence, Rule, Unchecked, Violation
-from keyferry.kit.lab.hidden import shown_key
+from keyferry.kit.lab.evidence import GOOD_EXPERIMENTS, Evidence, Rule, Unchecked, Violation
+from keyferry.kit.lab.secrets import shown_key
 from keyferry.kit.lab.tokens import expiry_of
 
 __all__ = ["CONTENT_RULES", "serves", "why_never"]
@@ -26,7 +26,7 @@ def each(look: Look, *, needs_credentials: bool = False) -> Rule:
     """A rule that looks at each good answer that decodes; or only at those with credentials."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
-        names = [name for name in evidence.goods() if evidence.is_good(name)]
+        names = [name for name in evidence.good_experiments() if evidence.is_good(name)]
         if not names:
             raise Unchecked("there is no answer to look at")
         if needs_credentials:
@@ -38,7 +38,7 @@ def each(look: Look, *, needs_credentials: bool = False) -> Rule:
             for found, expected in look(evidence.response(name), image, evidence):
                 yield Violation(name, found, expected)
 
-    return Rule(GOODS, judge)
+    return Rule(GOOD_EXPERIMENTS, judge)
 
 
 def _key_type(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:

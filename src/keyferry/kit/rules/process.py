@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from keyferry.images.provider.plugin import go_exit_text
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import GOODS, Evidence, Rule, Unchecked, Violation, failed, succeeded
+from keyferry.kit.lab.evidence import (
+    GOOD_EXPERIMENTS,
+    Evidence,
+    Rule,
+    Unchecked,
+    Violation,
+    failed,
+    succeeded,
+)
 from keyferry.kit.lab.processes import can_look
 
 __all__ = ["PROCESS_RULES"]
@@ -79,7 +87,7 @@ def _loud(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _late(evidence: Evidence) -> Iterator[Violation]:
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
             yield Violation(name, evidence.describe(name), f"an end within {evidence.limit(name):g} s")
@@ -89,7 +97,7 @@ def _late(evidence: Evidence) -> Iterator[Violation]:
 
 def _slow(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.EXITED and outcome.seconds > _SLOW_SECONDS:
             yield Violation(name, f"it took {outcome.seconds:.0f} s", f"less than {_SLOW_SECONDS:g} s")
@@ -170,8 +178,8 @@ PROCESS_RULES: dict[str, Rule] = {
     "KP311": Rule(_EVERYTHING, _half_answer),
     "KP312": Rule(_EVERYTHING, _crash_report),
     "KP313": Rule(_EVERYTHING, _loud),
-    "KP320": Rule(GOODS, _late),
-    "KP321": Rule(GOODS, _slow),
+    "KP320": Rule(GOOD_EXPERIMENTS, _late),
+    "KP321": Rule(GOOD_EXPERIMENTS, _slow),
     "KP322": Rule(_EVERYTHING, _large),
     "KP323": Rule(_ORDINARY, _crashed),
     "KP324": Rule(_EVERYTHING, _left_behind),

@@ -72,19 +72,19 @@ def _needless_image(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _echoes(evidence: Evidence) -> bool:
-    token = evidence.subject.token or CANARY
+    token = evidence.plugin.token or CANARY
     return any(auth.password == token for auth in (evidence.response("account").auth or {}).values())
 
 
 def _echo(evidence: Evidence) -> Iterator[Violation]:
-    if evidence.subject.cache_type != "Token" and _echoes(evidence):
+    if evidence.plugin.cache_type != "Token" and _echoes(evidence):
         yield Violation(
             "account", "the service account's token as a password", "a credential of the registry"
         )
 
 
 def _allowed_echo(evidence: Evidence) -> Iterator[Violation]:
-    if evidence.subject.cache_type != "Token":
+    if evidence.plugin.cache_type != "Token":
         raise Unchecked("tokenAttributes.cacheType is not 'Token'")
     if _echoes(evidence):
         yield Violation(
@@ -96,7 +96,7 @@ def _account(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if evidence.is_good("account"):
         return
-    if not evidence.subject.token:
+    if not evidence.plugin.token:
         raise Unchecked("it refuses a made-up token; give a real one with --service-account-token-file")
     yield Violation("account", evidence.describe("account"), "an answer")
 
@@ -153,7 +153,7 @@ def _foreign(evidence: Evidence) -> Iterator[Violation]:
 
 def _versions(evidence: Evidence, *, required: bool) -> Iterator[str]:
     for name in evidence.names("version *"):
-        if (evidence.version(name) in evidence.subject.api_versions) is required:
+        if (evidence.version(name) in evidence.plugin.api_versions) is required:
             yield name
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation
-from keyferry.kit.lab.hidden import LeakedFile, find_leaks, list_files, secrets_in
 from keyferry.kit.lab.processes import can_look
+from keyferry.kit.lab.secrets import LeakedFile, find_leaks, list_files, secrets_in
 
 __all__ = ["SECRET_RULES"]
 

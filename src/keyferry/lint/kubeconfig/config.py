@@ -13,7 +13,7 @@ from keyferry._core.gotext import quote
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
-from keyferry.clusters.auth.execinfo import check_size
+from keyferry.clusters.auth.plugin_environment import check_size
 from keyferry.clusters.kubeconfig.choose import Overrides, choose
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, place
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, merge_configs

@@ -10,8 +10,8 @@ from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.node.node import Node
 from keyferry.images.provider.accounts import Pod
-from keyferry.pulls.beside import check_runtime
 from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.kubelet_guard import check_runtime
 from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.layout import LayoutTarget

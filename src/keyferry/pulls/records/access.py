@@ -6,11 +6,11 @@ from enum import StrEnum
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
 from keyferry.errors import ImageNameError
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.reference import normalise, trim
 from keyferry.pulls.records.decision import Decision, PodCredentials
+from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.present import NodeImages
 from keyferry.pulls.records.records import Records
 
 __all__ = ["Access", "Change", "ImageUse", "UseOutcome", "find_access", "judge_use", "plan_policy"]
@@ -24,28 +24,28 @@ class UseOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-def judge_use(decision: Decision, missing: Iterable[Missing]) -> UseOutcome:
+def judge_use(decision: Decision, missing: Iterable[MissingInput]) -> UseOutcome:
     """A *decision* in the light of what was not given: it stands only if nothing of that can turn it."""
     inputs = tuple(missing)
-    if any(each.input is Input.IMAGES for each in inputs) and not decision.must_pull:
+    if any(each.input is LookupInput.IMAGES for each in inputs) and not decision.must_pull:
         return UseOutcome.UNKNOWN
     if decision.rule == "stranger" and any(_may_show(decision, each) for each in inputs):
         return UseOutcome.UNKNOWN
     return UseOutcome.PULL if decision.must_pull else UseOutcome.USE
 
 
-def _may_show(decision: Decision, missing: Missing) -> bool:
+def _may_show(decision: Decision, missing: MissingInput) -> bool:
     """Tell whether what is missing may be what the image was pulled with."""
     record = decision.record
     entry = record.credential_mapping.get(trim(decision.situation.image)) if record is not None else None
     if entry is None:
         return False
-    if missing.input is Input.PULL_SECRET:
+    if missing.input is LookupInput.PULL_SECRET:
         return bool(entry.kubernetes_secrets)
-    if missing.input in (Input.SERVICE_ACCOUNT, Input.SERVICE_ACCOUNT_TOKEN):
+    if missing.input in (LookupInput.SERVICE_ACCOUNT, LookupInput.SERVICE_ACCOUNT_TOKEN):
         accounts = entry.kubernetes_service_accounts
         return missing.name in {f"{account.namespace}/{account.name}" for account in accounts}
-    return missing.input is Input.POD
+    return missing.input is LookupInput.POD
 
 
 class Access(Value):
@@ -91,7 +91,7 @@ class ImageUse(Value):
     pod: str
     image: str
     credentials: PodCredentials = PodCredentials()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
 
 
 class Change(Value):
@@ -104,7 +104,7 @@ class Change(Value):
     image_ref: str
     before: Decision
     after: Decision
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
 
     @property
     def now(self) -> UseOutcome:
@@ -142,7 +142,7 @@ def plan_policy(
         ref, missing = images.find(use.image), use.missing
         if not ref and not images.is_complete:
             # Decided as if it were there, which is where policies differ; whether it is, nobody knows.
-            ref, missing = use.image, (*missing, Missing(Input.IMAGES, use.image))
+            ref, missing = use.image, (*missing, MissingInput(LookupInput.IMAGES, use.image))
         now, then = (records.decide(use.image, ref, use.credentials, policy) for policy in (before, after))
         changes.append(Change(use, ref, now, then, missing))
     return tuple(changes)

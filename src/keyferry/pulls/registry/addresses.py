@@ -4,7 +4,7 @@ import socket
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from keyferry.pulls.registry.own_addresses import is_own_address
+from keyferry.pulls.registry.machine_addresses import is_machine_address
 
 __all__ = ["is_here", "is_loopback", "is_loopback_name", "literal_address", "why_forbidden"]
 
@@ -47,7 +47,7 @@ def is_loopback(address: str) -> bool:
 def is_here(address: str) -> bool:
     """Tell whether an address, as text, is this machine: a loopback address, or one of its own."""
     parsed = _parse(address)
-    return _is_loopback(parsed) or is_own_address(parsed)
+    return _is_loopback(parsed) or is_machine_address(parsed)
 
 
 def is_loopback_name(host: str) -> bool:
@@ -69,7 +69,7 @@ def literal_address(host: str) -> str:
 
 
 def why_forbidden(
-    address: str, *, allows_here: bool, is_own: Callable[[Address], bool] = is_own_address
+    address: str, *, allows_here: bool, is_own: Callable[[Address], bool] = is_machine_address
 ) -> str:
     """Why a server must not lead us to *address*, or nothing.
 

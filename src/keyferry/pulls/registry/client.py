@@ -6,7 +6,7 @@ from keyferry._core.values import Value, field, replace
 from keyferry.errors import HttpError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.manifest import ACCEPTED, ContentError, Descriptor, digest_of, hasher
-from keyferry.pulls.registry.places import admit_led, admit_named, find_redirect
+from keyferry.pulls.registry.destinations import admit_server_named, admit_user_named, find_redirect
 from keyferry.pulls.registry.tokens import Authorizer, read_words
 from keyferry.pulls.registry.transport import HttpResponse, Origin, Transport
 
@@ -146,7 +146,7 @@ class Registry:
         return self._send(place, method, headers, self._authorizer.current)
 
     def _send(self, place: Origin, method: str, headers: Mapping[str, str], proof: str) -> HttpResponse:
-        admit = admit_named(self.name, place, is_insecure=self._transport.route.is_insecure)
+        admit = admit_user_named(self.name, place, is_insecure=self._transport.route.is_insecure)
         proved = {**headers, "Authorization": proof} if proof else headers
         return self._transport.request(place, method, proved, admit=admit)
 
@@ -154,7 +154,7 @@ class Registry:
         is_insecure = self._transport.route.is_insecure
         answer.drain()
         place = find_redirect(self.name, answer, is_insecure=is_insecure)
-        admit = admit_led(self.name, place, answer, is_insecure=is_insecure)
+        admit = admit_server_named(self.name, place, answer, is_insecure=is_insecure)
         return self._transport.request(place, method, headers, admit=admit)
 
     def _unencoded(self, answer: HttpResponse) -> HttpResponse:

@@ -10,7 +10,7 @@ from keyferry._core.values import replace
 from keyferry.errors import DocumentError, HttpError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges
-from keyferry.pulls.registry.places import admit_led, find_realm
+from keyferry.pulls.registry.destinations import admit_server_named, find_realm
 from keyferry.pulls.registry.transport import (
     Admit,
     HttpResponse,
@@ -124,7 +124,9 @@ class Authorizer:
         return self._transport.request(place, "POST", headers, body, admit=self._admit(place, answer))
 
     def _admit(self, place: Origin, answer: HttpResponse) -> Admit:
-        return admit_led(self._registry, place, answer, is_insecure=self._transport.route.is_insecure)
+        return admit_server_named(
+            self._registry, place, answer, is_insecure=self._transport.route.is_insecure
+        )
 
     def _read_token(self, reply: HttpResponse) -> str:
         with reply:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from threading import Lock
 
 from keyferry._net.client import Client, HttpResponse
-from keyferry._net.deadline import Deadline, Patience
+from keyferry._net.deadline import Deadline, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError, UntrustedError
 from keyferry._net.forms import encode_form, encode_query
 from keyferry._net.proxy import Origin, choose_proxy
@@ -42,7 +42,7 @@ class Transport:
         self._tls: ssl.SSLContext | None = None
         self._client = Client(
             self._context,
-            Patience(
+            WaitLimits(
                 route.connect_seconds,
                 route.answer_seconds,
                 route.idle_seconds,

@@ -9,10 +9,10 @@ from keyferry.invoke.process import Ending, ProcessOutcome
 from keyferry.kit.codes.catalogue import CHECKS, checks_for
 from keyferry.kit.lab.evidence import Evidence, Unchecked, Violation
 from keyferry.kit.lab.experiments import Experiment, Surroundings
-from keyferry.kit.lab.hidden import Secrets
 from keyferry.kit.lab.launch import Run
+from keyferry.kit.lab.plugin_under_test import CLUSTER, IMAGE, PluginUnderTest
 from keyferry.kit.lab.processes import Process, can_look
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject
+from keyferry.kit.lab.secrets import Secrets
 from keyferry.kit.rules.all import RULES
 from keyferry.kit.rules.answer import classify
 from keyferry.kit.rules.content import serves, why_never
@@ -41,8 +41,8 @@ def evidence(kind: str = IMAGE, **runs: Run) -> Evidence:
     """Evidence of some runs; an underscore in a name stands for a space."""
     named = {name.replace("_", " "): run for name, run in {"good": ran(), **runs}.items()}
     experiments = {name: Experiment(name, api_version=V1, image="r.io/x") for name in named}
-    subject = Subject("/plugin", kind, images=("r.io/x",))
-    return Evidence(subject, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
+    plugin = PluginUnderTest("/plugin", kind, images=("r.io/x",))
+    return Evidence(plugin, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
 
 
 def findings(code: str, shown: Evidence) -> list[Violation]:

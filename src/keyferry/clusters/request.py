@@ -8,7 +8,7 @@ from keyferry import __version__
 from keyferry._core.secrets import printable
 from keyferry._core.values import replace
 from keyferry._net.client import Client, HttpResponse
-from keyferry._net.deadline import NO_LIMIT, Deadline, Patience
+from keyferry._net.deadline import NO_LIMIT, Deadline, WaitLimits
 from keyferry._net.errors import NetworkError, TimedOutError, UrlError, WrongNameError
 from keyferry._net.forms import decode_percent
 from keyferry._net.proxy import Origin, choose_proxy, make_origin, parse_proxy
@@ -144,7 +144,7 @@ def _client(session: ClusterAccess, tls: "SSLContext | None", seconds: float, id
     configured = session.config.proxy_url
     return Client(
         lambda: tls or default_context(),
-        Patience(seconds, seconds, idle_seconds),
+        WaitLimits(seconds, seconds, idle_seconds),
         Deadline(NO_LIMIT),
         # The kubeconfig's authority is not the proxy's, nor is tls-server-name.
         proxy_tls=default_context,

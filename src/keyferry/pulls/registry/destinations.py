@@ -7,7 +7,7 @@ from keyferry.errors import HttpError, RegistryError
 from keyferry.pulls.registry.addresses import is_here, is_loopback, is_loopback_name, why_forbidden
 from keyferry.pulls.registry.transport import Admit, HttpResponse, Origin, Transport, split_url
 
-__all__ = ["admit_led", "admit_named", "find_origin", "find_realm", "find_redirect"]
+__all__ = ["admit_server_named", "admit_user_named", "find_origin", "find_realm", "find_redirect"]
 
 # Docker Hub's images are served under another name than they are called by.
 _HOSTS = {"docker.io": "registry-1.docker.io"}
@@ -91,7 +91,7 @@ def _check_plain(registry: str, place: Origin, answer: HttpResponse, *, is_insec
     )
 
 
-def admit_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
+def admit_user_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
     """Let through what the user named; over plain HTTP only loopback addresses, unless told otherwise."""
 
     def admit(address: str) -> None:
@@ -103,13 +103,13 @@ def admit_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
     return admit
 
 
-def admit_led(registry: str, place: Origin, answer: HttpResponse, *, is_insecure: bool) -> Admit:
+def admit_server_named(registry: str, place: Origin, answer: HttpResponse, *, is_insecure: bool) -> Admit:
     """Let through where a server leads us, judged by the address that is really dialled.
 
     To this machine only if that server is on it too; to link-local and metadata addresses never.
     """
     allows_here = bool(answer.address) and is_here(answer.address)
-    named = admit_named(registry, place, is_insecure=is_insecure)
+    named = admit_user_named(registry, place, is_insecure=is_insecure)
 
     def admit(address: str) -> None:
         why = why_forbidden(address, allows_here=allows_here) if address else ""

@@ -10,7 +10,7 @@ from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.credentialprovider import v1 as credentialprovider
 from keyferry.errors import EnvironmentProblem
 
-__all__ = ["CLUSTER", "IMAGE", "Subject", "find_program", "full_api_version"]
+__all__ = ["CLUSTER", "IMAGE", "PluginUnderTest", "find_program", "full_api_version"]
 
 IMAGE, CLUSTER = "image", "cluster"
 _GROUPS = {
@@ -20,7 +20,7 @@ _GROUPS = {
 KNOWN_VERSIONS = {IMAGE: ("v1", "v1beta1", "v1alpha1"), CLUSTER: ("v1", "v1beta1")}
 
 
-class Subject(Value):
+class PluginUnderTest(Value):
     """A plugin under test.
 
     *images* are images that it should have credentials for. The first of *api_versions*, in full, is the

@@ -11,7 +11,7 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem, RecordError
 from keyferry.images.node.node import Node
-from keyferry.pulls.beside import check_root, check_runtime
+from keyferry.pulls.kubelet_guard import check_root, check_runtime
 from keyferry.pulls.puller.puller import Puller
 from keyferry.pulls.records.load import load_records, look_at_records
 from support.kubelets import Processes, listening, write_config
