@@ -74,6 +74,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("dispatch",),
     ),
     "kit": (
+        ("plugin_kind",),
         ("lab", "scaffold"),
         ("codes", "rules"),
         ("report",),

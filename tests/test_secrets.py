@@ -27,7 +27,7 @@ from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
 from keyferry.images.answer import Answer
 from keyferry.images.config.files import read_config
 from keyferry.images.dockerconfig import DockerEntry, PullSecret, load_docker_config
-from keyferry.images.keyring import Credential, Source
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Identity, Pod, ServiceAccount, StaticAccount
@@ -477,7 +477,7 @@ def test_a_proxy_that_is_refused_shows_no_password(tmp_path: Path, proxy: str) -
 
 
 def values() -> list[object]:
-    source = Source("provider", "plugin")
+    source = Source(SourceKind.PROVIDER, "plugin")
     return [
         AuthConfig("user", SECRET),
         CredentialProviderRequest("reg.io/app", SECRET),

@@ -19,7 +19,15 @@ from keyferry.images.dockerconfig import (
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, is_default_registry, lookup_all
+from keyferry.images.keyring import (
+    Credential,
+    Keyring,
+    SecretRef,
+    Source,
+    SourceKind,
+    is_default_registry,
+    lookup_all,
+)
 from keyferry.images.lookup import Providers, pull_secrets_keyring
 from keyferry.images.match.rules import covers
 from keyferry.images.provider import cache
@@ -29,7 +37,7 @@ from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 
 Json = dict[str, object]
-_SOURCE = Source("test", "")
+_SOURCE = Source(SourceKind.PROVIDER, "")
 
 
 def keyring(given: Json) -> Json:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keyferry.kit.lab.plugin_under_test import CLUSTER, IMAGE, PluginUnderTest, full_api_version
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest, full_api_version
+from keyferry.kit.plugin_kind import PluginKind
 
 from .plugins import write_executable
 
@@ -133,7 +134,7 @@ class Broken:
     fields: Mapping[str, object] = field(default_factory=dict)
     # Other codes that it cannot help breaking.
     also: tuple[str, ...] = ()
-    kind: str = IMAGE
+    kind: PluginKind = PluginKind.IMAGE
 
 
 def main(document: object, **fields: object) -> Broken:
@@ -148,7 +149,7 @@ def always(document: object, also: tuple[str, ...] = (), **fields: object) -> Br
 
 def cluster(gaps: Mapping[str, str], also: tuple[str, ...] = (), **fields: object) -> Broken:
     """A cluster plugin."""
-    return Broken(gaps, fields, also, CLUSTER)
+    return Broken(gaps, fields, also, PluginKind.CLUSTER)
 
 
 def answering(status: object = None, **other: object) -> Broken:
@@ -159,12 +160,12 @@ def answering(status: object = None, **other: object) -> Broken:
 def write_plugin(folder: Path, broken: Broken | None = None, name: str = "plugin") -> Path:
     """Write the plugin into a folder, where it may keep what it has to remember."""
     broken = broken or Broken()
-    good = say(response() if broken.kind == IMAGE else credential())
+    good = say(response() if broken.kind == PluginKind.IMAGE else credential())
     gaps = {"start": "", "failing": FAILING, "early": "", "late": "", "before": "", "after": ""}
     gaps |= {"main": good, "other": good, **broken.gaps}
     here = folder / "state"
     here.mkdir(exist_ok=True)
-    frame = IMAGE_FRAME if broken.kind == IMAGE else CLUSTER_FRAME
+    frame = IMAGE_FRAME if broken.kind == PluginKind.IMAGE else CLUSTER_FRAME
     gaps = {key: text.replace("{here}", str(here)) for key, text in gaps.items()}
     version = full_api_version(broken.kind, "v1")
     return write_executable(folder / name, frame.format(here=here, image=IMAGE_NAME, version=version, **gaps))
@@ -175,7 +176,7 @@ def plugin_at(path: Path, broken: Broken | None = None) -> PluginUnderTest:
     broken = broken or Broken()
     fields: dict[str, object] = {
         "kind": broken.kind,
-        "images": (IMAGE_NAME,) if broken.kind == IMAGE else (),
+        "images": (IMAGE_NAME,) if broken.kind == PluginKind.IMAGE else (),
         "api_versions": (full_api_version(broken.kind, "v1"),),
         "timeout_seconds": 20.0,
         **broken.fields,

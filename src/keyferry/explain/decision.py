@@ -20,7 +20,7 @@ def decision_document(decision: Decision, missing: tuple[MissingInput, ...] = ()
     return {
         "mustPull": None if outcome is UseOutcome.UNKNOWN else decision.must_pull,
         "outcome": str(outcome),
-        "rule": decision.rule,
+        "rule": str(decision.rule),
         "policy": decision.policy.name,
         "imageRef": decision.situation.image_ref,
         "reasons": list(map(reason_document, decision.reasons)),

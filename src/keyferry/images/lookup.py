@@ -12,7 +12,7 @@ from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, lookup_all
+from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, SourceKind, lookup_all
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import MOST_BYTES, auth_bytes
@@ -153,7 +153,7 @@ class Providers:
         evicted = [
             provider.evict(name, credential.username, credential.password)
             for provider in self._providers
-            if credential.source.kind == "provider" and provider.name == credential.source.name
+            if credential.source.kind == SourceKind.PROVIDER and provider.name == credential.source.name
         ]
         self._drop_warm()
         return any(evicted)
@@ -286,7 +286,7 @@ class _NodeConfig:
         now = clock()
         if self._read is None or now > self._read[0]:
             keyring = Keyring()
-            source = Source("node docker config", self._path)
+            source = Source(SourceKind.NODE_DOCKER_CONFIG, self._path)
             keyring.add(source, _docker_entries(load_docker_config(self._path)))
             self._read = now + _NODE_CONFIG_NS, keyring
         return [self._read[1]], self._read[0]
@@ -300,7 +300,7 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
     for secret in secrets:
         entries = read_pull_secret(secret)
         ref = SecretRef(secret.namespace, secret.name, secret.uid)
-        source = Source("pull secret", f"{secret.namespace}/{secret.name}", secret=ref)
+        source = Source(SourceKind.PULL_SECRET, f"{secret.namespace}/{secret.name}", secret=ref)
         keyring.add(source, _docker_entries(entries or {}))
     return [keyring]
 
@@ -308,7 +308,7 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
 def _providers_keyring(provisions: Iterable[Provision]) -> Keyring:
     keyring = Keyring()
     for provision in provisions:
-        source = Source("provider", provision.provider, service_account=provision.account)
+        source = Source(SourceKind.PROVIDER, provision.provider, service_account=provision.account)
         keyring.add(source, _auth_entries(provision.auth.items()))
     return keyring
 

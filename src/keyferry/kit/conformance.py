@@ -19,10 +19,11 @@ from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, limi
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.lab.launch import Launch, Run, launch
-from keyferry.kit.lab.plugin_under_test import CLUSTER, PluginUnderTest, find_program
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest, find_program
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
 from keyferry.kit.lab.secrets import Secrets, secrets_in
 from keyferry.kit.lab.variations import SIMULTANEOUS_RUNS, simultaneous_runs, variations
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.report import NOT_ASKED_FOR, Report, ReportedViolation, Result, Status
 from keyferry.kit.rules.all import RULES
 
@@ -72,7 +73,7 @@ def _ready(plugin: PluginUnderTest) -> PluginUnderTest:
     """The same plugin under a path that holds in every directory, and images as the kubelet names them."""
     if not hasattr(os, "killpg"):
         raise EnvironmentProblem("the conformance kit needs a POSIX system such as Linux or macOS")
-    if plugin.kind != CLUSTER and not plugin.images:
+    if plugin.kind != PluginKind.CLUSTER and not plugin.images:
         raise EnvironmentProblem(
             "an image plugin is examined with an image that it should have credentials for"
         )
@@ -112,7 +113,7 @@ class _Lab:
         return Evidence(self._plugin, listed, runs, Secrets(texts), self._around, time_ns(), made)
 
     def _plan(self) -> list[Experiment]:
-        if self._plugin.kind == CLUSTER:
+        if self._plugin.kind == PluginKind.CLUSTER:
             goods = list(good_infos(self._plugin))
             others = cluster_experiments(self._plugin)
         else:

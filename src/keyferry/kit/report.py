@@ -6,6 +6,7 @@ from keyferry import __version__
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, replace
 from keyferry.kit.codes.catalogue import Check, Severity
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
 
 TYPE_CHECKING = False
@@ -48,7 +49,7 @@ class Report(Value):
     """All results; *notes* say under which circumstances they were got."""
 
     plugin: str
-    kind: str
+    kind: PluginKind
     api_version: str
     results: tuple[Result, ...]
     runs: int
@@ -80,7 +81,7 @@ def to_document(report: Report) -> dict[str, object]:
         "PluginReport",
         keyferry=__version__,
         plugin=report.plugin,
-        protocol=report.kind,
+        protocol=str(report.kind),
         pluginApiVersion=report.api_version,
         runs=report.runs,
         seconds=round(report.seconds, 3),

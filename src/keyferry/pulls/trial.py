@@ -9,7 +9,7 @@ from typing import TypeVar
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, RegistryError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.keyring import Credential
+from keyferry.images.keyring import Credential, SourceKind
 from keyferry.pulls.stored_image import StoredImage
 
 __all__ = [
@@ -157,7 +157,7 @@ class Trial:
     ) -> list[tuple[Credential, bool]]:
         """What is left to try: if its provider has other credentials now, those, in place of all its old ones."""
         source = credential.source
-        is_due = source.kind == "provider" and source.name not in self._asked_again
+        is_due = source.kind == SourceKind.PROVIDER and source.name not in self._asked_again
         if self._renew is None or not is_due or self.attempts[-1].cause != "refused":
             return waiting
         # Once for each provider, whatever it gives: a registry that refuses everything must not make plugins run on.
@@ -175,7 +175,9 @@ class Trial:
 def renewal_from(answer: Answer, provider: str) -> Renewal:
     """What a new answer has of one provider."""
     credentials = tuple(
-        each for each in answer.credentials if each.source.kind == "provider" and each.source.name == provider
+        each
+        for each in answer.credentials
+        if each.source.kind == SourceKind.PROVIDER and each.source.name == provider
     )
     failures = tuple(each for each in answer.failures if each.provider == provider)
     return Renewal(credentials, failures)

@@ -10,7 +10,8 @@ from keyferry._core.json import dumps
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.plugin_under_test import CLUSTER, IMAGE, PluginUnderTest
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.report import Report, Status, to_document, to_junit
 from support.kit_broken import CLUSTER_PLUGINS, IMAGE_PLUGINS, PROCESS_GAPS, matching_pair, process_plugin
 from support.kit_plugins import (
@@ -30,7 +31,9 @@ BROKEN = {
     **IMAGE_PLUGINS,
     **CLUSTER_PLUGINS,
     **{
-        code: process_plugin(code, CLUSTER if code in ("KP305", "KP324", "KP332") else IMAGE)
+        code: process_plugin(
+            code, PluginKind.CLUSTER if code in ("KP305", "KP324", "KP332") else PluginKind.IMAGE
+        )
         for code in PROCESS_GAPS
     },
 }
@@ -65,8 +68,8 @@ def test_every_check_has_a_plugin_that_fails_it() -> None:
     assert CHECKS.keys() == BROKEN.keys() | ELSEWHERE
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_a_good_plugin_in_plain_shell_passes(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_good_plugin_in_plain_shell_passes(kind: PluginKind, tmp_path: Path) -> None:
     """A shell script can keep every promise."""
     good = Broken(kind=kind)
     report = examine(plugin_at(write_plugin(tmp_path, good), good))
@@ -116,20 +119,20 @@ def test_a_process_that_leaves_the_session_is_found(tmp_path: Path) -> None:
     assert not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_a_plugin_that_hangs_keeps_no_promise(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_plugin_that_hangs_keeps_no_promise(kind: PluginKind, tmp_path: Path) -> None:
     """It neither answers nor ends, and of the rest nothing is claimed; nobody says that there is no /proc here."""
     broken = Broken({"main": "sleep 60"}, {"timeout_seconds": 1.0}, kind=kind)
     report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
-    answers = "KP101" if kind == IMAGE else "KP201"
+    answers = "KP101" if kind == PluginKind.IMAGE else "KP201"
     assert report.failed_codes == (answers, "KP320", "KP323"), shown(report)
     assert [result.check.code for result in report.results if result.status is Status.PASSED] == []
     assert not any("/proc" in result.reason for result in report.results)
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
 @pytest.mark.parametrize("status", [252, 255])
-def test_a_refusal_by_status_255_breaks_no_promise(kind: str, status: int, tmp_path: Path) -> None:
+def test_a_refusal_by_status_255_breaks_no_promise(kind: PluginKind, status: int, tmp_path: Path) -> None:
     """As klog.Fatalf and the AWS CLI end: with a message it is a refusal like any other."""
     broken = Broken({"failing": f'echo "plugin: $1" >&2; exit {status}'}, kind=kind)
     report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
@@ -204,7 +207,7 @@ def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
 
 def test_when_the_first_run_hangs_no_other_is_made(tmp_path: Path) -> None:
     """Nobody waits fifty times a minute for a plugin that hangs."""
-    broken = process_plugin("KP320", IMAGE)
+    broken = process_plugin("KP320", PluginKind.IMAGE)
     report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.runs == 1
     skipped = [result for result in report.results if result.status is Status.SKIPPED]

@@ -4,7 +4,7 @@ import pytest
 
 from keyferry.errors import PluginExitError, PluginProtocolError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.keyring import Credential, Source
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 FIRST = PluginExitError("one", 1, "kubernetes says hunter2")
@@ -13,7 +13,7 @@ PROVISIONS = (
     Provision("two", ProvisionOutcome.SKIPPED, skipped="why"),
     Provision("three", ProvisionOutcome.FAILED, error=PluginProtocolError("three", "problem")),
 )
-CREDENTIAL = Credential("user", "hunter2", Source("provider", "two"), "reg.io")
+CREDENTIAL = Credential("user", "hunter2", Source(SourceKind.PROVIDER, "two"), "reg.io")
 
 
 def answer(provisions: tuple[Provision, ...]) -> Answer:

@@ -3,6 +3,7 @@
 from xml.etree import ElementTree as ET
 
 from keyferry.kit.codes.catalogue import CHECKS
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.report import Report, ReportedViolation, Result, Status, to_document, to_junit
 
 BROKEN = ReportedViolation("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
@@ -12,7 +13,7 @@ def report() -> Report:
     """One result of every kind."""
     return Report(
         "/plugin",
-        "image",
+        PluginKind.IMAGE,
         "credentialprovider.kubelet.k8s.io/v1",
         (
             Result(CHECKS["KP101"], Status.FAILED, (BROKEN,)),

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from enum import StrEnum
 
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
@@ -94,11 +95,19 @@ def read_sources(args: argparse.Namespace) -> Sources:
     return Sources(pod, secrets, account, _docker_config(args), notes, missing)
 
 
+class ObjectKind(StrEnum):
+    """The kinds of Kubernetes objects that are read from files."""
+
+    POD = "Pod"
+    SECRET = "Secret"  # noqa: S105 - the name of a kind
+    SERVICE_ACCOUNT = "ServiceAccount"
+
+
 class KubernetesObject(Value):
     """A Kubernetes object and the file it is from."""
 
     file: str
-    kind: str
+    kind: ObjectKind
     value: Json
 
     def field(self, *path: str) -> object:
@@ -124,9 +133,9 @@ def read_objects(path: str) -> Iterator[KubernetesObject]:
     for value in _documents(path):
         items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
         for item in items if isinstance(items, list) else ():
-            if isinstance(item, dict) and item.get("kind") in ("Pod", "Secret", "ServiceAccount"):
+            if isinstance(item, dict) and item.get("kind") in tuple(ObjectKind):
                 found = True
-                yield KubernetesObject(path, str(item["kind"]), item)
+                yield KubernetesObject(path, ObjectKind(item["kind"]), item)
     if not found:
         raise EnvironmentProblem(
             f"{path}: found no Pod, Secret or ServiceAccount; expected what 'kubectl get -o yaml' prints"
@@ -161,7 +170,7 @@ def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | Non
     if args.service_account and not (namespace and name):
         raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
     for item in objects:
-        if item.kind == "Pod":
+        if item.kind is ObjectKind.POD:
             account = name or item.text("spec", "serviceAccountName") or "default"
             place = namespace or item.text("metadata", "namespace") or DEFAULT_NAMESPACE
             return Pod(place, item.text("metadata", "name"), item.text("metadata", "uid"), account)
@@ -170,12 +179,14 @@ def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | Non
 
 def _pull_secret_names(objects: list[KubernetesObject], pod: Pod | None) -> list[str] | None:
     """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
-    pods = [item for item in objects if item.kind == "Pod"]
+    pods = [item for item in objects if item.kind is ObjectKind.POD]
     if not pods or pod is None:
         return None
     listed = pods[0].field("spec", "imagePullSecrets")
     if not listed:
-        accounts = (each for each in objects if each.kind == "ServiceAccount" and _is_account_of(each, pod))
+        accounts = (
+            each for each in objects if each.kind is ObjectKind.SERVICE_ACCOUNT and _is_account_of(each, pod)
+        )
         listed = next((account.field("imagePullSecrets") for account in accounts), None)
     return [str(entry.get("name", "")) for entry in listed or () if isinstance(entry, dict)]  # type: ignore[attr-defined] # a list of references
 
@@ -184,7 +195,7 @@ def _pull_secrets(
     objects: list[KubernetesObject], names: list[str] | None, namespace: str
 ) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
     """The secrets in the order the pod lists them; those not listed, or of another *namespace*, are noted."""
-    given = [_secret(item, namespace) for item in objects if item.kind == "Secret"]
+    given = [_secret(item, namespace) for item in objects if item.kind is ObjectKind.SECRET]
     if names is None:
         return tuple(given), ()
     own = {secret.name: secret for secret in given if secret.namespace == namespace}
@@ -275,7 +286,7 @@ def _account(
         return None
     token = None if path is None else read_file(path).decode("utf-8", "replace").strip()
     for item in objects:
-        if item.kind == "ServiceAccount" and _is_account_of(item, pod):
+        if item.kind is ObjectKind.SERVICE_ACCOUNT and _is_account_of(item, pod):
             annotations = item.field("metadata", "annotations")
             found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
             return StaticAccount(ServiceAccount(item.text("metadata", "uid"), found), token)

@@ -6,13 +6,12 @@ from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.kit.lab.plugin_under_test import (
-    CLUSTER,
-    IMAGE,
     KNOWN_VERSIONS,
     PluginUnderTest,
     find_program,
     full_api_version,
 )
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -26,7 +25,7 @@ def add_plugin_arguments(parser: argparse.ArgumentParser) -> None:
     """Which plugin, and how it is run."""
     parser.add_argument(
         "--kind",
-        choices=(IMAGE, CLUSTER),
+        choices=[str(kind) for kind in PluginKind],
         metavar="KIND",
         help="whose plugin: image for the kubelet's, cluster for kubectl's (default: image; cluster "
         "with --kubeconfig)",
@@ -97,10 +96,12 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
 
 def make_plugin_under_test(args: argparse.Namespace, images: tuple[str, ...]) -> PluginUnderTest:
     """The plugin that the options describe; raises WrongUsage, ConfigError or EnvironmentProblem."""
-    kind = args.kind or (CLUSTER if args.kubeconfig else IMAGE)
+    kind = (
+        PluginKind(args.kind) if args.kind else (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE)
+    )
     _check_kind(args, kind)
     plugin = PluginUnderTest("", kind, timeout_seconds=args.timeout)
-    plugin = _from_kubeconfig(args, plugin) if kind == CLUSTER else _from_config(args, plugin)
+    plugin = _from_kubeconfig(args, plugin) if kind == PluginKind.CLUSTER else _from_config(args, plugin)
     versions = tuple(_version(kind, version) for version in args.api_version)
     plugin = replace(
         plugin,
@@ -111,14 +112,14 @@ def make_plugin_under_test(args: argparse.Namespace, images: tuple[str, ...]) ->
         token=_read_token(args.service_account_token_file),
         annotations=dict(args.annotation),
     )
-    return plugin if kind == CLUSTER else replace(plugin, images=_images(images, plugin.images))
+    return plugin if kind == PluginKind.CLUSTER else replace(plugin, images=_images(images, plugin.images))
 
 
-def _check_kind(args: argparse.Namespace, kind: str) -> None:
+def _check_kind(args: argparse.Namespace, kind: PluginKind) -> None:
     image_only = ("config", "provider", "service_account_token_file", "annotation")
-    for name in image_only if kind == CLUSTER else ("kubeconfig", "context", "user"):
+    for name in image_only if kind == PluginKind.CLUSTER else ("kubeconfig", "context", "user"):
         if getattr(args, name):
-            other = IMAGE if kind == CLUSTER else CLUSTER
+            other = PluginKind.IMAGE if kind == PluginKind.CLUSTER else PluginKind.CLUSTER
             raise WrongUsage(f"--{name.replace('_', '-')} is for --kind {other}")
     if not args.binary and not args.kubeconfig:
         raise WrongUsage("which plugin? give the path of its executable")
@@ -189,7 +190,7 @@ def _images(given: tuple[str, ...], configured: tuple[str, ...]) -> tuple[str, .
     return tuple(dict.fromkeys(normalise(image) for image in images))
 
 
-def _version(kind: str, text: str) -> str:
+def _version(kind: PluginKind, text: str) -> str:
     versions = {full_api_version(kind, version) for version in KNOWN_VERSIONS[kind]}
     version = full_api_version(kind, text)
     if version not in versions:

@@ -15,7 +15,13 @@ from keyferry.cli.records.arguments import (
 from keyferry.cli.records.output import decision_document
 from keyferry.cli.records.pods import read_uses
 from keyferry.images.missing import distinct, missing_documents
-from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_without_credentials
+from keyferry.pulls.records.access import (
+    Change,
+    PolicyEffect,
+    UseOutcome,
+    plan_policy,
+    uses_without_credentials,
+)
 from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
@@ -43,8 +49,13 @@ examples:
   sudo keyferry records plan --policy NeverVerifyAllowlistedImages --allow 'registry.k8s.io/*'"""
 
 _HEADER = ("POD", "IMAGE", "NOW", "THEN", "CHANGE", "WHY")
-_EFFECTS = {"same": "", "verified": "must pull", "free": "need not pull", "unknown": "cannot tell"}
-_CODES = {"same": Exit.OK, "unknown": Exit.UNKNOWN}
+_EFFECTS = {
+    PolicyEffect.SAME: "",
+    PolicyEffect.VERIFIED: "must pull",
+    PolicyEffect.FREE: "need not pull",
+    PolicyEffect.UNKNOWN: "cannot tell",
+}
+_CODES = {PolicyEffect.SAME: Exit.OK, PolicyEffect.UNKNOWN: Exit.UNKNOWN}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,7 +142,7 @@ def _use_document(change: Change) -> dict[str, object]:
         "pod": change.use.pod,
         "image": change.use.image,
         "imageRef": change.image_ref,
-        "effect": change.effect,
+        "effect": str(change.effect),
         "now": _decision(change.before, change.now),
         "then": _decision(change.after, change.then),
         "missing": missing_documents(change.missing),

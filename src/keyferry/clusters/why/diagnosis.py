@@ -3,6 +3,7 @@
 from time import monotonic
 
 from keyferry._core.clock import time_ns
+from keyferry._core.reasons import ReasonStage
 from keyferry._core.values import Value, field, replace
 from keyferry.api.meta import format_instant
 from keyferry.clusters.auth.credential import ClusterCredential
@@ -44,7 +45,7 @@ class Diagnosis(Value):
     key_pair: KeyPair | None = None
     review: Review | None = None
     version_status: int = 0
-    stage: str = ""
+    stage: ReasonStage | None = None
     error: KeyferryError | None = None
 
     @property
@@ -74,7 +75,7 @@ class Diagnosis(Value):
 class _Stop(Exception):
     """A step failed, and the ones after it have nothing to go on."""
 
-    def __init__(self, diagnosis: Diagnosis, stage: str, error: KeyferryError) -> None:
+    def __init__(self, diagnosis: Diagnosis, stage: ReasonStage, error: KeyferryError) -> None:
         super().__init__(stage)
         self.diagnosis = replace(diagnosis, stage=stage, error=error)
 
@@ -112,7 +113,7 @@ def _look_at_policy(diagnosis: Diagnosis) -> Diagnosis:
             permit = _policy(diagnosis).decide(clean_path(plugin.command))
             diagnosis = replace(diagnosis, permit=permit)
     except (ConfigError, PolicyError) as error:
-        raise _Stop(diagnosis, "policy", error) from None
+        raise _Stop(diagnosis, ReasonStage.POLICY, error) from None
     return diagnosis
 
 
@@ -124,13 +125,13 @@ def _open(diagnosis: Diagnosis, timeout_seconds: float) -> tuple[Diagnosis, Clus
     try:
         check_trust(diagnosis.config, trust=diagnosis.is_trusted)
     except PolicyError as error:
-        raise _Stop(diagnosis, "policy", error) from None
+        raise _Stop(diagnosis, ReasonStage.POLICY, error) from None
     try:
         session = make_session(
             diagnosis.config, policy=_policy(diagnosis), timeout_seconds=timeout_seconds, backs_off=False
         )
     except KeyferryError as error:
-        raise _Stop(diagnosis, "user", error) from None
+        raise _Stop(diagnosis, ReasonStage.USER, error) from None
     return diagnosis, session
 
 
@@ -140,7 +141,9 @@ def _obtain(diagnosis: Diagnosis, session: ClusterSession) -> Diagnosis:
         credential = session.grant().credential
     except KeyferryError as error:
         failed = replace(diagnosis, ran=diagnosis.uses_plugin, seconds=monotonic() - began)
-        raise _Stop(failed, "plugin" if diagnosis.uses_plugin else "user", error) from None
+        raise _Stop(
+            failed, ReasonStage.PLUGIN if diagnosis.uses_plugin else ReasonStage.USER, error
+        ) from None
     diagnosis = replace(
         diagnosis, ran=diagnosis.uses_plugin, seconds=monotonic() - began, credential=credential
     )
@@ -170,5 +173,5 @@ def _ask(diagnosis: Diagnosis, session: ClusterSession, timeout_seconds: float) 
             with request(session, "/version", timeout_seconds=timeout_seconds) as reply:
                 diagnosis = replace(diagnosis, version_status=reply.status)
     except KeyferryError as error:
-        raise _Stop(diagnosis, "server", error) from None
+        raise _Stop(diagnosis, ReasonStage.SERVER, error) from None
     return diagnosis

@@ -12,8 +12,9 @@ from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.invoke.process import Ending, ProcessOutcome
 from keyferry.kit.lab.experiments import Experiment, Surroundings
 from keyferry.kit.lab.launch import Run
-from keyferry.kit.lab.plugin_under_test import IMAGE, PluginUnderTest
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.secrets import Secrets
+from keyferry.kit.plugin_kind import PluginKind
 
 __all__ = [
     "A_FAILURE",
@@ -142,7 +143,7 @@ class Evidence(Value):
 
     def _decode(self, name: str) -> None:
         stdout = self.outcome(name).stdout
-        if self.plugin.kind == IMAGE:
+        if self.plugin.kind == PluginKind.IMAGE:
             decode_response(self.plugin.name, self.version(name), stdout)
             return
         try:

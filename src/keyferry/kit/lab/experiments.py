@@ -8,7 +8,8 @@ from keyferry._core.secrets import MASK
 from keyferry._core.values import Value, field
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.why.masking import mask_arguments
-from keyferry.kit.lab.plugin_under_test import CLUSTER, PluginUnderTest
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin_kind import PluginKind
 
 __all__ = ["Experiment", "Surroundings", "environment", "repeat_command"]
 
@@ -81,7 +82,7 @@ def repeat_command(plugin: PluginUnderTest, experiment: Experiment) -> str:
 
 def _env_words(plugin: PluginUnderTest, experiment: Experiment) -> list[str]:
     words = [f"{name}={MASK}" for name, _ in plugin.env]
-    if plugin.kind == CLUSTER and experiment.shown:
+    if plugin.kind == PluginKind.CLUSTER and experiment.shown:
         words.append(f"{EXEC_INFO}={_text(experiment.shown.rstrip())}")
     words += [f"{name}={value}" for name, value in experiment.env if name != EXEC_INFO]
     flags = [flag for name in experiment.unset for flag in ("-u", name)]

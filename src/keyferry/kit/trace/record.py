@@ -21,10 +21,11 @@ from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 from keyferry.kit.lab.exec_infos import good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
 from keyferry.kit.lab.launch import Launch, launch
-from keyferry.kit.lab.plugin_under_test import IMAGE, PluginUnderTest
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.requests import ask
 from keyferry.kit.lab.secrets import SHORTEST, Secrets, secrets_in, shown_key
 from keyferry.kit.lab.tokens import describe, skeleton
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
 
 __all__ = ["KIND", "PLACEHOLDER", "record"]
@@ -56,7 +57,7 @@ def record(plugin: PluginUnderTest) -> Json:
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
         recordedAtSeconds=now // 1_000_000_000,
-        protocol=plugin.kind,
+        protocol=str(plugin.kind),
         command=secrets.hide(plugin.path),
         args=[secrets.hide(word) for word in mask_arguments(plugin.args)],
         environmentNames=sorted(names),
@@ -72,7 +73,7 @@ def record(plugin: PluginUnderTest) -> Json:
 
 
 def _experiment(plugin: PluginUnderTest) -> Experiment:
-    if plugin.kind == IMAGE:
+    if plugin.kind == PluginKind.IMAGE:
         return ask(plugin, "trace", plugin.images[0])
     return next(good_infos(plugin))
 
@@ -145,7 +146,7 @@ def _verdict(
     plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome, secrets: Secrets
 ) -> Json:
     """What the kubelet or client-go makes of it, and what it would log."""
-    who = "the kubelet" if plugin.kind == IMAGE else "client-go"
+    who = "the kubelet" if plugin.kind == PluginKind.IMAGE else "client-go"
     text, log = _judge(plugin, experiment, outcome)
     return {
         "accepted": not log,
@@ -158,7 +159,7 @@ def _judge(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutc
     if outcome.ending is not Ending.EXITED or outcome.status != 0:
         return _failure(plugin, experiment, outcome)
     try:
-        if plugin.kind != IMAGE:
+        if plugin.kind != PluginKind.IMAGE:
             read_credential(experiment.api_version, outcome.stdout, plugin=plugin.name)
             return "", ""
         response = decode_response(plugin.name, experiment.api_version, outcome.stdout)
@@ -179,7 +180,7 @@ def _failure(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOu
         cause, text = go_exit_text(outcome.status), "it failed"
     else:
         cause, text = str(outcome.ending), f"it {outcome.ending}"
-    if plugin.kind != IMAGE:
+    if plugin.kind != PluginKind.IMAGE:
         return text, f"exec: executable {plugin.name} failed with exit code {max(outcome.status or 0, -1)}"
     said = outcome.stderr.decode("utf-8", "replace")[-_LONGEST:]
     where = f"error execing credential provider plugin {plugin.name} for image {experiment.image}"

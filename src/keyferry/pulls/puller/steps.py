@@ -20,7 +20,7 @@ from keyferry.pulls.puller.errors import (
     invalid_name_error,
     pull_error,
 )
-from keyferry.pulls.puller.outcome import FAILED, PRESENT, PULLED, PullOutcome
+from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS, NEVER
 from keyferry.pulls.puller.target import OnProgress, PullTarget
 from keyferry.pulls.records.counters import PullCounters
@@ -86,7 +86,7 @@ class PullOperation:
         try:
             outcome = self._ensure()
         except KeyferryError as error:
-            outcome = self._outcome(FAILED, error=without_frames(error))
+            outcome = self._outcome(PullAction.FAILED, error=without_frames(error))
         finally:
             self._context.counters.count_request(
                 self._request.pull_policy, present_locally=self._is_present, pull_required=self._must_pull
@@ -96,7 +96,7 @@ class PullOperation:
     def _ensure(self) -> PullOutcome:
         found = self._find()
         if found is not None and not self._decide(found):
-            return self._outcome(PRESENT, found)
+            return self._outcome(PullAction.PRESENT, found)
         self._must_pull = True
         if self._request.pull_policy == NEVER:
             # As if it were absent, to the last word: whether it is there is nothing this pod may learn.
@@ -168,7 +168,7 @@ class PullOperation:
         found = arrival.stored or self._describe(arrival.image_ref)
         self._context.back_off.sweep()
         return replace(
-            self._outcome(PULLED, found),
+            self._outcome(PullAction.PULLED, found),
             image_ref=arrival.image_ref,
             digest=arrival.digest or found.digest,
             used=used,
@@ -230,7 +230,7 @@ class PullOperation:
             return _NONE  # it is there; its size and digest are a courtesy
 
     def _outcome(
-        self, action: str, found: StoredImage = _NONE, error: KeyferryError | None = None
+        self, action: PullAction, found: StoredImage = _NONE, error: KeyferryError | None = None
     ) -> PullOutcome:
         trial, request = self._trial, self._request
         return PullOutcome(

@@ -9,9 +9,10 @@ import pytest
 
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
-from keyferry.kit.lab.plugin_under_test import CLUSTER, IMAGE, PluginUnderTest
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
 from keyferry.kit.lab.variations import variations
+from keyferry.kit.plugin_kind import PluginKind
 from support.parts import lacking
 from support.plugins import write_executable
 
@@ -24,14 +25,14 @@ printf '%s' "$KUBERNETES_EXEC_INFO" >"$0.info"
 
 def planned(plugin: PluginUnderTest) -> Iterator[Experiment]:
     """All experiments but those whose input a mask changes."""
-    if plugin.kind == CLUSTER:
+    if plugin.kind == PluginKind.CLUSTER:
         yield from (*good_infos(plugin), *cluster_experiments(plugin))
     else:
         yield from (*good_requests(plugin), *image_experiments(plugin, "/nowhere/canary"))
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_the_command_that_is_shown_repeats_the_experiment(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_the_command_that_is_shown_repeats_the_experiment(kind: PluginKind, tmp_path: Path) -> None:
     """What a shell feeds the plugin is byte for byte what the kit did, but for masked secrets."""
     executable = write_executable(tmp_path / "plugin", RECORDER)
     plugin = PluginUnderTest(str(executable), kind, images=("registry.example/team/app",))
@@ -44,15 +45,15 @@ def test_the_command_that_is_shown_repeats_the_experiment(kind: str, tmp_path: P
         )
         fed = Path(f"{executable}.stdin").read_bytes()
         assert fed == (experiment.stdin or b""), experiment.name
-        if kind == CLUSTER and experiment.env:
+        if kind == PluginKind.CLUSTER and experiment.env:
             info = Path(f"{executable}.info").read_text()
             assert info.rstrip("\n") == experiment.env[0][1].rstrip("\n"), experiment.name
         compared += 1
     assert compared > 12
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_a_command_survives_the_terminal(kind: str) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_command_survives_the_terminal(kind: PluginKind) -> None:
     """Nothing in it is a control character, which the terminal would be shown in another form."""
     plugin = PluginUnderTest("/plugin", kind, images=("registry.example/team/app",))
     for experiment in planned(plugin):
@@ -97,7 +98,7 @@ def test_the_environment_is_ours_with_a_home_of_its_own() -> None:
 
 def test_names_of_experiments_are_unique() -> None:
     """A run is known by its experiment's name."""
-    for kind in (IMAGE, CLUSTER):
+    for kind in (PluginKind.IMAGE, PluginKind.CLUSTER):
         plugin = PluginUnderTest("/plugin", kind, images=("r.io/a", "r.io/b"))
         names = [experiment.name for experiment in planned(plugin)]
         assert len(names) == len(set(names))
