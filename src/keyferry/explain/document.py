@@ -31,7 +31,6 @@ def explanation_document(
     answer: Answer,
     *,
     config: dict[str, object],
-    reveal: bool = False,
     registry: dict[str, object] | None = None,
     access: dict[str, object] | None = None,
     traps: tuple[Reason, ...] = (),
@@ -49,7 +48,7 @@ def explanation_document(
         config=config,
         decision={"outcome": str(decision.outcome), "text": decision.text},
         missing=missing_documents(answer.missing),
-        credentials=[_credential(credential, reveal=reveal) for credential in answer.credentials],
+        credentials=[_credential(credential, reveal=False) for credential in answer.credentials],
         failures=failures_document(answer.kubelet_failures),
         traps=[
             reason_document(reason)

@@ -138,14 +138,14 @@ def _holding(evidence: Evidence) -> Iterator[Violation]:
             yield Violation(name, found + (f", held by: {programs}" if programs else ""), "all of it closed")
 
 
-def as_good(*names: str, expected: str = "an answer as good as the first") -> Rule:
+def as_good(*names: str) -> Rule:
     """The rule that experiments must end with an answer that decodes, as the first one did."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
         evidence.require_good()
         for name in evidence.names(*names):
             if not evidence.is_good(name):
-                yield Violation(name, evidence.describe(name), expected)
+                yield Violation(name, evidence.describe(name), "an answer as good as the first")
 
     return Rule(names, judge)
 

@@ -35,12 +35,10 @@ def decide(
     try:
         pod = get_credentials()
     except KeyferryError as error:
-        return Decision(
-            True, DecisionRule.NO_CREDENTIALS, situation, policy, verdict, error=error, asked_pod=True
-        )
+        return Decision(True, DecisionRule.NO_CREDENTIALS, situation, policy, verdict, error=error)
     rule, matched, shown, addition = _compare(entry, pod)
     # By position: of all that is done here this is the dearest.
-    return Decision(matched is None, rule, situation, policy, verdict, matched, shown, addition, None, True)
+    return Decision(matched is None, rule, situation, policy, verdict, matched, shown, addition)
 
 
 def _find_entry(situation: Situation) -> tuple[DecisionRule | None, ImagePullCredentials]:

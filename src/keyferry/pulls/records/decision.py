@@ -129,7 +129,6 @@ class Decision(Value):
     shown: ImagePullSecret | ImagePullServiceAccount | None = None
     addition: ImagePullCredentials | None = field(default=None, repr=False)
     error: KeyferryError | None = None
-    asked_pod: bool = False
     write_problem: KeyferryError | None = None
 
     @property
