@@ -25,6 +25,7 @@ CHOICES = {
     "_core.reasons.Reason": ("stage",),
     "cli.frame.sources.KubernetesObject": ("kind",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
+    "images.config.refusals.Refusals": ("stage",),
     "images.keyring.Source": ("kind",),
     "images.missing.MissingInput": ("input",),
     "images.provider.provision.Provision": ("outcome",),

@@ -18,7 +18,7 @@ class LookPathResult(Value):
     problem: str = ""
 
 
-Look = Callable[[str], LookPathResult]
+LookPath = Callable[[str], LookPathResult]
 
 
 def clean_path(path: str) -> str:
@@ -56,7 +56,7 @@ def look_path(name: str) -> LookPathResult:
     return _refused(name, _NOT_FOUND)
 
 
-def look_command(command: str, look: Look = look_path) -> LookPathResult:
+def look_command(command: str, look: LookPath = look_path) -> LookPathResult:
     """What ``exec.Command`` makes of a cleaned command: only a bare name is searched for."""
     return look(command) if base_name(command) == command else LookPathResult(command)
 

@@ -79,10 +79,10 @@ def choose_node_source(given: RequestContext) -> Source | None:
 
 
 def _managed(given: RequestContext) -> Source:
-    from keyferry_plugins.azure.managed_identity import Identity, Question, request_identity_token
+    from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
 
     identity = Identity.parse(given.config.user_assigned_identity)
-    question = Question(REGISTRY_RESOURCE, identity, given.environ, given.deadline, given.retry)
+    question = IdentityRequest(REGISTRY_RESOURCE, identity, given.environ, given.deadline, given.retry)
     return Source(given.config.tenant_id, str(identity), lambda: request_identity_token(question))
 
 

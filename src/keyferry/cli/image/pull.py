@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
                 policy=policy,
                 max_parallel_pulls=args.parallel,
                 no_kubelet=args.no_kubelet,
-                look=lambda: args.node,
+                find_node=lambda: args.node,
             )
             _recover(records, target)
         puller = Puller(
@@ -104,7 +104,7 @@ def run(args: argparse.Namespace) -> int:
             evict=not args.no_evict,
             preload=args.preload,
             no_kubelet=args.no_kubelet,
-            look=lambda: args.node,
+            find_node=lambda: args.node,
         )
         outcomes = _pull_all(args, puller, sources)
     _print(args, outcomes)

@@ -33,7 +33,7 @@ from keyferry.errors import (
     Problem,
 )
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.executable import Look, clean_path, look_path
+from keyferry.invoke.executable import LookPath, clean_path, look_path
 from keyferry.invoke.policy import Permit, PluginPolicy, open_pinned
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 
@@ -84,7 +84,7 @@ class ExecRunner:
         recorder: calls.Recorder = calls.CALLS,
         environ: Callable[[], Iterable[bytes]] = process_entries,
         terminal: Callable[[], bool] = _stdin_is_terminal,
-        look: Look = look_path,
+        look: LookPath = look_path,
         stdin_fd: int = 0,
         stderr_fd: int = 2,
     ) -> None:

@@ -39,7 +39,7 @@ class ClusterTrap(StrEnum):
 
 def traps_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
     """Every trap that applies, in words."""
-    return tuple(trap for look in _LOOKS for trap in look(diagnosis))
+    return tuple(trap for check in _TRAP_CHECKS for trap in check(diagnosis))
 
 
 def _trap(outcome: ClusterTrap, subject: str, text: str) -> Reason:
@@ -175,7 +175,7 @@ def _trust(diagnosis: Diagnosis) -> Iterator[Reason]:
     found = diagnosis.distrust
     if found is not None:
         text = (
-            f"{found.what} is named by {found.file}, and {found.why}: kubectl {found.deed} all the same, "
+            f"{found.what} is named by {found.file}, and {found.why}: kubectl {found.consequence} all the same, "
             "keyferry only with --trust"
         )
         yield _trap(ClusterTrap.UNTRUSTED_FILE, found.file, text)
@@ -192,7 +192,7 @@ def _kuberc(diagnosis: Diagnosis) -> Iterator[Reason]:
         yield _trap(ClusterTrap.KUBERC_WARNING, diagnosis.kuberc_path, f"{diagnosis.kuberc_path}: {warning}")
 
 
-_LOOKS = (
+_TRAP_CHECKS = (
     _scheme,
     _static,
     _dangling,

@@ -22,7 +22,7 @@ __all__ = [
     "parse_pattern",
 ]
 
-Rule: TypeAlias = Literal[
+MatchRule: TypeAlias = Literal[
     "matched",
     "pattern-unparsable",
     "image-unparsable",
@@ -62,14 +62,14 @@ class MatchVerdict(Value):
     """
 
     matched: bool
-    rule: Rule
+    rule: MatchRule
     found: str
     expected: str
     why: str
 
 
 class _Failure(NamedTuple):
-    rule: Rule
+    rule: MatchRule
     label: int = 0
 
 
@@ -216,7 +216,7 @@ def _rune(label: str, at: int) -> tuple[int, int]:
     return (_INVALID_RUNE if "\ud800" <= text[0] <= "\udfff" else ord(text[0])), width
 
 
-def _unparsable(rule: Rule, pattern: str, image: str, error: MatchError) -> MatchVerdict:
+def _unparsable(rule: MatchRule, pattern: str, image: str, error: MatchError) -> MatchVerdict:
     return MatchVerdict(
         matched=False,
         rule=rule,

@@ -34,7 +34,7 @@ class ImageTrap(StrEnum):
 
 def traps_for(answer: LookupResult) -> tuple[Reason, ...]:
     """Every trap that applies to *answer*, in words."""
-    found = [trap for look in _LOOKS for trap in look(answer)]
+    found = [trap for check in _TRAP_CHECKS for trap in check(answer)]
     return tuple({(trap.outcome, trap.subject): trap for trap in found}.values())
 
 
@@ -217,7 +217,7 @@ def _same_key_twice(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(ImageTrap.SAME_KEY, first.key, text)
 
 
-_LOOKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
+_TRAP_CHECKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
     _port,
     _path_wildcard,
     _boundary,

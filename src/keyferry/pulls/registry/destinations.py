@@ -4,7 +4,7 @@ from urllib.parse import urljoin
 
 from keyferry._core.values import replace
 from keyferry.errors import HttpError, RegistryError
-from keyferry.pulls.registry.addresses import is_here, is_loopback, is_loopback_name, why_forbidden
+from keyferry.pulls.registry.addresses import is_loopback, is_loopback_name, is_this_machine, why_forbidden
 from keyferry.pulls.registry.transport import Admit, HttpResponse, Origin, Transport, split_url
 
 __all__ = ["admit_server_named", "admit_user_named", "find_origin", "find_realm", "find_redirect"]
@@ -108,11 +108,11 @@ def admit_server_named(registry: str, place: Origin, answer: HttpResponse, *, is
 
     To this machine only if that server is on it too; to link-local and metadata addresses never.
     """
-    allows_here = bool(answer.address) and is_here(answer.address)
+    allows_this_machine = bool(answer.address) and is_this_machine(answer.address)
     named = admit_user_named(registry, place, is_insecure=is_insecure)
 
     def admit(address: str) -> None:
-        why = why_forbidden(address, allows_here=allows_here) if address else ""
+        why = why_forbidden(address, allows_this_machine=allows_this_machine) if address else ""
         if why:
             raise RegistryError(registry, 0, f"leads to {place.authority}, which is {why}", "unsafe")
         named(address)

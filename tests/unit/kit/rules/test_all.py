@@ -16,7 +16,7 @@ from keyferry.kit.lab.secrets import Secrets
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.rules.all import RULES
 from keyferry.kit.rules.answer import classify
-from keyferry.kit.rules.content import serves, why_never
+from keyferry.kit.rules.content import serves, why_unmatchable
 
 V1 = "credentialprovider.kubelet.k8s.io/v1"
 GOOD = (
@@ -355,7 +355,7 @@ def test_what_the_kubelet_refuses_has_one_code(stdout: bytes, code: str) -> None
 )
 def test_keys_that_can_never_match_are_known(key: str, *, never: bool) -> None:
     """A key is good if some image could match it."""
-    assert bool(why_never(key)) is never
+    assert bool(why_unmatchable(key)) is never
 
 
 def test_the_key_of_docker_hub_serves_its_images() -> None:
