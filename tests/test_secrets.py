@@ -27,13 +27,13 @@ from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError
 from keyferry.images.answer import Answer
 from keyferry.images.config.files import read_config
 from keyferry.images.dockerconfig import DockerEntry, PullSecret, load_docker_config
-from keyferry.images.keyring import Credential, Source
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Identity, Pod, ServiceAccount, StaticAccount
 from keyferry.images.provider.plugin import decode_response
 from keyferry.invoke.policy import PluginPolicy
-from keyferry.invoke.process import Ending, Outcome
+from keyferry.invoke.process import Ending, ProcessOutcome
 from support.scripted import V1, config_text, document, write_printer, write_script
 
 # Mixed case, digits and a sign: nothing else in any text can look like it.
@@ -477,7 +477,7 @@ def test_a_proxy_that_is_refused_shows_no_password(tmp_path: Path, proxy: str) -
 
 
 def values() -> list[object]:
-    source = Source("provider", "plugin")
+    source = Source(SourceKind.PROVIDER, "plugin")
     return [
         AuthConfig("user", SECRET),
         CredentialProviderRequest("reg.io/app", SECRET),
@@ -487,7 +487,7 @@ def values() -> list[object]:
         PullSecret("ns", "name", "type", {"key": SECRET.encode()}),
         StaticAccount(ServiceAccount("uid"), SECRET),
         Identity(None, SECRET),
-        Outcome(Ending.EXITED, 0, SECRET.encode(), SECRET.encode(), 0.1),
+        ProcessOutcome(Ending.EXITED, 0, SECRET.encode(), SECRET.encode(), 0.1),
         ClusterCredential(SECRET, SECRET, SECRET),
         ExecCredentialStatus(token=SECRET, client_key_data=SECRET),
         ClusterInfo(proxy_url=SECRET, config=SECRET),

@@ -12,7 +12,12 @@ from support import parts
 
 TESTS = Path(__file__).parent
 # What a condition may ask of the platform, or of the tests' own installation.
-PLATFORM = ("sys.platform", "os.path.isdir('/proc/self/fd')", "execinfo._limit()", "find_spec('socksio')")
+PLATFORM = (
+    "sys.platform",
+    "os.path.isdir('/proc/self/fd')",
+    "plugin_environment._limit()",
+    "find_spec('socksio')",
+)
 
 
 def skips(tree: ast.Module) -> Iterator[ast.Call]:

@@ -12,6 +12,7 @@ __all__ = [
     "ClusterSession",
     "Credential",
     "Decision",
+    "DecisionRule",
     "ExecInfo",
     "Failure",
     "Platform",
@@ -19,17 +20,20 @@ __all__ = [
     "Pod",
     "PodCredentials",
     "Providers",
+    "PullAction",
     "PullOptions",
     "PullOutcome",
     "PullSecret",
     "Pulled",
     "Puller",
     "Reason",
+    "ReasonStage",
     "Records",
     "RegistryRoute",
     "ServiceAccount",
     "ServiceAccounts",
     "Source",
+    "SourceKind",
     "StaticAccount",
     "TokenRequest",
     "VerificationPolicy",
@@ -55,8 +59,9 @@ if TYPE_CHECKING:
     from . import errors as errors
     from . import sdk as sdk
     from ._core.reasons import Reason as Reason
-    from .clusters.envinfo import ExecInfo as ExecInfo
-    from .clusters.envinfo import load_exec_info as load_exec_info
+    from ._core.reasons import ReasonStage as ReasonStage
+    from .clusters.exec_info import ExecInfo as ExecInfo
+    from .clusters.exec_info import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
     from .images.answer import Answer as Answer
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
     from .images.dockerconfig import PullSecret as PullSecret
     from .images.keyring import Credential as Credential
     from .images.keyring import Source as Source
+    from .images.keyring import SourceKind as SourceKind
     from .images.load import load_providers as load_providers
     from .images.lookup import Providers as Providers
     from .images.provider.accounts import Pod as Pod
@@ -77,6 +83,7 @@ if TYPE_CHECKING:
     from .metrics.images import metrics_collector as metrics_collector
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
     from .pulls.platform import Platform as Platform
+    from .pulls.puller.outcome import PullAction as PullAction
     from .pulls.puller.outcome import Pulled as Pulled
     from .pulls.puller.outcome import PullOutcome as PullOutcome
     from .pulls.puller.puller import Puller as Puller
@@ -87,6 +94,7 @@ if TYPE_CHECKING:
     from .pulls.puller.puller import pull_to_layout as pull_to_layout
     from .pulls.puller.puller import pull_to_layout_async as pull_to_layout_async
     from .pulls.records.decision import Decision as Decision
+    from .pulls.records.decision import DecisionRule as DecisionRule
     from .pulls.records.decision import PodCredentials as PodCredentials
     from .pulls.records.load import load_records as load_records
     from .pulls.records.policy import VerificationPolicy as VerificationPolicy
@@ -105,24 +113,28 @@ else:
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "Decision": "pulls.records.decision",
-        "ExecInfo": "clusters.envinfo",
+        "DecisionRule": "pulls.records.decision",
+        "ExecInfo": "clusters.exec_info",
         "Failure": "images.answer",
         "Platform": "pulls.platform",
         "PluginPolicy": "invoke.policy",
         "Pod": "images.provider.accounts",
         "PodCredentials": "pulls.records.decision",
         "Providers": "images.lookup",
+        "PullAction": "pulls.puller.outcome",
         "PullOptions": "pulls.puller.puller",
         "PullOutcome": "pulls.puller.outcome",
         "PullSecret": "images.dockerconfig",
         "Pulled": "pulls.puller.outcome",
         "Puller": "pulls.puller.puller",
         "Reason": "_core.reasons",
+        "ReasonStage": "_core.reasons",
         "Records": "pulls.records.records",
         "RegistryRoute": "pulls.registry.route",
         "ServiceAccount": "images.provider.accounts",
         "ServiceAccounts": "images.provider.accounts",
         "Source": "images.keyring",
+        "SourceKind": "images.keyring",
         "StaticAccount": "images.provider.accounts",
         "TokenRequest": "images.provider.accounts",
         "VerificationPolicy": "pulls.records.policy",
@@ -130,7 +142,7 @@ else:
         "check_registry_async": "pulls.registry.check",
         "cluster_metrics_collector": "metrics.clusters",
         "load_cluster": "clusters.load",
-        "load_exec_info": "clusters.envinfo",
+        "load_exec_info": "clusters.exec_info",
         "load_providers": "images.load",
         "load_records": "pulls.records.load",
         "metrics_collector": "metrics.images",

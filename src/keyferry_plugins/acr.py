@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from keyferry.sdk.http import Retry
     from keyferry_plugins.azure.clouds import Cloud
     from keyferry_plugins.azure.config import Config
-    from keyferry_plugins.azure.identity import Circumstances, Source
+    from keyferry_plugins.azure.identity import RequestContext, Source
 
 __all__ = ["FLAGS", "main", "provide"]
 
@@ -39,7 +39,7 @@ _ANONYMOUS = "*.azurecr.*"
 _STATIC_ZONES = ("*.azurecr.io", "*.azurecr.cn", "*.azurecr.de", "*.azurecr.us")
 
 
-class Place(Value):
+class RegistryLocation(Value):
     """Where an image is pulled from: the login server, and the mirror's source if one led there."""
 
     login_server: str
@@ -72,11 +72,11 @@ def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | No
     return _by_token(given, place, source)
 
 
-def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") -> "Circumstances":
+def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") -> "RequestContext":
     from keyferry.sdk import Deadline, ProvideError
     from keyferry_plugins.azure.bindings import read_bindings
     from keyferry_plugins.azure.config import load_config
-    from keyferry_plugins.azure.identity import Circumstances
+    from keyferry_plugins.azure.identity import RequestContext
 
     compat = flags.is_on("compat")
     if len(flags.words) != 1:
@@ -89,7 +89,7 @@ def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") ->
     deadline = Deadline(_COMPAT_SECONDS if compat else SECONDS)
     cloud = _find_cloud(config, environ, deadline)
     retry = _retry(config, compat=compat)
-    return Circumstances(request, config, cloud, environ, deadline, bindings, retry, compat)
+    return RequestContext(request, config, cloud, environ, deadline, bindings, retry, compat)
 
 
 def _find_cloud(config: "Config", environ: "Mapping[str, str]", deadline: "Deadline") -> "Cloud":
@@ -115,7 +115,7 @@ def _retry(config: "Config", *, compat: bool) -> "Retry | None":
     return Retry(attempts, config.backoff_seconds or Retry().first_seconds)
 
 
-def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> Place | None:
+def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> RegistryLocation | None:
     from keyferry_plugins.azure.login_server import find_login_server, find_login_server_compat
     from keyferry_plugins.azure.mirrors import apply_mirror, parse_mirrors
 
@@ -128,10 +128,10 @@ def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> Place 
     mirrored = apply_mirror(targets, image, compat=compat)
     find = find_login_server_compat if compat else find_login_server
     server = find(mirrored.image, cloud.registry_suffix)
-    return Place(server, mirrored.source) if server else None
+    return RegistryLocation(server, mirrored.source) if server else None
 
 
-def _choose(given: "Circumstances", *, is_mirrored: bool) -> "Source":
+def _choose(given: "RequestContext", *, is_mirrored: bool) -> "Source":
     from keyferry.sdk import ProvideError
     from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
 
@@ -145,7 +145,7 @@ def _choose(given: "Circumstances", *, is_mirrored: bool) -> "Source":
     return source
 
 
-def _by_token(given: "Circumstances", place: Place, source: "Source") -> "Response":
+def _by_token(given: "RequestContext", place: RegistryLocation, source: "Source") -> "Response":
     from keyferry.sdk.http import Retry
     from keyferry_plugins.azure.exchange import HOUR_SECONDS, Exchange, cache_seconds, exchange_token
 
@@ -164,7 +164,7 @@ def _by_token(given: "Circumstances", place: Place, source: "Source") -> "Respon
     return _answer(place, _USER, password, seconds)
 
 
-def _answer(place: Place, user: str, password: str, seconds: float = 3600.0) -> "Response":
+def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 3600.0) -> "Response":
     """The login for the registry, and for the mirror's source; and none at all, for what anyone may pull."""
     from keyferry.sdk import AuthConfig, Response
 
@@ -173,7 +173,7 @@ def _answer(place: Place, user: str, password: str, seconds: float = 3600.0) -> 
     return Response({_ANONYMOUS: AuthConfig("", ""), **dict.fromkeys(keys, login)}, cache_seconds=seconds)
 
 
-def _provide_compat(given: "Circumstances", place: Place | None) -> "Response":
+def _provide_compat(given: "RequestContext", place: RegistryLocation | None) -> "Response":
     """As upstream decides: the identity first, then the image, then whether the identity is used at all."""
     from keyferry.sdk import ProvideError, Response
     from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
@@ -189,7 +189,7 @@ def _provide_compat(given: "Circumstances", place: Place | None) -> "Response":
     return _by_token(given, place, source)
 
 
-def _static_compat(given: "Circumstances") -> "Response":
+def _static_compat(given: "RequestContext") -> "Response":
     from keyferry.sdk import AuthConfig, Response
 
     login = AuthConfig(given.config.client_id, given.config.client_secret)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keyferry_plugins.aws.credentials import Credentials
     from keyferry_plugins.aws.endpoints import Endpoint
     from keyferry_plugins.aws.images import ImageHost
-    from keyferry_plugins.aws.registry import Login
+    from keyferry_plugins.aws.registry import RegistryLogin
 
 __all__ = ["main", "provide"]
 
@@ -66,7 +66,7 @@ def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") 
     return Response({key: AuthConfig(login.username, login.password)}, cache_seconds=lifetime)
 
 
-def cache_seconds(login: "Login", now: float, *, is_compat: bool = False) -> float | None:
+def cache_seconds(login: "RegistryLogin", now: float, *, is_compat: bool = False) -> float | None:
     """Half of what is left of a login's life, in whole seconds; 0, which is never to cache, for a dead one.
 
     Upstream says nothing of a dead one, and the kubelet then keeps it for the config's default, often 12 hours.

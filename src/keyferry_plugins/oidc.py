@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry.sdk import ExecRequest
     from keyferry.sdk.flags import Flags
-    from keyferry_plugins.openid.cache import Kept
+    from keyferry_plugins.openid.cache import KeptTokens
     from keyferry_plugins.openid.client import Tokens
     from keyferry_plugins.openid.discovery import Issuer
     from keyferry_plugins.openid.options import Options
@@ -46,7 +46,7 @@ def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
         fresh = _get(request, options, "")
         return ExecResponse(fresh.token, fresh.expires_at)
     from keyferry.sdk.files import Lock
-    from keyferry_plugins.openid.cache import Kept, cache_path, load, save
+    from keyferry_plugins.openid.cache import KeptTokens, cache_path, load, save
 
     path = cache_path(options)
     with Lock(path, Deadline(_LOCK_SECONDS)):
@@ -54,12 +54,12 @@ def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
         if _holds(kept, options):
             return ExecResponse(kept.token, kept.expires_at)
         fresh = _get(request, options, kept.refresh_token)
-        if not save(path, Kept(fresh.token, fresh.expires_at or 0, fresh.refresh_token)):
+        if not save(path, KeptTokens(fresh.token, fresh.expires_at or 0, fresh.refresh_token)):
             tell(f"keyferry-oidc: the token cannot be kept in {options.cache_folder!r}")
     return ExecResponse(fresh.token, fresh.expires_at)
 
 
-def _holds(kept: "Kept", options: "Options") -> bool:
+def _holds(kept: "KeptTokens", options: "Options") -> bool:
     spare = 0.0 if options.is_compat else _SPARE_SECONDS
     return bool(kept.token) and not options.force_refresh and kept.expires_at > time() + spare
 

@@ -18,7 +18,7 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod, ServiceAccount
 from keyferry.images.provider.cache import account_cache_key, cache_key
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import (
     SECOND,
     Accounts,
@@ -75,7 +75,7 @@ def test_an_account_made_anew_does_not_inherit_the_old_ones_answer() -> None:
     asked, plugin, _ = for_accounts("ServiceAccount", accounts)
     asked.provide(IMAGE, ALICE)
     accounts.accounts["tenant-a", "builder"] = ServiceAccount("new")
-    assert asked.provide(IMAGE, ALICE).how is How.RAN
+    assert asked.provide(IMAGE, ALICE).outcome is ProvisionOutcome.RAN
     assert plugin.runs == 2
 
 
@@ -85,9 +85,9 @@ def test_changed_annotations_are_another_key() -> None:
     asked, _, _ = for_accounts("ServiceAccount", accounts, required=("role",))
     asked.provide(IMAGE, ALICE)
     accounts.accounts["tenant-a", "builder"] = ServiceAccount("1", {"role": "reader", "x": "2"})
-    assert asked.provide(IMAGE, ALICE).how is How.CACHED
+    assert asked.provide(IMAGE, ALICE).outcome is ProvisionOutcome.CACHED
     accounts.accounts["tenant-a", "builder"] = ServiceAccount("1", {"role": "admin"})
-    assert asked.provide(IMAGE, ALICE).how is How.RAN
+    assert asked.provide(IMAGE, ALICE).outcome is ProvisionOutcome.RAN
 
 
 def test_a_pod_without_an_account_does_not_see_an_accounts_answer() -> None:
@@ -119,12 +119,12 @@ def test_an_answer_for_a_pod_is_never_kept_in_the_warm_table() -> None:
 
 def test_with_token_a_new_token_is_a_new_key() -> None:
     """With cacheType Token the answer lasts as long as the token text; with ServiceAccount it outlasts it."""
-    for cache_type, how in (("Token", How.RAN), ("ServiceAccount", How.CACHED)):
+    for cache_type, how in (("Token", ProvisionOutcome.RAN), ("ServiceAccount", ProvisionOutcome.CACHED)):
         accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1")})
         asked, _, _ = for_accounts(cache_type, accounts)
         asked.provide(IMAGE, ALICE)
         accounts.tokens["tenant-a", "builder"] = "fresh"
-        assert asked.provide(IMAGE, ALICE).how is how
+        assert asked.provide(IMAGE, ALICE).outcome is how
 
 
 def test_an_echoed_token_is_refused_unless_the_cache_is_by_token() -> None:
@@ -137,7 +137,7 @@ def test_an_echoed_token_is_refused_unless_the_cache_is_by_token() -> None:
         provision = asked.provide(IMAGE, ALICE)
         if cache_type == "Token":
             assert provision.auth["reg.io"].password == "token-of-1"
-            assert asked.provide(IMAGE, ALICE).how is How.CACHED
+            assert asked.provide(IMAGE, ALICE).outcome is ProvisionOutcome.CACHED
         else:
             assert isinstance(provision.error, PluginProtocolError)
             assert not provision.auth
@@ -223,7 +223,7 @@ def test_a_monstrous_account_fails_the_provider_alone() -> None:
     accounts = Accounts({("tenant-a", "builder"): ServiceAccount("1", {"role": "x" * 70_000})})
     asked, plugin, _ = for_accounts("ServiceAccount", accounts, optional=("role",))
     provision = asked.provide(IMAGE, ALICE)
-    assert provision.how is How.FAILED
+    assert provision.outcome is ProvisionOutcome.FAILED
     assert len(str(provision.error)) < 200
     assert not plugin.runs
 
@@ -242,9 +242,9 @@ def test_an_entry_lives_up_to_its_last_nanosecond_and_no_longer() -> None:
     asked, _, clock = cached(cache_seconds=10)
     asked.provide(IMAGE)
     clock.step(10)
-    assert asked.provide(IMAGE).how is How.CACHED
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.CACHED
     clock.now += 1
-    assert asked.provide(IMAGE).how is How.RAN
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.RAN
 
 
 def test_use_does_not_lengthen_a_life() -> None:
@@ -262,9 +262,9 @@ def test_a_jump_ahead_ends_everything_and_a_jump_back_revives_nothing() -> None:
     asked.provide(IMAGE)
     clock.step(1_000_000)
     plugin.answer = PluginExitError("plugin", 1)
-    assert asked.provide(IMAGE).how is How.FAILED
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.FAILED
     clock.step(-1_000_000)
-    assert asked.provide(IMAGE).how is How.FAILED
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.FAILED
     assert asked.cache_entries() == 0
 
 
@@ -294,7 +294,7 @@ def test_the_wall_clock_is_not_asked() -> None:
 def test_a_negative_duration_is_never_served(seconds: float) -> None:
     """A negative duration is stored already expired, as in the kubelet, and never found."""
     asked, plugin, _ = cached(cache_seconds=seconds)
-    assert [asked.provide(IMAGE).how for _ in range(3)] == [How.RAN] * 3
+    assert [asked.provide(IMAGE).outcome for _ in range(3)] == [ProvisionOutcome.RAN] * 3
     assert plugin.runs == 3
 
 
@@ -302,7 +302,7 @@ def test_a_zero_duration_is_not_kept() -> None:
     """A duration of 0, from the plugin or from the config, keeps nothing."""
     for settings in ({"cache_seconds": 0.0}, {"cache_seconds": None}):
         asked, plugin, _ = cached(**settings)
-        assert [asked.provide(IMAGE).how for _ in range(3)] == [How.RAN] * 3
+        assert [asked.provide(IMAGE).outcome for _ in range(3)] == [ProvisionOutcome.RAN] * 3
         assert asked.cache_entries() == 0
         assert plugin.runs == 3
 
@@ -326,16 +326,16 @@ def test_an_error_is_never_cached_and_replaces_nothing() -> None:
     """Failed runs leave the cache as it was, and the next lookup asks again."""
     asked, plugin, clock = cached(cache_seconds=10)
     good, plugin.answer = plugin.answer, PluginExitError("plugin", 1)
-    assert asked.provide(IMAGE).how is How.FAILED
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.FAILED
     assert asked.cache_entries() == 0
     plugin.answer = good
-    assert asked.provide(IMAGE).how is How.RAN
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.RAN
     plugin.answer = PluginExitError("plugin", 1)
-    assert asked.provide("reg.io/other").how is How.CACHED
+    assert asked.provide("reg.io/other").outcome is ProvisionOutcome.CACHED
     clock.step(11)
-    assert asked.provide(IMAGE).how is How.FAILED
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.FAILED
     plugin.answer = good
-    assert asked.provide(IMAGE).how is How.RAN
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.RAN
 
 
 @pytest.mark.parametrize("cache_key_type", ["", "image", "Everything"])
@@ -343,7 +343,7 @@ def test_an_answer_without_a_valid_type_is_not_kept(cache_key_type: str) -> None
     """A refused answer does not reach the cache."""
     plugin = Scripted(response(cache_key_type=cache_key_type))
     asked = provider(plugin, Clock())
-    assert asked.provide(IMAGE).how is How.FAILED
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.FAILED
     assert asked.cache_entries() == 0
 
 
@@ -369,14 +369,14 @@ def test_a_plugin_that_breaks_in_an_unforeseen_way_blocks_nobody() -> None:
     with pytest.raises(MemoryError):
         asked.provide(IMAGE)
     plugin.answer = good
-    assert asked.provide(IMAGE).how is How.RAN
+    assert asked.provide(IMAGE).outcome is ProvisionOutcome.RAN
 
 
 def test_an_empty_answer_is_cached_like_any_other() -> None:
     """No credentials is an answer too, and lasts no longer than it says."""
     asked, plugin, clock = cached(cache_seconds=10)
     plugin.answer = response(cache_seconds=10, keys=())
-    assert [asked.provide(IMAGE).how for _ in range(2)] == [How.RAN, How.CACHED]
+    assert [asked.provide(IMAGE).outcome for _ in range(2)] == [ProvisionOutcome.RAN, ProvisionOutcome.CACHED]
     clock.step(11)
     plugin.answer = response()
     assert password(asked) == "p1"
@@ -420,8 +420,8 @@ def test_a_flood_of_large_answers_leaves_the_memory_bounded() -> None:
         tracemalloc.stop()
     # The cache holds the newest, and the warm table may hold as much that the cache has dropped since.
     assert kept < 2 * (64 << 20) + megabytes
-    assert asked.provide("reg.io/app19").how is How.CACHED
-    assert asked.provide("reg.io/app0").how is How.RAN
+    assert asked.provide("reg.io/app19").outcome is ProvisionOutcome.CACHED
+    assert asked.provide("reg.io/app0").outcome is ProvisionOutcome.RAN
 
 
 def test_the_oldest_answer_gives_way() -> None:
@@ -430,8 +430,8 @@ def test_the_oldest_answer_gives_way() -> None:
     asked = provider(Scripted(response(cache_key_type="Image")), clock)
     for number in range(10_001):
         asked.provide(f"reg.io/app{number}")
-    assert asked.provide("reg.io/app1").how is How.CACHED
-    assert asked.provide("reg.io/app0").how is How.RAN
+    assert asked.provide("reg.io/app1").outcome is ProvisionOutcome.CACHED
+    assert asked.provide("reg.io/app0").outcome is ProvisionOutcome.RAN
 
 
 def test_expired_answers_are_swept_out() -> None:

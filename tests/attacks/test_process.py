@@ -27,7 +27,7 @@ from keyferry.errors import (
 )
 from keyferry.images.answer import Failure
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, Outcome, run
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 from keyferry.kit.lab.launch import Launch, launch
 from keyferry.sdk import Deadline
 from keyferry.sdk.process import run_program
@@ -257,14 +257,14 @@ def test_twenty_megabytes_of_errors_before_the_answer_are_no_harm(node: Node) ->
 
 
 FLOOD_OF_ERRORS = ("/bin/sh", "-c", f"head -c {40 * MEGABYTE} /dev/zero >&2")
-FLOODED: dict[str, Callable[[], Outcome]] = {
+FLOODED: dict[str, Callable[[], ProcessOutcome]] = {
     "run": lambda: run(FLOOD_OF_ERRORS),
     "the kit's": lambda: launch(Launch(FLOOD_OF_ERRORS, {"PATH": os.environ["PATH"]})).outcome,
 }
 
 
 @pytest.mark.parametrize("flooded", FLOODED.values(), ids=FLOODED)
-def test_errors_that_are_dropped_take_no_memory(flooded: Callable[[], Outcome]) -> None:
+def test_errors_that_are_dropped_take_no_memory(flooded: Callable[[], ProcessOutcome]) -> None:
     """Of a flood of errors no more is held at any time than a few times what is kept."""
     import tracemalloc
 

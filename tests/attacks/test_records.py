@@ -14,7 +14,7 @@ from keyferry.errors import RecordError
 from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.folder_lock import FolderLock
 from keyferry.pulls.records.hashes import file_name
-from keyferry.pulls.records.load import load_records, look_at_records
+from keyferry.pulls.records.load import inspect_records, load_records
 from keyferry.pulls.records.policy import VerificationPolicy
 from support.commands import run_keyferry
 from support.kubelets import Processes
@@ -154,7 +154,7 @@ def test_a_folder_of_somebody_else_grants_nothing(tmp_path: Path) -> None:
     """Its owner can put any file into it, also one of ours from elsewhere; nothing is written into it either."""
     plant(tmp_path)
     os.chown(folder_of(tmp_path), NOBODY_USER, NOBODY_USER)
-    assert look_at_records(str(tmp_path)).decide(IMAGE, REF).rule == "unreadable"
+    assert inspect_records(str(tmp_path)).decide(IMAGE, REF).rule == "unreadable"
     with pytest.raises(RecordError, match="belongs to user 65534, expected user 0") as caught:
         open_quickly(tmp_path)
     assert caught.value.cause == "trust"
@@ -209,7 +209,7 @@ def test_a_link_in_the_place_of_a_folder_is_neither_read_nor_written_through(
     with pytest.raises(RecordError, match="is a symbolic link, which is not followed") as caught:
         open_quickly(root)
     assert (caught.value.cause, caught.value.path) == ("trust", str(root / name))
-    looked = look_at_records(str(root))
+    looked = inspect_records(str(root))
     for policy in ("AlwaysVerify", "NeverVerifyPreloadedImages", "NeverVerify"):
         looked.policy = VerificationPolicy(policy)
         # Intents are looked at where there is no record.
@@ -256,7 +256,7 @@ def test_a_folder_that_all_can_write_grants_nothing_to_those_who_look(tmp_path: 
     """Who only looks does not change it, and does not believe it."""
     plant(tmp_path)
     folder_of(tmp_path).chmod(0o777)
-    records = look_at_records(str(tmp_path))
+    records = inspect_records(str(tmp_path))
     assert records.find(REF).failure is not None
     assert records.list().values == ()
 
@@ -343,11 +343,11 @@ def test_two_programs_at_once_lose_nothing(tmp_path: Path) -> None:
         child.stdin.write(b"go\n")
         child.stdin.flush()
     assert finish(children) == [(0, "")] * 3
-    found = look_at_records(str(tmp_path)).find(REF).record
+    found = inspect_records(str(tmp_path)).find(REF).record
     assert found is not None
     names = {each.name for each in found.credential_mapping[NAME].kubernetes_secrets}
     assert names == {f"{name}-{at}" for name in "abc" for at in range(25)}
-    assert look_at_records(str(tmp_path)).list_intents().values == ()
+    assert inspect_records(str(tmp_path)).list_intents().values == ()
 
 
 HOLD = """
@@ -405,7 +405,7 @@ def test_nothing_is_added_to_a_record_beside_a_running_kubelet(processes: Proces
     before = path.read_bytes()
     rotated = PodCredentials((secret(credential_hash="7a" * 32),))
     with processes.kubelet(f"--root-dir={tmp_path}"):
-        records = look_at_records(str(tmp_path), policy=VerificationPolicy("AlwaysVerify"), read_only=False)
+        records = inspect_records(str(tmp_path), policy=VerificationPolicy("AlwaysVerify"), read_only=False)
         decision = records.decide(IMAGE, REF, rotated)
         assert not decision.must_pull
         assert "is the root of a kubelet" in str(decision.write_problem)

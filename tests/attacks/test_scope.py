@@ -4,11 +4,11 @@ import pytest
 
 from keyferry.errors import ImageNameError
 from keyferry.images.dockerconfig import PullSecret
-from keyferry.images.keyring import Keyring, Source
+from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.lookup import Providers
 from support.scripted import Clock, Scripted, configured, provider, response
 
-SOURCE = Source("provider", "plugin")
+SOURCE = Source(SourceKind.PROVIDER, "plugin")
 
 
 def offered(key: str, image: str) -> bool:

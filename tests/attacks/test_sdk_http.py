@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from keyferry.sdk import Deadline, HttpError
-from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, fetch
 from keyferry.sdk.proxy import split_url
 from support.certificates import make_certificate, make_key
 from support.fake_cloud import PATIENCE_SECONDS, FakeServer, Reply, serving
@@ -111,7 +111,7 @@ def test_small_chunks_do_not_outlast_the_limit() -> None:
         with pytest.raises(HttpError):
             fetch(
                 "GET", f"http://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE,
-                route=Route(attempt_seconds=0.5),
+                options=HttpOptions(attempt_seconds=0.5),
             )  # fmt: skip
         assert time.monotonic() - started < PATIENCE_SECONDS
 
@@ -121,7 +121,9 @@ def test_megabytes_of_one_byte_chunks_are_refused() -> None:
     body = b"1\r\nx\r\n" * (4 * MEGABYTE) + b"0\r\n\r\n"
     raw = answer(OK, "Transfer-Encoding: chunked", body=body)
     with FakeServer(lambda _: Reply(raw=raw)) as server, pytest.raises(HttpError) as caught:
-        fetch("GET", server.url, deadline=Deadline(LATE), retry=ONCE, route=Route(attempt_seconds=LATE))
+        fetch(
+            "GET", server.url, deadline=Deadline(LATE), retry=ONCE, options=HttpOptions(attempt_seconds=LATE)
+        )
     assert caught.value.problem == "the chunks of the answer are too small"
 
 
@@ -130,7 +132,7 @@ def test_small_chunks_within_reason_are_read() -> None:
     small, usual = b"1\r\nx\r\n" * 200_000, b"8;a=b\r\n01234567\r\n" * 200_000
     raw = answer(OK, "Transfer-Encoding: chunked", body=small + usual + b"0\r\n\r\n")
     with FakeServer(lambda _: Reply(raw=raw)) as server:
-        reply = fetch("GET", server.url, deadline=Deadline(LATE), route=Route(attempt_seconds=LATE))
+        reply = fetch("GET", server.url, deadline=Deadline(LATE), options=HttpOptions(attempt_seconds=LATE))
     assert len(reply.body) == 200_000 + 1_600_000
 
 
@@ -285,9 +287,9 @@ def test_a_redirect_gets_no_request_and_no_credential() -> None:
 ENCRYPTED_BUNDLE = """
 import sys
 from keyferry.sdk import Deadline, HttpError
-from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, fetch
 try:
-    fetch("GET", sys.argv[1], deadline=Deadline(20), retry=ONCE, route=Route(ca_data=sys.argv[2]))
+    fetch("GET", sys.argv[1], deadline=Deadline(20), retry=ONCE, options=HttpOptions(ca_data=sys.argv[2]))
 except HttpError as error:
     print(error)
 """

@@ -23,7 +23,7 @@ from keyferry.sdk import (
 from keyferry.sdk.cluster import read_exec_request, respond_cluster
 from keyferry.sdk.files import read_bounded, read_private, write_private
 from keyferry.sdk.flags import Flag, parse_flags
-from keyferry.sdk.http import ONCE, Reply, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, fetch
 from keyferry.sdk.image import respond
 from keyferry.sdk.process import Finished, run_program
 from keyferry.sdk.proxy import Origin, choose_proxy, split_url
@@ -68,7 +68,7 @@ VALUES = [
     Reply("http://host/", 200, (("x", SECRET),), SECRET.encode()),
     Finished(0, SECRET.encode(), SECRET.encode()),
     Outcome(0, SECRET.encode(), SECRET),
-    Route(),
+    HttpOptions(),
     ExecRequest(),
 ]
 

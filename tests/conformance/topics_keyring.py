@@ -19,17 +19,25 @@ from keyferry.images.dockerconfig import (
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, is_default_registry, lookup_all
+from keyferry.images.keyring import (
+    Credential,
+    Keyring,
+    SecretRef,
+    Source,
+    SourceKind,
+    is_default_registry,
+    lookup_all,
+)
 from keyferry.images.lookup import Providers, pull_secrets_keyring
 from keyferry.images.match.rules import covers
 from keyferry.images.provider import cache
 from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef, TokenRequest
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 
 Json = dict[str, object]
-_SOURCE = Source("test", "")
+_SOURCE = Source(SourceKind.PROVIDER, "")
 
 
 def keyring(given: Json) -> Json:
@@ -243,7 +251,7 @@ def _step(step: Json, provider: Provider, clock: _Clock, accounts: _Accounts, sc
             "service_account": None
         }
     provision = provider.provide(image, _pod(step))
-    ref = provision.account if provision.how in (How.CACHED, How.RAN) else None
+    ref = provision.account if provision.outcome in (ProvisionOutcome.CACHED, ProvisionOutcome.RAN) else None
     shown: Json = {
         "cache_entries": provider.cache_entries(),
         "creds": {k: {"username": a.username, "password": a.password} for k, a in provision.auth.items()},

@@ -22,7 +22,7 @@ from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.files import RecordFiles
 from keyferry.pulls.records.folder_lock import NAME as LOCK_NAME
-from keyferry.pulls.records.hashes import AuthConfig, file_name, hash_auth, hashed_json
+from keyferry.pulls.records.hashes import RuntimeAuth, file_name, hash_auth, hashed_json
 from keyferry.pulls.records.load import open_records
 from keyferry.pulls.records.merge import merge_credentials, merge_secrets, merge_service_accounts
 from keyferry.pulls.records.policy import VerificationPolicy
@@ -120,7 +120,7 @@ def _hash_auth(given: Json) -> Json:
         "identitytoken": "identity_token",
         "registrytoken": "registry_token",
     }
-    auth = AuthConfig(**{names.get(str(name), str(name)): value for name, value in fields.items()})
+    auth = RuntimeAuth(**{names.get(str(name), str(name)): value for name, value in fields.items()})
     return {"hash": hash_auth(auth), "hashed_json": hashed_json(auth)}
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.subject import Subject
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.report import Report, Status
 from keyferry.kit.scaffold.install import PLUGINS, install
 from support import aws_services, azure_cloud, google_world
@@ -41,10 +41,10 @@ def check(
 ) -> None:
     """Examine a plugin: nothing fails, not even a warning, but for what is *known* of it and said to be so."""
     path = bin_dir / PLUGINS[name].program
-    subject = Subject(
+    plugin = PluginUnderTest(
         str(path), PLUGINS[name].kind, tuple(args), tuple(env.items()), tuple(images), timeout_seconds=60
     )
-    report = examine(subject)
+    report = examine(plugin)
     assert failures(report) == sorted(known), describe(report)
     assert sum(result.status is Status.PASSED for result in report.results) > len(report.results) / 2
 

@@ -25,9 +25,9 @@ ARM = build(b"d", architecture="arm64", variant="v8")
 # Pulls the image and says so; the password comes from the environment.
 PULL = """\
 import os, sys
-from keyferry.images.keyring import Credential, Source
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.puller.puller import pull_to_layout
-login = Credential(os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"], Source("provider", "one"), "key")
+login = Credential(os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"], Source(SourceKind.PROVIDER, "one"), "key")
 print(pull_to_layout(sys.argv[1], sys.argv[2], [login]).manifest_digest)
 """
 

@@ -15,7 +15,7 @@ from keyferry.errors import PluginExitError, PluginTimeoutError
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from support.plugins import IMAGE, REGISTRY, Node, SteppedClock, exit_code_in_fork, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and runs shell scripts")
@@ -113,12 +113,12 @@ def test_what_others_waited_for_is_counted_as_shared(node: Node) -> None:
     node.recording("Registry", before="sleep 0.3")
     providers = node.load()
     answers = ask_at_once(providers, images(50))
-    how = Counter(answer.provisions[0].how for answer in answers)
-    assert how[How.RAN] == 1
-    assert how[How.SHARED] > 0
+    how = Counter(answer.provisions[0].outcome for answer in answers)
+    assert how[ProvisionOutcome.RAN] == 1
+    assert how[ProvisionOutcome.SHARED] > 0
     assert how.total() == 50
     counts = providers.providers[0].counters.read()
-    assert (counts.runs, counts.shared) == (1, how[How.SHARED])
+    assert (counts.runs, counts.shared) == (1, how[ProvisionOutcome.SHARED])
 
 
 def test_each_image_runs_once_when_answers_are_for_images(node: Node) -> None:
@@ -310,8 +310,8 @@ def test_no_answer_outlives_its_expiry_in_a_race(node: Node) -> None:
         while len(node.runs()) < 12:
             asked = time.monotonic_ns()
             (provision,) = providers.lookup(name).provisions
-            assert provision.how is not How.FAILED
-            if provision.how is How.CACHED and (provision.expires_ns or 0) < asked:
+            assert provision.outcome is not ProvisionOutcome.FAILED
+            if provision.outcome is ProvisionOutcome.CACHED and (provision.expires_ns or 0) < asked:
                 late.append(asked)
 
     with ThreadPoolExecutor(8) as pool:
@@ -327,7 +327,7 @@ def evictable(node: Node, clock: SteppedClock) -> tuple[Providers, Credential]:
     node.recording("Registry", before="sleep 0.1")
     providers = node.load(clock=clock)
     (credential,) = providers.lookup(IMAGE).credentials
-    assert providers.lookup(IMAGE).provisions[0].how is How.CACHED
+    assert providers.lookup(IMAGE).provisions[0].outcome is ProvisionOutcome.CACHED
     return providers, credential
 
 
@@ -371,7 +371,7 @@ def test_a_credential_of_another_password_is_not_evicted(node: Node) -> None:
     providers, credential = evictable(node, SteppedClock())
     older = Credential(credential.username, "older", credential.source, credential.key)
     assert not providers.evict(IMAGE, older)
-    assert providers.lookup(IMAGE).provisions[0].how is How.CACHED
+    assert providers.lookup(IMAGE).provisions[0].outcome is ProvisionOutcome.CACHED
     assert len(node.runs()) == 1
 
 
@@ -422,7 +422,7 @@ def test_a_cancelled_lookup_leaves_its_answer_to_the_next(node: Node) -> None:
 
     asyncio.run(give_up())
     answer = providers.lookup(IMAGE)
-    assert answer.provisions[0].how is How.CACHED
+    assert answer.provisions[0].outcome is ProvisionOutcome.CACHED
     assert users([answer]) == {("user",): 1}
     assert len(node.runs()) == 1
 
@@ -468,7 +468,7 @@ def test_a_short_deadline_holds_behind_a_long_run(node: Node) -> None:
         assert isinstance(failure.error, PluginTimeoutError)
         assert not failure.error.was_killed
     assert len(node.runs()) == 1
-    assert providers.lookup(IMAGE, timeout_seconds=0.1).provisions[0].how is How.CACHED
+    assert providers.lookup(IMAGE, timeout_seconds=0.1).provisions[0].outcome is ProvisionOutcome.CACHED
 
 
 def test_a_short_deadline_holds_where_no_thread_is_free(node: Node) -> None:
@@ -531,10 +531,13 @@ def forking(node: Node, before: str = "") -> Providers:
 
 def look_up_everywhere(providers: Providers) -> None:
     """Look up what is kept and what is not, directly and awaited."""
-    for name, how in (("warm.example/app", How.CACHED), ("cold.example/app", How.RAN)):
+    for name, how in (
+        ("warm.example/app", ProvisionOutcome.CACHED),
+        ("cold.example/app", ProvisionOutcome.RAN),
+    ):
         answer = providers.lookup(name)
         answer.raise_for_failures()
-        assert answer.provisions[0].how is how, (name, answer.provisions[0].how)
+        assert answer.provisions[0].outcome is how, (name, answer.provisions[0].outcome)
         assert users([answer]) == {("user",): 1}
     answer = asyncio.run(providers.lookup_async("other.example/app"))
     answer.raise_for_failures()
@@ -546,7 +549,7 @@ def test_a_forked_child_goes_on_with_what_is_kept(node: Node) -> None:
     providers = forking(node)
     assert exit_code_in_fork(lambda: look_up_everywhere(providers)) == 0
     assert node.runs() == ["warm.example/app", "cold.example/app", "other.example/app"]
-    assert providers.lookup("cold.example/app").provisions[0].how is How.RAN
+    assert providers.lookup("cold.example/app").provisions[0].outcome is ProvisionOutcome.RAN
 
 
 def test_a_forked_child_does_not_wait_for_runs_of_its_parent(node: Node) -> None:

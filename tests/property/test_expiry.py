@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.images.lookup import Providers
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import SECOND, Clock, Scripted, configured, provider, response
 
 IMAGES = ["reg.io/a", "reg.io/b", "other.io/a"]
@@ -37,10 +37,10 @@ class World:
         self.asked_for[password] = request.image
         return response(password, cache_key_type=self.kind, cache_seconds=self.seconds, keys=("*.*",))
 
-    def look(self, image: str) -> tuple[str, How]:
+    def look(self, image: str) -> tuple[str, ProvisionOutcome]:
         """The password offered for an image, and how it came about."""
         answer = self.providers.lookup(image)
-        return answer.credentials[0].password, answer.provisions[0].how
+        return answer.credentials[0].password, answer.provisions[0].outcome
 
 
 @given(st.sampled_from(["Image", "Registry", "Global"]), DURATIONS, STEPS)
@@ -59,7 +59,7 @@ def test_nothing_is_served_past_its_time_or_beyond_its_key(
         runs = world.plugin.runs
         password, how = world.look(image)
         age = world.clock.now - world.born[password]
-        if how is How.RAN:
+        if how is ProvisionOutcome.RAN:
             assert (age, world.plugin.runs) == (0, runs + 1)
         elif world.plugin.runs == runs:
             assert seconds > 0
@@ -76,7 +76,7 @@ def evict(world: World, image: str) -> None:
     if world.providers.evict(image, credential):
         password, how = world.look(image)
         assert password != credential.password
-        assert how is How.RAN
+        assert how is ProvisionOutcome.RAN
 
 
 @given(st.integers(0, 2**62), st.integers(-(2**63), 2**63 - 1), st.integers(0, 2**63))
@@ -88,5 +88,5 @@ def test_the_last_instant_is_exact_on_any_clock(start: int, duration: int, later
     asked = provider(plugin, clock)
     asked.provide("reg.io/a")
     clock.now = start + later
-    expected = How.CACHED if duration > 0 and later <= duration else How.RAN
-    assert asked.provide("reg.io/a").how is expected
+    expected = ProvisionOutcome.CACHED if duration > 0 and later <= duration else ProvisionOutcome.RAN
+    assert asked.provide("reg.io/a").outcome is expected

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry.images.keyring import Keyring, Source, credential_hash
+from keyferry.images.keyring import Keyring, Source, SourceKind, credential_hash
 from keyferry.images.provider.cache import account_cache_key, base_of, cache_key, flight_key, hash_token
 
 # Short texts of few letters, the framing's own bytes among them, so that collisions would be met.
@@ -88,7 +88,7 @@ def test_credentials_are_told_apart(a: str, b: str, c: str, x: str, y: str, z: s
 def test_any_keys_at_all_give_an_ordered_ring(keys: list[str], image: str) -> None:
     """No auth key raises; what is kept is sorted, and every credential is kept once or dropped."""
     keyring = Keyring()
-    keyring.add(Source("provider", "p"), [(key, "u", "p", "") for key in keys])
+    keyring.add(Source(SourceKind.PROVIDER, "p"), [(key, "u", "p", "") for key in keys])
     assert keyring.index() == sorted(keyring.index(), reverse=True)
     kept = sum(len(keyring.credentials(key)) for key in keyring.index())
     assert kept + len(keyring.dropped) == len(keys)

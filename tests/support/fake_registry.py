@@ -4,7 +4,7 @@ import base64
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from keyferry.images.keyring import Credential, Source
+from keyferry.images.keyring import Credential, Source, SourceKind
 from support.fake_cloud import Received, Reply
 from support.images import BuiltImage, digest_of
 
@@ -18,7 +18,7 @@ Answering = Callable[[Received], Reply]
 
 def credential(user: str = USER, password: str = PASSWORD, provider: str = "one") -> Credential:
     """A credential as a provider gives it."""
-    return Credential(user, password, Source("provider", provider), "registry.example")
+    return Credential(user, password, Source(SourceKind.PROVIDER, provider), "registry.example")
 
 
 @dataclass

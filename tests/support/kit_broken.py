@@ -1,6 +1,6 @@
 """For every check of the conformance kit one plugin that breaks just that promise, by code."""
 
-from keyferry.kit.lab.subject import IMAGE
+from keyferry.kit.plugin_kind import PluginKind
 
 from .certificates import key_pem, make_certificate, make_key
 from .kit_plugins import (
@@ -183,10 +183,10 @@ SLOW = {"KP320", "KP331", "KP332"}
 UNANSWERED = {"KP313": ("KP101",), "KP320": ("KP101", "KP323"), "KP323": ("KP101",)}
 
 
-def process_plugin(code: str, kind: str) -> Broken:
+def process_plugin(code: str, kind: PluginKind) -> Broken:
     """A plugin of either kind that breaks one of the promises that both have."""
-    secret = PASSWORD if kind == IMAGE else TOKEN
-    answer = say(response() if kind == IMAGE else credential())
+    secret = PASSWORD if kind == PluginKind.IMAGE else TOKEN
+    answer = say(response() if kind == PluginKind.IMAGE else credential())
     gaps = {
         gap: text.replace("{{", "{")
         .replace("}}", "}")

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject, full_api_version
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest, full_api_version
+from keyferry.kit.plugin_kind import PluginKind
 
 from .plugins import write_executable
 
@@ -130,25 +131,25 @@ class Broken:
     """A plugin that breaks one promise: what stands in the gaps of the frame, and how it is examined."""
 
     gaps: Mapping[str, str] = field(default_factory=dict)
-    subject: Mapping[str, object] = field(default_factory=dict)
+    fields: Mapping[str, object] = field(default_factory=dict)
     # Other codes that it cannot help breaking.
     also: tuple[str, ...] = ()
-    kind: str = IMAGE
+    kind: PluginKind = PluginKind.IMAGE
 
 
-def main(document: object, **subject: object) -> Broken:
+def main(document: object, **fields: object) -> Broken:
     """A plugin with this answer to the main question, and good ones to others."""
-    return Broken({"main": say(document)}, subject)
+    return Broken({"main": say(document)}, fields)
 
 
-def always(document: object, also: tuple[str, ...] = (), **subject: object) -> Broken:
+def always(document: object, also: tuple[str, ...] = (), **fields: object) -> Broken:
     """A plugin with this answer to every question."""
-    return Broken({"main": say(document), "other": say(document)}, subject, also)
+    return Broken({"main": say(document), "other": say(document)}, fields, also)
 
 
-def cluster(gaps: Mapping[str, str], also: tuple[str, ...] = (), **subject: object) -> Broken:
+def cluster(gaps: Mapping[str, str], also: tuple[str, ...] = (), **fields: object) -> Broken:
     """A cluster plugin."""
-    return Broken(gaps, subject, also, CLUSTER)
+    return Broken(gaps, fields, also, PluginKind.CLUSTER)
 
 
 def answering(status: object = None, **other: object) -> Broken:
@@ -159,28 +160,28 @@ def answering(status: object = None, **other: object) -> Broken:
 def write_plugin(folder: Path, broken: Broken | None = None, name: str = "plugin") -> Path:
     """Write the plugin into a folder, where it may keep what it has to remember."""
     broken = broken or Broken()
-    good = say(response() if broken.kind == IMAGE else credential())
+    good = say(response() if broken.kind == PluginKind.IMAGE else credential())
     gaps = {"start": "", "failing": FAILING, "early": "", "late": "", "before": "", "after": ""}
     gaps |= {"main": good, "other": good, **broken.gaps}
     here = folder / "state"
     here.mkdir(exist_ok=True)
-    frame = IMAGE_FRAME if broken.kind == IMAGE else CLUSTER_FRAME
+    frame = IMAGE_FRAME if broken.kind == PluginKind.IMAGE else CLUSTER_FRAME
     gaps = {key: text.replace("{here}", str(here)) for key, text in gaps.items()}
     version = full_api_version(broken.kind, "v1")
     return write_executable(folder / name, frame.format(here=here, image=IMAGE_NAME, version=version, **gaps))
 
 
-def subject_of(path: Path, broken: Broken | None = None) -> Subject:
+def plugin_at(path: Path, broken: Broken | None = None) -> PluginUnderTest:
     """What is examined: the plugin at a path, quickly."""
     broken = broken or Broken()
     fields: dict[str, object] = {
         "kind": broken.kind,
-        "images": (IMAGE_NAME,) if broken.kind == IMAGE else (),
+        "images": (IMAGE_NAME,) if broken.kind == PluginKind.IMAGE else (),
         "api_versions": (full_api_version(broken.kind, "v1"),),
         "timeout_seconds": 20.0,
-        **broken.subject,
+        **broken.fields,
     }
-    return Subject(str(path), **fields)  # type: ignore[arg-type] # by name, from the tables below
+    return PluginUnderTest(str(path), **fields)  # type: ignore[arg-type] # by name, from the tables below
 
 
 def give(document: object, version: str = "") -> str:

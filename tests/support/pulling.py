@@ -14,7 +14,7 @@ from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.pulls.puller.target import OnProgress
 from keyferry.pulls.stored_image import StoredImage
-from keyferry.pulls.trial import Arrival
+from keyferry.pulls.trial import AttemptResult
 
 NAMESPACE = "team"
 _CONFIG_JSON = "kubernetes.io/dockerconfigjson"
@@ -97,7 +97,7 @@ class FakeTarget:
         *,
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Arrival:
+    ) -> AttemptResult:
         """Let in whom it knows."""
         assert ":" in image, "a name without a tag"
         assert timeout_seconds is None or timeout_seconds > 0
@@ -113,13 +113,13 @@ class FakeTarget:
             with self.lock:
                 self.at_once -= 1
 
-    def _answer(self, image: str, credential: Credential | None) -> Arrival:
+    def _answer(self, image: str, credential: Credential | None) -> AttemptResult:
         if self.error is not None:
             raise self.error
         login = ("", "") if credential is None else (credential.username, credential.password)
         if login not in self.logins:
             raise refusal()
-        return Arrival(self.put(image).id)
+        return AttemptResult(self.put(image).id)
 
     def put(self, image: str) -> StoredImage:
         """Have an image, as if somebody had brought it."""

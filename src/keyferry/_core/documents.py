@@ -7,7 +7,7 @@ from math import inf
 
 from keyferry._core import json as _json
 from keyferry._core.paths import Path
-from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Place, Position, Positions
+from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode, Positions
 from keyferry._core.values import Value, field
 from keyferry.errors import DocumentError
 
@@ -80,7 +80,7 @@ class _Level:
 
     __slots__ = ("children", "firsts", "is_object", "step", "wants_key")
 
-    def __init__(self, children: dict[str | int, Place], *, is_object: bool) -> None:
+    def __init__(self, children: dict[str | int, PositionNode], *, is_object: bool) -> None:
         self.children = children
         self.firsts: dict[str | int, Position] = {}
         self.is_object = self.wants_key = is_object
@@ -94,7 +94,7 @@ class _Scanner:
         self.text = text
         self.line_ends = [match.start() for match in re.finditer("\n", text)]
         self.open: list[_Level] = []
-        self.root = Place(Position(1, 1), {})
+        self.root = PositionNode(Position(1, 1), {})
         self.duplicates: list[DuplicateKey] = []
 
     def run(self) -> None:
@@ -122,7 +122,7 @@ class _Scanner:
     def take_key(self, level: _Level, piece: str, position: Position) -> None:
         level.wants_key = False
         level.step = str(_json.loads(piece)) if "\\" in piece else piece[1:-1]
-        level.children[level.step] = Place(position, {})
+        level.children[level.step] = PositionNode(position, {})
         first = level.firsts.setdefault(level.step, position)
         if first is not position and len(self.duplicates) < _json.MAX_DUPLICATES:
             path = tuple(each.step for each in self.open)
@@ -137,11 +137,11 @@ class _Scanner:
             raise DocumentError(message, position.line, position.column, text, "json-syntax")
         self.open.append(_Level(place.children, is_object=piece == "{"))
 
-    def place_value(self, position: Position) -> Place:
+    def place_value(self, position: Position) -> PositionNode:
         if not self.open:
-            self.root = Place(position, {})
+            self.root = PositionNode(position, {})
             return self.root
         level = self.open[-1]
         if not level.is_object:
-            level.children[level.step] = Place(position, {})
+            level.children[level.step] = PositionNode(position, {})
         return level.children[level.step]

@@ -9,7 +9,7 @@ either masked, and never looked at again, or short: the work grows with the leng
 Patterns are compiled when they are first used, so that importing this module costs nothing.
 """
 
-from keyferry._core.wording import (
+from keyferry._core.words import (
     DIAGNOSES,
     DOTS,
     METHODS,

@@ -29,17 +29,17 @@ class DuplicateKey(Value):
     kubernetes_line: int = 0
 
 
-class Place(Value):
+class PositionNode(Value):
     """The position of one value and the places of what it contains."""
 
     position: Position
-    children: dict[str | int, "Place"]
+    children: dict[str | int, "PositionNode"]
 
 
 class Positions(Mapping[Path, Position]):
     """Positions by path, kept as a tree: the paths of a deep document would not fit in memory."""
 
-    def __init__(self, root: Place) -> None:
+    def __init__(self, root: PositionNode) -> None:
         self._root = root
 
     def __getitem__(self, path: Path) -> Position:
@@ -49,7 +49,7 @@ class Positions(Mapping[Path, Position]):
         return place.position
 
     def __iter__(self) -> Iterator[Path]:
-        waiting: list[tuple[Path, Place]] = [((), self._root)]
+        waiting: list[tuple[Path, PositionNode]] = [((), self._root)]
         while waiting:
             path, place = waiting.pop()
             yield path

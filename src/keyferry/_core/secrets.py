@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 MASK = "********"
 
 _SHORTEST_KNOWN = 4
+_TAIL_LINES, _TAIL_WIDTH = 5, 400
 # What moves a cursor, breaks a line, turns text around, or is half a character.
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
@@ -55,9 +56,9 @@ def escape_controls(text: str) -> str:
     return re.sub(_CONTROL, lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
-def stderr_tail(stderr: bytes, known: tuple[str, ...] = (), *, lines: int = 5, width: int = 400) -> str:
+def stderr_tail(stderr: bytes, known: tuple[str, ...] = ()) -> str:
     """The last lines of a plugin's standard error, redacted, bounded and safe to print."""
     # Redacted as a whole first: a cut through a secret would leave a piece that looks like none.
     text = redact(stderr.decode("utf-8", "replace"), known)
-    kept = [printable(line.strip()) for line in text.splitlines() if line.strip()][-lines:]
-    return " | ".join(line if len(line) <= width else line[:width] + "..." for line in kept)
+    kept = [printable(line.strip()) for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
+    return " | ".join(line if len(line) <= _TAIL_WIDTH else line[:_TAIL_WIDTH] + "..." for line in kept)

@@ -16,7 +16,7 @@ from yaml.scanner import ScannerError
 from keyferry._core.gotext import quote
 from keyferry._core.json import MAX_DUPLICATES
 from keyferry._core.paths import Path
-from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Place, Position
+from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode
 from keyferry._core.yaml_scalars import go_scalar, is_merge_key, refuse, resolve, to_json, to_key
 from keyferry.errors import DocumentError
 
@@ -28,7 +28,7 @@ _FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml lets aliases d
 
 def load(
     data: bytes, *, quoting: bool = False, in_python: bool = False, until: float = inf
-) -> tuple[object, Place, tuple[DuplicateKey, ...]]:
+) -> tuple[object, PositionNode, tuple[DuplicateKey, ...]]:
     """Read the first document of *data*: its value, where everything stood, and the keys given twice.
 
     With *quoting* the ``kubernetes_text`` of an error quotes the document where go-yaml does.
@@ -41,7 +41,7 @@ def load(
     for event in _in_time(events, until):
         builder.take(event)
     value = to_json(builder.root.node.value, builder.root.at)
-    return value, Place(builder.root.at, builder.root.node.children), tuple(builder.duplicates)
+    return value, PositionNode(builder.root.at, builder.root.node.children), tuple(builder.duplicates)
 
 
 # Stage one: text to events, and every syntax error.
@@ -131,7 +131,7 @@ def _start(event: yaml.Event) -> Position:
 # Stage two: events to values.
 
 
-_NO_CHILDREN: dict[str | int, Place] = {}  # one for all scalars, never written to
+_NO_CHILDREN: dict[str | int, PositionNode] = {}  # one for all scalars, never written to
 
 
 class _Node:
@@ -328,10 +328,14 @@ def _finish(node: _Sequence | _Mapping) -> None:
     node.finished = True
     if isinstance(node, _Sequence):
         node.value = [to_json(use.node.value, use.at) for use in node.items]
-        node.children = {index: Place(use.at, use.node.children) for index, use in enumerate(node.items)}
+        node.children = {
+            index: PositionNode(use.at, use.node.children) for index, use in enumerate(node.items)
+        }
     else:
         node.value = {key.name: to_json(use.node.value, use.at) for key, use in node.entries.values()}
-        node.children = {key.name: Place(key.at, use.node.children) for key, use in node.entries.values()}
+        node.children = {
+            key.name: PositionNode(key.at, use.node.children) for key, use in node.entries.values()
+        }
 
 
 def _allowed(decoded: int) -> float:

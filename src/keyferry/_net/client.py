@@ -8,7 +8,7 @@ from _thread import allocate_lock
 from time import monotonic
 
 from keyferry._net.connection import Connection, connect
-from keyferry._net.deadline import Deadline, Patience, Timer
+from keyferry._net.deadline import Deadline, Timer, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, NetworkError, TooLongError, explain
 from keyferry._net.messages import Head, Incoming, encode_request_head
 from keyferry._net.proxy import Origin, authorization, choose_proxy
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     MakeContext = Callable[[], ssl.SSLContext]
     _Key = tuple[str, str, int, Origin | None]
 
-__all__ = ["Answer", "Client"]
+__all__ = ["Client", "HttpResponse"]
 
 _MOST_DRAINED = 1 << 16
 _WITH_BODY = ("POST", "PUT", "PATCH")
@@ -63,7 +63,7 @@ class Client:
     def __init__(
         self,
         tls: "MakeContext",
-        patience: Patience,
+        patience: WaitLimits,
         deadline: Deadline,
         *,
         proxy_tls: "MakeContext | None" = None,
@@ -92,7 +92,7 @@ class Client:
         body: bytes = b"",
         *,
         admit: "Admit" = lambda _: None,
-    ) -> "Answer":
+    ) -> "HttpResponse":
         """Send a request and read the head of the answer.
 
         *admit* is given the address before anything goes there, and raises for one that must not be; behind a
@@ -163,7 +163,7 @@ class Client:
 
     def _try_kept(
         self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: "Admit"
-    ) -> "Answer | None":
+    ) -> "HttpResponse | None":
         try:
             return self._exchange(channel, origin, method, data, admit)
         except TimeoutError:
@@ -198,11 +198,11 @@ class Client:
 
     def _exchange(
         self, channel: _Channel, origin: Origin, method: str, data: bytes, admit: "Admit"
-    ) -> "Answer":
+    ) -> "HttpResponse":
         try:
             admit(channel.address)
             channel.connection.send(data)
-            return Answer(self, channel, origin, method)
+            return HttpResponse(self, channel, origin, method)
         except BaseException:
             self.release(channel, is_reusable=False)
             raise
@@ -240,7 +240,7 @@ def _key(origin: Origin, proxy: Origin | None) -> "_Key":
     return origin.scheme, origin.host, origin.port, proxy
 
 
-class Answer:
+class HttpResponse:
     """An answer as it comes in; use it in a ``with`` block, which keeps the connection if all of it was read."""
 
     def __init__(self, client: Client, channel: _Channel, origin: Origin, method: str) -> None:

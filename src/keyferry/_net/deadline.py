@@ -4,7 +4,7 @@ from time import monotonic
 
 from keyferry._core.values import Value
 
-__all__ = ["NO_LIMIT", "Deadline", "Patience", "Timer"]
+__all__ = ["NO_LIMIT", "Deadline", "Timer", "WaitLimits"]
 
 NO_LIMIT = float("inf")
 
@@ -34,7 +34,7 @@ class Deadline:
         return Deadline(min(seconds, self.seconds_left))
 
 
-class Patience(Value):
+class WaitLimits(Value):
     """The limits of one request.
 
     *answer_seconds* bounds everything from name look-up to the last byte of the answer, *connect_seconds* the
@@ -54,7 +54,7 @@ class Timer(Deadline):
 
     __slots__ = ("_outer", "_patience", "_received", "_waited")
 
-    def __init__(self, outer: Deadline, patience: Patience) -> None:
+    def __init__(self, outer: Deadline, patience: WaitLimits) -> None:
         super().__init__(patience.answer_seconds)
         self._outer = outer
         self._patience = patience

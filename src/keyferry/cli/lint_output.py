@@ -47,9 +47,13 @@ def sarif_document(findings: Iterable[Finding]) -> Json:
     """One run of the linter, with every rule it knows."""
     from keyferry.show import sarif
 
-    rules = [sarif.Rule(code.code, code.severity, code.title, code.why, code.fix) for code in CODES.values()]
+    rules = [
+        sarif.SarifRule(code.code, code.severity, code.title, code.why, code.fix) for code in CODES.values()
+    ]
     found = [
-        sarif.Finding(each.code, each.severity, each.message, each.path, each.file, each.line, each.column)
+        sarif.SarifResult(
+            each.code, each.severity, each.message, each.path, each.file, each.line, each.column
+        )
         for each in findings
     ]
     return sarif.to_sarif(rules, found)

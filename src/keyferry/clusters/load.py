@@ -56,13 +56,13 @@ def load_cluster(
 class Distrust(Value):
     """What *file* names and must not, since somebody else could have written it, which is *why*.
 
-    *deed* is what kubectl does then, all the same.
+    *consequence* is what kubectl does then, all the same.
     """
 
     file: str
     why: str
     what: str
-    deed: str
+    consequence: str
 
 
 def check_trust(config: ClientConfig, *, trust: bool) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value, field
 from keyferry.clusters.access import ClusterAccess
-from keyferry.clusters.plain import Reply, request
+from keyferry.clusters.request import ClusterResponse, request
 
 __all__ = ["Review", "review"]
 
@@ -37,7 +37,7 @@ def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:
     return answer
 
 
-def status_message(reply: Reply) -> str:
+def status_message(reply: ClusterResponse) -> str:
     """What a Kubernetes Status in the body says, bounded and without what looks like a secret."""
     document = _read(reply)
     message = document.get("message")
@@ -57,7 +57,7 @@ def _ask(session: ClusterAccess, version: str, timeout_seconds: float) -> Review
         return Review(status=reply.status, problem=problem)
 
 
-def _identity(reply: Reply) -> Review:
+def _identity(reply: ClusterResponse) -> Review:
     status = _read(reply).get("status")
     info = status.get("userInfo") if isinstance(status, dict) else None
     if not isinstance(info, dict) or not isinstance(info.get("username"), str):
@@ -75,7 +75,7 @@ def _texts(values: object) -> tuple[str, ...]:
     return tuple(map(str, values)) if isinstance(values, list) else ()
 
 
-def _read(reply: Reply) -> dict[str, object]:
+def _read(reply: ClusterResponse) -> dict[str, object]:
     try:
         document: object = json.loads(reply.read())
     except (ValueError, RecursionError):

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from keyferry._core.secrets import printable
-from keyferry.images.missing import Missing
+from keyferry.images.missing import MissingInput
 from keyferry.pulls.records.access import UseOutcome, judge_use
 from keyferry.pulls.records.decision import Decision
 from keyferry.show.documents import reason_document
@@ -11,7 +11,7 @@ from keyferry.show.documents import reason_document
 __all__ = ["decision_document", "decision_lines", "summarise_decision"]
 
 
-def decision_document(decision: Decision, missing: tuple[Missing, ...] = ()) -> dict[str, object]:
+def decision_document(decision: Decision, missing: tuple[MissingInput, ...] = ()) -> dict[str, object]:
     """A decision with stable fields: by which record, which policy and which rule.
 
     ``mustPull`` is null where what is *missing* may turn it.
@@ -20,14 +20,14 @@ def decision_document(decision: Decision, missing: tuple[Missing, ...] = ()) -> 
     return {
         "mustPull": None if outcome is UseOutcome.UNKNOWN else decision.must_pull,
         "outcome": str(outcome),
-        "rule": decision.rule,
+        "rule": str(decision.rule),
         "policy": decision.policy.name,
         "imageRef": decision.situation.image_ref,
         "reasons": list(map(reason_document, decision.reasons)),
     }
 
 
-def decision_lines(decision: Decision, missing: tuple[Missing, ...] = ()) -> Iterator[str]:
+def decision_lines(decision: Decision, missing: tuple[MissingInput, ...] = ()) -> Iterator[str]:
     """The verdict, and below it what led there; *missing* is what may turn it."""
     if judge_use(decision, missing) is UseOutcome.UNKNOWN:
         why = "; ".join(map(str, missing))

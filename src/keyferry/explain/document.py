@@ -1,6 +1,6 @@
 """An answer and its reasons, for programs: JSON or YAML with stable fields and no secret unless asked."""
 
-from keyferry._core.reasons import Reason
+from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import MASK
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source
@@ -31,7 +31,6 @@ def explanation_document(
     answer: Answer,
     *,
     config: dict[str, object],
-    reveal: bool = False,
     registry: dict[str, object] | None = None,
     access: dict[str, object] | None = None,
     traps: tuple[Reason, ...] = (),
@@ -41,19 +40,25 @@ def explanation_document(
     *access* is the decision whether an image that is there may be used, if that was asked; *traps* are
     what to beware of beside the answer's own.
     """
-    decision = next(reason for reason in answer.reasons if reason.stage == "decision")
+    decision = next(reason for reason in answer.reasons if reason.stage is ReasonStage.DECISION)
     document: dict[str, object] = make_document(
         "ImageExplanation",
         image=answer.image,
         name=answer.name,
         config=config,
-        decision={"outcome": decision.outcome, "text": decision.text},
+        decision={"outcome": str(decision.outcome), "text": decision.text},
         missing=missing_documents(answer.missing),
-        credentials=[_credential(credential, reveal=reveal) for credential in answer.credentials],
+        credentials=[_credential(credential, reveal=False) for credential in answer.credentials],
         failures=failures_document(answer.kubelet_failures),
-        traps=[reason_document(reason) for reason in (*answer.reasons, *traps) if reason.stage == "trap"],
+        traps=[
+            reason_document(reason)
+            for reason in (*answer.reasons, *traps)
+            if reason.stage is ReasonStage.TRAP
+        ],
         reasons=[
-            reason_document(reason) for reason in answer.reasons if reason.stage not in ("trap", "decision")
+            reason_document(reason)
+            for reason in answer.reasons
+            if reason.stage not in (ReasonStage.TRAP, ReasonStage.DECISION)
         ],
     )
     asked = {"access": access, "registry": registry}
@@ -62,7 +67,7 @@ def explanation_document(
 
 def source_document(source: Source) -> dict[str, object]:
     """Where a credential came from."""
-    document: dict[str, object] = {"kind": source.kind, "name": source.name}
+    document: dict[str, object] = {"kind": str(source.kind), "name": source.name}
     account = source.service_account
     if account is not None:
         document["serviceAccount"] = {

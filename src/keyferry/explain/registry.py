@@ -7,17 +7,17 @@ from keyferry._core.secrets import printable
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, RegistryError
 from keyferry.explain.document import source_document
-from keyferry.images.missing import Missing
+from keyferry.images.missing import MissingInput
 from keyferry.pulls.trial import Attempt, most_telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.pulls.registry.mirrors import Mirrors
 
-__all__ = ["RegistryCheck", "Verdict", "attempt_lines", "check_document", "describe_attempt", "verdict"]
+__all__ = ["PullVerdict", "RegistryCheck", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 
 
-class Verdict(StrEnum):
+class PullVerdict(StrEnum):
     """Whether an image can be pulled."""
 
     YES = "yes"
@@ -34,18 +34,18 @@ class RegistryCheck(Value):
 
     image: str
     attempts: tuple[Attempt, ...]
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
     mirrors: "Mirrors | None" = None
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> PullVerdict:
         """A no is sure only if the registry said so, and nothing else can say yes."""
         if any(attempt.worked for attempt in self.attempts):
-            return Verdict.YES
+            return PullVerdict.YES
         if self.mirrors is not None or self.cause not in _SURE:
-            return Verdict.UNKNOWN
+            return PullVerdict.UNKNOWN
         # Also of an image that is not there: registries hide from one user what another may have.
-        return Verdict.UNKNOWN if self.missing else Verdict.NO
+        return PullVerdict.UNKNOWN if self.missing else PullVerdict.NO
 
     @property
     def error(self) -> RegistryError | ContainerRuntimeError | None:
@@ -99,7 +99,7 @@ def doubts(check: RegistryCheck) -> Iterator[str]:
         yield f"the registry gave no answer to go by: {check.error.message}"
     if check.mirrors is not None:
         yield str(check.mirrors)
-    if check.verdict is not Verdict.NO:
+    if check.verdict is not PullVerdict.NO:
         yield from map(str, check.missing)
 
 
@@ -107,7 +107,7 @@ def _the_one(number: int) -> str:
     return "the one credential there is" if number == 1 else ""
 
 
-_VERDICTS = {Verdict.YES: _yes, Verdict.NO: _no, Verdict.UNKNOWN: _cannot_tell}
+_VERDICTS = {PullVerdict.YES: _yes, PullVerdict.NO: _no, PullVerdict.UNKNOWN: _cannot_tell}
 
 
 def describe_attempt(attempt: Attempt) -> str:
@@ -126,7 +126,7 @@ def attempt_lines(check: RegistryCheck) -> Iterator[str]:
     for at, attempt in enumerate(check.attempts, 1):
         mark = "+" if attempt.worked else "-"
         yield f"{mark} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
-    if check.verdict is Verdict.UNKNOWN:
+    if check.verdict is PullVerdict.UNKNOWN:
         yield f"? {printable(verdict(check))}"
     elif check.mirrors is not None:
         yield f"? {printable(str(check.mirrors))}"
@@ -136,7 +136,7 @@ def check_document(check: RegistryCheck) -> dict[str, object]:
     """The same for programs; ``canPull`` is null where nobody can tell."""
     mirrors = check.mirrors
     return {
-        "canPull": None if check.verdict is Verdict.UNKNOWN else check.verdict is Verdict.YES,
+        "canPull": None if check.verdict is PullVerdict.UNKNOWN else check.verdict is PullVerdict.YES,
         "outcome": str(check.verdict),
         "attempts": [_attempt(attempt) for attempt in check.attempts],
         "mirrors": None

@@ -2,14 +2,15 @@
 
 from collections.abc import Iterable, Iterator
 
-from keyferry._core.reasons import Reason
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import MASK, printable
 from keyferry.images.answer import Answer
+from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.show.text import sections
 from keyferry.show.writer import Lines, style
 
 _MOST_PATTERNS = 4
-_COLOURS = {"failed": "red", "unknown": "yellow"}
+_COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
 # Nearest miss first: the rule that failed last is the one a small change would mend.
 _NEARNESS = (
     "label",
@@ -37,7 +38,7 @@ def render(
     *access* says whether an image that is there may be used, *traps* what to beware of beside the answer's own,
     *hints* which option gives what is missing.
     """
-    by_stage: dict[str, list[Reason]] = {}
+    by_stage: dict[ReasonStage, list[Reason]] = {}
     for reason in (*answer.reasons, *traps):
         by_stage.setdefault(reason.stage, []).append(reason)
     parts: tuple[tuple[str, Iterable[str]], ...] = (
@@ -46,7 +47,7 @@ def render(
         ("providers", _providers(answer, all_patterns=all_patterns)),
         ("auth keys on offer", _keys(by_stage)),
         ("credentials, in the order they are tried", _credentials(answer)),
-        ("what the kubelet does", (printable(reason.text) for reason in by_stage["decision"])),
+        ("what the kubelet does", (printable(reason.text) for reason in by_stage[ReasonStage.DECISION])),
         ("what would tell", map(printable, hints)),
         ("may this pod use the image that is there", iter(access)),
         ("what the registry says to each", iter(registry)),
@@ -55,20 +56,22 @@ def render(
     return sections(parts)
 
 
-def _image(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
-    for reason in by_stage["image"]:
+def _image(by_stage: dict[ReasonStage, list[Reason]]) -> Iterator[str]:
+    for reason in by_stage[ReasonStage.IMAGE]:
         yield f"{printable(reason.subject)}: {printable(reason.text)}"
 
 
 def _providers(answer: Answer, *, all_patterns: bool) -> Iterator[str]:
     for reason in answer.reasons:
-        if reason.stage not in ("match", "provider"):
+        if reason.stage not in (ReasonStage.MATCH, ReasonStage.PROVIDER):
             continue
-        if reason.stage == "provider":
+        if reason.stage is ReasonStage.PROVIDER:
             colour = _COLOURS.get(reason.outcome, "green")
             yield "    " + style(printable(reason.text), colour)
         else:
-            mark = style("+", "green", "bold") if reason.outcome == "matched" else style("-", "dim")
+            mark = (
+                style("+", "green", "bold") if reason.outcome is ReasonOutcome.MATCHED else style("-", "dim")
+            )
             yield f"{mark} {style(printable(reason.subject), 'bold')}: {printable(reason.text)}"
             yield from _misses(reason, all_patterns=all_patterns)
 
@@ -85,9 +88,9 @@ def _misses(reason: Reason, *, all_patterns: bool) -> Iterator[str]:
         yield f"    and {len(ranked) - len(shown)} more, further off; --all-patterns shows them"
 
 
-def _keys(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
-    for reason in by_stage.get("key", []):
-        used = reason.outcome in ("covers", "default-registry")
+def _keys(by_stage: dict[ReasonStage, list[Reason]]) -> Iterator[str]:
+    for reason in by_stage.get(ReasonStage.KEY, []):
+        used = reason.outcome in (ReasonOutcome.COVERS, ReasonOutcome.DEFAULT_REGISTRY)
         mark = style("+", "green", "bold") if used else style("-", "dim")
         source = f" ({reason.facts['source']})" if "source" in reason.facts else ""
         yield f"{mark} {printable(repr(reason.subject))}{printable(source)} {printable(reason.text)}"
@@ -99,6 +102,6 @@ def _credentials(answer: Answer) -> Iterator[str]:
         yield f"{at}. {user} / {MASK}   {printable(str(credential.source))}, key {printable(repr(credential.key))}"
 
 
-def _traps(by_stage: dict[str, list[Reason]]) -> Iterator[str]:
-    for reason in by_stage.get("trap", []):
+def _traps(by_stage: dict[ReasonStage, list[Reason]]) -> Iterator[str]:
+    for reason in by_stage.get(ReasonStage.TRAP, []):
         yield style("! ", "yellow", "bold") + printable(reason.text)

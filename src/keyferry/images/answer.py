@@ -2,13 +2,13 @@
 
 from functools import cached_property
 
-from keyferry.images.result import Failure, LookupResult, Outcome
+from keyferry.images.result import Failure, LookupOutcome, LookupResult
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry._core.reasons import Reason
 
-__all__ = ["Answer", "Failure", "Outcome"]
+__all__ = ["Answer", "Failure", "LookupOutcome"]
 
 
 class Answer(LookupResult):
@@ -22,7 +22,7 @@ class Answer(LookupResult):
 
         return (*reasons_for(self), *traps_for(self))
 
-    def given_again(self, answered_ns: int) -> "Answer":
+    def repeated_at(self, answered_ns: int) -> "Answer":
         """The same answer, given at another instant."""
         # By hand: most warm lookups are this, and ``replace`` would take ten times as long.
         again = object.__new__(Answer)

@@ -1,6 +1,7 @@
 """The order of trial: which credentials serve an image, and which is tried first."""
 
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from hashlib import sha256
 
 from keyferry._core.json import dumps
@@ -22,10 +23,18 @@ class SecretRef(Value):
     uid: str
 
 
+class SourceKind(StrEnum):
+    """What kind of source a credential came from."""
+
+    PULL_SECRET = "pull secret"  # noqa: S105 - a word for one
+    NODE_DOCKER_CONFIG = "node docker config"
+    PROVIDER = "provider"
+
+
 class Source(Value):
     """Where a credential came from: a pull secret, the node's docker config, or a provider."""
 
-    kind: str
+    kind: SourceKind
     name: str
     secret: SecretRef | None = None
     service_account: ServiceAccountRef | None = None

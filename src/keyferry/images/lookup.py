@@ -12,12 +12,12 @@ from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, lookup_all
+from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, SourceKind, lookup_all
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.cache import MOST_BYTES, auth_bytes
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import How, Provision
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import normalise
 
 TYPE_CHECKING = False
@@ -49,7 +49,11 @@ class _Warm:
 
     def cached_from(self) -> Iterable[str]:
         """The providers whose caches the answer stands for."""
-        return (provision.provider for provision in self.answer.provisions if provision.how is How.CACHED)
+        return (
+            provision.provider
+            for provision in self.answer.provisions
+            if provision.outcome is ProvisionOutcome.CACHED
+        )
 
 
 class Providers:
@@ -149,7 +153,7 @@ class Providers:
         evicted = [
             provider.evict(name, credential.username, credential.password)
             for provider in self._providers
-            if credential.source.kind == "provider" and provider.name == credential.source.name
+            if credential.source.kind == SourceKind.PROVIDER and provider.name == credential.source.name
         ]
         self._drop_warm()
         return any(evicted)
@@ -172,7 +176,7 @@ class Providers:
         warm.seen = warm.tick()
         answer = warm.answer
         if not 0 <= now - answer.answered_ns < _INSTANT_NS:
-            answer = warm.answer = answer.given_again(now)
+            answer = warm.answer = answer.repeated_at(now)
         return answer
 
     def _look_up(
@@ -215,9 +219,9 @@ class Providers:
     def _keep_warm(self, table: dict[str, _Warm], answer: Answer, expires_ns: int) -> None:
         """Keep an answer that only time can change: all of it from caches, or nothing to ask."""
         for provision in answer.provisions:
-            if provision.how is How.CACHED and provision.expires_ns is not None:
+            if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
-            elif provision.how not in (How.SKIPPED, How.UNKNOWN):
+            elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
                 return
         size = sum(auth_bytes(provision.auth) for provision in answer.provisions)
         if len(table) >= _MOST_WARM or self._warm_bytes + size > MOST_BYTES:
@@ -282,7 +286,7 @@ class _NodeConfig:
         now = clock()
         if self._read is None or now > self._read[0]:
             keyring = Keyring()
-            source = Source("node docker config", self._path)
+            source = Source(SourceKind.NODE_DOCKER_CONFIG, self._path)
             keyring.add(source, _docker_entries(load_docker_config(self._path)))
             self._read = now + _NODE_CONFIG_NS, keyring
         return [self._read[1]], self._read[0]
@@ -296,7 +300,7 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
     for secret in secrets:
         entries = read_pull_secret(secret)
         ref = SecretRef(secret.namespace, secret.name, secret.uid)
-        source = Source("pull secret", f"{secret.namespace}/{secret.name}", secret=ref)
+        source = Source(SourceKind.PULL_SECRET, f"{secret.namespace}/{secret.name}", secret=ref)
         keyring.add(source, _docker_entries(entries or {}))
     return [keyring]
 
@@ -304,7 +308,7 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
 def _providers_keyring(provisions: Iterable[Provision]) -> Keyring:
     keyring = Keyring()
     for provision in provisions:
-        source = Source("provider", provision.provider, service_account=provision.account)
+        source = Source(SourceKind.PROVIDER, provision.provider, service_account=provision.account)
         keyring.add(source, _auth_entries(provision.auth.items()))
     return keyring
 

@@ -4,10 +4,10 @@ from enum import StrEnum
 
 from keyferry._core.values import Value
 
-__all__ = ["Input", "Missing", "distinct", "missing_documents"]
+__all__ = ["LookupInput", "MissingInput", "distinct", "missing_documents"]
 
 
-class Input(StrEnum):
+class LookupInput(StrEnum):
     """Something that a kubelet knows, and that somebody who asks about it must give."""
 
     POD = "pod"
@@ -18,13 +18,13 @@ class Input(StrEnum):
     IMAGES = "images"
 
 
-class Missing(Value):
+class MissingInput(Value):
     """An input that was not given; *name* says which, where there can be several.
 
     *instead* is what is wrong with the one that was given in its place.
     """
 
-    input: Input
+    input: LookupInput
     name: str = ""
     instead: str = ""
 
@@ -34,20 +34,20 @@ class Missing(Value):
 
 
 _TEXTS = {
-    Input.POD: "the pod was not given, so its pull secrets and its service account are not known",
-    Input.PULL_SECRET: "pull secret {name!r}, which the pod lists, was not given",
-    Input.DOCKER_CONFIG: "the node's docker config {name!r} was not given",
-    Input.SERVICE_ACCOUNT: "the service account {name!r} was not given, so its annotations and UID are not known",
-    Input.SERVICE_ACCOUNT_TOKEN: "a token of the service account {name!r} was not given",
-    Input.IMAGES: "the node's images were not given, so it is not known whether {name!r} is there",
+    LookupInput.POD: "the pod was not given, so its pull secrets and its service account are not known",
+    LookupInput.PULL_SECRET: "pull secret {name!r}, which the pod lists, was not given",
+    LookupInput.DOCKER_CONFIG: "the node's docker config {name!r} was not given",
+    LookupInput.SERVICE_ACCOUNT: "the service account {name!r} was not given, so its annotations and UID are not known",
+    LookupInput.SERVICE_ACCOUNT_TOKEN: "a token of the service account {name!r} was not given",
+    LookupInput.IMAGES: "the node's images were not given, so it is not known whether {name!r} is there",
 }
 
 
-def distinct(*groups: tuple[Missing, ...]) -> tuple[Missing, ...]:
+def distinct(*groups: tuple[MissingInput, ...]) -> tuple[MissingInput, ...]:
     """All of them, in order, each once."""
     return tuple(dict.fromkeys(missing for group in groups for missing in group))
 
 
-def missing_documents(missing: tuple[Missing, ...]) -> list[dict[str, object]]:
+def missing_documents(missing: tuple[MissingInput, ...]) -> list[dict[str, object]]:
     """What was not given, with stable fields."""
     return [{"input": str(each.input), "name": each.name, "text": str(each)} for each in missing]

@@ -6,11 +6,11 @@ from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
 from keyferry.images.keyring import Credential, Keyring
-from keyferry.images.missing import Missing, distinct
-from keyferry.images.provider.provision import How, Provision
+from keyferry.images.missing import MissingInput, distinct
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 
-class Outcome(StrEnum):
+class LookupOutcome(StrEnum):
     """What the kubelet does: try credentials, make one anonymous attempt, or nobody can tell."""
 
     CREDENTIALS = "credentials"
@@ -48,7 +48,7 @@ class LookupResult(Value):
     covering: tuple[tuple[int, str], ...]
     providers: tuple[CredentialProvider, ...] = field(repr=False)
     keyrings: tuple[Keyring, ...] = field(default=(), repr=False)
-    untold: tuple[Missing, ...] = ()
+    untold: tuple[MissingInput, ...] = ()
     answered_ns: int = field(default=0, repr=False)
 
     @property
@@ -59,21 +59,25 @@ class LookupResult(Value):
     @property
     def kubelet_failures(self) -> tuple[Failure, ...]:
         """Those that a kubelet would have too: not what only an input that was not given keeps from being asked."""
-        return tuple(_failure(provision) for provision in self.provisions if provision.how is How.FAILED)
+        return tuple(
+            _failure(provision)
+            for provision in self.provisions
+            if provision.outcome is ProvisionOutcome.FAILED
+        )
 
     @property
-    def missing(self) -> tuple[Missing, ...]:
+    def missing(self) -> tuple[MissingInput, ...]:
         """What the kubelet knows and was not given here: with it the answer may be another one."""
         return distinct(self.untold, *(provision.missing for provision in self.provisions))
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> LookupOutcome:
         """What the kubelet does with it."""
         if self.credentials:
-            return Outcome.CREDENTIALS
+            return LookupOutcome.CREDENTIALS
         if self.missing:
-            return Outcome.UNKNOWN
-        return Outcome.ANONYMOUS_AFTER_FAILURE if self.kubelet_failures else Outcome.ANONYMOUS
+            return LookupOutcome.UNKNOWN
+        return LookupOutcome.ANONYMOUS_AFTER_FAILURE if self.kubelet_failures else LookupOutcome.ANONYMOUS
 
 
 def _failure(provision: Provision) -> Failure:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from keyferry._core.pump import Limits
 from keyferry._core.reap import DEATH_SECONDS, await_exit, collect_stragglers, kill_group, left_to_collect
 from keyferry._core.spawn import EMPTY, IS_PORTABLE, LAST_STANDARD_FD, PIPE, new_child, spawn
-from keyferry.invoke.process import Outcome
+from keyferry.invoke.process import ProcessOutcome
 
 
 def run_attached(
@@ -24,7 +24,7 @@ def run_attached(
     stdin_fd: int | None = None,
     stderr_fd: int = LAST_STANDARD_FD,
     is_portable: bool = IS_PORTABLE,
-) -> Outcome:
+) -> ProcessOutcome:
     """Run *program*, a path or on Linux an open file; raises OSError or ValueError if it does not start.
 
     Without *stdin_fd* its input is empty and it has a session of its own. With it the program stays in
@@ -53,7 +53,7 @@ def run_attached(
             child.end()
         finally:
             child.end()  # again, for an interrupt that came just as the first began
-    return Outcome(ending, child.status, pump.stdout, b"", time.monotonic() - started)
+    return ProcessOutcome(ending, child.status, pump.stdout, b"", time.monotonic() - started)
 
 
 def _kill_one(pid: int) -> int | None:

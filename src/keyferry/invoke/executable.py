@@ -11,14 +11,14 @@ _NOT_FOUND = "executable file not found in $PATH"
 _RELATIVE = "cannot run executable found relative to current directory"
 
 
-class Found(Value):
+class LookPathResult(Value):
     """What a search gave: a path, a problem in Go's words, or both for a path that Go refuses to run."""
 
     path: str = ""
     problem: str = ""
 
 
-Look = Callable[[str], Found]
+LookPath = Callable[[str], LookPathResult]
 
 
 def clean_path(path: str) -> str:
@@ -33,7 +33,7 @@ def base_name(path: str) -> str:
     return os.path.basename(path) or path
 
 
-def look_path(name: str) -> Found:
+def look_path(name: str) -> LookPathResult:
     """Find *name* as ``exec.LookPath`` does, in the PATH of this process.
 
     What a relative entry of PATH leads to comes with a problem: whoever can write to the
@@ -43,22 +43,26 @@ def look_path(name: str) -> Found:
         return _refused(name, _NOT_FOUND)
     if "/" in name:
         problem = _why_not_executable(name)
-        return _refused(name, problem) if problem else Found(name)
+        return _refused(name, problem) if problem else LookPathResult(name)
     search = os.environ.get("PATH", "")
     for folder in search.split(os.pathsep) if search else ():
         path = clean_path(os.path.join(folder or ".", name))
         if not _why_not_executable(path):
-            return Found(path) if os.path.isabs(path) else Found(path, _refused(name, _RELATIVE).problem)
+            return (
+                LookPathResult(path)
+                if os.path.isabs(path)
+                else LookPathResult(path, _refused(name, _RELATIVE).problem)
+            )
     return _refused(name, _NOT_FOUND)
 
 
-def look_command(command: str, look: Look = look_path) -> Found:
+def look_command(command: str, look: LookPath = look_path) -> LookPathResult:
     """What ``exec.Command`` makes of a cleaned command: only a bare name is searched for."""
-    return look(command) if base_name(command) == command else Found(command)
+    return look(command) if base_name(command) == command else LookPathResult(command)
 
 
-def _refused(name: str, problem: str) -> Found:
-    return Found("", f"exec: {quote(name)}: {problem}")
+def _refused(name: str, problem: str) -> LookPathResult:
+    return LookPathResult("", f"exec: {quote(name)}: {problem}")
 
 
 def _why_not_executable(path: str) -> str:

@@ -11,7 +11,7 @@ from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.spawn import move_up
 from keyferry._core.values import Value
 from keyferry.errors import PolicyError
-from keyferry.invoke.executable import Look, base_name, clean_path, look_command, look_path
+from keyferry.invoke.executable import LookPath, base_name, clean_path, look_command, look_path
 
 ALLOW_ALL = "AllowAll"
 DENY_ALL = "DenyAll"
@@ -59,7 +59,7 @@ class PluginPolicy(Value):
             message = f"unknown policy {self.policy_type!r}, expected {ALLOW_ALL}, {DENY_ALL} or {ALLOWLIST}"
             raise PolicyError(message, f"unknown plugin policy: {quote(self.policy_type)}")
 
-    def decide(self, command: str, look: Look = look_path) -> Permit:
+    def decide(self, command: str, look: LookPath = look_path) -> Permit:
         """Tell what to run for a cleaned *command*, or raise PolicyError.
 
         A program that is not there is still permitted if it is listed word for word, or if all are.
@@ -73,7 +73,7 @@ class PluginPolicy(Value):
         text = f"plugin {quote(command)} not allowed: policy set to {quote(DENY_ALL)}"
         raise PolicyError(f"program {command!r} may not run: the policy is {DENY_ALL}", text)
 
-    def _decide_by_list(self, command: str, path: str, problem: str, look: Look) -> Permit:
+    def _decide_by_list(self, command: str, path: str, problem: str, look: LookPath) -> Permit:
         if listed := self._listed(command, path):
             return Permit(path, problem, _digests(listed))
         if path == command:
@@ -91,7 +91,7 @@ class PluginPolicy(Value):
     def _listed(self, *names: str) -> list[AllowlistEntry]:
         return [entry for entry in self.allowlist or () if entry.command in names]
 
-    def _resolved(self, path: str, look: Look) -> list[AllowlistEntry]:
+    def _resolved(self, path: str, look: LookPath) -> list[AllowlistEntry]:
         """The entries that lead to *path*; by their last part first, so that others are not searched for."""
         name = base_name(path)
         alike = [entry for entry in self.allowlist or () if base_name(entry.command) == name]

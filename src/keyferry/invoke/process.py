@@ -15,14 +15,14 @@ from keyferry._core.reap import collect_stragglers, left_to_collect, watch_for_e
 from keyferry._core.spawn import IS_PORTABLE, new_child, spawn
 from keyferry._core.values import Value, field
 
-__all__ = ["Ending", "Limits", "Outcome", "run"]
+__all__ = ["Ending", "Limits", "ProcessOutcome", "run"]
 
 _PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
 # A program that is done so soon is not looked at before: one wake-up serves for all it has to say.
 _MOMENT_SECONDS = 0.002
 
 
-class Outcome(Value):
+class ProcessOutcome(Value):
     """What is left of a run: its status (negative for a signal), its output, how it ended."""
 
     ending: Ending
@@ -39,7 +39,7 @@ def run(
     environ: Mapping[bytes, bytes] | None = None,
     limits: Limits = Limits(),
     is_portable: bool = IS_PORTABLE,
-) -> Outcome:
+) -> ProcessOutcome:
     """Run ``argv[0]``, a path, with *stdin*, and wait for the end of it and of its output.
 
     As in the kubelet, the run lasts until every holder of its output pipes has
@@ -65,4 +65,4 @@ def run(
             child.end()
         finally:
             child.end()  # again, for an interrupt that came just as the first began
-    return Outcome(ending, child.status, pump.stdout, pump.stderr, time.monotonic() - started)
+    return ProcessOutcome(ending, child.status, pump.stdout, pump.stderr, time.monotonic() - started)

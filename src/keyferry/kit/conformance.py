@@ -15,15 +15,16 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.reference import normalise
 from keyferry.invoke.process import Ending, Limits
 from keyferry.kit.codes.catalogue import Check, checks_for
-from keyferry.kit.lab.circumstances import CROWD, circumstances, crowd
-from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked, limit_for
+from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, limit_for
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
-from keyferry.kit.lab.hidden import Secrets, secrets_in
 from keyferry.kit.lab.launch import Launch, Run, launch
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest, find_program
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
-from keyferry.kit.lab.subject import CLUSTER, Subject, find_program
-from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
+from keyferry.kit.lab.secrets import Secrets, secrets_in
+from keyferry.kit.lab.variations import SIMULTANEOUS_RUNS, simultaneous_runs, variations
+from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.report import NOT_ASKED_FOR, Report, ReportedViolation, Result, Status
 from keyferry.kit.rules.all import RULES
 
 __all__ = ["examine"]
@@ -35,7 +36,7 @@ _LIMITS = Limits()
 
 
 def examine(
-    subject: Subject,
+    plugin: PluginUnderTest,
     *,
     only: Collection[str] = (),
     skip: Collection[str] = (),
@@ -46,21 +47,21 @@ def examine(
     Raises EnvironmentProblem if it cannot be started here at all. The plugin runs some fifty times, with a HOME
     and TMPDIR of its own unless its variables say otherwise.
     """
-    subject = _ready(subject)
+    plugin = _ready(plugin)
     started = time.monotonic()
     folder = tempfile.mkdtemp(prefix="keyferry-kit-")
     try:
-        wanted = [check for check in checks_for(subject.kind) if _is_wanted(check, only, skip)]
-        lab = _Lab(subject, folder, progress)
+        wanted = [check for check in checks_for(plugin.kind) if _is_wanted(check, only, skip)]
+        lab = _Lab(plugin, folder, progress)
         evidence = lab.work([RULES[check.code] for check in wanted])
-        results = tuple(_result(check, evidence, only, skip) for check in checks_for(subject.kind))
+        results = tuple(_result(check, evidence, only, skip) for check in checks_for(plugin.kind))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = time.monotonic() - started
     return Report(
-        evidence.secrets.hide(subject.path),
-        subject.kind,
-        subject.api_version,
+        evidence.secrets.hide(plugin.path),
+        plugin.kind,
+        plugin.api_version,
         results,
         len(evidence.runs),
         seconds,
@@ -68,16 +69,16 @@ def examine(
     )
 
 
-def _ready(subject: Subject) -> Subject:
+def _ready(plugin: PluginUnderTest) -> PluginUnderTest:
     """The same plugin under a path that holds in every directory, and images as the kubelet names them."""
     if not hasattr(os, "killpg"):
         raise EnvironmentProblem("the conformance kit needs a POSIX system such as Linux or macOS")
-    if subject.kind != CLUSTER and not subject.images:
+    if plugin.kind != PluginKind.CLUSTER and not plugin.images:
         raise EnvironmentProblem(
             "an image plugin is examined with an image that it should have credentials for"
         )
-    images = tuple(dict.fromkeys(normalise(image) for image in subject.images))
-    return replace(subject, path=find_program(subject.path), images=images)
+    images = tuple(dict.fromkeys(normalise(image) for image in plugin.images))
+    return replace(plugin, path=find_program(plugin.path), images=images)
 
 
 def _is_wanted(check: Check, only: Collection[str], skip: Collection[str]) -> bool:
@@ -87,8 +88,8 @@ def _is_wanted(check: Check, only: Collection[str], skip: Collection[str]) -> bo
 class _Lab:
     """The folder and the experiments of one examination."""
 
-    def __init__(self, subject: Subject, folder: str, progress: Progress | None) -> None:
-        self._subject = subject
+    def __init__(self, plugin: PluginUnderTest, folder: str, progress: Progress | None) -> None:
+        self._plugin = plugin
         self._progress = progress or (lambda _done, _total: None)
         self._canary_file = os.path.join(folder, "made")
         self._around = Surroundings(
@@ -106,26 +107,26 @@ class _Lab:
         if runs[first.name].outcome.ending is Ending.EXITED:
             runs |= self._run_all(others)
         listed = {one.name: one for one in (first, *others)}
-        known = frozenset((CANARY, *((self._subject.token,) if self._subject.token else ())))
+        known = frozenset((CANARY, *((self._plugin.token,) if self._plugin.token else ())))
         texts = known.union(*(secrets_in(run.outcome.stdout) for run in runs.values()))
         made = os.path.exists(self._canary_file)
-        return Evidence(self._subject, listed, runs, Secrets(texts), self._around, time_ns(), made)
+        return Evidence(self._plugin, listed, runs, Secrets(texts), self._around, time_ns(), made)
 
     def _plan(self) -> list[Experiment]:
-        if self._subject.kind == CLUSTER:
-            goods = list(good_infos(self._subject))
-            others = cluster_experiments(self._subject)
+        if self._plugin.kind == PluginKind.CLUSTER:
+            goods = list(good_infos(self._plugin))
+            others = cluster_experiments(self._plugin)
         else:
-            goods = list(good_requests(self._subject))
-            others = image_experiments(self._subject, self._canary_file)
+            goods = list(good_requests(self._plugin))
+            others = image_experiments(self._plugin, self._canary_file)
         # The whole crowd stands together, so that it is run together.
-        return [*goods, *others, *circumstances(goods[0]), *crowd(goods[0])]
+        return [*goods, *others, *variations(goods[0]), *simultaneous_runs(goods[0])]
 
     def _run_all(self, experiments: list[Experiment]) -> dict[str, Run]:
         together = [one for one in experiments if one.name.startswith("at once ")]
         apart = [one for one in experiments if one not in together]
         runs: dict[str, Run] = {}
-        for batch, workers in ((apart, _WORKERS), (together, CROWD)):
+        for batch, workers in ((apart, _WORKERS), (together, SIMULTANEOUS_RUNS)):
             with ThreadPoolExecutor(workers) as pool:
                 try:
                     for one, run in zip(batch, pool.map(self._run, batch), strict=True):
@@ -137,10 +138,10 @@ class _Lab:
         return runs
 
     def _run(self, experiment: Experiment) -> Run:
-        limits = Limits(limit_for(self._subject, experiment), _LIMITS.stdout_bytes)
+        limits = Limits(limit_for(self._plugin, experiment), _LIMITS.stdout_bytes)
         what = Launch(
-            (*experiment.prefix, self._subject.path, *self._subject.args),
-            environment(self._subject, self._around, experiment),
+            (*experiment.prefix, self._plugin.path, *self._plugin.args),
+            environment(self._plugin, self._around, experiment),
             experiment.stdin,
             limits,
             experiment.cwd,
@@ -156,7 +157,7 @@ class _Lab:
             if run.outcome.ending is not Ending.LOST:
                 return run
             reason = f"it {run.outcome.ending}"
-        raise EnvironmentProblem(f"plugin {self._subject.path!r} cannot be run: {reason}")
+        raise EnvironmentProblem(f"plugin {self._plugin.path!r} cannot be run: {reason}")
 
 
 def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Collection[str]) -> Result:
@@ -181,17 +182,17 @@ def _passed(check: Check, evidence: Evidence) -> Result:
     return Result(check, Status.PASSED)
 
 
-def _broken(finding: Finding, evidence: Evidence) -> Broken:
+def _broken(finding: Violation, evidence: Evidence) -> ReportedViolation:
     experiment = evidence.experiments[finding.experiment]
     hide = evidence.secrets.hide
-    repeat = repeat_command(evidence.subject, experiment)
+    repeat = repeat_command(evidence.plugin, experiment)
     for secret in evidence.secrets.texts:
         repeat = repeat.replace(secret, "********")
-    return Broken(finding.experiment, hide(finding.found), hide(finding.expected), repeat)
+    return ReportedViolation(finding.experiment, hide(finding.found), hide(finding.expected), repeat)
 
 
 def _notes(evidence: Evidence) -> Iterator[str]:
-    if "HOME" not in dict(evidence.subject.env):
+    if "HOME" not in dict(evidence.plugin.env):
         yield "HOME and TMPDIR were empty folders of its own; --env HOME=$HOME gives it yours"
     network = evidence.experiments.get("no network")
     if network is not None and not network.prefix:

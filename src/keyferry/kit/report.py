@@ -6,13 +6,14 @@ from keyferry import __version__
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, replace
 from keyferry.kit.codes.catalogue import Check, Severity
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from keyferry.show.junit import Case
 
-__all__ = ["Broken", "Report", "Result", "Status", "to_document", "to_junit"]
+__all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
 # Why most checks are left out when some were asked for by their codes.
 NOT_ASKED_FOR = "not among those of --only"
@@ -26,7 +27,7 @@ class Status(StrEnum):
     SKIPPED = "skipped"
 
 
-class Broken(Value):
+class ReportedViolation(Value):
     """One time that a promise was broken: in words without secrets, and how to see it again."""
 
     experiment: str
@@ -40,7 +41,7 @@ class Result(Value):
 
     check: Check
     status: Status
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[ReportedViolation, ...] = ()
     reason: str = ""
 
 
@@ -48,7 +49,7 @@ class Report(Value):
     """All results; *notes* say under which circumstances they were got."""
 
     plugin: str
-    kind: str
+    kind: PluginKind
     api_version: str
     results: tuple[Result, ...]
     runs: int
@@ -80,7 +81,7 @@ def to_document(report: Report) -> dict[str, object]:
         "PluginReport",
         keyferry=__version__,
         plugin=report.plugin,
-        protocol=report.kind,
+        protocol=str(report.kind),
         pluginApiVersion=report.api_version,
         runs=report.runs,
         seconds=round(report.seconds, 3),
@@ -125,16 +126,16 @@ def to_junit(report: Report, *, strict: bool = False) -> str:
 
 
 def _case(report: Report, result: Result, *, strict: bool) -> "Case":
-    from keyferry.show.junit import Case, Outcome
+    from keyferry.show.junit import Case, CaseOutcome
 
     check = result.check
     case = Case(f"keyferry.{report.kind}", f"{check.code} {check.title}")
     if result.status is Status.SKIPPED:
-        return replace(case, outcome=Outcome.SKIPPED, message=result.reason)
+        return replace(case, outcome=CaseOutcome.SKIPPED, message=result.reason)
     if result.status is Status.PASSED:
         return case
     if check.severity == "error" or (strict and check.severity == "warning"):
-        case = replace(case, outcome=Outcome.FAILED, message=result.broken[0].found, kind=check.severity)
+        case = replace(case, outcome=CaseOutcome.FAILED, message=result.broken[0].found, kind=check.severity)
     return replace(case, text=_text(result))
 
 

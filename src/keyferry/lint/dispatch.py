@@ -13,20 +13,16 @@ from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError
-from keyferry.lint.kubeconfig.config import KIND as KUBECONFIG
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
-from keyferry.lint.kuberc import KIND as KUBERC
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.providers.config import lint
-from keyferry.lint.records.folder import KIND as PULL_RECORD
 from keyferry.lint.records.folder import KINDS as RECORD_KINDS
 from keyferry.lint.records.folder import is_records_folder, lint_record_file, lint_records
-from keyferry.lint.report import Finding, LintReport
+from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.versions import LATEST
 
 __all__ = ["lint_any", "recognise"]
 
-PROVIDERS = "providers"
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 # For a file that is no YAML, what it seems to be all the same.
 _KIND = re.compile(rb"""(?m)^[ \t{]*["']?kind["']?[ \t]*:[ \t]*["']?(\w+)""")
@@ -45,19 +41,19 @@ def lint_any(
     if is_records_folder(path):
         return lint_records(path)
     data = _read(path)
-    kind = PROVIDERS if data is None else recognise(data)
-    if data is not None and kind == KUBECONFIG:
+    kind = FileKind.PROVIDERS if data is None else recognise(data)
+    if data is not None and kind is FileKind.KUBECONFIG:
         return lint_kubeconfig(path, data)
-    if data is not None and kind == KUBERC:
+    if data is not None and kind is FileKind.KUBERC:
         return lint_kuberc(path, data)
-    if data is not None and kind == PULL_RECORD:
+    if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)
     if data is not None and not _is_regular(path):
         return _lint_kept(path, data, kubernetes, gates, bin_dir)
     return lint(path, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
 
-def recognise(data: bytes) -> str:
+def recognise(data: bytes) -> FileKind:
     """Tell what a file is: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``."""
     value: object
     try:
@@ -66,23 +62,23 @@ def recognise(data: bytes) -> str:
     except (DocumentError, WrongTypeError):
         return _guess(data)
     if kind == CONFIG:
-        return KUBECONFIG
+        return FileKind.KUBECONFIG
     if kind in RECORD_KINDS:
-        return PULL_RECORD
+        return FileKind.PULL_RECORD
     # A kuberc may be any document of its file.
     if kind == PREFERENCE or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE):
-        return KUBERC
+        return FileKind.KUBERC
     is_kubeconfig = not kind and isinstance(value, dict) and not SECTIONS.keys().isdisjoint(value)
-    return KUBECONFIG if is_kubeconfig else PROVIDERS
+    return FileKind.KUBECONFIG if is_kubeconfig else FileKind.PROVIDERS
 
 
-def _guess(data: bytes) -> str:
+def _guess(data: bytes) -> FileKind:
     kind = _guess_kind(data)
     if kind == CONFIG or (not kind and _SECTION.search(data)):
-        return KUBECONFIG
+        return FileKind.KUBECONFIG
     if kind in RECORD_KINDS:
-        return PULL_RECORD
-    return KUBERC if kind == PREFERENCE else PROVIDERS
+        return FileKind.PULL_RECORD
+    return FileKind.KUBERC if kind == PREFERENCE else FileKind.PROVIDERS
 
 
 def _guess_kind(data: bytes) -> str:

@@ -19,11 +19,10 @@ from keyferry.invoke.kuberc import SEPARATOR, load_preference, policy_of, read_k
 from keyferry.invoke.policy import ALLOWLIST, AllowlistEntry, PluginPolicy, open_pinned, validate_entry
 from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
 from keyferry.lint.kubeconfig.files import check_writers
-from keyferry.lint.report import FileReport, make_report
+from keyferry.lint.report import FileKind, FileReport, make_report
 
-__all__ = ["KIND", "lint_kuberc"]
+__all__ = ["lint_kuberc"]
 
-KIND = "kuberc"
 _SYNTAX, _FOREIGN, _TYPE, _TWO_WORDS = "KF301", "KF302", "KF303", "KF304"
 _POLICY, _LIST_ALONE, _NO_LIST, _ENTRY, _DIGEST = "KF310", "KF311", "KF312", "KF313", "KF314"
 _UNKNOWN, _REPEATED, _PASSED_OVER, _UNTRUSTED = "KF350", "KF351", "KF352", "KF353"
@@ -74,7 +73,7 @@ def lint_kuberc(path: str, data: bytes) -> FileReport:
             problems += _why_refused(part)
         else:
             problems.append(_pass_over(part))
-    return make_report(KIND, path, problems, text)
+    return make_report(FileKind.KUBERC, path, problems, text)
 
 
 def _refusal(path: str, data: bytes) -> tuple[bool, str]:

@@ -1,15 +1,26 @@
 """What lint found, as values: one finding, and the report on one target."""
 
 from collections.abc import Iterable
+from enum import StrEnum
 
 from keyferry._core.values import Value, field
 from keyferry.errors import Problem
 from keyferry.lint.codes.catalogue import CODES, Severity
 from keyferry.lint.versions import LATEST
 
-__all__ = ["FileReport", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
+__all__ = ["FileKind", "FileReport", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
 
 _UNREADABLE = "KF101"
+
+
+class FileKind(StrEnum):
+    """What is linted, in the words of a summary."""
+
+    PROVIDERS = "providers"
+    KUBECONFIG = "kubeconfig"
+    KUBERC = "kuberc"
+    PULL_RECORD = "pull record"
+    PULL_RECORDS_FOLDER = "folder of pull records"
 
 
 class Finding(Value):
@@ -49,7 +60,7 @@ class LintReport(Value):
 
 
 class FileReport(LintReport):
-    """A report on one file that is no provider config; ``kind`` is ``kubeconfig`` or ``kuberc``."""
+    """A report on a file, or a folder of records, that is no provider config."""
 
     # All fields once more: a value has only those of its own class.
     path: str
@@ -59,10 +70,10 @@ class FileReport(LintReport):
     providers: int = 0
     findings: tuple[Finding, ...] = ()
     kubernetes_text: str = field(default="", repr=False)
-    kind: str = ""
+    kind: FileKind = FileKind.PROVIDERS
 
 
-def make_report(kind: str, path: str, problems: Iterable[Problem], kubernetes_text: str) -> FileReport:
+def make_report(kind: FileKind, path: str, problems: Iterable[Problem], kubernetes_text: str) -> FileReport:
     """A report of *problems*, each once and in the order of the file; the text is that of a refusal."""
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))

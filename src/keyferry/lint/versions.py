@@ -66,15 +66,15 @@ def refuse_directory(path: str, rules: Rules) -> Problem:
 
 def newer_fields(config: ReadConfig, rules: Rules) -> Iterator[Problem]:
     """The fields that a version does not know yet."""
-    for origin in config.origins:
+    for location in config.locations:
         for field, is_known, since in (
             (("tokenAttributes",), rules.token_attributes, "1.33"),
             (("tokenAttributes", "cacheType"), rules.cache_type or not rules.token_attributes, "1.34"),
         ):
-            at: Path = ("providers", origin.index, *field)
-            document = origin.file.document
+            at: Path = ("providers", location.index, *field)
+            document = location.file.document
             if not is_known and document is not None and at in document.positions:
-                yield origin.problem(field, _newer(at, since, rules))
+                yield location.problem(field, _newer(at, since, rules))
 
 
 def _newer(at: Path, since: str, rules: Rules) -> Problem:

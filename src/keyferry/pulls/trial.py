@@ -9,12 +9,12 @@ from typing import TypeVar
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, RegistryError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.keyring import Credential
+from keyferry.images.keyring import Credential, SourceKind
 from keyferry.pulls.stored_image import StoredImage
 
 __all__ = [
-    "Arrival",
     "Attempt",
+    "AttemptResult",
     "Renewal",
     "Trial",
     "cause_of",
@@ -39,7 +39,7 @@ _INCONCLUSIVE = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")
 Error = TypeVar("Error", bound=KeyferryError)
 
 
-class Arrival(Value):
+class AttemptResult(Value):
     """What an attempt that worked gave.
 
     *image_ref* is the reference that records are kept under, empty where nothing was pulled. *was_asked* tells whether
@@ -115,7 +115,7 @@ class Trial:
 
     def __init__(
         self,
-        attempt: Callable[[Credential | None], Arrival],
+        attempt: Callable[[Credential | None], AttemptResult],
         renew: Callable[[Credential], Renewal] | None = None,
     ) -> None:
         self._make_attempt = attempt
@@ -124,7 +124,7 @@ class Trial:
         self.attempts: list[Attempt] = []
         self.renewals: list[Failure] = []
 
-    def run(self, credentials: Iterable[Credential]) -> Arrival | None:
+    def run(self, credentials: Iterable[Credential]) -> AttemptResult | None:
         """Try each in order until one works; anonymously only if there are none at all. None if none works."""
         waiting = [(credential, False) for credential in credentials]
         if not waiting:
@@ -143,7 +143,7 @@ class Trial:
             self._attempt(credential)
         return tuple(self.attempts)
 
-    def _attempt(self, credential: Credential | None, *, is_renewed: bool = False) -> Arrival | None:
+    def _attempt(self, credential: Credential | None, *, is_renewed: bool = False) -> AttemptResult | None:
         try:
             arrival = self._make_attempt(credential)
         except (ContainerRuntimeError, RegistryError) as error:
@@ -157,7 +157,7 @@ class Trial:
     ) -> list[tuple[Credential, bool]]:
         """What is left to try: if its provider has other credentials now, those, in place of all its old ones."""
         source = credential.source
-        is_due = source.kind == "provider" and source.name not in self._asked_again
+        is_due = source.kind == SourceKind.PROVIDER and source.name not in self._asked_again
         if self._renew is None or not is_due or self.attempts[-1].cause != "refused":
             return waiting
         # Once for each provider, whatever it gives: a registry that refuses everything must not make plugins run on.
@@ -175,7 +175,9 @@ class Trial:
 def renewal_from(answer: Answer, provider: str) -> Renewal:
     """What a new answer has of one provider."""
     credentials = tuple(
-        each for each in answer.credentials if each.source.kind == "provider" and each.source.name == provider
+        each
+        for each in answer.credentials
+        if each.source.kind == SourceKind.PROVIDER and each.source.name == provider
     )
     failures = tuple(each for each in answer.failures if each.provider == provider)
     return Renewal(credentials, failures)

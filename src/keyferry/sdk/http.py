@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keyferry._net.deadline import Deadline
     from keyferry._net.proxy import Origin
 
-__all__ = ["ONCE", "Reply", "Retry", "Route", "fetch"]
+__all__ = ["ONCE", "HttpOptions", "Reply", "Retry", "fetch"]
 
 _THROTTLED = 429
 _TRANSIENT = frozenset((408, _THROTTLED, 500, 502, 503, 504))
@@ -78,7 +78,7 @@ class Retry(Value):
 ONCE = Retry(attempts=1)
 
 
-class Route(Value):
+class HttpOptions(Value):
     """How to get to a server: through the environment's proxy or not, which authorities to trust, how long to wait.
 
     *ca_file* is a bundle to trust in place of the system's, *ca_data* such a bundle as PEM text; SSL_CERT_FILE and
@@ -105,7 +105,7 @@ def fetch(
     headers: "Mapping[str, str] | None" = None,
     body: bytes = b"",
     retry: Retry = Retry(),
-    route: Route = Route(),
+    options: HttpOptions = HttpOptions(),
 ) -> Reply:
     """Send a request and read the whole answer, whatever its status; raises HttpError where there is none.
 
@@ -117,7 +117,7 @@ def fetch(
     try:
         origin = split_url(url)
         reply, problem = _try(
-            _Request(method, origin, tuple((headers or {}).items()), body), route, deadline, retry
+            _Request(method, origin, tuple((headers or {}).items()), body), options, deadline, retry
         )
         failure = None if problem is None else to_http_error(problem, str(origin))
     except HttpError as error:
@@ -140,16 +140,16 @@ class _Request(Value):
 
 
 def _try(
-    request: _Request, route: Route, deadline: "Deadline", retry: Retry
+    request: _Request, options: HttpOptions, deadline: "Deadline", retry: Retry
 ) -> "tuple[Reply, NetworkError | None]":
     """Make attempts as long as another one may help."""
-    tls = Tls(Trust(route.ca_file, route.ca_data, route.is_insecure))
+    tls = Tls(Trust(options.ca_file, options.ca_data, options.is_insecure))
     number = 0
     while True:
         number += 1
-        reply, failure = _attempt(request, route, tls, deadline)
+        reply, failure = _attempt(request, options, tls, deadline)
         if isinstance(failure, UntrustedError) and tls.widen():
-            reply, failure = _attempt(request, route, tls, deadline)
+            reply, failure = _attempt(request, options, tls, deadline)
         if failure is None and not retry.is_transient(reply):
             return reply, None
         wait = retry.delay(number) if failure is not None else _retry_after(reply, retry.delay(number))
@@ -160,31 +160,31 @@ def _try(
 
 
 def _attempt(
-    request: _Request, route: Route, tls: Tls, deadline: "Deadline"
+    request: _Request, options: HttpOptions, tls: Tls, deadline: "Deadline"
 ) -> "tuple[Reply, NetworkError | None]":
     """One request and its answer; or an empty answer, and why there is none."""
     url = str(request.origin)
     try:
-        with _client(route, tls, deadline).request(
+        with _client(options, tls, deadline).request(
             request.origin, request.method, request.headers, request.body
         ) as answer:
-            received = answer.read(route.most_bytes)
+            received = answer.read(options.most_bytes)
             return Reply(url, answer.head.status, answer.head.headers, received), None
     except NetworkError as error:
         return Reply(url, 0, (), b""), error.with_traceback(None)
 
 
-def _client(route: Route, tls: Tls, deadline: "Deadline") -> "Client":
+def _client(options: HttpOptions, tls: Tls, deadline: "Deadline") -> "Client":
     from keyferry._net.client import Client
-    from keyferry._net.deadline import Patience
+    from keyferry._net.deadline import WaitLimits
     from keyferry._net.proxy import choose_proxy
 
     return Client(
         tls.context,
-        Patience(route.connect_seconds, route.attempt_seconds),
+        WaitLimits(options.connect_seconds, options.attempt_seconds),
         deadline,
-        proxy=choose_proxy if route.use_proxy and not route.address else lambda _: None,
-        address=route.address,
+        proxy=choose_proxy if options.use_proxy and not options.address else lambda _: None,
+        address=options.address,
     )
 
 

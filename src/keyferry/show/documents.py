@@ -25,9 +25,9 @@ def make_document(kind: str, /, **fields: object) -> dict[str, object]:
 def reason_document(reason: "Reason") -> dict[str, object]:
     """A reason with the stable names that it has in every document."""
     return {
-        "stage": reason.stage,
+        "stage": str(reason.stage),
         "subject": reason.subject,
-        "outcome": reason.outcome,
+        "outcome": str(reason.outcome),
         "text": reason.text,
         "facts": reason.facts,
     }
@@ -50,8 +50,13 @@ def as_yaml(document: object) -> Lines:
     """The same as YAML."""
     import yaml
 
+    class Dumper(yaml.SafeDumper):
+        """Writes members of string enums as their text, as JSON does."""
+
+    Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
+
     def dump(*, allow_unicode: bool) -> str:
-        return str(yaml.safe_dump(document, sort_keys=False, allow_unicode=allow_unicode, width=110))
+        return yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=allow_unicode, width=110)
 
     text = dump(allow_unicode=True)
     if printable(text, "\n") != text:

@@ -9,10 +9,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Case", "Outcome", "to_junit"]
+__all__ = ["Case", "CaseOutcome", "to_junit"]
 
 
-class Outcome(StrEnum):
+class CaseOutcome(StrEnum):
     """What became of a case."""
 
     PASSED = "passed"
@@ -25,7 +25,7 @@ class Case(Value):
 
     group: str
     name: str
-    outcome: Outcome = Outcome.PASSED
+    outcome: CaseOutcome = CaseOutcome.PASSED
     message: str = ""
     kind: str = ""
     text: str = ""
@@ -54,9 +54,9 @@ def to_junit(name: str, cases: "Iterable[Case]", seconds: float) -> str:
 
 def _case(case: Case) -> ET.Element:
     element = ET.Element("testcase", classname=_clean(case.group), name=_clean(case.name), time="0")
-    if case.outcome is Outcome.SKIPPED:
+    if case.outcome is CaseOutcome.SKIPPED:
         ET.SubElement(element, "skipped", message=_clean(case.message))
-    elif case.outcome is Outcome.FAILED:
+    elif case.outcome is CaseOutcome.FAILED:
         failure = ET.SubElement(element, "failure", message=_clean(case.message), type=_clean(case.kind))
         failure.text = _clean(case.text)
     elif case.text:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["Finding", "Rule", "to_sarif"]
+__all__ = ["SarifResult", "SarifRule", "to_sarif"]
 
 Json = dict[str, object]
 
@@ -18,7 +18,7 @@ _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
-class Rule(Value):
+class SarifRule(Value):
     """What can be found: its code, whether it is an error, a warning or info, and what to do about it."""
 
     code: str
@@ -28,7 +28,7 @@ class Rule(Value):
     fix: str
 
 
-class Finding(Value):
+class SarifResult(Value):
     """What was found by the rule of a code, and where: the file, and the path of a field in it."""
 
     code: str
@@ -40,7 +40,7 @@ class Finding(Value):
     column: int | None = None
 
 
-def to_sarif(rules: "Sequence[Rule]", findings: "Iterable[Finding]") -> Json:
+def to_sarif(rules: "Sequence[SarifRule]", findings: "Iterable[SarifResult]") -> Json:
     """One run, with every rule there is."""
     driver = {"name": "keyferry", "version": __version__, "rules": list(map(_rule, rules))}
     places = {rule.code: at for at, rule in enumerate(rules)}
@@ -52,7 +52,7 @@ def to_sarif(rules: "Sequence[Rule]", findings: "Iterable[Finding]") -> Json:
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def _rule(rule: Rule) -> Json:
+def _rule(rule: SarifRule) -> Json:
     return {
         "id": rule.code,
         "shortDescription": {"text": rule.title},
@@ -62,7 +62,7 @@ def _rule(rule: Rule) -> Json:
     }
 
 
-def _result(finding: Finding, place: int) -> Json:
+def _result(finding: SarifResult, place: int) -> Json:
     result: Json = {
         "ruleId": finding.code,
         "ruleIndex": place,
@@ -74,7 +74,7 @@ def _result(finding: Finding, place: int) -> Json:
     return result
 
 
-def _location(finding: Finding) -> Json:
+def _location(finding: SarifResult) -> Json:
     place: Json = {"artifactLocation": {"uri": _uri(finding.file)}}
     if finding.line is not None:
         place["region"] = {"startLine": finding.line, "startColumn": finding.column or 1}

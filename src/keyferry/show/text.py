@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["sections", "span", "wrap"]
+__all__ = ["duration_text", "sections", "wrap"]
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _WIDTH = 108
@@ -31,7 +31,7 @@ def wrap(title: str, text: str) -> "Iterator[str]":
         yield f"{'':{_INDENT}}{'' if number else title:<{_TITLE}}{line}"
 
 
-def span(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration in at most two units."""
     whole, parts = round(abs(seconds)), []
     for size, unit in _UNITS:

@@ -7,10 +7,10 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry_plugins.aws.environment import Environment
 
-__all__ = ["near_credentials", "source_credentials", "variable_credentials"]
+__all__ = ["machine_credentials", "source_credentials", "variable_credentials"]
 
 
-def near_credentials(environment: "Environment") -> Credentials:
+def machine_credentials(environment: "Environment") -> Credentials:
     """Those of the container or instance that this runs on; raises ProvideError."""
     from keyferry_plugins.aws.containers import container_credentials, container_url
 

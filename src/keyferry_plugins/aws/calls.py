@@ -93,7 +93,7 @@ def _fetch(environment: "Environment", call: Call, credentials: "Credentials | N
             headers=headers,
             body=call.body,
             retry=retry,
-            route=environment.route(),
+            options=environment.http_options(),
         )
     except HttpError as error:
         hint = error.hint or (

@@ -4,7 +4,7 @@ What is chosen and then fails is an error: to go on to the next would be to act 
 """
 
 from keyferry.sdk import ProvideError
-from keyferry_plugins.aws.ambient import near_credentials, variable_credentials
+from keyferry_plugins.aws.ambient import machine_credentials, variable_credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def find_credentials(environment: "Environment", *, region: str, order: str = GO
         found = _from_token_file(environment, region)
     if found is None:
         found = _from_profile(environment, region, order)
-    return near_credentials(environment) if found is None else found
+    return machine_credentials(environment) if found is None else found
 
 
 def _from_variables(environment: "Environment", order: str) -> "Credentials | None":

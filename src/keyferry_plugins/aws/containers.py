@@ -1,7 +1,7 @@
 """Credentials from the endpoint that a container is given: ECS, EKS Pod Identity, and whatever speaks like them."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.http import Retry, Route, fetch
+from keyferry.sdk.http import HttpOptions, Retry, fetch
 from keyferry.sdk.proxy import split_url
 from keyferry_plugins.aws.credentials import Credentials, read_credentials
 from keyferry_plugins.aws.failures import is_transient, read_refusal
@@ -51,7 +51,7 @@ def container_credentials(environment: "Environment") -> Credentials:
         deadline=environment.deadline,
         headers={"Accept": "application/json", **({"Authorization": token} if token else {})},
         retry=Retry(attempts=environment.attempts(), is_transient=is_transient),
-        route=_route(environment, origin),
+        options=_http_options(environment, origin),
     )
     if not reply.is_success:
         from keyferry.sdk.text import shown
@@ -67,10 +67,10 @@ def container_credentials(environment: "Environment") -> Credentials:
     return read_credentials(reply.json(), f"{SOURCE} {reply.url}")
 
 
-def _route(environment: "Environment", origin: "Origin") -> Route:
+def _http_options(environment: "Environment", origin: "Origin") -> HttpOptions:
     if origin.scheme == "http":
-        return Route(use_proxy=False, attempt_seconds=_ATTEMPT_SECONDS)
-    return environment.route()
+        return HttpOptions(use_proxy=False, attempt_seconds=_ATTEMPT_SECONDS)
+    return environment.http_options()
 
 
 def _is_near(origin: "Origin") -> bool:

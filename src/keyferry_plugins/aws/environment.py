@@ -4,7 +4,7 @@ import os
 from time import time
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.http import Route
+from keyferry.sdk.http import HttpOptions
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -136,9 +136,9 @@ class Environment:
             or self.profile_text("region")
         )
 
-    def route(self) -> Route:
+    def http_options(self) -> HttpOptions:
         """The way to AWS: through the environment's proxy, trusting the bundle that is configured."""
-        return Route(ca_file=self._ca_file or self.setting("AWS_CA_BUNDLE", "ca_bundle"))
+        return HttpOptions(ca_file=self._ca_file or self.setting("AWS_CA_BUNDLE", "ca_bundle"))
 
     def attempts(self) -> int:
         """How often a call is tried; 0 means as often as there is time for."""

@@ -1,7 +1,7 @@
 """The metadata service of an EC2 instance: the credentials of its role, and its region."""
 
 from keyferry.sdk import HttpError, ProvideError
-from keyferry.sdk.http import Retry, Route, fetch
+from keyferry.sdk.http import HttpOptions, Retry, fetch
 from keyferry_plugins.aws.credentials import Credentials, read_credentials, text_of
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -30,7 +30,9 @@ class InstanceMetadata:
         self._token: str | None = None
         self._base = _base(environment)
         seconds = _number(environment, "AWS_METADATA_SERVICE_TIMEOUT", 2.0)
-        self._route = Route(use_proxy=False, connect_seconds=min(seconds, 1.0), attempt_seconds=seconds)
+        self._options = HttpOptions(
+            use_proxy=False, connect_seconds=min(seconds, 1.0), attempt_seconds=seconds
+        )
         attempts = int(_number(environment, "AWS_METADATA_SERVICE_NUM_ATTEMPTS", 3))
         self._retry = Retry(attempts=max(attempts, 1), first_seconds=0.1, most_seconds=1.0)
 
@@ -85,7 +87,7 @@ class InstanceMetadata:
             deadline=self._environment.deadline,
             headers=headers,
             retry=self._retry,
-            route=self._route,
+            options=self._options,
         )
 
 

@@ -1,7 +1,7 @@
 """The credentials that a profile stands for: keys, a role reached from another profile, a login, a program."""
 
 from keyferry.sdk import ProvideError
-from keyferry_plugins.aws.ambient import near_credentials, source_credentials
+from keyferry_plugins.aws.ambient import machine_credentials, source_credentials
 from keyferry_plugins.aws.credentials import Credentials
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -92,7 +92,7 @@ class ProfileChain:
                     f"the AWS profile {name!r} has role_arn, and neither source_profile nor credential_source",
                     "add the one that says whose credentials may assume the role",
                 )
-            found = near_credentials(self._environment)
+            found = machine_credentials(self._environment)
         from keyferry_plugins.aws.sts import assume_role
 
         return assume_role(

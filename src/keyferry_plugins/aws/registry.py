@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from keyferry_plugins.aws.endpoints import Endpoint
     from keyferry_plugins.aws.environment import Environment
 
-__all__ = ["Login", "get_login"]
+__all__ = ["RegistryLogin", "get_login"]
 
 _TARGET = "AmazonEC2ContainerRegistry_V20150921.GetAuthorizationToken"
 _PUBLIC_TARGET = "SpencerFrontendService.GetAuthorizationToken"
 _LAST_SECOND = 253_402_300_799
 
 
-class Login(Value):
+class RegistryLogin(Value):
     """User name and password for a registry; *expires_at* in Unix seconds, if AWS says."""
 
     username: str
@@ -26,7 +26,7 @@ class Login(Value):
     expires_at: float | None = None
 
 
-def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Credentials") -> Login:
+def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Credentials") -> RegistryLogin:
     """Ask for an authorization token; raises ProvideError, which quotes nothing of it."""
     is_public = endpoint.service == ECR_PUBLIC
     rights = "ecr-public:GetAuthorizationToken and sts:GetServiceBearerToken"
@@ -41,7 +41,7 @@ def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Cr
     if not isinstance(found, dict):
         raise ProvideError(f"{call.name}: the answer has no authorizationData")
     username, password = _split(found.get("authorizationToken"), call.name)
-    return Login(username, password, _expiry(found.get("expiresAt"), call.name))
+    return RegistryLogin(username, password, _expiry(found.get("expiresAt"), call.name))
 
 
 def _split(token: object, where: str) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_query
 from keyferry.sdk.values import replace
 from keyferry_plugins.aws.credentials import Credentials, read_credentials
-from keyferry_plugins.aws.sso_tokens import SOURCE, Login, ask_portal, refused, service_url, usable_token
+from keyferry_plugins.aws.sso_tokens import SOURCE, SsoLogin, ask_portal, refused, service_url, usable_token
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def sso_credentials(environment: "Environment", profile: str) -> Credentials:
     return replace(credentials, expires_at=expiry / _MILLISECONDS)
 
 
-def _read_login(environment: "Environment", profile: str) -> Login:
+def _read_login(environment: "Environment", profile: str) -> SsoLogin:
     section = environment.profile_section(profile)
     session = _text(section, "sso_session")
     shared: Mapping[str, object] = section
@@ -53,7 +53,7 @@ def _read_login(environment: "Environment", profile: str) -> Login:
                 f"the AWS profile {profile!r} names the sso-session {session!r}, which is nowhere"
             )
         shared = environment.profiles.sso_sessions[session]
-    login = Login(
+    login = SsoLogin(
         profile,
         _text(shared, "sso_start_url"),
         _text(shared, "sso_region"),

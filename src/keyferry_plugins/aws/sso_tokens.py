@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
     from keyferry_plugins.aws.environment import Environment
 
-__all__ = ["Login", "Token", "ask_portal", "refused", "service_url", "usable_token"]
+__all__ = ["SsoLogin", "Token", "ask_portal", "refused", "service_url", "usable_token"]
 
 SOURCE = "IAM Identity Center"
 # A token that ends so soon is renewed, if it can be; if that fails it is used.
@@ -26,7 +26,7 @@ _LOCK_SECONDS = 5.0
 _NANOSECONDS = 1_000_000_000
 
 
-class Login(Value):
+class SsoLogin(Value):
     """What a profile says of its login; *cache_name* is what the token's file is called after."""
 
     profile: str
@@ -51,7 +51,7 @@ class Token(Value):
     document: "Mapping[str, object]" = field(repr=False)
 
 
-def usable_token(environment: "Environment", login: Login) -> Token:
+def usable_token(environment: "Environment", login: SsoLogin) -> Token:
     """The token of a login, renewed if its end is near; raises ProvideError, which says how to log in."""
     path = _cache_path(environment, login)
     token = _read_token(path, login)
@@ -66,7 +66,7 @@ def usable_token(environment: "Environment", login: Login) -> Token:
         raise
 
 
-def _renewed_token(environment: "Environment", login: Login, path: str) -> Token:
+def _renewed_token(environment: "Environment", login: SsoLogin, path: str) -> Token:
     from keyferry.sdk.files import Lock
 
     with Lock(path, environment.deadline.within(_LOCK_SECONDS)):
@@ -86,7 +86,9 @@ def _renewed_token(environment: "Environment", login: Login, path: str) -> Token
         return _renew(environment, login, path, token, parts)
 
 
-def _renew(environment: "Environment", login: Login, path: str, token: Token, parts: dict[str, str]) -> Token:
+def _renew(
+    environment: "Environment", login: SsoLogin, path: str, token: Token, parts: dict[str, str]
+) -> Token:
     from keyferry.sdk.files import write_private
     from keyferry.sdk.json import dumps
     from keyferry.sdk.times import format_time
@@ -112,7 +114,7 @@ def _renew(environment: "Environment", login: Login, path: str, token: Token, pa
     return Token(access, expires_at, document)
 
 
-def _read_token(path: str, login: Login) -> Token:
+def _read_token(path: str, login: SsoLogin) -> Token:
     from keyferry.sdk.files import read_bounded
     from keyferry.sdk.json import loads
 
@@ -137,7 +139,7 @@ def _time(value: object, path: str) -> float | None:
     return read_time(clean, f"the SSO token file {path!r}")
 
 
-def _cache_path(environment: "Environment", login: Login) -> str:
+def _cache_path(environment: "Environment", login: SsoLogin) -> str:
     from hashlib import sha1
 
     name = sha1(login.cache_name.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
@@ -161,11 +163,11 @@ def ask_portal(
         headers=headers,
         body=body,
         retry=Retry(attempts=environment.attempts(), is_transient=is_transient),
-        route=environment.route(),
+        options=environment.http_options(),
     )
 
 
-def refused(reply: "Reply", login: Login, secrets: tuple[str, ...]) -> ProvideError:
+def refused(reply: "Reply", login: SsoLogin, secrets: tuple[str, ...]) -> ProvideError:
     """What to raise for an answer that is no success."""
     from keyferry.sdk.text import shown
 

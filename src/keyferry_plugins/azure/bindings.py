@@ -48,7 +48,7 @@ def exchange_by_binding(
 ) -> "Token":
     """A token for registries, in exchange for a pod's token, from the cluster's endpoint."""
     from keyferry.sdk.forms import encode_form
-    from keyferry.sdk.http import Retry, Route, fetch
+    from keyferry.sdk.http import HttpOptions, Retry, fetch
     from keyferry_plugins.azure.entra import assertion_fields
     from keyferry_plugins.azure.tokens import read_token
 
@@ -65,7 +65,7 @@ def exchange_by_binding(
         headers={"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"},
         body=encode_form(fields),
         retry=retry or Retry(),
-        route=Route(
+        options=HttpOptions(
             use_proxy=False, ca_file=bindings.ca_file, address=bindings.address, connect_seconds=30.0
         ),
     )

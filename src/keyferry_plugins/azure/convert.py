@@ -49,7 +49,7 @@ _NEEDED = {
 _POP = ("spn", "ropc", "interactive")
 
 
-class Old(Value):
+class ExistingEntry(Value):
     """What an entry says now: values by flag name, and whether it is of the old kind with the old audience."""
 
     values: "Mapping[str, str]"
@@ -132,16 +132,16 @@ def _convert(name: str, user: "MappingNode", flags: "Flags") -> bool:
     return True
 
 
-def _read_provider(user: "Node") -> Old:
+def _read_provider(user: "Node") -> ExistingEntry:
     from keyferry_plugins.azure.kubeconfig_nodes import get, text
 
     config = get(user, "auth-provider", "config")
     values = {name: text(config, name) for name in _CARRIED}
     values["server-id"] = text(config, "apiserver-id")
-    return Old(values, text(config, "config-mode") in ("", "0"))
+    return ExistingEntry(values, text(config, "config-mode") in ("", "0"))
 
 
-def _read_exec(user: "Node") -> Old | None:
+def _read_exec(user: "Node") -> ExistingEntry | None:
     from keyferry.sdk.flags import parse_flags
     from keyferry_plugins.azure.kubeconfig_nodes import entries, get, text
 
@@ -155,13 +155,13 @@ def _read_exec(user: "Node") -> Old | None:
         problem = error.message
     else:
         values = {name: given.text(name) for name in (*_CARRIED, "server-id") if name in given.given}
-        return Old(values, given.is_on("legacy"))
+        return ExistingEntry(values, given.is_on("legacy"))
     raise ProvideError(
         f"an exec entry that runs {text(command, 'command')!r} has args that cannot be read: {problem}"
     )
 
 
-def _args(name: str, old: Old, flags: "Flags") -> list[str]:
+def _args(name: str, old: ExistingEntry, flags: "Flags") -> list[str]:
     login = flags.text("login")
     carried, taken = _BY_LOGIN[login]
     values = {flag: _given(flags, flag) or old.values.get(flag, "") for flag in ("server-id", *carried)}

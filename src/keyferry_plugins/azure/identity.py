@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keyferry_plugins.azure.config import Config
     from keyferry_plugins.azure.tokens import Token
 
-__all__ = ["Circumstances", "Source", "choose_node_source", "choose_pod_source"]
+__all__ = ["RequestContext", "Source", "choose_node_source", "choose_pod_source"]
 
 CLIENT_ANNOTATION = "kubernetes.azure.com/acr-client-id"
 TENANT_ANNOTATION = "kubernetes.azure.com/acr-tenant-id"
@@ -34,7 +34,7 @@ class Source(Value):
     password: str = field(default="", repr=False)
 
 
-class Circumstances(Value):
+class RequestContext(Value):
     """All that decides which identity is used, and how it is asked for."""
 
     request: "Request"
@@ -55,14 +55,14 @@ class Circumstances(Value):
         return Application(authority, named, client_id, self.config.user_agent)
 
 
-def choose_pod_source(given: Circumstances) -> Source | None:
+def choose_pod_source(given: RequestContext) -> Source | None:
     """The identity that the pod's service account may use, or None where the kubelet sends no token of it."""
     if given.bindings is not None:
         return _by_binding(given, given.bindings)
     return _by_federation(given) if given.request.service_account_token else None
 
 
-def choose_node_source(given: Circumstances) -> Source | None:
+def choose_node_source(given: RequestContext) -> Source | None:
     """The identity of the node, or None if the config names none."""
     config = given.config
     if config.use_federated_identity and not given.compat:
@@ -78,15 +78,15 @@ def choose_node_source(given: Circumstances) -> Source | None:
     return None
 
 
-def _managed(given: Circumstances) -> Source:
-    from keyferry_plugins.azure.managed_identity import Identity, Question, request_identity_token
+def _managed(given: RequestContext) -> Source:
+    from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
 
     identity = Identity.parse(given.config.user_assigned_identity)
-    question = Question(REGISTRY_RESOURCE, identity, given.environ, given.deadline, given.retry)
+    question = IdentityRequest(REGISTRY_RESOURCE, identity, given.environ, given.deadline, given.retry)
     return Source(given.config.tenant_id, str(identity), lambda: request_identity_token(question))
 
 
-def _by_federation(given: Circumstances) -> Source:
+def _by_federation(given: RequestContext) -> Source:
     from keyferry_plugins.azure.federation import exchange_assertion
 
     client, tenant = (_annotation(given, name) for name in (CLIENT_ANNOTATION, TENANT_ANNOTATION))
@@ -108,7 +108,7 @@ def _by_federation(given: Circumstances) -> Source:
     )
 
 
-def _by_binding(given: Circumstances, bindings: "Bindings") -> Source:
+def _by_binding(given: RequestContext, bindings: "Bindings") -> Source:
     from keyferry_plugins.azure.bindings import exchange_by_binding
 
     annotations, token = given.request.service_account_annotations, given.request.service_account_token
@@ -131,7 +131,7 @@ def _by_binding(given: Circumstances, bindings: "Bindings") -> Source:
     )
 
 
-def _by_certificate(given: Circumstances) -> Source:
+def _by_certificate(given: RequestContext) -> Source:
     from keyferry_plugins.azure.certificate import sign_assertion
     from keyferry_plugins.azure.federation import exchange_assertion
 
@@ -147,7 +147,7 @@ def _by_certificate(given: Circumstances) -> Source:
     return Source(config.tenant_id, f"application {config.client_id!r}", obtain)
 
 
-def _by_token_file(given: Circumstances) -> Source:
+def _by_token_file(given: RequestContext) -> Source:
     from keyferry_plugins.azure.federation import exchange_assertion, read_token_file
 
     config, environ = given.config, given.environ
@@ -171,5 +171,5 @@ def _by_token_file(given: Circumstances) -> Source:
     return Source(tenant, f"application {client!r}", obtain)
 
 
-def _annotation(given: Circumstances, name: str) -> str:
+def _annotation(given: RequestContext, name: str) -> str:
     return given.request.service_account_annotations.get(name, "")

@@ -46,7 +46,7 @@ class Identity(Value):
         return f"the user-assigned identity {name!r}" if name else "the system-assigned identity"
 
 
-class Question(Value):
+class IdentityRequest(Value):
     """What to ask a source: the token's *resource*, for which *identity*, with what is set in the environment."""
 
     resource: str
@@ -58,21 +58,21 @@ class Question(Value):
     def fetch(self, url: str, headers: "Mapping[str, str]", fields: "Mapping[str, str]") -> "Reply":
         """Ask a source on this machine or beside it: never through a proxy."""
         from keyferry.sdk.forms import encode_query
-        from keyferry.sdk.http import Retry, Route, fetch
+        from keyferry.sdk.http import HttpOptions, Retry, fetch
 
         mark = "&" if "?" in url else "?"
-        route = Route(use_proxy=False, connect_seconds=3.0)
+        options = HttpOptions(use_proxy=False, connect_seconds=3.0)
         return fetch(
             "GET",
             f"{url}{mark}{encode_query(fields)}",
             deadline=self.deadline,
             headers=headers,
             retry=self.retry or Retry(attempts=5, is_transient=_is_transient),
-            route=route,
+            options=options,
         )
 
 
-def request_identity_token(question: Question) -> "Token":
+def request_identity_token(question: IdentityRequest) -> "Token":
     """A token for a managed identity, from the source that the environment names, or else the machine's own."""
     from keyferry_plugins.azure.tokens import read_token
 
@@ -82,7 +82,7 @@ def request_identity_token(question: Question) -> "Token":
     return read_token(reply)
 
 
-def choose_source(question: Question, himds: str = HIMDS) -> "Callable[[Question], Reply]":
+def choose_source(question: IdentityRequest, himds: str = HIMDS) -> "Callable[[IdentityRequest], Reply]":
     """The source that answers on this machine, by the rules of Azure's own libraries."""
     environ = question.environ
     if environ.get("IDENTITY_ENDPOINT"):
@@ -95,7 +95,7 @@ def choose_source(question: Question, himds: str = HIMDS) -> "Callable[[Question
     return _arc if os.path.exists(himds) else _imds
 
 
-def _app_service(question: Question) -> "Reply":
+def _app_service(question: IdentityRequest) -> "Reply":
     environ = question.environ
     fields = {"api-version": "2019-08-01", "resource": question.resource}
     fields |= question.identity.fields("client_id", "mi_res_id")
@@ -104,7 +104,7 @@ def _app_service(question: Question) -> "Reply":
     )
 
 
-def _machine_learning(question: Question) -> "Reply":
+def _machine_learning(question: IdentityRequest) -> "Reply":
     environ = question.environ
     fields = {"api-version": "2017-09-01", "resource": question.resource}
     _refuse_resource_id(question.identity, "Azure ML")
@@ -113,20 +113,25 @@ def _machine_learning(question: Question) -> "Reply":
     return question.fetch(environ["MSI_ENDPOINT"], {"secret": environ["MSI_SECRET"]}, fields)
 
 
-def _cloud_shell(question: Question) -> "Reply":
+def _cloud_shell(question: IdentityRequest) -> "Reply":
     from keyferry.sdk.forms import encode_form
-    from keyferry.sdk.http import Route, fetch
+    from keyferry.sdk.http import HttpOptions, fetch
 
     _refuse_user_assigned(question.identity, "Cloud Shell")
     headers = {"Metadata": "true", "Content-Type": "application/x-www-form-urlencoded"}
     body = encode_form({"resource": question.resource})
     url = question.environ["MSI_ENDPOINT"]
     return fetch(
-        "POST", url, deadline=question.deadline, headers=headers, body=body, route=Route(use_proxy=False)
+        "POST",
+        url,
+        deadline=question.deadline,
+        headers=headers,
+        body=body,
+        options=HttpOptions(use_proxy=False),
     )
 
 
-def _service_fabric(question: Question) -> "Reply":
+def _service_fabric(question: IdentityRequest) -> "Reply":
     from keyferry_plugins.azure.service_fabric import ask_service_fabric
 
     _refuse_user_assigned(question.identity, "Service Fabric")
@@ -134,7 +139,7 @@ def _service_fabric(question: Question) -> "Reply":
     return ask_service_fabric(question.environ, fields, question.deadline)
 
 
-def _arc(question: Question) -> "Reply":
+def _arc(question: IdentityRequest) -> "Reply":
     from keyferry_plugins.azure.arc import ask_arc
 
     _refuse_user_assigned(question.identity, "Azure Arc")
@@ -143,7 +148,7 @@ def _arc(question: Question) -> "Reply":
     return ask_arc(lambda headers: question.fetch(url, headers, fields))
 
 
-def _imds(question: Question) -> "Reply":
+def _imds(question: IdentityRequest) -> "Reply":
     base = question.environ.get("AZURE_POD_IDENTITY_AUTHORITY_HOST", "")
     fields = {"api-version": "2018-02-01", "resource": question.resource}
     fields |= question.identity.fields("client_id", "msi_res_id")
@@ -177,7 +182,7 @@ def _refuse_resource_id(identity: Identity, place: str) -> None:
         raise ProvideError(f"{place} knows identities by their client ID alone", "give the client ID")
 
 
-def _refused(reply: "Reply", question: Question) -> ProvideError:
+def _refused(reply: "Reply", question: IdentityRequest) -> ProvideError:
     from keyferry_plugins.azure.entra import refusal
 
     said = refusal(reply, _secrets(question.environ))

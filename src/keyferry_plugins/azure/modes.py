@@ -80,11 +80,11 @@ def _need(options: "Options", *names: str) -> None:
 
 
 def _as_machine(options: "Options", environ: "Environ", deadline: "Deadline") -> "Token":
-    from keyferry_plugins.azure.managed_identity import Identity, Question, request_identity_token
+    from keyferry_plugins.azure.managed_identity import Identity, IdentityRequest, request_identity_token
 
     resource_id = "" if options.client_id else options.identity_resource_id
     identity = Identity(options.client_id, resource_id)
-    return request_identity_token(Question(options.resource, identity, environ, deadline))
+    return request_identity_token(IdentityRequest(options.resource, identity, environ, deadline))
 
 
 def _as_workload(

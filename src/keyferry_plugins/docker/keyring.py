@@ -1,7 +1,15 @@
 """Which logins of several docker configs to answer with, under keys that the kubelet understands."""
 
 from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
-from keyferry_plugins.docker.keys import DOCKER_HUB, HUB_KEY, Place, covers, is_hub, normalise, read_place
+from keyferry_plugins.docker.keys import (
+    DOCKER_HUB,
+    HUB_KEY,
+    HostPath,
+    covers,
+    is_hub,
+    normalise,
+    parse_host_path,
+)
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -9,7 +17,7 @@ if TYPE_CHECKING:
 
     from keyferry_plugins.docker.config import Login
 
-    Kept = list[tuple[Place, Login]]
+    Kept = list[tuple[HostPath, Login]]
 
 __all__ = ["choose_logins", "write_auth"]
 
@@ -26,13 +34,13 @@ def choose_logins(entries: "Iterable[tuple[str, Login]]", image: str, cache_key_
     places = [(place, login) for key, login in entries if (place := normalise(key)) is not None]
     if cache_key_type == GLOBAL:
         return places
-    asked = read_place(image)
+    asked = parse_host_path(image)
     if asked is None:
         return []
     if cache_key_type == IMAGE:
         return [kept for kept in places if covers(kept[0], asked)] or _hub_logins(places, image)
     same_host = [
-        (place, login) for place, login in places if covers(Place(place.host, place.port, ""), asked)
+        (place, login) for place, login in places if covers(HostPath(place.host, place.port, ""), asked)
     ]
     return same_host or _hub_logins(places, image)
 
@@ -42,7 +50,7 @@ def _hub_logins(places: "Kept", image: str) -> "Kept":
     if not is_hub(image):
         return []
     host = image.partition("/")[0] if "/" in image else DOCKER_HUB
-    hub = read_place(host) or Place(DOCKER_HUB, "", "")
+    hub = parse_host_path(host) or HostPath(DOCKER_HUB, "", "")
     return [(hub, login) for place, login in places if str(place) == HUB_KEY]
 
 

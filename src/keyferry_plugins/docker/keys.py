@@ -3,7 +3,7 @@
 from keyferry.sdk.forms import decode_percent
 from keyferry.sdk.values import Value
 
-__all__ = ["DOCKER_HUB", "Place", "covers", "is_hub", "normalise", "read_place"]
+__all__ = ["DOCKER_HUB", "HostPath", "covers", "is_hub", "normalise", "parse_host_path"]
 
 DOCKER_HUB = "docker.io"
 HUB_KEY = "index.docker.io"
@@ -13,7 +13,7 @@ _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 _HOST_MARKS = frozenset("-._~!$&'()*+,;=")
 
 
-class Place(Value):
+class HostPath(Value):
     """A key or an image in the parts that are compared."""
 
     host: str
@@ -25,7 +25,7 @@ class Place(Value):
         return f"{host}:{self.port}{self.path}" if self.port else host + self.path
 
 
-def normalise(key: str) -> Place | None:
+def normalise(key: str) -> HostPath | None:
     """The place a key of a docker config stands for, or None for one that the kubelet could not use either.
 
     The scheme is optional, user info, query and fragment vanish, and a path that begins with an API version
@@ -33,14 +33,14 @@ def normalise(key: str) -> Place | None:
     escapes in a host, and IPv6 addresses without a port.
     """
     prefix = "http://" if key.startswith("http://") else "https://"
-    place = read_place(key.removeprefix(prefix))
+    place = parse_host_path(key.removeprefix(prefix))
     if place is None:
         return None
     path = place.path[3:] if place.path.startswith(("/v1/", "/v2/")) else place.path
-    return Place(place.host, place.port, "" if path == "/" else path)
+    return HostPath(place.host, place.port, "" if path == "/" else path)
 
 
-def read_place(text: str) -> Place | None:
+def parse_host_path(text: str) -> HostPath | None:
     """The parts of a key without its scheme, or of an image's name; None if there is no host in it."""
     if any(char < " " or char == "\x7f" for char in text):
         return None
@@ -52,10 +52,10 @@ def read_place(text: str) -> Place | None:
         return None
     if not all(_fits_host(char) or char in ":%@" for char in user_info):
         return None
-    return Place(*split, decode_percent(slash + path))
+    return HostPath(*split, decode_percent(slash + path))
 
 
-def covers(key: Place, image: Place) -> bool:
+def covers(key: HostPath, image: HostPath) -> bool:
     """Tell whether a login kept under *key* is for *image*: port, number of labels, path prefix, then each label."""
     wanted, found = key.host.split("."), image.host.split(".")
     if key.port != image.port or len(wanted) != len(found) or not image.path.startswith(key.path):

@@ -5,7 +5,7 @@ from time import time
 
 from keyferry.sdk import Deadline, HttpError, ProvideError
 from keyferry.sdk.forms import encode_form
-from keyferry.sdk.http import Retry, Route, fetch
+from keyferry.sdk.http import HttpOptions, Retry, fetch
 from keyferry.sdk.json import dumps
 from keyferry.sdk.proxy import split_url
 from keyferry.sdk.values import Value, field
@@ -73,22 +73,22 @@ def post_json(
 
 
 def _post(calls: Calls, url: str, body: bytes, headers: "Mapping[str, str]") -> "Reply":
-    route = Route(attempt_seconds=30 if calls.is_compat else 15)
+    options = HttpOptions(attempt_seconds=30 if calls.is_compat else 15)
     return fetch(
-        "POST", url, deadline=calls.deadline, headers=headers, body=body, retry=calls.retry, route=route
+        "POST", url, deadline=calls.deadline, headers=headers, body=body, retry=calls.retry, options=options
     )
 
 
 def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -> "Reply":
     """Ask a server that gives subject tokens or what they are made of; one without TLS never through a proxy."""
     # Plain http is another cloud's metadata server, which no proxy is to see the tokens of.
-    route = Route(
+    options = HttpOptions(
         use_proxy=url.startswith("https://"),
         connect_seconds=3,
         attempt_seconds=10,
         most_bytes=_MOST_SOURCE_BYTES,
     )
-    return fetch(method, url, deadline=calls.deadline, headers=headers, retry=calls.retry, route=route)
+    return fetch(method, url, deadline=calls.deadline, headers=headers, retry=calls.retry, options=options)
 
 
 def check_endpoint(url: str, where: str) -> str:

@@ -1,7 +1,7 @@
 """Docker configs that an instance's metadata holds, or says where to find."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.http import Route, fetch
+from keyferry.sdk.http import HttpOptions, fetch
 from keyferry_plugins.google.answers import refusal
 from keyferry_plugins.google.dockercfg import read_dockercfg
 from keyferry_plugins.google.metadata import ask_metadata
@@ -23,7 +23,9 @@ def fetch_dockercfg(calls: "Calls", *, is_by_url: bool) -> "dict[str, AuthConfig
     url = _attribute(calls, _ADDRESS).decode("utf-8", "replace").strip()
     if not url.startswith(("http://", "https://")):
         raise ProvideError(f"the instance's attribute {_ADDRESS} is not an http:// or https:// URL")
-    reply = fetch("GET", url, deadline=calls.deadline, retry=calls.retry, route=Route(attempt_seconds=10))
+    reply = fetch(
+        "GET", url, deadline=calls.deadline, retry=calls.retry, options=HttpOptions(attempt_seconds=10)
+    )
     if not reply.is_success:
         raise refusal(reply, "no docker config", f"see where the instance's attribute {_ADDRESS} leads to")
     return read_dockercfg(reply.body, f"what the instance's attribute {_ADDRESS} leads to")

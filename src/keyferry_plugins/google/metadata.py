@@ -2,7 +2,7 @@
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.forms import encode_query
-from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, fetch
 from keyferry_plugins.google.answers import access_token, refusal
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -16,8 +16,8 @@ HEADERS = {"Metadata-Flavor": "Google"}
 ACCOUNT = "instance/service-accounts/default"
 _NAME, _ADDRESS = "metadata.google.internal", "169.254.169.254"
 # Never through a proxy: whoever runs it would get the node's token.
-_ROUTE = Route(use_proxy=False, connect_seconds=3, attempt_seconds=10)
-_PROBE = Route(use_proxy=False, connect_seconds=1, attempt_seconds=2, most_bytes=65536)
+_OPTIONS = HttpOptions(use_proxy=False, connect_seconds=3, attempt_seconds=10)
+_PROBE = HttpOptions(use_proxy=False, connect_seconds=1, attempt_seconds=2, most_bytes=65536)
 _PRODUCT = "/sys/class/dmi/id/product_name"
 _PRODUCTS = ("Google", "Google Compute Engine")
 _NOT_FOUND, _FORBIDDEN = 404, 403
@@ -36,7 +36,9 @@ def ask_metadata(calls: "Calls", path: str, query: str = "") -> "Reply":
     url = f"http://{_host(calls)}/computeMetadata/v1/{path}{query and f'?{query}'}"
     problem: HttpError | None = None
     try:
-        return fetch("GET", url, deadline=calls.deadline, headers=HEADERS, retry=calls.retry, route=_ROUTE)
+        return fetch(
+            "GET", url, deadline=calls.deadline, headers=HEADERS, retry=calls.retry, options=_OPTIONS
+        )
     except HttpError as error:
         problem = error
     raise ProvideError(f"the metadata server {problem.message}", problem.hint or _NO_SERVER)
@@ -95,7 +97,7 @@ def _product() -> str:
 def _answers_as_google(calls: "Calls", place: str) -> bool:
     try:
         reply = fetch(
-            "GET", f"http://{place}/", deadline=calls.deadline, headers=HEADERS, retry=ONCE, route=_PROBE
+            "GET", f"http://{place}/", deadline=calls.deadline, headers=HEADERS, retry=ONCE, options=_PROBE
         )
     except HttpError:
         return False

@@ -1,7 +1,7 @@
 """The image plugin as auth-provider-gcp has it, quirks included: one try, empty answers for failures, fixed keys."""
 
 from keyferry.sdk import IMAGE, AuthConfig, HttpError, ProvideError, Response, tell
-from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, fetch
 from keyferry.sdk.json import DocumentError, dumps, loads
 from keyferry_plugins.google.dockercfg import read_dockercfg
 from keyferry_plugins.google.exchange import STS_URL, pull_request
@@ -67,10 +67,12 @@ def _token(request: "Request", settings: "PullSettings", deadline: "Deadline") -
         raise ProvideError("the service account is annotated for its own pulls, and the request has no token")
     body = pull_request(settings.project, settings.identity_provider, request.service_account_token)
     headers = {"Content-Type": "application/json", **_AGENT}
-    route = Route(connect_seconds=_STS_SECONDS, attempt_seconds=_STS_SECONDS)
+    options = HttpOptions(connect_seconds=_STS_SECONDS, attempt_seconds=_STS_SECONDS)
     data = dumps(body).encode()
     return _access_token(
-        _ok(fetch("POST", STS_URL, deadline=deadline, headers=headers, body=data, retry=ONCE, route=route))
+        _ok(
+            fetch("POST", STS_URL, deadline=deadline, headers=headers, body=data, retry=ONCE, options=options)
+        )
     )
 
 
@@ -86,8 +88,8 @@ def _quietly(url: str, headers: "Mapping[str, str]", deadline: "Deadline") -> by
 
 
 def _get(url: str, headers: "Mapping[str, str]", deadline: "Deadline") -> "Reply":
-    route = Route(connect_seconds=_METADATA_SECONDS, attempt_seconds=_METADATA_SECONDS)
-    return _ok(fetch("GET", url, deadline=deadline, headers=headers, retry=ONCE, route=route))
+    options = HttpOptions(connect_seconds=_METADATA_SECONDS, attempt_seconds=_METADATA_SECONDS)
+    return _ok(fetch("GET", url, deadline=deadline, headers=headers, retry=ONCE, options=options))
 
 
 def _ok(reply: "Reply") -> "Reply":

@@ -11,10 +11,10 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry_plugins.openid.options import Options
 
-__all__ = ["Kept", "cache_path", "load", "save"]
+__all__ = ["KeptTokens", "cache_path", "load", "save"]
 
 
-class Kept(Value):
+class KeptTokens(Value):
     """A token, when it ends, and a refresh token; what is not there is empty."""
 
     token: str = field(default="", repr=False)
@@ -45,7 +45,7 @@ def cache_path(options: "Options") -> str:
     return os.path.join(options.cache_folder, sha256(dumps(parts).encode()).hexdigest())
 
 
-def load(path: str) -> Kept:
+def load(path: str) -> KeptTokens:
     """What is kept in a file; nothing if it is absent, not the user's alone, or not ours."""
     data = read_private(path)
     document: object = None
@@ -54,12 +54,12 @@ def load(path: str) -> Kept:
     except DocumentError:
         pass
     if not isinstance(document, dict):
-        return Kept()
+        return KeptTokens()
     expires_at = number_of(document, "expires_at") or 0.0
-    return Kept(text_of(document, "id_token"), expires_at, text_of(document, "refresh_token"))
+    return KeptTokens(text_of(document, "id_token"), expires_at, text_of(document, "refresh_token"))
 
 
-def save(path: str, kept: Kept) -> bool:
+def save(path: str, kept: KeptTokens) -> bool:
     """Keep tokens in a file that only the user can read; False where that cannot be done."""
     document = {
         "id_token": kept.token,

@@ -5,7 +5,7 @@ from keyferry.sdk.forms import encode_form, encode_percent
 from keyferry.sdk.http import ONCE, Retry, fetch
 from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value, field
-from keyferry_plugins.openid.discovery import route_of
+from keyferry_plugins.openid.discovery import http_options
 from keyferry_plugins.openid.fields import number_of
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -104,9 +104,9 @@ def _post(  # noqa: PLR0917 - the parts of a request
         if options.client_secret:
             form["client_secret"] = options.client_secret
     headers |= options.headers
-    route = route_of(options)
+    body = encode_form(form)
     return fetch(
-        "POST", url, headers=headers, body=encode_form(form), deadline=deadline, retry=retry, route=route
+        "POST", url, headers=headers, body=body, deadline=deadline, retry=retry, options=http_options(options)
     )
 
 

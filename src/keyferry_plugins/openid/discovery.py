@@ -1,7 +1,7 @@
 """The issuer and what it says of itself: endpoints, algorithms, ways for a client to show who it is."""
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.http import Route, fetch
+from keyferry.sdk.http import HttpOptions, fetch
 from keyferry.sdk.proxy import split_url
 from keyferry.sdk.text import shown
 from keyferry.sdk.values import Value
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
     from keyferry_plugins.openid.options import Options
 
-__all__ = ["Issuer", "check_url", "discover", "read_keys", "route_of"]
+__all__ = ["Issuer", "check_url", "discover", "http_options", "read_keys"]
 
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _MOST_BYTES = 1 << 20
@@ -38,9 +38,9 @@ class Issuer(Value):
         return not self.url.lower().startswith("https://")
 
 
-def route_of(options: "Options") -> Route:
+def http_options(options: "Options") -> HttpOptions:
     """The way to the issuer that the user's flags describe."""
-    return Route(ca_data=options.ca_data, is_insecure=options.is_insecure, most_bytes=_MOST_BYTES)
+    return HttpOptions(ca_data=options.ca_data, is_insecure=options.is_insecure, most_bytes=_MOST_BYTES)
 
 
 def discover(options: "Options", deadline: "Deadline") -> Issuer:
@@ -99,7 +99,7 @@ def read_keys(issuer: Issuer, options: "Options", deadline: "Deadline") -> list[
 
 def _get(url: str, options: "Options", deadline: "Deadline") -> "Reply":
     headers = {"Accept": "application/json", **options.headers}
-    reply = fetch("GET", url, headers=headers, deadline=deadline, route=route_of(options))
+    reply = fetch("GET", url, headers=headers, deadline=deadline, options=http_options(options))
     if not reply.is_success:
         is_redirect = 300 <= reply.status < 400
         hint = "it redirects, which is not followed: give the final URL" if is_redirect else "check the URL"

@@ -121,7 +121,7 @@ def test_loads_nothing_it_does_not_use(kube: Kube) -> None:
         [*command, "--kubeconfig", str(kube.path)], capture_output=True, text=True, check=True
     )
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert {"keyferry.clusters.plain", "keyferry._net.messages"} <= loaded
+    assert {"keyferry.clusters.request", "keyferry._net.messages"} <= loaded
     unwanted = {
         "asyncio",
         "cryptography",
@@ -137,7 +137,7 @@ def test_loads_nothing_it_does_not_use(kube: Kube) -> None:
         "urllib.request",
         "keyferry.images",
         "keyferry.explain",
-        "keyferry.cli.frame.ask",
+        "keyferry.cli.frame.image_lookup",
     }
     assert unwanted.isdisjoint(loaded)
 

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from keyferry.kit.plugin_kind import PluginKind
 from support.commands import run_keyferry
 from support.kit_broken import IMAGE_PLUGINS, process_plugin
 from support.kit_plugins import (
@@ -200,7 +201,7 @@ def test_a_kubeconfig_says_how_a_cluster_plugin_is_run(tmp_path: Path) -> None:
 
 def test_a_hanging_plugin_is_ended_at_its_time_limit(tmp_path: Path) -> None:
     """And that is said."""
-    path = str(write_plugin(tmp_path, process_plugin("KP320", "image")))
+    path = str(write_plugin(tmp_path, process_plugin("KP320", PluginKind.IMAGE)))
     done = run_keyferry("plugin", "test", path, "--image", IMAGE_NAME, "--timeout", "0.5")
     assert done.returncode == 1
     assert "✗ KP320" in done.stdout

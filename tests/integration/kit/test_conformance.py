@@ -10,7 +10,8 @@ from keyferry._core.json import dumps
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.report import Report, Status, to_document, to_junit
 from support.kit_broken import CLUSTER_PLUGINS, IMAGE_PLUGINS, PROCESS_GAPS, matching_pair, process_plugin
 from support.kit_plugins import (
@@ -20,8 +21,8 @@ from support.kit_plugins import (
     always,
     answering,
     jwt,
+    plugin_at,
     response,
-    subject_of,
     write_plugin,
     write_python_plugin,
 )
@@ -30,7 +31,9 @@ BROKEN = {
     **IMAGE_PLUGINS,
     **CLUSTER_PLUGINS,
     **{
-        code: process_plugin(code, CLUSTER if code in ("KP305", "KP324", "KP332") else IMAGE)
+        code: process_plugin(
+            code, PluginKind.CLUSTER if code in ("KP305", "KP324", "KP332") else PluginKind.IMAGE
+        )
         for code in PROCESS_GAPS
     },
 }
@@ -56,7 +59,7 @@ def test_a_broken_promise_is_found_by_its_code_alone(code: str, tmp_path: Path) 
     """A plugin that breaks one promise fails that check, and no other."""
     broken = BROKEN[code]
     only = ANSWERS | {"KP332"} if code in ANSWERS else ()
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken), only=only)
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only=only)
     assert set(report.failed_codes) == {code, *broken.also}, shown(report)
 
 
@@ -65,25 +68,25 @@ def test_every_check_has_a_plugin_that_fails_it() -> None:
     assert CHECKS.keys() == BROKEN.keys() | ELSEWHERE
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_a_good_plugin_in_plain_shell_passes(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_good_plugin_in_plain_shell_passes(kind: PluginKind, tmp_path: Path) -> None:
     """A shell script can keep every promise."""
     good = Broken(kind=kind)
-    report = examine(subject_of(write_plugin(tmp_path, good), good))
+    report = examine(plugin_at(write_plugin(tmp_path, good), good))
     assert report.failed_codes == (), shown(report)
     assert report.is_clean
 
 
 def test_a_good_plugin_in_python_passes(tmp_path: Path) -> None:
     """So can a few lines of Python."""
-    report = examine(subject_of(write_python_plugin(tmp_path)))
+    report = examine(plugin_at(write_python_plugin(tmp_path)))
     assert report.failed_codes == (), shown(report)
 
 
 def test_a_good_plugin_with_a_certificate_passes(tmp_path: Path) -> None:
     """A cluster plugin may answer with a certificate and key."""
     good = answering({**matching_pair(), "expirationTimestamp": "2034-01-01T00:00:00Z"})
-    report = examine(subject_of(write_plugin(tmp_path, good), good))
+    report = examine(plugin_at(write_plugin(tmp_path, good), good))
     assert report.failed_codes == (), shown(report)
 
 
@@ -94,14 +97,14 @@ def test_a_token_made_anew_each_time_is_no_difference(tmp_path: Path) -> None:
         '"auth":{"registry.example":{"username":"user","password":"fresh-each-time-%s"}}}\\n'
     )
     broken = Broken(dict.fromkeys(("main", "other"), f"printf '{answer}' \"$version\" $$"))
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.failed_codes == (), shown(report)
 
 
 def test_a_cache_shorter_than_its_token_is_fine(tmp_path: Path) -> None:
     """A token that ends after the cache does breaks no promise."""
     good = always(response(auth={"registry.example": ("user", jwt(3600))}))
-    report = examine(subject_of(write_plugin(tmp_path, good), good), only={"KP111"})
+    report = examine(plugin_at(write_plugin(tmp_path, good), good), only={"KP111"})
     assert report.failed_codes == (), shown(report)
 
 
@@ -110,43 +113,43 @@ def test_a_process_that_leaves_the_session_is_found(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     start = f"first && setsid sh -c 'echo $$ >{pid_file}; exec sleep 300' </dev/null >/dev/null 2>&1 &"
     broken = Broken({"before": start})
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.failed_codes == ("KP324",), shown(report)
     pid = int(pid_file.read_text())
     assert not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text().split()[2]
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_a_plugin_that_hangs_keeps_no_promise(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_plugin_that_hangs_keeps_no_promise(kind: PluginKind, tmp_path: Path) -> None:
     """It neither answers nor ends, and of the rest nothing is claimed; nobody says that there is no /proc here."""
     broken = Broken({"main": "sleep 60"}, {"timeout_seconds": 1.0}, kind=kind)
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
-    answers = "KP101" if kind == IMAGE else "KP201"
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
+    answers = "KP101" if kind == PluginKind.IMAGE else "KP201"
     assert report.failed_codes == (answers, "KP320", "KP323"), shown(report)
     assert [result.check.code for result in report.results if result.status is Status.PASSED] == []
     assert not any("/proc" in result.reason for result in report.results)
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
 @pytest.mark.parametrize("status", [252, 255])
-def test_a_refusal_by_status_255_breaks_no_promise(kind: str, status: int, tmp_path: Path) -> None:
+def test_a_refusal_by_status_255_breaks_no_promise(kind: PluginKind, status: int, tmp_path: Path) -> None:
     """As klog.Fatalf and the AWS CLI end: with a message it is a refusal like any other."""
     broken = Broken({"failing": f'echo "plugin: $1" >&2; exit {status}'}, kind=kind)
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.failed_codes == (), shown(report)
 
 
 def test_garbage_in_other_versions_is_no_answer(tmp_path: Path) -> None:
     """What cannot be read is neither an answer in that version nor a refusal of it."""
     broken = Broken({"late": "case $version in */v1beta1) echo garbage; exit 0 ;; esac"})
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.failed_codes == ("KP130",), shown(report)
 
 
 def test_garbage_in_every_version_proves_nothing_about_versions(tmp_path: Path) -> None:
     """The checks of versions have no result where there is no good answer to compare with."""
     broken = Broken({"start": "cat >/dev/null; echo garbage; exit 0"})
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     by_code = {result.check.code: result.status for result in report.results}
     assert by_code["KP102"] is Status.FAILED
     assert by_code["KP130"] is by_code["KP131"] is Status.SKIPPED
@@ -174,7 +177,7 @@ def test_a_secret_in_a_key_is_not_shown(key: str, login: tuple[str, str], tmp_pa
     """A plugin that mixes up its fields has its report, and no format of it shows what it put in the wrong place."""
     broken = always(response("Image", auth={key: login}))
     codes = {"KP101", "KP111", "KP112", "KP114", "KP115", "KP119", "KP120"}
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken), only=codes)
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only=codes)
     assert report.failed_codes
     said = shown(report) + dumps(to_document(report)) + to_junit(report)
     assert LEAKED not in said
@@ -185,7 +188,7 @@ def test_a_secret_in_a_key_is_not_shown(key: str, login: tuple[str, str], tmp_pa
 def test_a_negative_duration_is_found(duration: str, tmp_path: Path) -> None:
     """The kubelet decodes it and never uses what it is said of; zero is another matter."""
     broken = always(response(duration=duration))
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken), only={"KP107", "KP110"})
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken), only={"KP107", "KP110"})
     assert report.failed_codes == ("KP107",), shown(report)
 
 
@@ -195,7 +198,7 @@ def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
     spawn = f"spawn() {{ while :; do echo x >>{marker}; sleep 0.05; done & }}"
     fork = f"{spawn}; for i in 1 2 3 4 5 6; do spawn; done; wait"
     broken = Broken({"main": fork}, {"timeout_seconds": 1.0})
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.failed_codes == ("KP101", "KP320", "KP323"), shown(report)
     size = marker.stat().st_size
     time.sleep(0.3)
@@ -204,8 +207,8 @@ def test_a_plugin_that_forks_without_end_is_ended(tmp_path: Path) -> None:
 
 def test_when_the_first_run_hangs_no_other_is_made(tmp_path: Path) -> None:
     """Nobody waits fifty times a minute for a plugin that hangs."""
-    broken = process_plugin("KP320", IMAGE)
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    broken = process_plugin("KP320", PluginKind.IMAGE)
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert report.runs == 1
     skipped = [result for result in report.results if result.status is Status.SKIPPED]
     assert len(skipped) > 40
@@ -215,11 +218,11 @@ def test_when_the_first_run_hangs_no_other_is_made(tmp_path: Path) -> None:
 def test_checks_can_be_chosen_and_left_out(tmp_path: Path) -> None:
     """What is left out on purpose is shown as such, and what is chosen needs fewer runs."""
     path = write_plugin(tmp_path, IMAGE_PLUGINS["KP128"])
-    subject = subject_of(path)
-    only = examine(subject, only={"KP128"})
+    plugin = plugin_at(path)
+    only = examine(plugin, only={"KP128"})
     assert only.failed_codes == ("KP128",)
     assert only.runs == 2
-    without = examine(subject, skip={"KP128"})
+    without = examine(plugin, skip={"KP128"})
     assert without.is_clean
     (left_out,) = [result for result in without.results if result.check.code == "KP128"]
     assert left_out.status is Status.SKIPPED
@@ -234,7 +237,7 @@ def test_the_service_account_token_is_sent_and_never_shown(tmp_path: Path) -> No
         {"early": f"case $request in *{token}*) : >{seen} ;; esac", "late": 'echo "$request" >&2'},
         {"token": token},
     )
-    report = examine(subject_of(write_plugin(tmp_path, broken), broken))
+    report = examine(plugin_at(write_plugin(tmp_path, broken), broken))
     assert seen.exists()
     assert "KP301" in report.failed_codes
     assert token not in repr(report)
@@ -244,12 +247,14 @@ def test_a_plugin_may_be_named_by_a_relative_path(tmp_path: Path, monkeypatch: p
     """It is found again from another working directory, and a tag of its image does not matter."""
     write_plugin(tmp_path)
     monkeypatch.chdir(tmp_path)
-    report = examine(Subject("./plugin", images=(f"{IMAGE_NAME}:v1",)), only={"KP101", "KP328"})
+    report = examine(PluginUnderTest("./plugin", images=(f"{IMAGE_NAME}:v1",)), only={"KP101", "KP328"})
     assert report.failed_codes == (), shown(report)
 
 
-@pytest.mark.parametrize("subject", [Subject("/bin/true"), Subject("./missing", images=("a/b",))])
-def test_what_cannot_be_examined_raises(subject: Subject) -> None:
+@pytest.mark.parametrize(
+    "plugin", [PluginUnderTest("/bin/true"), PluginUnderTest("./missing", images=("a/b",))]
+)
+def test_what_cannot_be_examined_raises(plugin: PluginUnderTest) -> None:
     """An image plugin needs an image, and every plugin a program."""
     with pytest.raises(EnvironmentProblem):
-        examine(subject)
+        examine(plugin)

@@ -23,7 +23,7 @@ from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Transport
 from keyferry.pulls.registry.transport import split_url as split_registry_url
 from keyferry.sdk import Deadline
-from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, fetch
 from support.api_server import Authority, Pair, running_proxy
 from support.kube import Kube
 
@@ -53,10 +53,10 @@ Ask = Callable[[str, float], Outcome]
 
 def ask_by_sdk(url: str, seconds: float) -> Outcome:
     """As a plugin does."""
-    route = Route(connect_seconds=seconds, attempt_seconds=seconds, most_bytes=MOST_BYTES)
+    options = HttpOptions(connect_seconds=seconds, attempt_seconds=seconds, most_bytes=MOST_BYTES)
     headers = {"Authorization": f"Bearer {TOKEN}"}
     try:
-        reply = fetch("GET", url, deadline=Deadline(LATE), headers=headers, retry=ONCE, route=route)
+        reply = fetch("GET", url, deadline=Deadline(LATE), headers=headers, retry=ONCE, options=options)
     except HttpError as error:
         return Outcome(words=str(error), is_timeout=error.is_timeout)
     return Outcome(reply.body)

@@ -7,7 +7,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from keyferry.pulls.records.load import look_at_records
+from keyferry.pulls.records.load import inspect_records
 from support.commands import run_keyferry
 from support.cri_server import Message, RefusalError, encode, image, running_cri
 from support.pulling import intents_in, records_in
@@ -75,7 +75,7 @@ def test_with_yes_images_that_are_there_get_a_record_that_names_nobody(root: Pat
     assert [each["imageRef"] for each in shown["recovered"]] == [REF, OTHER_REF]
     assert intents_in(root) == [GONE]
     assert records_in(root) == {REF: {}, OTHER_REF: {}}
-    assert look_at_records(str(root)).decide(HERE, REF).must_pull
+    assert inspect_records(str(root)).decide(HERE, REF).must_pull
     assert "0 of 1 pulls settled" in again.stderr
 
 

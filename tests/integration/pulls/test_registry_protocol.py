@@ -14,7 +14,7 @@ from keyferry.errors import EnvironmentProblem, ImagePullError
 from keyferry.pulls.layout.pull import LayoutPull
 from keyferry.pulls.puller.puller import pull_to_layout, pull_to_layout_async
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.places import find_origin
+from keyferry.pulls.registry.destinations import find_origin
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.tokens import IDENTITY_TOKEN
 from keyferry.pulls.registry.transport import Deadline, Transport

@@ -9,7 +9,7 @@ import pytest
 
 from keyferry import __version__
 from keyferry.sdk import Deadline, HttpError
-from keyferry.sdk.http import ONCE, Retry, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, Retry, fetch
 from support.fake_cloud import Received, Reply, serving
 from support.parts import lacking
 
@@ -166,7 +166,7 @@ def test_an_address_is_dialled_in_place_of_the_hosts_own(monkeypatch: pytest.Mon
     with serving(lambda _: Reply()) as server:
         fetch(
             "GET", f"http://name.example:{server.port}/", deadline=Deadline(LATE), retry=ONCE,
-            route=Route(address="127.0.0.1"),
+            options=HttpOptions(address="127.0.0.1"),
         )  # fmt: skip
     assert server.received[0].headers["host"] == f"name.example:{server.port}"
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from keyferry.sdk import Deadline, HttpError
-from keyferry.sdk.http import ONCE, Retry, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, Retry, fetch
 from support.fake_cloud import PATIENCE_SECONDS, FakeServer, Reply, serving
 
 QUICK = Retry(attempts=3, first_seconds=0.01, most_seconds=0.02)
@@ -85,7 +85,7 @@ def test_a_slow_server_does_not_hold_a_plugin_beyond_its_limit(pieces: tuple[byt
         with pytest.raises(HttpError) as caught:
             fetch(
                 "GET", f"http://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE,
-                route=Route(attempt_seconds=SOON),
+                options=HttpOptions(attempt_seconds=SOON),
             )  # fmt: skip
         assert SOON <= time.monotonic() - started < PATIENCE_SECONDS
     assert caught.value.is_timeout
@@ -99,7 +99,7 @@ def test_all_attempts_together_keep_the_deadline() -> None:
         with pytest.raises(HttpError):
             fetch(
                 "GET", f"http://127.0.0.1:{port}/", deadline=Deadline(1), retry=Retry(100, 0.01, 0.01),
-                route=Route(attempt_seconds=SOON),
+                options=HttpOptions(attempt_seconds=SOON),
             )  # fmt: skip
         assert time.monotonic() - started < PATIENCE_SECONDS
 
@@ -128,7 +128,7 @@ def test_a_connection_that_is_not_accepted_has_a_limit_of_its_own() -> None:
         with pytest.raises(HttpError) as caught:
             fetch(
                 "GET", f"http://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE,
-                route=Route(connect_seconds=SOON),
+                options=HttpOptions(connect_seconds=SOON),
             )  # fmt: skip
         assert time.monotonic() - started < PATIENCE_SECONDS
     assert caught.value.is_timeout
@@ -141,7 +141,7 @@ def test_a_server_that_does_not_read_has_a_limit_too() -> None:
         with pytest.raises(HttpError) as caught:
             fetch(
                 "POST", f"http://127.0.0.1:{listener.getsockname()[1]}/", deadline=Deadline(LATE), retry=ONCE,
-                body=b"x" * 50_000_000, route=Route(attempt_seconds=SOON),
+                body=b"x" * 50_000_000, options=HttpOptions(attempt_seconds=SOON),
             )  # fmt: skip
         assert time.monotonic() - started < PATIENCE_SECONDS
     assert caught.value.is_timeout
@@ -162,7 +162,7 @@ def test_a_resolver_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(HttpError) as caught:
         fetch(
             "GET", "http://slow.example/", deadline=Deadline(LATE), retry=ONCE,
-            route=Route(attempt_seconds=SOON),
+            options=HttpOptions(attempt_seconds=SOON),
         )  # fmt: skip
     release.set()
     assert asked.is_set()
@@ -180,7 +180,11 @@ def test_a_second_address_is_tried_if_the_first_does_not_answer(monkeypatch: pyt
         ]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         reply = fetch(
-            "GET", "http://two.example/", deadline=Deadline(LATE), retry=ONCE, route=Route(connect_seconds=2)
+            "GET",
+            "http://two.example/",
+            deadline=Deadline(LATE),
+            retry=ONCE,
+            options=HttpOptions(connect_seconds=2),
         )
     assert reply.body == b"ok"
 
@@ -189,7 +193,13 @@ def test_more_than_may_be_read_is_not_read() -> None:
     """An endless body ends after the limit, at once, and is not tried again."""
     with FakeServer(lambda _: Reply(is_endless=True)) as server:
         with pytest.raises(HttpError, match="the answer is longer than 100000 bytes"):
-            fetch("GET", server.url, deadline=Deadline(LATE), retry=QUICK, route=Route(most_bytes=100_000))
+            fetch(
+                "GET",
+                server.url,
+                deadline=Deadline(LATE),
+                retry=QUICK,
+                options=HttpOptions(most_bytes=100_000),
+            )
         assert len(server.received) == 1
 
 
@@ -197,5 +207,5 @@ def test_more_than_may_be_read_is_not_read() -> None:
 def test_a_body_that_just_fits_is_read(size: int) -> None:
     """The limit itself is allowed."""
     with serving(lambda _: Reply(body=b"x" * size)) as server:
-        reply = fetch("GET", server.url, deadline=Deadline(LATE), route=Route(most_bytes=100_000))
+        reply = fetch("GET", server.url, deadline=Deadline(LATE), options=HttpOptions(most_bytes=100_000))
     assert len(reply.body) == size

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from keyferry.sdk import Deadline, HttpError
-from keyferry.sdk.http import ONCE, Retry, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, Retry, fetch
 from support.fake_cloud import Authority, ConnectProxy, Reply, serving
 
 LATE = 60.0
@@ -23,9 +23,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-def get(url: str, route: Route) -> bytes:
+def get(url: str, options: HttpOptions) -> bytes:
     """Fetch by one attempt."""
-    return fetch("GET", url, deadline=Deadline(LATE), retry=ONCE, route=route).body
+    return fetch("GET", url, deadline=Deadline(LATE), retry=ONCE, options=options).body
 
 
 @contextmanager
@@ -53,18 +53,18 @@ def scripted(*answers: bytes) -> Iterator[tuple[int, list[bytes]]]:
 
 def test_tls_goes_through_connect(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> None:
     """The proxy leads to the name; the certificate is checked against it, the proxy sees nothing."""
-    route = Route(ca_file=str(authority.bundle))
+    options = HttpOptions(ca_file=str(authority.bundle))
     with (
         serving(lambda _: Reply(body=b"ok"), authority.context(NAME)) as server,
         ConnectProxy({NAME: server.port, "other.example": server.port}) as proxy,
     ):
         monkeypatch.setenv("HTTPS_PROXY", proxy.url)
-        assert get(f"https://{NAME}/path?q=1", route) == b"ok"
+        assert get(f"https://{NAME}/path?q=1", options) == b"ok"
         assert proxy.asked == [f"{NAME}:443"]
         assert server.received[0].target == "/path?q=1"
         assert server.received[0].headers["host"] == NAME
         with pytest.raises(HttpError, match="Hostname mismatch"):
-            get("https://other.example/", route)
+            get("https://other.example/", options)
         assert len(server.received) == 1
 
 
@@ -72,7 +72,7 @@ def test_plain_requests_go_to_the_proxy_whole(monkeypatch: pytest.MonkeyPatch) -
     """With the whole URL, and the proxy's login beside it."""
     with scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") as (port, asked):
         monkeypatch.setenv("http_proxy", f"us%40er:p%3Aw%2F@127.0.0.1:{port}")
-        assert get(f"http://{NAME}:8080/a?b=c", Route()) == b"ok"
+        assert get(f"http://{NAME}:8080/a?b=c", HttpOptions()) == b"ok"
     head = asked[0].decode()
     login = base64.b64encode(b"us@er:p:w/").decode()
     assert head.startswith(f"GET http://{NAME}:8080/a?b=c HTTP/1.1\r\nHost: {NAME}:8080\r\n")
@@ -89,7 +89,7 @@ def test_the_login_of_a_proxy_goes_to_the_proxy_alone(
             monkeypatch.setenv("HTTPS_PROXY", f"http://jo:word@127.0.0.1:{port}")
             fetch(
                 "GET", f"https://{NAME}/", deadline=Deadline(LATE), retry=ONCE,
-                headers={"Authorization": "Bearer inner"}, route=Route(ca_file=str(authority.bundle)),
+                headers={"Authorization": "Bearer inner"}, options=HttpOptions(ca_file=str(authority.bundle)),
             )  # fmt: skip
     (head,) = heads
     assert head.startswith(f"CONNECT {NAME}:443 HTTP/1.1\r\nHost: {NAME}:443\r\n".encode())
@@ -153,7 +153,7 @@ def test_a_proxy_that_refuses_is_named_without_its_password(
                 f"https://{NAME}/x?sig=w0rd-secret",
                 deadline=Deadline(LATE),
                 retry=QUICK,
-                route=Route(),
+                options=HttpOptions(),
             )
         assert len(asked) == 2
     assert words in str(caught.value)
@@ -167,7 +167,7 @@ def test_a_proxy_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         port = listener.getsockname()[1]
     monkeypatch.setenv("HTTPS_PROXY", f"http://jo:w0rd@127.0.0.1:{port}")
     with pytest.raises(HttpError) as caught:
-        get(f"https://{NAME}/", Route())
+        get(f"https://{NAME}/", HttpOptions())
     assert str(caught.value) == (
         f"https://{NAME}/: cannot be reached: connection refused (through the proxy http://127.0.0.1:{port})"
     )
@@ -178,7 +178,7 @@ def test_loopback_never_goes_through_a_proxy(host: str, monkeypatch: pytest.Monk
     """Whatever the environment says."""
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with serving(lambda _: Reply(body=b"ok")) as server:
-        assert get(f"http://{host}:{server.port}/", Route()) == b"ok"
+        assert get(f"http://{host}:{server.port}/", HttpOptions()) == b"ok"
 
 
 def test_a_route_can_leave_the_proxy_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +187,9 @@ def test_a_route_can_leave_the_proxy_out(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(socket, "getaddrinfo", _only_loopback(socket.getaddrinfo))
     with serving(lambda _: Reply(body=b"ok")) as server:
         url = f"http://metadata.example:{server.port}/"
-        assert get(url, Route(use_proxy=False)) == b"ok"
+        assert get(url, HttpOptions(use_proxy=False)) == b"ok"
         with pytest.raises(HttpError, match="through the proxy"):
-            get(url, Route())
+            get(url, HttpOptions())
 
 
 def _only_loopback(real: object) -> object:
@@ -204,5 +204,5 @@ def test_tls_to_the_proxy_itself(authority: Authority, monkeypatch: pytest.Monke
     """A plain request goes to it whole; the tables of all clients have TLS inside its TLS."""
     with serving(lambda _: Reply(body=b"ok"), authority.context("127.0.0.1")) as server:
         monkeypatch.setenv("HTTP_PROXY", f"https://127.0.0.1:{server.port}")
-        assert get(f"http://{NAME}/x", Route(ca_file=str(authority.bundle))) == b"ok"
+        assert get(f"http://{NAME}/x", HttpOptions(ca_file=str(authority.bundle))) == b"ok"
         assert server.received[0].target == f"http://{NAME}/x"

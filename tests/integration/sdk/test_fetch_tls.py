@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from keyferry.sdk import Deadline, HttpError
-from keyferry.sdk.http import ONCE, Retry, Route, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, Retry, fetch
 from support.certificates import key_pem, make_certificate, make_key
 from support.fake_cloud import Authority, FakeServer, Reply, serving
 from support.parts import need
@@ -40,10 +40,10 @@ def server(authority: Authority) -> Iterator[FakeServer]:
         yield running
 
 
-def get(server: FakeServer, route: Route, host: str = "127.0.0.1") -> bytes:
+def get(server: FakeServer, options: HttpOptions, host: str = "127.0.0.1") -> bytes:
     """Fetch from a server by one of its names."""
     url = f"https://{host}:{server.port}/"
-    return fetch("GET", url, deadline=Deadline(LATE), retry=QUICK, route=route).body
+    return fetch("GET", url, deadline=Deadline(LATE), retry=QUICK, options=options).body
 
 
 def test_a_bundle_in_the_environment_is_trusted(
@@ -51,7 +51,7 @@ def test_a_bundle_in_the_environment_is_trusted(
 ) -> None:
     """SSL_CERT_FILE says whom to trust, as for all programs around us."""
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
-    assert get(server, Route()) == b"ok"
+    assert get(server, HttpOptions()) == b"ok"
 
 
 def hashed(folder: Path, bundle: Path) -> Path:
@@ -71,11 +71,11 @@ def test_a_folder_in_the_environment_is_trusted(
 ) -> None:
     """SSL_CERT_DIR says whom to trust, too; alone, and beside an SSL_CERT_FILE that does not know the server."""
     monkeypatch.setenv("SSL_CERT_DIR", str(hashed(tmp_path, authority.bundle)))
-    assert get(server, Route()) == b"ok"
+    assert get(server, HttpOptions()) == b"ok"
     other = tmp_path / "other.pem"
     other.write_text(make_certificate(make_key()))
     monkeypatch.setenv("SSL_CERT_FILE", str(other))
-    assert get(server, Route()) == b"ok"
+    assert get(server, HttpOptions()) == b"ok"
 
 
 def test_a_bundle_is_trusted_beside_a_folder_that_does_not_know_the_server(
@@ -87,16 +87,16 @@ def test_a_bundle_is_trusted_beside_a_folder_that_does_not_know_the_server(
     folder.mkdir()
     monkeypatch.setenv("SSL_CERT_DIR", str(hashed(folder, Authority(tmp_path / "other").bundle)))
     with pytest.raises(HttpError, match="its certificate is not trusted"):
-        get(server, Route())
+        get(server, HttpOptions())
     assert server.received == []
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
-    assert get(server, Route()) == b"ok"
+    assert get(server, HttpOptions()) == b"ok"
 
 
 def test_a_bundle_of_the_route_is_trusted(server: FakeServer, authority: Authority) -> None:
     """By its path, or as text."""
-    assert get(server, Route(ca_file=str(authority.bundle))) == b"ok"
-    assert get(server, Route(ca_data=authority.bundle.read_text())) == b"ok"
+    assert get(server, HttpOptions(ca_file=str(authority.bundle))) == b"ok"
+    assert get(server, HttpOptions(ca_data=authority.bundle.read_text())) == b"ok"
 
 
 def test_a_bundle_of_the_route_is_trusted_alone(
@@ -106,13 +106,13 @@ def test_a_bundle_of_the_route_is_trusted_alone(
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
     other = Authority(tmp_path)
     with pytest.raises(HttpError, match="not trusted"):
-        get(server, Route(ca_file=str(other.bundle)))
+        get(server, HttpOptions(ca_file=str(other.bundle)))
 
 
 def test_an_unknown_authority_is_final(server: FakeServer) -> None:
     """Nothing is sent, nothing is tried again, and the message says what can be done."""
     with pytest.raises(HttpError) as caught:
-        get(server, Route())
+        get(server, HttpOptions())
     assert caught.value.problem.startswith("its certificate is not trusted: ")
     assert ADVICE in caught.value.hint
     assert server.received == []
@@ -122,11 +122,11 @@ def test_a_certificate_of_another_name_is_refused(authority: Authority) -> None:
     """The name in the URL is the name in the certificate, or there is no request."""
     with serving(lambda _: Reply(), authority.context("other.example")) as server:
         with pytest.raises(HttpError) as caught:
-            get(server, Route(ca_file=str(authority.bundle)))
+            get(server, HttpOptions(ca_file=str(authority.bundle)))
         assert "IP address mismatch" in caught.value.problem
         assert not caught.value.problem.endswith(".")
         with pytest.raises(HttpError, match="Hostname mismatch"):
-            get(server, Route(ca_file=str(authority.bundle)), "localhost")
+            get(server, HttpOptions(ca_file=str(authority.bundle)), "localhost")
         assert server.received == []
 
 
@@ -138,14 +138,14 @@ def test_a_common_name_is_no_name(
     folder.mkdir()
     hashed(folder, authority.bundle)
     with serving(lambda _: Reply(), authority.context(common_name="localhost")) as server:
-        for route in (
-            Route(ca_file=str(authority.bundle)),
-            Route(ca_data=authority.bundle.read_text()),
-            Route(),
+        for options in (
+            HttpOptions(ca_file=str(authority.bundle)),
+            HttpOptions(ca_data=authority.bundle.read_text()),
+            HttpOptions(),
         ):
             monkeypatch.setenv("SSL_CERT_DIR", str(folder))
             with pytest.raises(HttpError) as caught:
-                get(server, route, "localhost")
+                get(server, options, "localhost")
             assert caught.value.problem == (
                 "its certificate is not trusted: Hostname mismatch, certificate is not valid for 'localhost'; "
                 "only its subject alternative names count, a common name does not"
@@ -156,11 +156,11 @@ def test_a_common_name_is_no_name(
 
 def test_the_name_of_the_url_is_checked_at_another_address(authority: Authority) -> None:
     """Dialling elsewhere does not change whom the plugin wants to talk to."""
-    route = Route(ca_file=str(authority.bundle), address="127.0.0.1")
+    options = HttpOptions(ca_file=str(authority.bundle), address="127.0.0.1")
     with serving(lambda _: Reply(body=b"ok"), authority.context("real.example")) as server:
-        assert get(server, route, "real.example") == b"ok"
+        assert get(server, options, "real.example") == b"ok"
         with pytest.raises(HttpError, match="Hostname mismatch"):
-            get(server, route, "fake.example")
+            get(server, options, "fake.example")
 
 
 def expired(folder: Path) -> tuple[ssl.SSLContext, str]:
@@ -186,32 +186,32 @@ def test_a_certificate_that_has_expired_is_refused(tmp_path: Path) -> None:
     context, bundle = expired(tmp_path)
     with serving(lambda _: Reply(), context) as server:
         with pytest.raises(HttpError, match="certificate has expired"):
-            get(server, Route(ca_file=bundle), "localhost")
+            get(server, HttpOptions(ca_file=bundle), "localhost")
         assert server.received == []
 
 
 def test_any_certificate_is_taken_only_where_the_user_says_so(server: FakeServer) -> None:
     """An explicit choice, and no default."""
-    assert not Route().is_insecure
-    assert get(server, Route(is_insecure=True)) == b"ok"
+    assert not HttpOptions().is_insecure
+    assert get(server, HttpOptions(is_insecure=True)) == b"ok"
 
 
 BUNDLES = {
-    "missing": (Route(ca_file="/no/such/bundle"), "the CA bundle '/no/such/bundle': does not exist"),
-    "a-folder": (Route(ca_file="/"), "the CA bundle '/': cannot be read as a bundle of certificates"),
-    "no-pem": (Route(ca_data="x"), "the CA bundle given: cannot be read as a bundle of certificates"),
-    "no-text": (Route(ca_data="é"), "the CA bundle given: cannot be read as a bundle of certificates"),
+    "missing": (HttpOptions(ca_file="/no/such/bundle"), "the CA bundle '/no/such/bundle': does not exist"),
+    "a-folder": (HttpOptions(ca_file="/"), "the CA bundle '/': cannot be read as a bundle of certificates"),
+    "no-pem": (HttpOptions(ca_data="x"), "the CA bundle given: cannot be read as a bundle of certificates"),
+    "no-text": (HttpOptions(ca_data="é"), "the CA bundle given: cannot be read as a bundle of certificates"),
 }
 
 
 @pytest.mark.parametrize("case", BUNDLES.values(), ids=BUNDLES)
 def test_a_bundle_that_is_none_is_said_before_anything_is_sent(
-    case: tuple[Route, str], server: FakeServer
+    case: tuple[HttpOptions, str], server: FakeServer
 ) -> None:
     """Whose fault it is, is clear; no attempt is wasted on it."""
-    route, words = case
+    options, words = case
     with pytest.raises(HttpError) as caught:
-        get(server, route)
+        get(server, options)
     assert str(caught.value) == words
     assert caught.value.__context__ is None
     assert server.received == []
@@ -256,7 +256,7 @@ def test_a_body_ends_with_its_length_or_with_tls(
     for port in one_answer(authority, b"HTTP/1.1 200 OK\r\n" + raw + b"\r\nbody", says_goodbye=says_goodbye):
         reply = fetch(
             "GET", f"https://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE,
-            route=Route(ca_file=str(authority.bundle)),
+            options=HttpOptions(ca_file=str(authority.bundle)),
         )  # fmt: skip
         assert reply.body == b"body"
 
@@ -267,5 +267,5 @@ def test_a_connection_that_somebody_cuts_is_no_end_of_a_body(authority: Authorit
         with pytest.raises(HttpError, match="the connection broke off"):
             fetch(
                 "GET", f"https://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE,
-                route=Route(ca_file=str(authority.bundle)),
+                options=HttpOptions(ca_file=str(authority.bundle)),
             )  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from keyferry._core.spawn import new_child, spawn
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, Outcome, run
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 from support.plugins import PATIENCE_SECONDS, is_running, read_pids, wait_until, write_executable
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scri
 SHELL = "/bin/sh"
 
 
-def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(20)) -> Outcome:
+def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(20)) -> ProcessOutcome:
     return run((SHELL, "-c", script), stdin=stdin, limits=limits, is_portable=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from keyferry.errors import PluginExitError
 from keyferry.explain.document import credentials_document, explanation_document
 from keyferry.explain.text import render
-from support.asking import answering, failing, provider, providers
+from support.function_plugins import answering, failing, provider, providers
 
 LOGIN = ("user", "hidden-password")
 

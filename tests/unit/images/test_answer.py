@@ -4,16 +4,16 @@ import pytest
 
 from keyferry.errors import PluginExitError, PluginProtocolError
 from keyferry.images.answer import Answer, Failure
-from keyferry.images.keyring import Credential, Source
-from keyferry.images.provider.provision import How, Provision
+from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 FIRST = PluginExitError("one", 1, "kubernetes says hunter2")
 PROVISIONS = (
-    Provision("one", How.FAILED, error=FIRST, kubernetes_text="kubernetes says hunter2"),
-    Provision("two", How.SKIPPED, skipped="why"),
-    Provision("three", How.FAILED, error=PluginProtocolError("three", "problem")),
+    Provision("one", ProvisionOutcome.FAILED, error=FIRST, kubernetes_text="kubernetes says hunter2"),
+    Provision("two", ProvisionOutcome.SKIPPED, skipped="why"),
+    Provision("three", ProvisionOutcome.FAILED, error=PluginProtocolError("three", "problem")),
 )
-CREDENTIAL = Credential("user", "hunter2", Source("provider", "two"), "reg.io")
+CREDENTIAL = Credential("user", "hunter2", Source(SourceKind.PROVIDER, "two"), "reg.io")
 
 
 def answer(provisions: tuple[Provision, ...]) -> Answer:

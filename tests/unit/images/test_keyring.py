@@ -7,13 +7,14 @@ from keyferry.images.keyring import (
     Keyring,
     SecretRef,
     Source,
+    SourceKind,
     credential_hash,
     is_default_registry,
     lookup_all,
 )
 from keyferry.images.provider.accounts import ServiceAccountRef
 
-ONE, TWO = Source("provider", "one"), Source("provider", "two")
+ONE, TWO = Source(SourceKind.PROVIDER, "one"), Source(SourceKind.PROVIDER, "two")
 
 
 def ring(*keys: str, source: Source = ONE) -> Keyring:
@@ -99,6 +100,6 @@ def test_a_credential_hides_its_password_and_has_the_kubelets_hash() -> None:
 def test_a_source_says_what_it_is() -> None:
     """In text: its kind and name; as a value: which secret or account it was."""
     ref, account = SecretRef("ns", "s", "u"), ServiceAccountRef("ns", "a", "u")
-    assert str(Source("pull secret", "ns/s", secret=ref)) == "pull secret ns/s"
-    assert str(Source("node docker config", "")) == "node docker config"
-    assert Source("provider", "p", service_account=account).service_account == account
+    assert str(Source(SourceKind.PULL_SECRET, "ns/s", secret=ref)) == "pull secret ns/s"
+    assert str(Source(SourceKind.NODE_DOCKER_CONFIG, "")) == "node docker config"
+    assert Source(SourceKind.PROVIDER, "p", service_account=account).service_account == account

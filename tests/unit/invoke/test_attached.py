@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.process import Ending, Limits, Outcome
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
 SHELL = "/bin/sh"
 
 
-def run(argv: tuple[str, ...], **settings: object) -> Outcome:
+def run(argv: tuple[str, ...], **settings: object) -> ProcessOutcome:
     return run_attached(argv, environ=os.environb, **settings)  # type: ignore[arg-type] # handed through
 
 

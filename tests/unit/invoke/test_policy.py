@@ -9,7 +9,7 @@ import pytest
 
 from keyferry.errors import ConfigError, PolicyError
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.executable import Found, clean_path, look_path
+from keyferry.invoke.executable import LookPathResult, clean_path, look_path
 from keyferry.invoke.kuberc import find_kuberc, load_kuberc
 from keyferry.invoke.policy import AllowlistEntry, Permit, PluginPolicy, open_pinned
 from keyferry.invoke.process import Ending
@@ -24,15 +24,17 @@ def listing(*entries: str | AllowlistEntry) -> PluginPolicy:
     )
 
 
-def found_in(*paths: str, relative: bool = False) -> "dict[str, Found]":
+def found_in(*paths: str, relative: bool = False) -> "dict[str, LookPathResult]":
     """What a search gives, by the name that is asked for."""
-    found = {path: Found(path) for path in paths}
+    found = {path: LookPathResult(path) for path in paths}
     problem = "exec: relative" if relative else ""
-    return {path.rpartition("/")[2]: Found(path, problem) for path in reversed(paths)} | found
+    return {path.rpartition("/")[2]: LookPathResult(path, problem) for path in reversed(paths)} | found
 
 
-def decide(policy: PluginPolicy, command: str, programs: "dict[str, Found]") -> Permit:
-    return policy.decide(command, lambda name: programs.get(name, Found("", f'exec: "{name}": missing')))
+def decide(policy: PluginPolicy, command: str, programs: "dict[str, LookPathResult]") -> Permit:
+    return policy.decide(
+        command, lambda name: programs.get(name, LookPathResult("", f'exec: "{name}": missing'))
+    )
 
 
 # Validation: the texts are compared with Kubernetes' recorded answers, here is what is keyferry's own.
@@ -140,7 +142,7 @@ def test_a_program_is_looked_for_in_path(tmp_path: Path, monkeypatch: pytest.Mon
     write_executable(tmp_path / "b" / "tool", "", mode=0o644)
     write_executable(tmp_path / "c" / "tool", "")
     monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / folder) for folder in "abc"))
-    assert look_path("tool") == Found(str(tmp_path / "c" / "tool"))
+    assert look_path("tool") == LookPathResult(str(tmp_path / "c" / "tool"))
     assert look_path("other").problem == 'exec: "other": executable file not found in $PATH'
     assert look_path("..").problem == 'exec: "..": executable file not found in $PATH'
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from keyferry._core import reap
-from keyferry.invoke.process import Ending, Limits, Outcome, run
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 from support.plugins import Node, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
 
-def shell(text: str, stdin: bytes = b"", limits: Limits = Limits(timeout_seconds=20)) -> Outcome:
+def shell(text: str, stdin: bytes = b"", limits: Limits = Limits(timeout_seconds=20)) -> ProcessOutcome:
     """Run a shell command."""
     return run(("/bin/sh", "-c", text), stdin=stdin, limits=limits)
 

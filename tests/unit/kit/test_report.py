@@ -3,16 +3,17 @@
 from xml.etree import ElementTree as ET
 
 from keyferry.kit.codes.catalogue import CHECKS
-from keyferry.kit.report import Broken, Report, Result, Status, to_document, to_junit
+from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.report import Report, ReportedViolation, Result, Status, to_document, to_junit
 
-BROKEN = Broken("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
+BROKEN = ReportedViolation("good", "exit \x1b[31m1 \ud800 <&>", "exit 0", "printf '' | plugin")
 
 
 def report() -> Report:
     """One result of every kind."""
     return Report(
         "/plugin",
-        "image",
+        PluginKind.IMAGE,
         "credentialprovider.kubelet.k8s.io/v1",
         (
             Result(CHECKS["KP101"], Status.FAILED, (BROKEN,)),

@@ -5,7 +5,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from keyferry.metrics.pulls import pull_metrics_collector
-from keyferry.pulls.records.load import look_at_records
+from keyferry.pulls.records.load import inspect_records
 from keyferry.pulls.records.records import Records
 from support.records import IMAGE, REF, folder_of, open_quickly, secret, with_secrets
 
@@ -41,7 +41,7 @@ def test_every_metric_is_there(tmp_path: Path) -> None:
 def test_what_is_not_known_is_absent(tmp_path: Path) -> None:
     """Without memory, or without folders to read, there is no number, rather than 0."""
     folder_of(tmp_path)
-    records = look_at_records(str(tmp_path))
+    records = inspect_records(str(tmp_path))
     folder_of(tmp_path).rmdir()
     folder_of(tmp_path, "x").parent.joinpath("pulled").write_text("")
     text = exposed(records)

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.errors import MatchError
-from keyferry.images.keyring import Keyring, Source, is_default_registry
+from keyferry.images.keyring import Keyring, Source, SourceKind, is_default_registry
 from keyferry.images.match.rules import covers as kubelet_covers
 from keyferry.images.match.url import normalise_key
 from keyferry_plugins.docker.config import Login
 from keyferry_plugins.docker.keyring import choose_logins
-from keyferry_plugins.docker.keys import covers, is_hub, normalise, read_place
+from keyferry_plugins.docker.keys import covers, is_hub, normalise, parse_host_path
 
 LABEL = st.text(st.sampled_from("ab*-"), min_size=1, max_size=4)
 HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)
@@ -34,7 +34,7 @@ def by_kubelet(key: str, image: str) -> bool:
 
 def by_plugin(key: str, image: str) -> bool:
     """Whether the plugin answers with a login kept under *key* for *image*."""
-    place, asked = normalise(key), read_place(image)
+    place, asked = normalise(key), parse_host_path(image)
     return place is not None and asked is not None and covers(place, asked)
 
 
@@ -55,9 +55,13 @@ def test_what_is_answered_is_what_the_kubelet_then_finds(keys: list[str], image:
     """A look-up in the plugin's answer gives the logins that one in the file itself would give."""
     entries = [(key, Login(f"user{at}", "word")) for at, key in enumerate(keys)]
     in_file, in_answer = Keyring(), Keyring()
-    in_file.add(Source("f", ""), ((key, login.username, "word", "") for key, login in entries))
+    in_file.add(
+        Source(SourceKind.PROVIDER, ""), ((key, login.username, "word", "") for key, login in entries)
+    )
     kept = choose_logins(entries, image, "Image")
-    in_answer.add(Source("a", ""), ((str(place), login.username, "word", "") for place, login in kept))
+    in_answer.add(
+        Source(SourceKind.PROVIDER, ""), ((str(place), login.username, "word", "") for place, login in kept)
+    )
     names = sorted(found.username for found in in_file.lookup(image))
     assert sorted(found.username for found in in_answer.lookup(image)) == names
     assert len(kept) == len(names)

@@ -6,21 +6,21 @@ import pytest
 
 from keyferry.errors import ContainerRuntimeError, KeyferryError, PluginError, RegistryError
 from keyferry.images.answer import Failure
-from keyferry.images.keyring import Credential, Source
-from keyferry.pulls.trial import Arrival, Renewal, Trial
+from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry.pulls.trial import AttemptResult, Renewal, Trial
 from support.pulling import refusal
 
-HERE = Arrival("sha256:id")
+HERE = AttemptResult("sha256:id")
 
 
-def of(provider: str, password: str, kind: str = "provider") -> Credential:
+def of(provider: str, password: str, kind: SourceKind = SourceKind.PROVIDER) -> Credential:
     return Credential("user", password, Source(kind, provider), "reg.io")
 
 
 def taking(
     *passwords: str, error: Callable[[], KeyferryError] = refusal
-) -> Callable[[Credential | None], Arrival]:
-    def pull(credential: Credential | None) -> Arrival:
+) -> Callable[[Credential | None], AttemptResult]:
+    def pull(credential: Credential | None) -> AttemptResult:
         if ("" if credential is None else credential.password) in passwords:
             return HERE
         raise error()
@@ -115,7 +115,7 @@ def test_only_a_refusal_of_a_providers_credential_is_a_reason_to_ask_again() -> 
     giving = Giving(of("p", "new"))
     missing = lambda: ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")  # noqa: E731 - short
     Trial(taking("nothing", error=missing), giving).run([of("p", "old")])
-    Trial(taking("nothing"), giving).run([of("ns/s", "old", "pull secret")])
+    Trial(taking("nothing"), giving).run([of("ns/s", "old", SourceKind.PULL_SECRET)])
     Trial(taking("nothing"), giving).run([])
     assert giving.asked == []
 

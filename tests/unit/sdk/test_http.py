@@ -7,7 +7,7 @@ import pytest
 
 from keyferry.errors import HttpError, ProvideError
 from keyferry.sdk import Deadline
-from keyferry.sdk.http import ONCE, Reply, Retry, Route
+from keyferry.sdk.http import ONCE, HttpOptions, Reply, Retry
 
 
 def test_waits_double_up_to_a_limit_and_jitter_by_half() -> None:
@@ -75,4 +75,4 @@ def test_an_error_says_what_and_then_what_to_do() -> None:
 
 def test_a_route_trusts_the_system_by_default() -> None:
     """And goes through the environment's proxy."""
-    assert Route() == Route(True, "", "", False, "", 5.0, 15.0, 10 * 1024 * 1024)
+    assert HttpOptions() == HttpOptions(True, "", "", False, "", 5.0, 15.0, 10 * 1024 * 1024)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyferry.show.text import sections, span, wrap
+from keyferry.show.text import duration_text, sections, wrap
 from keyferry.show.writer import Lines
 
 
@@ -25,7 +25,7 @@ def test_sections_stand_under_their_titles_and_empty_ones_are_left_out() -> None
     ],
 )
 def test_a_duration_has_at_most_two_units(seconds: float, text: str) -> None:
-    assert span(seconds) == text
+    assert duration_text(seconds) == text
 
 
 def test_a_paragraph_is_wrapped_beside_its_title_and_no_word_is_broken() -> None:

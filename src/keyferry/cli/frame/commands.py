@@ -80,7 +80,7 @@ def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: s
     return exit_code(error)
 
 
-def gravest(codes: "Iterable[Exit]") -> Exit:
+def most_severe(codes: "Iterable[Exit]") -> Exit:
     """One exit code for several: a sure no, then what failed, then what nobody can tell, then a yes."""
     found = tuple(codes)
     if Exit.NO in found:

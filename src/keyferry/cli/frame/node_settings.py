@@ -4,7 +4,7 @@ import argparse
 import os
 from collections.abc import Mapping, Sequence
 
-from keyferry._core.reasons import Reason
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.node.discover import Discovery
@@ -170,4 +170,4 @@ def environment_traps(args: argparse.Namespace, found: Discovery) -> tuple[Reaso
         f"plugins get the environment of this process and not that of {found.kubelet}, {why}: "
         "proxies, regions and credentials may differ, and with them the answer"
     )
-    return (Reason("trap", "environment", "environment", text),)
+    return (Reason(ReasonStage.TRAP, "environment", ReasonOutcome.ENVIRONMENT, text),)

@@ -5,7 +5,7 @@ import os
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
-from keyferry.explain.registry import RegistryCheck, Verdict
+from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.reference import registry_of
@@ -72,6 +72,6 @@ def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
         return Exit.OK
     if answer.kubelet_failures and not answer.credentials:
         return exit_code(answer.kubelet_failures[0].error)
-    if check.verdict is Verdict.UNKNOWN:
+    if check.verdict is PullVerdict.UNKNOWN:
         return Exit.TIMEOUT if check.cause == "timeout" else Exit.UNKNOWN
     return exit_code(check.error)

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from enum import StrEnum
 
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
@@ -14,7 +15,7 @@ from keyferry._core.values import Value
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 
@@ -26,12 +27,12 @@ Json = dict[str, object]
 DEFAULT_NAMESPACE = "default"
 # Which option gives what was not given.
 OPTIONS = {
-    Input.POD: "--pod FILE",
-    Input.PULL_SECRET: "--secret FILE",
-    Input.DOCKER_CONFIG: "--docker-config FILE",
-    Input.SERVICE_ACCOUNT: "--pod FILE with the ServiceAccount after the Pod",
-    Input.SERVICE_ACCOUNT_TOKEN: "--service-account-token FILE",
-    Input.IMAGES: "--images FILE or --cri SOCKET",
+    LookupInput.POD: "--pod FILE",
+    LookupInput.PULL_SECRET: "--secret FILE",
+    LookupInput.DOCKER_CONFIG: "--docker-config FILE",
+    LookupInput.SERVICE_ACCOUNT: "--pod FILE with the ServiceAccount after the Pod",
+    LookupInput.SERVICE_ACCOUNT_TOKEN: "--service-account-token FILE",
+    LookupInput.IMAGES: "--images FILE or --cri SOCKET",
 }
 
 
@@ -43,12 +44,12 @@ class Sources(Value):
     accounts: StaticAccount | None = None
     docker_config: str | None = None
     notes: tuple[str, ...] = ()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
 
     @property
-    def missing_secrets(self) -> tuple[Missing, ...]:
+    def missing_secrets(self) -> tuple[MissingInput, ...]:
         """The pull secrets that the pod lists and nobody gave."""
-        return tuple(each for each in self.missing if each.input is Input.PULL_SECRET)
+        return tuple(each for each in self.missing if each.input is LookupInput.PULL_SECRET)
 
 
 def add_source_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,11 +95,19 @@ def read_sources(args: argparse.Namespace) -> Sources:
     return Sources(pod, secrets, account, _docker_config(args), notes, missing)
 
 
+class ObjectKind(StrEnum):
+    """The kinds of Kubernetes objects that are read from files."""
+
+    POD = "Pod"
+    SECRET = "Secret"  # noqa: S105 - the name of a kind
+    SERVICE_ACCOUNT = "ServiceAccount"
+
+
 class KubernetesObject(Value):
     """A Kubernetes object and the file it is from."""
 
     file: str
-    kind: str
+    kind: ObjectKind
     value: Json
 
     def field(self, *path: str) -> object:
@@ -124,9 +133,9 @@ def read_objects(path: str) -> Iterator[KubernetesObject]:
     for value in _documents(path):
         items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
         for item in items if isinstance(items, list) else ():
-            if isinstance(item, dict) and item.get("kind") in ("Pod", "Secret", "ServiceAccount"):
+            if isinstance(item, dict) and item.get("kind") in tuple(ObjectKind):
                 found = True
-                yield KubernetesObject(path, str(item["kind"]), item)
+                yield KubernetesObject(path, ObjectKind(item["kind"]), item)
     if not found:
         raise EnvironmentProblem(
             f"{path}: found no Pod, Secret or ServiceAccount; expected what 'kubectl get -o yaml' prints"
@@ -161,7 +170,7 @@ def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | Non
     if args.service_account and not (namespace and name):
         raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
     for item in objects:
-        if item.kind == "Pod":
+        if item.kind is ObjectKind.POD:
             account = name or item.text("spec", "serviceAccountName") or "default"
             place = namespace or item.text("metadata", "namespace") or DEFAULT_NAMESPACE
             return Pod(place, item.text("metadata", "name"), item.text("metadata", "uid"), account)
@@ -170,12 +179,14 @@ def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | Non
 
 def _pull_secret_names(objects: list[KubernetesObject], pod: Pod | None) -> list[str] | None:
     """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
-    pods = [item for item in objects if item.kind == "Pod"]
+    pods = [item for item in objects if item.kind is ObjectKind.POD]
     if not pods or pod is None:
         return None
     listed = pods[0].field("spec", "imagePullSecrets")
     if not listed:
-        accounts = (each for each in objects if each.kind == "ServiceAccount" and _is_account_of(each, pod))
+        accounts = (
+            each for each in objects if each.kind is ObjectKind.SERVICE_ACCOUNT and _is_account_of(each, pod)
+        )
         listed = next((account.field("imagePullSecrets") for account in accounts), None)
     return [str(entry.get("name", "")) for entry in listed or () if isinstance(entry, dict)]  # type: ignore[attr-defined] # a list of references
 
@@ -184,7 +195,7 @@ def _pull_secrets(
     objects: list[KubernetesObject], names: list[str] | None, namespace: str
 ) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
     """The secrets in the order the pod lists them; those not listed, or of another *namespace*, are noted."""
-    given = [_secret(item, namespace) for item in objects if item.kind == "Secret"]
+    given = [_secret(item, namespace) for item in objects if item.kind is ObjectKind.SECRET]
     if names is None:
         return tuple(given), ()
     own = {secret.name: secret for secret in given if secret.namespace == namespace}
@@ -204,15 +215,15 @@ def _why_unread(secret: PullSecret, names: list[str], namespace: str) -> str:
     return ""
 
 
-def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[Missing]:
+def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[MissingInput]:
     """What the pod may have beside *secrets*; secrets without a pod count as all that it has."""
     if names is None and not secrets:
-        yield Missing(Input.POD)
+        yield MissingInput(LookupInput.POD)
     given = {secret.name for secret in secrets}
-    yield from (Missing(Input.PULL_SECRET, name) for name in names or () if name not in given)
+    yield from (MissingInput(LookupInput.PULL_SECRET, name) for name in names or () if name not in given)
 
 
-def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
+def _missing_docker_config(args: argparse.Namespace) -> Iterator[MissingInput]:
     """The docker config in the kubelet's root, which only an option has read, or which may not be seen."""
     if args.docker_config not in (None, "auto"):
         return
@@ -224,12 +235,14 @@ def _missing_docker_config(args: argparse.Namespace) -> Iterator[Missing]:
         try:
             is_there = stat.S_ISREG(os.stat(path).st_mode)
         except PermissionError:
-            yield Missing(Input.DOCKER_CONFIG, path, "whether there is one may not be seen; try with sudo")
+            yield MissingInput(
+                LookupInput.DOCKER_CONFIG, path, "whether there is one may not be seen; try with sudo"
+            )
             return
         except OSError:
             continue
         if is_there and args.docker_config is None:
-            yield Missing(Input.DOCKER_CONFIG, path)
+            yield MissingInput(LookupInput.DOCKER_CONFIG, path)
             return
 
 
@@ -273,7 +286,7 @@ def _account(
         return None
     token = None if path is None else read_file(path).decode("utf-8", "replace").strip()
     for item in objects:
-        if item.kind == "ServiceAccount" and _is_account_of(item, pod):
+        if item.kind is ObjectKind.SERVICE_ACCOUNT and _is_account_of(item, pod):
             annotations = item.field("metadata", "annotations")
             found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
             return StaticAccount(ServiceAccount(item.text("metadata", "uid"), found), token)

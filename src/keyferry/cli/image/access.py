@@ -38,11 +38,11 @@ def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None"
     if not any((args.root, args.policy, args.allow, args.cri, args.image_id)):
         return None
     # Not for those who do not ask: records bring a good deal along.
-    from keyferry.pulls.records.load import look_at_records
+    from keyferry.pulls.records.load import inspect_records
 
     root = node_root(args.root, args.node)
     policy = node_policy(args.policy, args.allow, root, args.node)
-    records = look_at_records(root, policy=policy)
+    records = inspect_records(root, policy=policy)
     reference = _find_reference(args, records)
     if reference is None:
         message = f"no record names {args.image!r}; say whether it is there: --cri SOCKET or --image-id ID"
@@ -64,7 +64,7 @@ def _find_reference(args: argparse.Namespace, records: "Records") -> str | None:
         with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
             found = runtime.find_image(with_default_tag(args.image))
         return "" if found is None else found.id
-    from keyferry.pulls.records.present import NodeImages
+    from keyferry.pulls.records.node_images import NodeImages
 
     listing = records.list()
     report(*listing.problems)

@@ -3,10 +3,14 @@
 import argparse
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.ask import add_lookup_arguments, add_question_arguments, ask
+from keyferry.cli.frame.image_lookup import (
+    add_image_and_output_arguments,
+    add_lookup_arguments,
+    look_up_image,
+)
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.explain.document import failures_document
-from keyferry.explain.registry import RegistryCheck, Verdict, check_document, describe_attempt, verdict
+from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
 from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, render_document
@@ -36,21 +40,21 @@ examples:
 
 FORMATS = ("table", "json", "yaml")
 _NOBODY = "(anonymous)"
-_COLOURS = {Verdict.YES: "green", Verdict.NO: "red", Verdict.UNKNOWN: "yellow"}
+_COLOURS = {PullVerdict.YES: "green", PullVerdict.NO: "red", PullVerdict.UNKNOWN: "yellow"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``keyferry can-pull``."""
-    add_question_arguments(parser, FORMATS)
+    add_image_and_output_arguments(parser, FORMATS)
     add_registry_arguments(parser)
     add_lookup_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the answer and what the registry said to each credential."""
-    asked = ask(args)
-    asked.report()
-    answer = asked.answer
+    lookup = look_up_image(args)
+    lookup.report()
+    answer = lookup.answer
     check = check_answer(args, answer)
     if check.mirrors is not None:
         report(str(check.mirrors))

@@ -2,11 +2,11 @@
 
 import argparse
 
-from keyferry.cli.frame.ask import (
+from keyferry.cli.frame.image_lookup import (
+    add_image_and_output_arguments,
     add_lookup_arguments,
-    add_question_arguments,
-    ask,
     code_for,
+    look_up_image,
     missing_lines,
 )
 from keyferry.cli.frame.node_settings import environment_text, environment_traps
@@ -17,7 +17,7 @@ from keyferry.explain.decision import decision_document, decision_lines
 from keyferry.explain.document import explanation_document
 from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
-from keyferry.images.missing import Input
+from keyferry.images.missing import LookupInput
 from keyferry.images.node.discover import Discovery
 from keyferry.show.documents import render_document
 
@@ -49,7 +49,7 @@ FORMATS = ("table", "wide", "json", "yaml")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``keyferry explain``."""
-    add_question_arguments(parser, FORMATS)
+    add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument(
         "--all-patterns",
         action="store_true",
@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
-    asked = ask(args)
-    answer, found, sources = asked.answer, asked.found, asked.sources
+    lookup = look_up_image(args)
+    answer, found, sources = lookup.answer, lookup.found, lookup.sources
     check = check_answer(args, answer) if args.check_registry else None
     decision = decide_access(args, answer)
     traps = environment_traps(args, found)
@@ -113,7 +113,7 @@ def _config(found: Discovery, sources: Sources, environment: str) -> dict[str, o
 
 def _where(found: Discovery, sources: Sources, environment: str) -> tuple[str, ...]:
     secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
-    is_known = not any(each.input in (Input.POD, Input.PULL_SECRET) for each in sources.missing)
+    is_known = not any(each.input in (LookupInput.POD, LookupInput.PULL_SECRET) for each in sources.missing)
     none = "the pod lists none" if is_known else "not given (--pod, --secret)"
     return (
         f"pull secrets: {secrets or none}",

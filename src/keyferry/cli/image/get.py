@@ -6,9 +6,14 @@ import sys
 from collections.abc import Callable
 
 from keyferry._core.secrets import MASK, printable
-from keyferry.cli.frame.ask import add_lookup_arguments, add_question_arguments, ask, code_for
+from keyferry.cli.frame.image_lookup import (
+    add_image_and_output_arguments,
+    add_lookup_arguments,
+    code_for,
+    look_up_image,
+)
 from keyferry.explain.document import credentials_document
-from keyferry.images.answer import Answer, Outcome
+from keyferry.images.answer import Answer, LookupOutcome
 from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.report import report
 from keyferry.show.tables import table
@@ -32,24 +37,24 @@ examples:
   eval "$(keyferry get registry.example/app --reveal -o env)"   # REGISTRY_USERNAME, REGISTRY_PASSWORD"""
 
 _NONE = {
-    Outcome.ANONYMOUS: "; a kubelet would pull anonymously",
-    Outcome.UNKNOWN: " are found; what a kubelet would do cannot be told",
+    LookupOutcome.ANONYMOUS: "; a kubelet would pull anonymously",
+    LookupOutcome.UNKNOWN: " are found; what a kubelet would do cannot be told",
 }
 FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``keyferry get``."""
-    add_question_arguments(parser, FORMATS)
+    add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the credentials; say on standard error what failed."""
-    asked = ask(args)
-    asked.report()
-    answer = asked.answer
+    lookup = look_up_image(args)
+    lookup.report()
+    answer = lookup.answer
     text = _WRITERS[args.output](answer, args.reveal)
     if args.output == "env":
         write_exact(text.encode("utf-8", "surrogateescape"))
@@ -68,7 +73,7 @@ def _table(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of 
 
 
 def _wide(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    how = {provision.provider: str(provision.how) for provision in answer.provisions}
+    how = {provision.provider: str(provision.outcome) for provision in answer.provisions}
     rows = [
         (
             str(at),

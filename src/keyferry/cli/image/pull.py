@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from keyferry.cli.frame.arguments import add_output_argument
-from keyferry.cli.frame.ask import add_lookup_arguments, missing_lines
-from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, gravest
+from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
+from keyferry.cli.frame.image_lookup import add_lookup_arguments, missing_lines
 from keyferry.cli.frame.node_settings import node_policy, node_runtime
 from keyferry.cli.frame.registry_arguments import route_for
 from keyferry.cli.frame.sources import Sources, read_sources
@@ -18,8 +18,8 @@ from keyferry.cli.image.pull_arguments import (
     open_providers,
 )
 from keyferry.cli.image.pull_output import outcome_table, outcomes_document
-from keyferry.cli.image.pull_progress import Narrator
-from keyferry.cli.image.pull_threads import run_at_once
+from keyferry.cli.image.pull_progress import ProgressReporter
+from keyferry.cli.image.pull_threads import run_in_parallel
 from keyferry.images.reference import normalise
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import Puller, open_target
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
                 policy=policy,
                 max_parallel_pulls=args.parallel,
                 no_kubelet=args.no_kubelet,
-                look=lambda: args.node,
+                find_node=lambda: args.node,
             )
             _recover(records, target)
         puller = Puller(
@@ -104,13 +104,13 @@ def run(args: argparse.Namespace) -> int:
             evict=not args.no_evict,
             preload=args.preload,
             no_kubelet=args.no_kubelet,
-            look=lambda: args.node,
+            find_node=lambda: args.node,
         )
         outcomes = _pull_all(args, puller, sources)
     _print(args, outcomes)
     for outcome in outcomes:
         _report(outcome)
-    return gravest(map(_code, outcomes))
+    return most_severe(map(_code, outcomes))
 
 
 def _open_target(args: argparse.Namespace) -> PullTarget:
@@ -127,10 +127,10 @@ def _recover(records: Records, target: PullTarget) -> None:
 
 def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tuple[PullOutcome, ...]:
     at_once = min(args.parallel, len(args.images))
-    narrator = Narrator(is_quiet=args.quiet, has_bytes=args.to is not None, is_alone=at_once == 1)
+    reporter = ProgressReporter(is_quiet=args.quiet, has_bytes=args.to is not None, is_alone=at_once == 1)
 
     def work(image: str) -> PullOutcome:
-        with narrator.telling(image) as on_progress:
+        with reporter.reporting(image) as on_progress:
             return puller.ensure(
                 image,
                 pull_policy=args.pull_policy,
@@ -143,7 +143,7 @@ def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tup
     if at_once == 1:
         # Not in a thread: an interrupt then ends the pull itself.
         return tuple(map(work, args.images))
-    return run_at_once(at_once, work, args.images, puller.close)
+    return run_in_parallel(at_once, work, args.images, puller.close)
 
 
 def _print(args: argparse.Namespace, outcomes: Sequence[PullOutcome]) -> None:

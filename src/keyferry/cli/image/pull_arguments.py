@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from keyferry.cli.frame import ask as asking
+from keyferry.cli.frame import image_lookup
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument, environment_notes
 from keyferry.cli.frame.sources import Sources
@@ -117,7 +117,7 @@ def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
         return Providers((), docker_config=sources.docker_config)
     found = discover(args.config, args.bin_dir, node=args.node)
     report(*found.notes, *environment_notes(args, found))
-    return asking.open_providers(args, found, sources)
+    return image_lookup.open_providers(args, found, sources)
 
 
 def _finds_config(args: argparse.Namespace) -> bool:

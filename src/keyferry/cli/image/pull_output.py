@@ -9,7 +9,7 @@ from keyferry.explain.decision import decision_document, summarise_decision
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
-from keyferry.pulls.puller.outcome import FAILED, PRESENT, PullOutcome
+from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.records.decision import describe_entry
 from keyferry.pulls.trial import Attempt, cause_of
@@ -39,7 +39,7 @@ def _row(outcome: PullOutcome) -> tuple[str, ...]:
 
 
 def _who(outcome: PullOutcome) -> str:
-    if outcome.action == FAILED or not outcome.attempts:
+    if outcome.action is PullAction.FAILED or not outcome.attempts:
         return _NOTHING
     return "(anonymous)" if outcome.used is None else f"{outcome.used.username} of {outcome.used.source}"
 
@@ -62,7 +62,7 @@ def why(outcome: PullOutcome) -> str:
     decision = outcome.decision
     if decision is not None and decision.situation.image_ref:
         return summarise_decision(decision)
-    if outcome.action == PRESENT:
+    if outcome.action is PullAction.PRESENT:
         return "it was there, and no records are kept that say who may use it"
     return "the pull policy is Always" if outcome.pull_policy == ALWAYS else "it was not there"
 
@@ -78,7 +78,7 @@ def _document(outcome: PullOutcome) -> Json:
         "image": outcome.image,
         "target": outcome.place,
         "pullPolicy": outcome.pull_policy,
-        "result": outcome.action,
+        "result": str(outcome.action),
         "imageRef": outcome.image_ref,
         "digest": outcome.digest,
         "sizeBytes": outcome.size,

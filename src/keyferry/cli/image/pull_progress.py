@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
     from keyferry.pulls.puller.target import OnProgress
 
-__all__ = ["Narrator"]
+__all__ = ["ProgressReporter"]
 
 _TICK_SECONDS = 0.1
 _SIGNS = "|/-\\"
 
 
-class Narrator:
+class ProgressReporter:
     """Tells of pulls: of bytes if *has_bytes*, on one line that changes if one *is_alone* on a terminal."""
 
     def __init__(
@@ -33,13 +33,13 @@ class Narrator:
         self._is_drawn = is_alone and self._stream.isatty()
 
     @contextmanager
-    def telling(self, image: str) -> "Iterator[OnProgress | None]":
+    def reporting(self, image: str) -> "Iterator[OnProgress | None]":
         """Tell of one pull for the length of a block; gives whom to tell of bytes."""
         label = printable(image)
         if self._is_quiet:
             yield None
         elif not self._is_drawn:
-            yield from self._plainly(label)
+            yield from self._plain_lines(label)
         elif self._has_bytes:
             with ProgressBar(label, self._stream) as bar:
                 yield bar
@@ -47,7 +47,7 @@ class Narrator:
             with _clock(label, self._stream):
                 yield None
 
-    def _plainly(self, label: str) -> "Iterator[OnProgress | None]":
+    def _plain_lines(self, label: str) -> "Iterator[OnProgress | None]":
         """A line before; a bar that is no terminal writes a few more by itself."""
         print(f"pulling {label}", file=self._stream, flush=True)
         yield ProgressBar(label, self._stream) if self._has_bytes and not self._stream.isatty() else None

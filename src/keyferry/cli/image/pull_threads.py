@@ -6,14 +6,14 @@ from threading import Thread
 from time import monotonic
 from typing import TypeVar
 
-__all__ = ["run_at_once"]
+__all__ = ["run_in_parallel"]
 
 _Result = TypeVar("_Result")
 _GRACE_SECONDS = 1.0
 _WAIT_SECONDS = 0.2
 
 
-def run_at_once(
+def run_in_parallel(
     number: int, work: Callable[[str], _Result], images: Sequence[str], cancel: Callable[[], None]
 ) -> tuple[_Result, ...]:
     """Do *work* for each image, so many at a time; results come in the order of the images.

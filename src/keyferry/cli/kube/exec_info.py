@@ -73,7 +73,7 @@ def _interactive(config: "ClientConfig") -> tuple[bool, str]:
 
 
 def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[str, bool]:
-    from keyferry.clusters.why.disclose import exec_info_document, exec_info_text, write_document
+    from keyferry.clusters.why.masking import exec_info_document, exec_info_text, write_document
 
     text = exec_info_text(config, interactive=interactive)
     if reveal:
@@ -85,7 +85,7 @@ def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[s
 
 
 def _document(config: "ClientConfig", text: str, question: str, *, reveal: bool) -> dict[str, object]:
-    from keyferry.clusters.why.disclose import mask_arguments
+    from keyferry.clusters.why.masking import mask_arguments
     from keyferry.show.documents import make_document
 
     plugin = config.exec

@@ -8,7 +8,7 @@ from keyferry.cli.kube.arguments import add_session_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.clusters.why.inquiry import Inquiry
+    from keyferry.clusters.why.diagnosis import Diagnosis
 
 DESCRIPTION = """\
 Why a context works or does not: which files were read, which context, cluster and user were chosen; which
@@ -39,8 +39,8 @@ def run(args: argparse.Namespace) -> int:
     """Take every step, then tell."""
     from keyferry.clusters.why.reasons import reasons_for
 
-    inquiry = _inquire(args)
-    reasons = reasons_for(inquiry)
+    diagnosis = _diagnose(args)
+    reasons = reasons_for(diagnosis)
     if args.output == "table":
         from keyferry.clusters.why.text import render
 
@@ -49,15 +49,15 @@ def run(args: argparse.Namespace) -> int:
         from keyferry.clusters.why.text import document
         from keyferry.show.documents import render_document
 
-        told = document(inquiry, reasons)
+        told = document(diagnosis, reasons)
         print(render_document(told, args.output))
-    return _code(inquiry)
+    return _code(diagnosis)
 
 
-def _inquire(args: argparse.Namespace) -> "Inquiry":
+def _diagnose(args: argparse.Namespace) -> "Diagnosis":
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
-    from keyferry.clusters.why.inquiry import inquire
+    from keyferry.clusters.why.diagnosis import diagnose
 
     loaded = load_kubeconfig(args.kubeconfig)
     overrides = Overrides(
@@ -67,10 +67,10 @@ def _inquire(args: argparse.Namespace) -> "Inquiry":
         namespace=args.namespace or "",
     )
     config = resolve(loaded, overrides)
-    return inquire(loaded, config, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout)
+    return diagnose(loaded, config, trust=args.trust, run=not args.no_run, timeout_seconds=args.timeout)
 
 
-def _code(inquiry: "Inquiry") -> Exit:
-    if inquiry.error is not None:
-        return exit_code(inquiry.error)
-    return Exit.OK if inquiry.review is None or inquiry.is_accepted else Exit.REFUSED
+def _code(diagnosis: "Diagnosis") -> Exit:
+    if diagnosis.error is not None:
+        return exit_code(diagnosis.error)
+    return Exit.OK if diagnosis.review is None or diagnosis.is_accepted else Exit.REFUSED

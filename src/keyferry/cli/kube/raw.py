@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask, and pass on what comes."""
-    from keyferry.clusters.plain import request
+    from keyferry.clusters.request import request
     from keyferry.show.writer import write_exact
 
     session = open_session(args)

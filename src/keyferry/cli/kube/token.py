@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
 def _asked_version() -> str:
     """The version a client asks for, if one runs us as its plugin; raises EnvironmentProblem."""
     from keyferry.clusters.auth.credential import API_VERSIONS, Refusal, decode
-    from keyferry.clusters.auth.execinfo import EXEC_INFO
+    from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 
     text = os.environ.get(EXEC_INFO, "")
     if not text:

@@ -5,7 +5,13 @@ import argparse
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import WrongUsage
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, KNOWN_VERSIONS, Subject, find_program, full_api_version
+from keyferry.kit.lab.plugin_under_test import (
+    KNOWN_VERSIONS,
+    PluginUnderTest,
+    find_program,
+    full_api_version,
+)
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -15,11 +21,11 @@ if TYPE_CHECKING:
 _LARGEST_TOKEN = 1 << 20
 
 
-def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
+def add_plugin_arguments(parser: argparse.ArgumentParser) -> None:
     """Which plugin, and how it is run."""
     parser.add_argument(
         "--kind",
-        choices=(IMAGE, CLUSTER),
+        choices=[str(kind) for kind in PluginKind],
         metavar="KIND",
         help="whose plugin: image for the kubelet's, cluster for kubectl's (default: image; cluster "
         "with --kubeconfig)",
@@ -88,42 +94,44 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--user", metavar="NAME", help="another user than the context's")
 
 
-def make_subject(args: argparse.Namespace, images: tuple[str, ...]) -> Subject:
+def make_plugin_under_test(args: argparse.Namespace, images: tuple[str, ...]) -> PluginUnderTest:
     """The plugin that the options describe; raises WrongUsage, ConfigError or EnvironmentProblem."""
-    kind = args.kind or (CLUSTER if args.kubeconfig else IMAGE)
+    kind = (
+        PluginKind(args.kind) if args.kind else (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE)
+    )
     _check_kind(args, kind)
-    subject = Subject("", kind, timeout_seconds=args.timeout)
-    subject = _from_kubeconfig(args, subject) if kind == CLUSTER else _from_config(args, subject)
+    plugin = PluginUnderTest("", kind, timeout_seconds=args.timeout)
+    plugin = _from_kubeconfig(args, plugin) if kind == PluginKind.CLUSTER else _from_config(args, plugin)
     versions = tuple(_version(kind, version) for version in args.api_version)
-    subject = replace(
-        subject,
-        path=find_program(args.binary or subject.path),
-        args=(*subject.args, *args.arg, *args.rest),
-        env=(*subject.env, *args.env),
-        api_versions=versions or subject.api_versions or (full_api_version(kind, "v1"),),
+    plugin = replace(
+        plugin,
+        path=find_program(args.binary or plugin.path),
+        args=(*plugin.args, *args.arg, *args.rest),
+        env=(*plugin.env, *args.env),
+        api_versions=versions or plugin.api_versions or (full_api_version(kind, "v1"),),
         token=_read_token(args.service_account_token_file),
         annotations=dict(args.annotation),
     )
-    return subject if kind == CLUSTER else replace(subject, images=_images(images, subject.images))
+    return plugin if kind == PluginKind.CLUSTER else replace(plugin, images=_images(images, plugin.images))
 
 
-def _check_kind(args: argparse.Namespace, kind: str) -> None:
+def _check_kind(args: argparse.Namespace, kind: PluginKind) -> None:
     image_only = ("config", "provider", "service_account_token_file", "annotation")
-    for name in image_only if kind == CLUSTER else ("kubeconfig", "context", "user"):
+    for name in image_only if kind == PluginKind.CLUSTER else ("kubeconfig", "context", "user"):
         if getattr(args, name):
-            other = IMAGE if kind == CLUSTER else CLUSTER
+            other = PluginKind.IMAGE if kind == PluginKind.CLUSTER else PluginKind.CLUSTER
             raise WrongUsage(f"--{name.replace('_', '-')} is for --kind {other}")
     if not args.binary and not args.kubeconfig:
         raise WrongUsage("which plugin? give the path of its executable")
 
 
-def _from_config(args: argparse.Namespace, subject: Subject) -> Subject:
+def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.config:
-        return subject
+        return plugin
     provider = _provider(args)
     attributes = provider.token_attributes
     return replace(
-        subject,
+        plugin,
         args=provider.args or (),
         env=tuple((variable.name, variable.value) for variable in provider.env or ()),
         api_versions=(provider.api_version,) if provider.api_version else (),
@@ -149,25 +157,25 @@ def _example(pattern: str) -> str:
     return pattern if "/" in pattern else f"{pattern}/keyferry-kit/image"
 
 
-def _from_kubeconfig(args: argparse.Namespace, subject: Subject) -> Subject:
+def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.kubeconfig:
-        return subject
+        return plugin
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
 
     config = resolve(
         load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")
     )
-    plugin = config.exec
-    if plugin is None:
+    exec_config = config.exec
+    if exec_config is None:
         raise WrongUsage(f"user {config.user_name!r} of {args.kubeconfig} has no exec plugin")
     return replace(
-        subject,
-        path=plugin.command,
-        args=plugin.args or (),
-        env=tuple((variable.name, variable.value) for variable in plugin.env),
-        api_versions=(plugin.api_version,),
-        cluster=config.exec_cluster if plugin.provide_cluster_info else None,
+        plugin,
+        path=exec_config.command,
+        args=exec_config.args or (),
+        env=tuple((variable.name, variable.value) for variable in exec_config.env),
+        api_versions=(exec_config.api_version,),
+        cluster=config.exec_cluster if exec_config.provide_cluster_info else None,
     )
 
 
@@ -182,7 +190,7 @@ def _images(given: tuple[str, ...], configured: tuple[str, ...]) -> tuple[str, .
     return tuple(dict.fromkeys(normalise(image) for image in images))
 
 
-def _version(kind: str, text: str) -> str:
+def _version(kind: PluginKind, text: str) -> str:
     versions = {full_api_version(kind, version) for version in KNOWN_VERSIONS[kind]}
     version = full_api_version(kind, text)
     if version not in versions:

@@ -4,6 +4,7 @@ import argparse
 import shlex
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.report import report
 
 DESCRIPTION = """\
@@ -26,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "name", metavar="NAME", help="the plugin's name: its program, its package, its config entry"
     )
     parser.add_argument(
-        "--kind", choices=("image", "cluster"), default="image", help="whose plugin (default: image)"
+        "--kind",
+        choices=[str(kind) for kind in PluginKind],
+        default=str(PluginKind.IMAGE),
+        help="whose plugin (default: image)",
     )
     parser.add_argument("--to", metavar="DIR", help="where to write it (default: a new folder NAME)")
 
@@ -39,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if problem:
         raise WrongUsage(f"{args.name!r} cannot be a plugin's name: {problem}")
     folder = args.to or args.name
-    for path in write_project(args.name, args.kind, folder):
+    for path in write_project(args.name, PluginKind(args.kind), folder):
         print(path)
     report(f"next: cd {shlex.quote(folder)} && python3 -m pytest")
     return Exit.OK

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._core.secrets import printable
 from keyferry.kit.codes.catalogue import Check
-from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
+from keyferry.kit.report import NOT_ASKED_FOR, Report, ReportedViolation, Result, Status
 from keyferry.show.text import wrap
 from keyferry.show.writer import style
 
@@ -50,7 +50,7 @@ def _result(result: Result) -> Iterator[str]:
         yield ""
 
 
-def _block(broken: Broken) -> Iterator[str]:
+def _block(broken: ReportedViolation) -> Iterator[str]:
     yield from wrap("asked", broken.experiment)
     yield from wrap("found", broken.found)
     yield from wrap("expected", broken.expected)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.plugin.arguments import add_subject_arguments, make_subject
+from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.kit.codes.catalogue import CHECKS, SEVERITIES, Severity
 from keyferry.kit.report import Report, Status, to_document, to_junit
 from keyferry.show.report import report
@@ -66,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="explain all codes, or the one given in place of BINARY, and leave",
     )
-    add_subject_arguments(parser)
+    add_plugin_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -76,8 +76,8 @@ def run(args: argparse.Namespace) -> int:
     from keyferry.kit.conformance import examine
 
     only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
-    subject = make_subject(args, tuple(args.image))
-    found = examine(subject, only=only, skip=skip, progress=_progress())
+    plugin = make_plugin_under_test(args, tuple(args.image))
+    found = examine(plugin, only=only, skip=skip, progress=_progress())
     shown = _at_least(found, args.severity)
     _write(shown, args)
     report(_summary(shown))

@@ -5,7 +5,7 @@ import os
 import sys
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.plugin.arguments import add_subject_arguments, make_subject
+from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, write_exact
 
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", metavar="FILE", help="write it to this file, which must not be there yet")
     parser.add_argument("--replay", metavar="FILE", help="answer as the plugin of this trace did")
-    add_subject_arguments(parser)
+    add_plugin_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,8 +58,8 @@ def run(args: argparse.Namespace) -> int:
         return _replay(args)
     from keyferry.kit.trace.record import record
 
-    subject = make_subject(args, (args.image,) if args.image else ())
-    trace = record(subject)
+    plugin = make_plugin_under_test(args, (args.image,) if args.image else ())
+    trace = record(plugin)
     _write(_text(trace) if args.output == "text" else _json(trace), args.out)
     verdict = trace["verdict"]
     return Exit.OK if isinstance(verdict, dict) and verdict["accepted"] else Exit.NO

@@ -7,10 +7,10 @@ from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
 from keyferry.cli.frame.sources import read_file
 from keyferry.images.node.node import Node
-from keyferry.pulls.records.load import KUBELET_ROOT, look_at_records
+from keyferry.pulls.records.load import KUBELET_ROOT, inspect_records
 from keyferry.pulls.records.maintenance import PresentImage
+from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images
 from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.present import NodeImage, parse_crictl_images
 from keyferry.pulls.records.records import Records
 
 FORMATS = ("table", "json", "yaml")
@@ -76,17 +76,17 @@ def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:
 
 def open_to_read(args: argparse.Namespace, policy: VerificationPolicy | None = None) -> Records:
     """The records of the root, as they are; nothing is written."""
-    return look_at_records(settle_root(args), policy=policy)
+    return inspect_records(resolve_root(args), policy=policy)
 
 
 def open_to_write(args: argparse.Namespace) -> Records:
     """The same; with ``--yes`` what is written is refused beside a kubelet."""
-    return look_at_records(
-        settle_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, look=lambda: args.node
+    return inspect_records(
+        resolve_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, find_node=lambda: args.node
     )
 
 
-def settle_root(args: argparse.Namespace) -> str:
+def resolve_root(args: argparse.Namespace) -> str:
     """The root that is meant; the options have it from now on."""
     args.root = node_root(args.root, args.node)
     return str(args.root)

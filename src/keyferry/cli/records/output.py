@@ -63,7 +63,7 @@ def decision_document(decision: Decision) -> Json:
     """A decision and why."""
     return {
         "mustPull": decision.must_pull,
-        "rule": decision.rule,
+        "rule": str(decision.rule),
         "policy": decision.policy.name,
         "reasons": list(map(reason_document, decision.reasons)),
     }

@@ -2,23 +2,29 @@
 
 import argparse
 
-from keyferry.cli.frame.ask import missing_lines
-from keyferry.cli.frame.commands import Exit, gravest
+from keyferry.cli.frame.commands import Exit, most_severe
+from keyferry.cli.frame.image_lookup import missing_lines
 from keyferry.cli.frame.node_settings import node_policy, parse_policy, settings_of_root
 from keyferry.cli.records.arguments import (
     add_image_arguments,
     add_record_arguments,
     open_to_read,
     present_images,
-    settle_root,
+    resolve_root,
 )
 from keyferry.cli.records.output import decision_document
 from keyferry.cli.records.pods import read_uses
 from keyferry.images.missing import distinct, missing_documents
-from keyferry.pulls.records.access import Change, UseOutcome, plan_policy, uses_without_credentials
+from keyferry.pulls.records.access import (
+    Change,
+    PolicyEffect,
+    UseOutcome,
+    plan_policy,
+    uses_without_credentials,
+)
 from keyferry.pulls.records.decision import Decision
+from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
-from keyferry.pulls.records.present import NodeImages
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 
@@ -43,8 +49,13 @@ examples:
   sudo keyferry records plan --policy NeverVerifyAllowlistedImages --allow 'registry.k8s.io/*'"""
 
 _HEADER = ("POD", "IMAGE", "NOW", "THEN", "CHANGE", "WHY")
-_EFFECTS = {"same": "", "verified": "must pull", "free": "need not pull", "unknown": "cannot tell"}
-_CODES = {"same": Exit.OK, "unknown": Exit.UNKNOWN}
+_EFFECTS = {
+    PolicyEffect.SAME: "",
+    PolicyEffect.VERIFIED: "must pull",
+    PolicyEffect.FREE: "need not pull",
+    PolicyEffect.UNKNOWN: "cannot tell",
+}
+_CODES = {PolicyEffect.SAME: Exit.OK, PolicyEffect.UNKNOWN: Exit.UNKNOWN}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +106,7 @@ def _add_policy(
 def run(args: argparse.Namespace) -> int:
     """Plan it."""
     after = parse_policy(args.policy, args.allow)
-    root = settle_root(args)
+    root = resolve_root(args)
     before = node_policy(args.from_policy, args.from_allow, root, args.node)
     images = present_images(args)
     records = open_to_read(args)
@@ -114,7 +125,7 @@ def run(args: argparse.Namespace) -> int:
             uses=[_use_document(change) for change in changes],
         )
         print(render_document(document, args.output))
-    return gravest(_CODES.get(change.effect, Exit.NO) for change in changes)
+    return most_severe(_CODES.get(change.effect, Exit.NO) for change in changes)
 
 
 def _report(args: argparse.Namespace, root: str, changes: tuple[Change, ...]) -> None:
@@ -131,7 +142,7 @@ def _use_document(change: Change) -> dict[str, object]:
         "pod": change.use.pod,
         "image": change.use.image,
         "imageRef": change.image_ref,
-        "effect": change.effect,
+        "effect": str(change.effect),
         "now": _decision(change.before, change.now),
         "then": _decision(change.after, change.then),
         "missing": missing_documents(change.missing),

@@ -4,12 +4,12 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from keyferry.api.kubeletconfig.records import ImagePullServiceAccount
-from keyferry.cli.frame.sources import KubernetesObject, Sources, read_objects, read_sources
+from keyferry.cli.frame.sources import KubernetesObject, ObjectKind, Sources, read_objects, read_sources
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import lookup_all
 from keyferry.images.lookup import pull_secrets_keyring
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse
@@ -29,12 +29,12 @@ def _read_pod(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
         pod=path, secret=list(secrets), docker_config="", service_account=None, service_account_token=None
     )
     sources = read_sources(args)
-    found = [each for each in read_objects(path) if each.kind == "Pod"]
+    found = [each for each in read_objects(path) if each.kind is ObjectKind.POD]
     if len(found) != 1 or sources.pod is None:
         raise EnvironmentProblem(f"{path}: found {len(found)} pods, expected one in each file")
     pod = sources.pod
     account = _account(sources, pod)
-    unknown = Missing(Input.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
+    unknown = MissingInput(LookupInput.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
     missing = (*sources.missing_secrets, *(() if account else (unknown,)))
     for image in dict.fromkeys(_images(found[0])):
         yield ImageUse(

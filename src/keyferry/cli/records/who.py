@@ -7,7 +7,7 @@ from keyferry.cli.frame.node_settings import node_policy
 from keyferry.cli.records.arguments import (
     add_record_arguments,
     open_to_read,
-    settle_root,
+    resolve_root,
 )
 from keyferry.cli.records.output import (
     decision_document,
@@ -15,7 +15,7 @@ from keyferry.cli.records.output import (
     entry_lines,
     short_reference,
 )
-from keyferry.pulls.records.access import Access, find_access
+from keyferry.pulls.records.access import Access, AccessMatch, find_access
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
@@ -69,7 +69,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Answer it."""
-    policy = node_policy(args.policy, args.allow, settle_root(args), args.node)
+    policy = node_policy(args.policy, args.allow, resolve_root(args), args.node)
     records = open_to_read(args, policy)
     listing = records.list()
     found = find_access(listing.believed, args.image)
@@ -79,7 +79,9 @@ def run(args: argparse.Namespace) -> int:
         print(Lines("\n".join(_lines(args.image, found, stranger, reveal=args.reveal))))
     else:
         print(render_document(_document(args, found, stranger, listing.problems), args.output))
-    is_known = any(not access.entry.is_empty for access in found if access.match != "another-spelling")
+    is_known = any(
+        not access.entry.is_empty for access in found if access.match is not AccessMatch.ANOTHER_SPELLING
+    )
     if not is_known:
         report(f"nobody is recorded for {args.image!r}")
     return Exit.OK if is_known else Exit.NO
@@ -91,7 +93,9 @@ def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Dec
         return records.decide(image, image)
     first = found[0]
     # Another spelling is the same image to the runtime, so it is its record that is looked at.
-    return records.decide(first.name if first.match == "reference" else image, first.record.image_ref)
+    return records.decide(
+        first.name if first.match is AccessMatch.REFERENCE else image, first.record.image_ref
+    )
 
 
 def _document(
@@ -107,7 +111,7 @@ def _document(
             {
                 "imageRef": access.record.image_ref,
                 "name": access.name,
-                "match": access.match,
+                "match": str(access.match),
                 **entry_document(access.entry, reveal=args.reveal),
             }
             for access in found
@@ -123,7 +127,7 @@ def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, revea
     yield style(printable(image), "bold")
     for access in found:
         note = ""
-        if access.match == "another-spelling":
+        if access.match is AccessMatch.ANOTHER_SPELLING:
             note = ": another spelling, which counts only for pods that write it so"
         name = access.name or "no name"
         yield f"  as {printable(name)} ({short_reference(printable(access.record.image_ref))}){note}"

@@ -18,7 +18,7 @@ from keyferry.clusters.adapters.httpx_transport import (
     AsyncClusterTransport,
     ClusterTransport,
     base_url,
-    origin,
+    server_key,
 )
 from keyferry.errors import ClusterAuthError
 
@@ -40,7 +40,7 @@ class ClusterAuth(httpx.Auth):
 
     def __init__(self, session: ClusterAccess) -> None:
         self._session = session
-        self._origin = origin(base_url(session))
+        self._server_key = server_key(base_url(session))
 
     def sync_auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
         """Authenticate a request of ``httpx.Client``."""
@@ -73,11 +73,11 @@ class ClusterAuth(httpx.Auth):
             yield request
 
     def _is_left_alone(self, request: httpx.Request) -> bool:
-        return "Authorization" in request.headers or origin(request.url) != self._origin
+        return "Authorization" in request.headers or server_key(request.url) != self._server_key
 
     def _is_refused(self, response: httpx.Response) -> bool:
         # Somebody else's 401, after a redirect, says nothing about this credential.
-        return response.status_code == _UNAUTHORIZED and origin(response.request.url) == self._origin
+        return response.status_code == _UNAUTHORIZED and server_key(response.request.url) == self._server_key
 
     def _may_retry(self, request: httpx.Request) -> bool:
         # Any other stream is used up: a file would go out empty the second time, an iterator raise.

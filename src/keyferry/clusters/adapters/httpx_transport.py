@@ -14,7 +14,7 @@ import httpx
 from keyferry.clusters.access import ClusterAccess
 from keyferry.errors import ClusterAuthError
 
-Origin = tuple[str, str, int | None]
+_ServerKey = tuple[str, str, int | None]
 Transport = TypeVar("Transport", httpx.HTTPTransport, httpx.AsyncHTTPTransport)
 
 
@@ -28,7 +28,7 @@ def base_url(session: ClusterAccess) -> httpx.URL:
     raise ClusterAuthError(server, "the server is not a URL that httpx can use")
 
 
-def origin(url: httpx.URL) -> Origin:
+def server_key(url: httpx.URL) -> _ServerKey:
     """What a credential is bound to: scheme, host and port."""
     return url.scheme, url.host, url.port
 
@@ -69,13 +69,13 @@ class _Pools(Generic[Transport]):
         self._session = session
         self._make: Callable[..., Transport] = make
         self._options = options
-        self._origin = origin(base_url(session))
+        self._server_key = server_key(base_url(session))
         self._pools: list[_Pool[Transport]] = []
         self._lock = Lock()
 
     def enter(self, request: httpx.Request) -> _Pool[Transport]:
         """The pool that a request is to start in; retires the one before it if the certificate changed."""
-        if origin(request.url) != self._origin:
+        if server_key(request.url) != self._server_key:
             # A redirect, say: the client certificate and who is impersonated are not for others to see.
             message = f"this client reaches its cluster only, not {request.url.host!r}"
             raise ClusterAuthError(self._session.server, message)

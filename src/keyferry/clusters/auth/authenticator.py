@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import asyncio
 
 Run = Callable[[], ClusterCredential]
-_Listener = Callable[[ClusterCredential, bool], None]
 
 
 class Authenticator:
@@ -45,7 +44,6 @@ class Authenticator:
         self._monotonic = monotonic
         self._state = RefreshState(backs_off=backs_off)
         self._flight: Flight[ClusterCredential | KeyferryError] | None = None
-        self._listeners: list[_Listener] = []
         self._lock = allocate_lock()
         self._waiting: dict[tuple[int, int], asyncio.Future[ClusterCredential]] = {}
         with _alive_lock:
@@ -88,10 +86,6 @@ class Authenticator:
     async def renew_async(self, refused: ClusterCredential) -> ClusterCredential:
         """As ``renew``, without blocking the event loop."""
         return await self._obtain_async(refused)
-
-    def listen(self, listener: _Listener) -> None:
-        """Call *listener* with each new credential and whether the client certificate changed."""
-        self._listeners.append(listener)
 
     def certificate_span_ns(self) -> tuple[int, int] | None:
         """From when until when the client certificate at hand is valid, as Unix time; None without one."""
@@ -166,8 +160,6 @@ class Authenticator:
             raise self._failure(landed)
         if changed:
             self._count_rotation(before)
-        for listener in self._listeners:
-            listener(landed, changed)
         return landed
 
     def _count_rotation(self, replaced: ClusterCredential | None) -> None:

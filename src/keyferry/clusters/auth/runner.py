@@ -11,14 +11,14 @@ from keyferry.api.clientauthentication.v1 import ClusterInfo, encode_exec_info
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.auth import calls
 from keyferry.clusters.auth.credential import API_VERSIONS, ClusterCredential, read_credential
-from keyferry.clusters.auth.execinfo import (
+from keyferry.clusters.auth.install_hints import HintLimiter, not_found_text
+from keyferry.clusters.auth.plugin_environment import (
     check_size,
     merge_entries,
     plugin_entries,
     process_entries,
     to_mapping,
 )
-from keyferry.clusters.auth.hints import HintLimiter, not_found_text
 from keyferry.errors import (
     ConfigError,
     EnvironmentProblem,
@@ -33,9 +33,9 @@ from keyferry.errors import (
     Problem,
 )
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.executable import Look, clean_path, look_path
+from keyferry.invoke.executable import LookPath, clean_path, look_path
 from keyferry.invoke.policy import Permit, PluginPolicy, open_pinned
-from keyferry.invoke.process import Ending, Limits, Outcome
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 
 __all__ = ["ExecRunner", "is_interactive"]
 
@@ -84,7 +84,7 @@ class ExecRunner:
         recorder: calls.Recorder = calls.CALLS,
         environ: Callable[[], Iterable[bytes]] = process_entries,
         terminal: Callable[[], bool] = _stdin_is_terminal,
-        look: Look = look_path,
+        look: LookPath = look_path,
         stdin_fd: int = 0,
         stderr_fd: int = 2,
     ) -> None:
@@ -169,7 +169,9 @@ class ExecRunner:
         self._recorder.decided("allowed")
         return permit, program
 
-    def _execute(self, path: str, program: str | int | OSError, info: str, *, interactive: bool) -> Outcome:
+    def _execute(
+        self, path: str, program: str | int | OSError, info: str, *, interactive: bool
+    ) -> ProcessOutcome:
         problem: OSError | ValueError
         environ = self._environment(path, info)
         try:
@@ -206,7 +208,7 @@ class ExecRunner:
         # A person may take their time; what ends the run is the keyboard.
         return Limits(inf, self._limits.stdout_bytes)
 
-    def _judge(self, outcome: Outcome) -> bytes:
+    def _judge(self, outcome: ProcessOutcome) -> bytes:
         if outcome.ending is Ending.EXITED and outcome.status == 0:
             self._recorder.called(0, calls.NO_ERROR)
             return outcome.stdout
@@ -214,7 +216,7 @@ class ExecRunner:
         failure.seconds = outcome.seconds
         raise failure
 
-    def _failure(self, outcome: Outcome) -> PluginError:
+    def _failure(self, outcome: ProcessOutcome) -> PluginError:
         if outcome.ending is Ending.LOST:
             self._recorder.called(1, calls.INTERNAL_ERROR)
             message = f"its exit status is unknown: it {outcome.ending}"

@@ -1,16 +1,16 @@
-"""The reasons behind a context's fate, in words and as facts: pure functions of an inquiry."""
+"""The reasons behind a context's fate, in words and as facts: pure functions of a diagnosis."""
 
 import os
 import re
 import shlex
 from collections.abc import Iterator
 
-from keyferry._core.reasons import Reason
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import MASK
 from keyferry.api.meta import format_instant
 from keyferry.clusters.url import hide_password
-from keyferry.clusters.why.disclose import mask_arguments
-from keyferry.clusters.why.inquiry import Inquiry
+from keyferry.clusters.why.diagnosis import Diagnosis
+from keyferry.clusters.why.masking import mask_arguments
 from keyferry.clusters.why.traps import traps_for
 from keyferry.invoke.executable import clean_path
 
@@ -19,28 +19,28 @@ __all__ = ["reasons_for"]
 _USER_INFO = re.compile(r"://[^/\s'\"]*@")
 
 
-def reasons_for(inquiry: Inquiry) -> tuple[Reason, ...]:
+def reasons_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
     """Everything that led to the outcome, in the order in which client-go goes about it."""
     stages = (_files, _context, _user, _program, _policy, _plugin, _server)
-    return (*(reason for stage in stages for reason in stage(inquiry)), *traps_for(inquiry))
+    return (*(reason for stage in stages for reason in stage(diagnosis)), *traps_for(diagnosis))
 
 
-def _files(inquiry: Inquiry) -> Iterator[Reason]:
-    loaded = inquiry.loaded
+def _files(diagnosis: Diagnosis) -> Iterator[Reason]:
+    loaded = diagnosis.loaded
     untrusted = {file.path: file.untrusted for file in loaded.files}
     for path in loaded.paths:
         if path in loaded.missing:
-            yield Reason("file", path, "missing", "is not there, and passed over")
+            yield Reason(ReasonStage.FILE, path, ReasonOutcome.MISSING, "is not there, and passed over")
         elif why := untrusted.get(path):
             text = f"read; somebody else could have written it: {why}"
-            yield Reason("file", path, "read", text, {"untrusted": why})
+            yield Reason(ReasonStage.FILE, path, ReasonOutcome.READ, text, {"untrusted": why})
         else:
-            yield Reason("file", path, "read", "read")
+            yield Reason(ReasonStage.FILE, path, ReasonOutcome.READ, "read")
 
 
-def _context(inquiry: Inquiry) -> Iterator[Reason]:
-    config = inquiry.config
-    current = inquiry.loaded.config.current_context
+def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
+    config = diagnosis.config
+    current = diagnosis.loaded.config.current_context
     which = "the current one" if config.context == current else f"not the current one, which is {current!r}"
     facts: dict[str, object] = {
         "cluster": config.cluster_name,
@@ -51,11 +51,11 @@ def _context(inquiry: Inquiry) -> Iterator[Reason]:
     text = (
         f"{which}: cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
     )
-    yield Reason("context", config.context, "chosen", text, facts)
+    yield Reason(ReasonStage.CONTEXT, config.context, ReasonOutcome.CHOSEN, text, facts)
     shown = _shown(config.server)
     proxy = f", through the proxy {_shown(config.proxy_url)}" if config.proxy_url else ""
     facts = {"server": shown, "file": config.cluster_origin}
-    yield Reason("cluster", config.cluster_name, "chosen", f"{shown}{proxy}", facts)
+    yield Reason(ReasonStage.CLUSTER, config.cluster_name, ReasonOutcome.CHOSEN, f"{shown}{proxy}", facts)
 
 
 def _shown(url: str) -> str:
@@ -67,25 +67,31 @@ def _words(error: object) -> str:
     return _USER_INFO.sub("://***@", "; ".join(str(error).splitlines()))
 
 
-def _user(inquiry: Inquiry) -> Iterator[Reason]:
-    config, mechanism = inquiry.config, inquiry.mechanism
+def _user(diagnosis: Diagnosis) -> Iterator[Reason]:
+    config, mechanism = diagnosis.config, diagnosis.mechanism
     facts: dict[str, object] = {
         "mechanism": list(mechanism.used),
         "ignored": list(mechanism.ignored),
         "file": config.user_origin,
     }
-    outcome = "failed" if inquiry.stage == "user" else "anonymous" if not mechanism.used else "chosen"
+    outcome = ReasonOutcome.CHOSEN if mechanism.used else ReasonOutcome.ANONYMOUS
     text = f"authenticated by {mechanism}" if mechanism.used else f"not authenticated: {mechanism}"
-    if inquiry.stage == "user":
-        text += f"; which cannot be: {_words(inquiry.error)}"
-    yield Reason("user", config.user_name, outcome, text, facts)
+    if diagnosis.stage is ReasonStage.USER:
+        outcome = ReasonOutcome.FAILED
+        text += f"; which cannot be: {_words(diagnosis.error)}"
+    yield Reason(ReasonStage.USER, config.user_name, outcome, text, facts)
     if config.impersonate:
-        yield Reason("user", config.user_name, "impersonates", f"and acts as {config.impersonate!r}")
+        yield Reason(
+            ReasonStage.USER,
+            config.user_name,
+            ReasonOutcome.IMPERSONATES,
+            f"and acts as {config.impersonate!r}",
+        )
 
 
-def _program(inquiry: Inquiry) -> Iterator[Reason]:
-    plugin = inquiry.config.exec
-    if plugin is None or not inquiry.uses_plugin:
+def _program(diagnosis: Diagnosis) -> Iterator[Reason]:
+    plugin = diagnosis.config.exec
+    if plugin is None or not diagnosis.uses_plugin:
         return
     command = clean_path(plugin.command)
     arguments = mask_arguments(plugin.args or ())
@@ -98,64 +104,78 @@ def _program(inquiry: Inquiry) -> Iterator[Reason]:
         "interactiveMode": plugin.interactive_mode,
         "provideClusterInfo": plugin.provide_cluster_info,
     }
-    if inquiry.permit is not None:
-        facts["path"] = inquiry.permit.path
-        yield _found(inquiry, command, facts)
-    yield Reason("program", command, "command", f"command: {_line((command, *arguments))}", facts)
+    if diagnosis.permit is not None:
+        facts["path"] = diagnosis.permit.path
+        yield _found(diagnosis, command, facts)
+    yield Reason(
+        ReasonStage.PROGRAM, command, ReasonOutcome.COMMAND, f"command: {_line((command, *arguments))}", facts
+    )
     env = ", ".join(names) or "none"
     own = f"the {len(os.environ)} of this process, and KUBERNETES_EXEC_INFO"
-    yield Reason("program", command, "environment", f"variables set for it: {env}; and {own}")
+    yield Reason(
+        ReasonStage.PROGRAM, command, ReasonOutcome.ENVIRONMENT, f"variables set for it: {env}; and {own}"
+    )
     told = "is told" if plugin.provide_cluster_info else "is not told"
     text = f"it {told} about the cluster (provideClusterInfo), speaks {plugin.api_version}"
-    yield Reason("program", command, "protocol", f"{text}, interactiveMode {plugin.interactive_mode}")
+    yield Reason(
+        ReasonStage.PROGRAM,
+        command,
+        ReasonOutcome.PROTOCOL,
+        f"{text}, interactiveMode {plugin.interactive_mode}",
+    )
 
 
 def _line(words: tuple[str, ...]) -> str:
     return shlex.join(words).replace(f"'{MASK}'", MASK)
 
 
-def _found(inquiry: Inquiry, command: str, facts: dict[str, object]) -> Reason:
-    permit = inquiry.permit
+def _found(diagnosis: Diagnosis, command: str, facts: dict[str, object]) -> Reason:
+    permit = diagnosis.permit
     if permit is not None and permit.problem:
-        return Reason("program", command, "not-found", f"cannot be found: {permit.problem}", facts)
+        return Reason(
+            ReasonStage.PROGRAM, command, ReasonOutcome.NOT_FOUND, f"cannot be found: {permit.problem}", facts
+        )
     path = permit.path if permit is not None else command
     if not os.path.exists(path):
-        return Reason("program", command, "not-found", f"{path} is not there", facts)
+        return Reason(ReasonStage.PROGRAM, command, ReasonOutcome.NOT_FOUND, f"{path} is not there", facts)
     where = "by its path" if os.sep in command else "in PATH"
-    return Reason("program", command, "found", f"found {where}: {path}", facts)
+    return Reason(ReasonStage.PROGRAM, command, ReasonOutcome.FOUND, f"found {where}: {path}", facts)
 
 
-def _policy(inquiry: Inquiry) -> Iterator[Reason]:
-    subject = inquiry.config.exec.command if inquiry.config.exec is not None else ""
-    if inquiry.stage == "policy":
-        yield Reason("policy", subject, "denied", f"refused: {_words(inquiry.error)}")
-    if inquiry.stage == "policy" or not inquiry.uses_plugin:
+def _policy(diagnosis: Diagnosis) -> Iterator[Reason]:
+    subject = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
+    if diagnosis.stage is ReasonStage.POLICY:
+        yield Reason(ReasonStage.POLICY, subject, ReasonOutcome.DENIED, f"refused: {_words(diagnosis.error)}")
+    if diagnosis.stage is ReasonStage.POLICY or not diagnosis.uses_plugin:
         return
-    loaded = inquiry.kuberc
+    loaded = diagnosis.kuberc
     kind = loaded.policy.policy_type if loaded is not None else ""
     if loaded is None or not loaded.path:
         text = "allowed: there is no kuberc, so every program may run"
     elif kind in ("", "AllowAll"):
         text = f"allowed: {loaded.path} lets every program run"
     else:
-        pinned = ", with its digest" if inquiry.permit is not None and inquiry.permit.digests else ""
+        pinned = ", with its digest" if diagnosis.permit is not None and diagnosis.permit.digests else ""
         text = f"allowed: it is in the allowlist of {loaded.path}{pinned}"
-    yield Reason("policy", subject, "allowed", text, {"policy": kind or "AllowAll"})
+    yield Reason(ReasonStage.POLICY, subject, ReasonOutcome.ALLOWED, text, {"policy": kind or "AllowAll"})
 
 
-def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
-    if not inquiry.uses_plugin or inquiry.stage in ("policy", "user"):
-        yield from _certificate(inquiry)
+def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
+    if not diagnosis.uses_plugin or diagnosis.stage in (ReasonStage.POLICY, ReasonStage.USER):
+        yield from _certificate(diagnosis)
         return
-    command = inquiry.config.exec.command if inquiry.config.exec is not None else ""
-    if inquiry.stage == "plugin":
+    command = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
+    if diagnosis.stage is ReasonStage.PLUGIN:
         yield Reason(
-            "plugin", command, "failed", _words(getattr(inquiry.error, "cause", None) or inquiry.error)
+            ReasonStage.PLUGIN,
+            command,
+            ReasonOutcome.FAILED,
+            _words(getattr(diagnosis.error, "cause", None) or diagnosis.error),
         )
         return
-    credential = inquiry.credential
+    credential = diagnosis.credential
     if credential is None:
-        yield Reason("plugin", command, "not-run", "not run (--no-run)")
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.NOT_RUN, "not run (--no-run)")
         return
     kinds = [
         name
@@ -163,43 +183,57 @@ def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
         if value
     ]
     until = (
-        "it names no end" if credential.expires_ns is None else f"it {inquiry.ending(credential.expires_ns)}"
+        "it names no end"
+        if credential.expires_ns is None
+        else f"it {diagnosis.ending(credential.expires_ns)}"
     )
     facts: dict[str, object] = {
         "token": bool(credential.token),
         "certificate": bool(credential.certificate_pem),
         "expires": None if credential.expires_ns is None else format_instant(credential.expires_ns),
-        "seconds": round(inquiry.seconds, 6),
+        "seconds": round(diagnosis.seconds, 6),
     }
-    text = f"answered after {inquiry.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
-    yield Reason("plugin", command, "answered", text, facts)
-    yield from _certificate(inquiry)
+    text = f"answered after {diagnosis.seconds * 1000:.0f} ms with {' and '.join(kinds)}; {until}"
+    yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.ANSWERED, text, facts)
+    yield from _certificate(diagnosis)
 
 
-def _certificate(inquiry: Inquiry) -> Iterator[Reason]:
-    pair = inquiry.key_pair
+def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
+    pair = diagnosis.key_pair
     if pair is not None:
         facts: dict[str, object] = {"subject": pair.subject, "notAfter": format_instant(pair.not_after_ns)}
-        text = f"certificate of {pair.subject!r}, which {inquiry.ending(pair.not_after_ns)}"
-        yield Reason("plugin", pair.subject, "certificate", text, facts)
+        text = f"certificate of {pair.subject!r}, which {diagnosis.ending(pair.not_after_ns)}"
+        yield Reason(ReasonStage.PLUGIN, pair.subject, ReasonOutcome.CERTIFICATE, text, facts)
 
 
-def _server(inquiry: Inquiry) -> Iterator[Reason]:
-    answer, server = inquiry.review, _shown(inquiry.config.server)
-    if inquiry.stage == "server":
-        yield Reason("server", server, "failed", _words(inquiry.error))
+def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
+    answer, server = diagnosis.review, _shown(diagnosis.config.server)
+    if diagnosis.stage is ReasonStage.SERVER:
+        yield Reason(ReasonStage.SERVER, server, ReasonOutcome.FAILED, _words(diagnosis.error))
     elif answer is not None and not answer.status:
         groups = f", in {', '.join(answer.groups)}" if answer.groups else ""
         facts: dict[str, object] = {"username": answer.username, "groups": list(answer.groups)}
-        yield Reason("server", server, "accepted", f"takes you for {answer.username!r}{groups}", facts)
+        yield Reason(
+            ReasonStage.SERVER,
+            server,
+            ReasonOutcome.ACCEPTED,
+            f"takes you for {answer.username!r}{groups}",
+            facts,
+        )
     elif answer is not None:
-        yield _refusal(inquiry, answer.status, answer.problem)
+        yield _refusal(diagnosis, answer.status, answer.problem)
 
 
-def _refusal(inquiry: Inquiry, status: int, problem: str) -> Reason:
-    server, asked = _shown(inquiry.config.server), inquiry.version_status
+def _refusal(diagnosis: Diagnosis, status: int, problem: str) -> Reason:
+    server, asked = _shown(diagnosis.config.server), diagnosis.version_status
     if 200 <= asked < 300:
         text = f"answers, and does not say who you are ({status}): /version gives {asked}"
-        return Reason("server", server, "answers", text, {"status": asked})
-    again = ", and again after the plugin was run once more" if status == 401 and inquiry.ran else ""
-    return Reason("server", server, "refused", f"said {status} {problem}{again}", {"status": status})
+        return Reason(ReasonStage.SERVER, server, ReasonOutcome.ANSWERS, text, {"status": asked})
+    again = ", and again after the plugin was run once more" if status == 401 and diagnosis.ran else ""
+    return Reason(
+        ReasonStage.SERVER,
+        server,
+        ReasonOutcome.REFUSED,
+        f"said {status} {problem}{again}",
+        {"status": status},
+    )

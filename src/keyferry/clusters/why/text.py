@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from keyferry._core.reasons import Reason
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
-from keyferry.clusters.why.inquiry import Inquiry
+from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.show.documents import make_document, reason_document
 from keyferry.show.text import sections
 from keyferry.show.writer import Lines, style
@@ -12,15 +12,37 @@ from keyferry.show.writer import Lines, style
 __all__ = ["document", "render"]
 
 _TITLES = (
-    ("kubeconfig", ("file",)),
-    ("context", ("context", "cluster", "user")),
-    ("program", ("program", "policy")),
-    ("what it answered", ("plugin",)),
-    ("what the server says", ("server",)),
-    ("beware", ("trap",)),
+    ("kubeconfig", (ReasonStage.FILE,)),
+    ("context", (ReasonStage.CONTEXT, ReasonStage.CLUSTER, ReasonStage.USER)),
+    ("program", (ReasonStage.PROGRAM, ReasonStage.POLICY)),
+    ("what it answered", (ReasonStage.PLUGIN,)),
+    ("what the server says", (ReasonStage.SERVER,)),
+    ("beware", (ReasonStage.TRAP,)),
 )
-_BAD = ("failed", "denied", "refused", "not-found", "missing")
-_GOOD = ("read", "chosen", "found", "allowed", "answered", "accepted", "answers")
+_BAD = (
+    ReasonOutcome.FAILED,
+    ReasonOutcome.DENIED,
+    ReasonOutcome.REFUSED,
+    ReasonOutcome.NOT_FOUND,
+    ReasonOutcome.MISSING,
+)
+_GOOD = (
+    ReasonOutcome.READ,
+    ReasonOutcome.CHOSEN,
+    ReasonOutcome.FOUND,
+    ReasonOutcome.ALLOWED,
+    ReasonOutcome.ANSWERED,
+    ReasonOutcome.ACCEPTED,
+    ReasonOutcome.ANSWERS,
+)
+# The stages whose subject is shown beside the text.
+_NAMED = (
+    ReasonStage.FILE,
+    ReasonStage.CONTEXT,
+    ReasonStage.CLUSTER,
+    ReasonStage.USER,
+    ReasonStage.SERVER,
+)
 
 
 def render(reasons: Sequence[Reason]) -> Lines:
@@ -30,33 +52,33 @@ def render(reasons: Sequence[Reason]) -> Lines:
     )
 
 
-def document(inquiry: Inquiry, reasons: Sequence[Reason]) -> dict[str, object]:
+def document(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> dict[str, object]:
     """The same as JSON or YAML, with stable fields."""
-    answer = inquiry.review
+    answer = diagnosis.review
     return make_document(
         "ClusterExplanation",
-        context=inquiry.config.context,
-        decision=_decision(inquiry),
+        context=diagnosis.config.context,
+        decision=_decision(diagnosis),
         username=answer.username if answer is not None else "",
-        traps=[reason_document(reason) for reason in reasons if reason.stage == "trap"],
-        reasons=[reason_document(reason) for reason in reasons if reason.stage != "trap"],
+        traps=[reason_document(reason) for reason in reasons if reason.stage is ReasonStage.TRAP],
+        reasons=[reason_document(reason) for reason in reasons if reason.stage is not ReasonStage.TRAP],
     )
 
 
-def _decision(inquiry: Inquiry) -> str:
-    if inquiry.error is not None:
-        return f"failed-at-{inquiry.stage}"
-    if inquiry.review is None:
+def _decision(diagnosis: Diagnosis) -> str:
+    if diagnosis.error is not None:
+        return f"failed-at-{diagnosis.stage}"
+    if diagnosis.review is None:
         return "not-run"
-    return "accepted" if inquiry.is_accepted else "refused"
+    return "accepted" if diagnosis.is_accepted else "refused"
 
 
 def _line(reason: Reason) -> str:
     text = printable(reason.text)
-    if reason.stage == "trap":
+    if reason.stage is ReasonStage.TRAP:
         return style("! ", "yellow", "bold") + text
     mark = style("-", "red", "bold") if reason.outcome in _BAD else " "
     mark = style("+", "green", "bold") if reason.outcome in _GOOD else mark
-    named = reason.stage in ("file", "context", "cluster", "user", "server")
+    named = reason.stage in _NAMED
     subject = f"{reason.stage} {printable(reason.subject)}: " if named else ""
     return f"{mark} {subject}{text}"

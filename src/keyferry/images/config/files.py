@@ -15,7 +15,7 @@ from keyferry.images.config.decode import ConfigFile, decode_file, refused
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
 
-class Origin(Value):
+class ProviderLocation(Value):
     """Where a provider is configured."""
 
     file: ConfigFile
@@ -32,7 +32,7 @@ class ReadConfig(Value):
     path: str
     files: tuple[ConfigFile, ...] = ()
     providers: tuple[v1.CredentialProvider, ...] = ()
-    origins: tuple[Origin, ...] = field(default=(), repr=False)
+    locations: tuple[ProviderLocation, ...] = field(default=(), repr=False)
     hash: str = ""
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
@@ -51,14 +51,21 @@ def read_config(path: str) -> ReadConfig:
     except _Unreadable as error:
         return _unread(path, error.problem)
     files = tuple(_read_file(file) for file in paths)
-    providers, origins, clashes = _merge(files)
+    providers, locations, clashes = _merge(files)
     problems = (*(problem for file in files for problem in file.problems), *clashes)
     first = next((file for file in files if file.kubernetes_text), None)
     text, error_class = (first.kubernetes_text, first.error_class) if first else ("", "")
     if clashes and not first:
         text, error_class = clashes[0].kubernetes_text, "other"
     return ReadConfig(
-        path, files, providers, origins, config_hash(file.data for file in files), problems, text, error_class
+        path,
+        files,
+        providers,
+        locations,
+        config_hash(file.data for file in files),
+        problems,
+        text,
+        error_class,
     )
 
 
@@ -125,25 +132,25 @@ def _read_file(path: str) -> ConfigFile:
 
 def _merge(
     files: tuple[ConfigFile, ...],
-) -> tuple[tuple[v1.CredentialProvider, ...], tuple[Origin, ...], tuple[Problem, ...]]:
+) -> tuple[tuple[v1.CredentialProvider, ...], tuple[ProviderLocation, ...], tuple[Problem, ...]]:
     """All providers in order; a name that comes twice is a problem."""
-    seen: dict[str, Origin] = {}
+    seen: dict[str, ProviderLocation] = {}
     providers: list[v1.CredentialProvider] = []
-    origins: list[Origin] = []
+    locations: list[ProviderLocation] = []
     clashes: list[Problem] = []
     for file in files:
         for index, provider in enumerate(file.config.providers):
-            origin = Origin(file, index)
+            location = ProviderLocation(file, index)
             if provider.name in seen:
-                clashes.append(_clash(provider.name, origin, seen[provider.name]))
-            seen.setdefault(provider.name, origin)
+                clashes.append(_clash(provider.name, location, seen[provider.name]))
+            seen.setdefault(provider.name, location)
             providers.append(provider)
-            origins.append(origin)
-    return tuple(providers), tuple(origins), tuple(clashes)
+            locations.append(location)
+    return tuple(providers), tuple(locations), tuple(clashes)
 
 
-def _clash(name: str, origin: Origin, first: Origin) -> Problem:
+def _clash(name: str, location: ProviderLocation, first: ProviderLocation) -> Problem:
     text = f"duplicate provider name {quote(name)} found in configuration file(s)"
     message = f"the name {name!r} is taken by providers[{first.index}] of {first.file.path}"
-    path = f"providers[{origin.index}].name"
-    return origin.problem(("name",), Problem(path, message, code="KF111", kubernetes_text=text))
+    path = f"providers[{location.index}].name"
+    return location.problem(("name",), Problem(path, message, code="KF111", kubernetes_text=text))

@@ -1,6 +1,7 @@
 """Everything in a provider config that stops a kubelet: in its order, all at once, with no consequence of another."""
 
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 
 from keyferry._core.values import Value, field
 from keyferry.errors import Problem
@@ -10,13 +11,19 @@ from keyferry.images.config.register import check_bin_dir, check_executables
 from keyferry.images.config.validate import kubernetes_validation_text, validate
 
 
-class Stage(Value):
-    """What a kubelet stops at in one of its stages, and how it puts it.
+class LoadStage(StrEnum):
+    """The stages in which a kubelet takes a config into use."""
 
-    ``name`` is ``bin-dir``, ``read``, ``validate`` or ``register``.
-    """
+    BIN_DIR = "bin-dir"
+    READ = "read"
+    VALIDATE = "validate"
+    REGISTER = "register"
 
-    name: str
+
+class Refusals(Value):
+    """What a kubelet stops at in one of its stages, and how it puts it."""
+
+    stage: LoadStage
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
 
@@ -31,16 +38,20 @@ def find_refusals(
     *,
     service_account_tokens: bool = True,
     is_checked: Callable[[Problem], bool] = _is_checked,
-) -> Iterator[Stage]:
+) -> Iterator[Refusals]:
     """The stages in the kubelet's order; it stops at the first with problems, this goes through all.
 
     Without *bin_dir* plugins are not looked at. *is_checked* tells whether the kubelet's version makes the
     check that found a problem.
     """
     missing = check_bin_dir(bin_dir) if bin_dir is not None else None
-    yield Stage("bin-dir", (missing,), missing.kubernetes_text) if missing else Stage("bin-dir")
+    yield (
+        Refusals(LoadStage.BIN_DIR, (missing,), missing.kubernetes_text)
+        if missing
+        else Refusals(LoadStage.BIN_DIR)
+    )
     read = tuple(explain(problem) for problem in config.problems)
-    yield Stage("read", read, config.kubernetes_text)
+    yield Refusals(LoadStage.READ, read, config.kubernetes_text)
     # If nothing was read, that is no reason to say that nothing is configured.
     found = (
         validate(config, service_account_tokens=service_account_tokens)
@@ -48,11 +59,11 @@ def find_refusals(
         else ()
     )
     invalid = tuple(Causes(read).remove_from(each for each in found if is_checked(each)))
-    yield Stage("validate", invalid, kubernetes_validation_text(invalid) if invalid else "")
+    yield Refusals(LoadStage.VALIDATE, invalid, kubernetes_validation_text(invalid) if invalid else "")
     if bin_dir is not None and missing is None:
         unusable = (problem for problem in check_executables(config, bin_dir) if problem is not None)
         kept = tuple(Causes((*read, *invalid)).remove_from(unusable))
-        yield Stage("register", kept, kept[0].kubernetes_text if kept else "")
+        yield Refusals(LoadStage.REGISTER, kept, kept[0].kubernetes_text if kept else "")
 
 
 def place_of(problem: Problem) -> tuple[str, int, int, str]:

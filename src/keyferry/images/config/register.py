@@ -87,9 +87,9 @@ def _inspecting(path: str, reason: str) -> str:
 
 
 def _place(config: ReadConfig, index: int, code: str, message: str, text: str) -> Problem:
-    origin = config.origins[index]
-    problem = Problem(f"providers[{origin.index}].name", message, code=code, kubernetes_text=text)
-    return origin.problem(("name",), problem)
+    location = config.locations[index]
+    problem = Problem(f"providers[{location.index}].name", message, code=code, kubernetes_text=text)
+    return location.problem(("name",), problem)
 
 
 def _shown(path: str) -> str:

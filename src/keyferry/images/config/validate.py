@@ -33,8 +33,8 @@ def validate(config: ReadConfig, *, service_account_tokens: bool = True) -> tupl
         problem = Problem("providers", message, code="KF120", kubernetes_text=text)
         return (config.files[0].problem(("providers",), problem) if config.files else problem,)
     return tuple(
-        origin.problem(at, _indexed(problem, origin.index, at))
-        for provider, origin in zip(config.providers, config.origins, strict=True)
+        location.problem(at, _indexed(problem, location.index, at))
+        for provider, location in zip(config.providers, config.locations, strict=True)
         for at, problem in _check_provider(provider, gate=service_account_tokens)
     )
 

@@ -12,8 +12,8 @@ from keyferry.images.match.url import RegistryUrl, bytewise, hide_password, pars
 
 __all__ = [
     "Glob",
+    "MatchVerdict",
     "Pattern",
-    "Verdict",
     "covers",
     "fits",
     "glob_matches",
@@ -22,7 +22,7 @@ __all__ = [
     "parse_pattern",
 ]
 
-Rule: TypeAlias = Literal[
+MatchRule: TypeAlias = Literal[
     "matched",
     "pattern-unparsable",
     "image-unparsable",
@@ -55,21 +55,21 @@ class Pattern(Value):
     path: str
 
 
-class Verdict(Value):
+class MatchVerdict(Value):
     """Whether a pattern covers an image, and the first rule that says no.
 
     ``found`` is what the image has there and ``expected`` what the pattern asks for.
     """
 
     matched: bool
-    rule: Rule
+    rule: MatchRule
     found: str
     expected: str
     why: str
 
 
 class _Failure(NamedTuple):
-    rule: Rule
+    rule: MatchRule
     label: int = 0
 
 
@@ -117,7 +117,7 @@ def fits(pattern: Pattern, image: RegistryUrl) -> bool:
     return _first_failure(pattern, image) is None
 
 
-def judge(pattern: str, image: str) -> Verdict:
+def judge(pattern: str, image: str) -> MatchVerdict:
     """Say whether *pattern* covers *image* and which rule decided, for people; never raises."""
     try:
         parsed = parse_pattern(pattern)
@@ -216,8 +216,8 @@ def _rune(label: str, at: int) -> tuple[int, int]:
     return (_INVALID_RUNE if "\ud800" <= text[0] <= "\udfff" else ord(text[0])), width
 
 
-def _unparsable(rule: Rule, pattern: str, image: str, error: MatchError) -> Verdict:
-    return Verdict(
+def _unparsable(rule: MatchRule, pattern: str, image: str, error: MatchError) -> MatchVerdict:
+    return MatchVerdict(
         matched=False,
         rule=rule,
         found=hide_password(image),
@@ -226,9 +226,9 @@ def _unparsable(rule: Rule, pattern: str, image: str, error: MatchError) -> Verd
     )
 
 
-def _explain(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> Verdict:
+def _explain(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> MatchVerdict:
     found, expected, why = _facts(pattern, image, failure)
-    return Verdict(failure.rule == "matched", failure.rule, found, expected, why)
+    return MatchVerdict(failure.rule == "matched", failure.rule, found, expected, why)
 
 
 def _facts(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> tuple[str, str, str]:

@@ -12,29 +12,35 @@ from keyferry.images.node.node import Node
 ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
 
 
-class Place(Value):
+class WellKnownConfig(Value):
     """A known home of provider configs."""
 
-    who: str
+    distribution: str
     config: str
     bin_dir: str
 
 
-WELL_KNOWN = (
-    Place("EKS", "/etc/eks/image-credential-provider/config.json", "/etc/eks/image-credential-provider"),
-    Place("AKS", "/var/lib/kubelet/credential-provider-config.yaml", "/var/lib/kubelet/credential-provider"),
-    Place("GKE", "/etc/srv/kubernetes/cri_auth_config.yaml", "/home/kubernetes/bin"),
-    Place(
+WELL_KNOWN_CONFIGS = (
+    WellKnownConfig(
+        "EKS", "/etc/eks/image-credential-provider/config.json", "/etc/eks/image-credential-provider"
+    ),
+    WellKnownConfig(
+        "AKS", "/var/lib/kubelet/credential-provider-config.yaml", "/var/lib/kubelet/credential-provider"
+    ),
+    WellKnownConfig("GKE", "/etc/srv/kubernetes/cri_auth_config.yaml", "/home/kubernetes/bin"),
+    WellKnownConfig(
         "k3s or RKE2",
         "/var/lib/rancher/credentialprovider/config.yaml",
         "/var/lib/rancher/credentialprovider/bin",
     ),
-    Place(
+    WellKnownConfig(
         "Bottlerocket",
         "/etc/kubernetes/kubelet/credential-provider-config.yaml",
         "/usr/libexec/kubernetes/kubelet/plugins",
     ),
-    Place("Talos", "/etc/kubernetes/credentialprovider.yaml", "/usr/local/lib/kubelet/credentialproviders"),
+    WellKnownConfig(
+        "Talos", "/etc/kubernetes/credentialprovider.yaml", "/usr/local/lib/kubelet/credentialproviders"
+    ),
 )
 
 
@@ -105,7 +111,8 @@ def _not_found(named: Discovery | None, notes: Sequence[str]) -> EnvironmentProb
         )
     return EnvironmentProblem(
         f"no provider config found: give {CONFIG_FLAG} or KEYFERRY_CONFIG; no running kubelet names one, "
-        f"and there is none in the usual places of {', '.join(place.who for place in WELL_KNOWN)}" + unread
+        f"and there is none in the usual places of {', '.join(known.distribution for known in WELL_KNOWN_CONFIGS)}"
+        + unread
     )
 
 
@@ -119,13 +126,13 @@ def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Dis
 
 def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
     """What this node uses, best first."""
-    for kubelet in node.kubelets.believed:
+    for kubelet in node.kubelets.trusted:
         yield _kubelet_candidate(node, kubelet)
-    for place in WELL_KNOWN:
-        path = os.path.join(root, place.config.lstrip("/"))
+    for known in WELL_KNOWN_CONFIGS:
+        path = os.path.join(root, known.config.lstrip("/"))
         if os.path.exists(path):
-            who = f"the usual place of {place.who}"
-            yield Discovery(path, os.path.join(root, place.bin_dir.lstrip("/")), who, who)
+            who = f"the usual place of {known.distribution}"
+            yield Discovery(path, os.path.join(root, known.bin_dir.lstrip("/")), who, who)
 
 
 def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:

@@ -65,7 +65,7 @@ class Kubelet(Value):
         return f"the kubelet, process {self.pid}"
 
     @property
-    def is_believed(self) -> bool:
+    def is_trusted(self) -> bool:
         """Tell whether it is root's or our own: any user can call a program "kubelet" and name a bin dir."""
         return self.belongs_to({os.geteuid()})
 
@@ -100,9 +100,9 @@ class Kubelets(Value):
     is_contained: bool = False
 
     @property
-    def believed(self) -> tuple[Kubelet, ...]:
+    def trusted(self) -> tuple[Kubelet, ...]:
         """Those whose settings count."""
-        return tuple(kubelet for kubelet in self.found if kubelet.is_believed)
+        return tuple(kubelet for kubelet in self.found if kubelet.is_trusted)
 
 
 def look_for_kubelets(proc: str | None = None) -> Kubelets:

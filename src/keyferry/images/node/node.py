@@ -27,7 +27,7 @@ class Node:
     @property
     def kubelet(self) -> Kubelet | None:
         """The one whose settings are this node's: the first that is believed."""
-        return next(iter(self.kubelets.believed), None)
+        return next(iter(self.kubelets.trusted), None)
 
     @property
     def settings(self) -> "KubeletSettings | None":

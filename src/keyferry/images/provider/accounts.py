@@ -9,7 +9,7 @@ from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import DocumentError, ServiceAccountError
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 
 
 class Pod(Value):
@@ -82,7 +82,7 @@ class StaticAccount(Value):
         """The token; one that an API server would not give for *request* counts as none."""
         instead = "" if self.token_text is None else _why_unfit(self.token_text, request)
         if self.token_text is None or instead:
-            raise NotGivenError((_missing(Input.SERVICE_ACCOUNT_TOKEN, request.account, instead),))
+            raise NotGivenError((_missing(LookupInput.SERVICE_ACCOUNT_TOKEN, request.account, instead),))
         return self.token_text
 
 
@@ -95,11 +95,11 @@ class Identity(Value):
     ref: ServiceAccountRef | None = None
     token: str = field(default="", repr=False)
     annotations: Mapping[str, str] | None = None
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
 
 
 NOBODY = Identity()
-_NO_POD = (Missing(Input.POD),)
+_NO_POD = (MissingInput(LookupInput.POD),)
 
 
 def pick_annotations(
@@ -150,7 +150,7 @@ class NotApplicable(Exception):
 class NotGivenError(ServiceAccountError):
     """Whether the provider is for this pod, or what it would answer, depends on what was not given."""
 
-    def __init__(self, missing: tuple[Missing, ...]) -> None:
+    def __init__(self, missing: tuple[MissingInput, ...]) -> None:
         message = "; ".join(map(str, missing))
         super().__init__(message, f"failed to get service account: {message}")
         self.args = (missing,)
@@ -205,17 +205,17 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
 
 def _missing_annotations(
     attributes: ServiceAccountTokenAttributes, account: ServiceAccount, ref: ServiceAccountRef
-) -> tuple[Missing, ...]:
+) -> tuple[MissingInput, ...]:
     """The account itself, where the provider is told its annotations and they are not known."""
     asked = (
         attributes.required_service_account_annotation_keys
         or attributes.optional_service_account_annotation_keys
     )
-    return (_missing(Input.SERVICE_ACCOUNT, ref),) if asked and account.annotations is None else ()
+    return (_missing(LookupInput.SERVICE_ACCOUNT, ref),) if asked and account.annotations is None else ()
 
 
-def _missing(what: Input, ref: ServiceAccountRef, instead: str = "") -> Missing:
-    return Missing(what, f"{ref.namespace}/{ref.name}", instead)
+def _missing(what: LookupInput, ref: ServiceAccountRef, instead: str = "") -> MissingInput:
+    return MissingInput(what, f"{ref.namespace}/{ref.name}", instead)
 
 
 def _check_audience(token: str, wanted: str) -> None:

@@ -19,7 +19,7 @@ _ENTRY_BYTES = 512
 Auth = Mapping[str, AuthConfig]
 
 
-class Entry(Value):
+class CacheEntry(Value):
     """One answer of a plugin; it is good up to and including ``expires_ns`` on the monotonic clock."""
 
     auth: Auth = field(repr=False)
@@ -36,7 +36,7 @@ class Cache:
     __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes")
 
     def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
-        self._entries: dict[bytes, Entry] = {}
+        self._entries: dict[bytes, CacheEntry] = {}
         self._bytes = 0
         self._last_sweep_ns = now_ns
         self._most = most
@@ -45,7 +45,7 @@ class Cache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, image: str, account_key: bytes, now_ns: int) -> Entry | None:
+    def find(self, image: str, account_key: bytes, now_ns: int) -> CacheEntry | None:
         """The answer for *image*: its own, else its registry's, else the global one."""
         self._sweep(now_ns)
         if not self._entries:
@@ -60,7 +60,7 @@ class Cache:
             self._drop(key)
         return None
 
-    def store(self, image: str, account_key: bytes, entry: Entry) -> None:
+    def store(self, image: str, account_key: bytes, entry: CacheEntry) -> None:
         """Keep an answer under the key its type asks for; one that alone is larger than the cache is not kept."""
         key = cache_key(base_key(entry.cache_key_type, image), account_key)
         if key in self._entries:
@@ -114,7 +114,7 @@ def auth_bytes(auth: Auth) -> int:
     )
 
 
-def _size(key: bytes, entry: Entry) -> int:
+def _size(key: bytes, entry: CacheEntry) -> int:
     return _ENTRY_BYTES + len(key) + auth_bytes(entry.auth)
 
 

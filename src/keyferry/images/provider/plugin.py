@@ -27,7 +27,7 @@ from keyferry.errors import (
     PluginStartError,
     PluginTimeoutError,
 )
-from keyferry.invoke.process import Ending, Limits, Outcome, run
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 
 _KIND = "CredentialProviderResponse"
 _DECODING = "error decoding credential provider plugin response from stdout"
@@ -60,7 +60,7 @@ class ExecPlugin(Value):
             error.seconds = outcome.seconds
             raise
 
-    def _run(self, request: CredentialProviderRequest, timeout_seconds: float | None) -> Outcome:
+    def _run(self, request: CredentialProviderRequest, timeout_seconds: float | None) -> ProcessOutcome:
         limits = self.limits if timeout_seconds is None else _with_timeout(self.limits, timeout_seconds)
         problem: OSError | ValueError
         if any("\0" in name + value for name, value in self.env):
@@ -90,7 +90,7 @@ class ExecPlugin(Value):
         return PluginStartError(self.name, f"the executable {self.path} cannot be started: {reason}", text)
 
     def _failure(
-        self, request: CredentialProviderRequest, outcome: Outcome, allowed_seconds: float
+        self, request: CredentialProviderRequest, outcome: ProcessOutcome, allowed_seconds: float
     ) -> PluginError:
         tail = stderr_tail(self._whole_lines(outcome.stderr), self._secrets(request))
         if outcome.ending is Ending.TIMED_OUT:
@@ -106,7 +106,7 @@ class ExecPlugin(Value):
         text = self._kubernetes_text(request.image, cause, outcome.stderr)
         return PluginExitError(self.name, outcome.status, text, tail)
 
-    def _flood(self, outcome: Outcome) -> PluginError:
+    def _flood(self, outcome: ProcessOutcome) -> PluginError:
         limit = (
             self.limits.stdout_bytes
             if outcome.ending is Ending.STDOUT_LIMIT

@@ -24,10 +24,17 @@ from keyferry.images.provider.accounts import (
     ServiceAccounts,
     identify,
 )
-from keyferry.images.provider.cache import Cache, Entry, account_cache_key, covers, flight_key, hash_token
+from keyferry.images.provider.cache import (
+    Cache,
+    CacheEntry,
+    account_cache_key,
+    covers,
+    flight_key,
+    hash_token,
+)
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
-from keyferry.images.provider.provision import How, Provision
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
@@ -50,7 +57,7 @@ class _Run(Value):
 
 
 # How long one caller waits for others, and runs the plugin itself.
-class _Patience:
+class _TimeBudget:
     __slots__ = ("_asked_seconds", "_deadline", "seconds")
 
     def __init__(self, asked_seconds: float | None, default_seconds: float, waited_seconds: float) -> None:
@@ -130,19 +137,21 @@ class Provider:
         With *timeout_seconds* all of it takes no longer, less what the caller has *waited_seconds* for before.
         Without it a run has the time that the plugin is configured for, and another's is waited for so long.
         """
-        patience = _Patience(timeout_seconds, self._timeout_seconds, waited_seconds)
+        patience = _TimeBudget(timeout_seconds, self._timeout_seconds, waited_seconds)
         try:
             # Always asked anew, as the kubelet does, before the cache.
             identity = identify(self.config.token_attributes, self._accounts, pod)
             account_key = self._account_key(identity)
             provision = self._provide(image, identity, account_key, patience)
         except NotApplicable as skip:
-            return Provision(self.name, How.SKIPPED, skipped=str(skip))
+            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip))
         except NotGivenError as untold:
             return _unknown(self.name, untold, pod)
         except ServiceAccountError as error:
             self.counters.failed("service-account")
-            return Provision(self.name, How.FAILED, error=error, kubernetes_text=error.kubernetes_text)
+            return Provision(
+                self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=error.kubernetes_text
+            )
         return replace(provision, missing=identity.missing) if identity.missing else provision
 
     def evict(self, image: str, username: str, password: str) -> bool:
@@ -176,7 +185,9 @@ class Provider:
             cache_type=self.config.token_attributes.cache_type,
         )
 
-    def _provide(self, image: str, identity: Identity, account_key: bytes, patience: _Patience) -> Provision:
+    def _provide(
+        self, image: str, identity: Identity, account_key: bytes, patience: _TimeBudget
+    ) -> Provision:
         own_key = flight_key(image, hash_token(identity.token), identity.annotations or {})
         wait_for_registry = self._coalesce
         while True:
@@ -202,7 +213,7 @@ class Provider:
             # The other run's answer does not cover this image, or it failed: ask for this image alone.
             wait_for_registry = False
         run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
-        return self._from_run(run, identity, How.RAN)
+        return self._from_run(run, identity, ProvisionOutcome.RAN)
 
     def _wide_key(self, image: str, account_key: bytes, own_key: bytes) -> Hashable:
         """What runs whose answers may cover each other have in common, going by the last answer's type."""
@@ -211,7 +222,7 @@ class Provider:
         return registry, account_key, own_key[2 + len(image.encode("utf-8", "surrogateescape")) :]
 
     def _share(
-        self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _Patience
+        self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
     ) -> Provision | None:
         """The answer of a run under way, if it is one for *image* too; raises TimeoutError if it takes too long."""
         if flight is None:
@@ -225,14 +236,14 @@ class Provider:
         ):
             return None
         self.counters.count("shared")
-        return self._from_run(run, identity, How.SHARED)
+        return self._from_run(run, identity, ProvisionOutcome.SHARED)
 
     def _late(self, seconds: float) -> Provision:
         """The failure of one whose time went by waiting for others; a run of theirs goes on."""
         self.counters.failed(PluginTimeoutError.cause)
         text = _FAILED_RUN + "context deadline exceeded"
         error = PluginTimeoutError(self.name, seconds, text, was_killed=False)
-        return Provision(self.name, How.FAILED, error=error, kubernetes_text=text)
+        return Provision(self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=text)
 
     def _fly(  # noqa: PLR0917 - one run, with all that belongs to it
         self,
@@ -258,7 +269,7 @@ class Provider:
 
     def _keep(self, run: _Run, account_key: bytes) -> None:
         if run.response is not None and run.expires_ns is not None:
-            entry = Entry(run.response.auth or {}, run.response.cache_key_type, run.expires_ns)
+            entry = CacheEntry(run.response.auth or {}, run.response.cache_key_type, run.expires_ns)
             self._cache.store(run.image, account_key, entry)
 
     def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
@@ -298,16 +309,21 @@ class Provider:
             duration = self.config.default_cache_duration_ns or 0
         return None if duration == 0 else self._clock() + duration
 
-    def _from_cache(self, entry: Entry, identity: Identity) -> Provision:
+    def _from_cache(self, entry: CacheEntry, identity: Identity) -> Provision:
         return Provision(
-            self.name, How.CACHED, entry.auth, entry.cache_key_type, entry.expires_ns, account=identity.ref
+            self.name,
+            ProvisionOutcome.CACHED,
+            entry.auth,
+            entry.cache_key_type,
+            entry.expires_ns,
+            account=identity.ref,
         )
 
-    def _from_run(self, run: _Run, identity: Identity, how: How) -> Provision:
+    def _from_run(self, run: _Run, identity: Identity, outcome: ProvisionOutcome) -> Provision:
         if run.response is None:
             return Provision(
                 self.name,
-                How.FAILED,
+                ProvisionOutcome.FAILED,
                 seconds=run.seconds,
                 account=identity.ref,
                 error=run.error,
@@ -315,7 +331,7 @@ class Provider:
             )
         return Provision(
             self.name,
-            how,
+            outcome,
             run.response.auth or {},
             run.response.cache_key_type,
             run.expires_ns,
@@ -327,9 +343,11 @@ class Provider:
 def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
     """Nobody knows what the provider would do. For a pod that is an error, as the kubelet could not go on."""
     if pod is None:
-        return Provision(name, How.UNKNOWN, missing=untold.missing)
+        return Provision(name, ProvisionOutcome.UNKNOWN, missing=untold.missing)
     text = untold.kubernetes_text
-    return Provision(name, How.UNKNOWN, error=untold, kubernetes_text=text, missing=untold.missing)
+    return Provision(
+        name, ProvisionOutcome.UNKNOWN, error=untold, kubernetes_text=text, missing=untold.missing
+    )
 
 
 def _seconds_given(error: KeyferryError | None) -> float:

@@ -4,12 +4,12 @@ from enum import StrEnum
 
 from keyferry._core.values import Value, field
 from keyferry.errors import KeyferryError
-from keyferry.images.missing import Missing
+from keyferry.images.missing import MissingInput
 from keyferry.images.provider.accounts import ServiceAccountRef
 from keyferry.images.provider.cache import Auth
 
 
-class How(StrEnum):
+class ProvisionOutcome(StrEnum):
     """How a provider came by its answer."""
 
     CACHED = "cached"
@@ -27,7 +27,7 @@ class Provision(Value):
     """
 
     provider: str
-    how: How
+    outcome: ProvisionOutcome
     auth: Auth = field(default_factory=dict, repr=False)
     cache_key_type: str = ""
     expires_ns: int | None = None
@@ -36,4 +36,4 @@ class Provision(Value):
     skipped: str = ""
     error: KeyferryError | None = None
     kubernetes_text: str = field(default="", repr=False)
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()

@@ -6,14 +6,14 @@ pure functions that decided; calling them again costs time only when someone ask
 
 from collections.abc import Callable, Iterator
 
-from keyferry._core.reasons import Reason
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
-from keyferry.images.match.rules import Verdict, judge
-from keyferry.images.missing import Missing, missing_documents
-from keyferry.images.provider.provision import How, Provision
-from keyferry.images.result import LookupResult, Outcome
-from keyferry.show.text import span
+from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring, SourceKind
+from keyferry.images.match.rules import MatchVerdict, judge
+from keyferry.images.missing import MissingInput, missing_documents
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.result import LookupOutcome, LookupResult
+from keyferry.show.text import duration_text
 
 
 def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
@@ -29,14 +29,14 @@ def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
 
 def _image(answer: LookupResult) -> Reason:
     if answer.image == answer.name:
-        return Reason("image", answer.image, "as-is", "looked up under this name")
+        return Reason(ReasonStage.IMAGE, answer.image, ReasonOutcome.AS_IS, "looked up under this name")
     changes = []
     if not answer.image.startswith(answer.name):
         changes.append("the registry is spelled out")
     if ":" in answer.image.rpartition("/")[2]:
         changes.append("tag and digest are dropped")
     text = f"looked up as {answer.name}: {' and '.join(changes) or 'the name is normalised'}"
-    return Reason("image", answer.image, "normalised", text, {"name": answer.name})
+    return Reason(ReasonStage.IMAGE, answer.image, ReasonOutcome.NORMALISED, text, {"name": answer.name})
 
 
 def _providers(answer: LookupResult) -> Iterator[Reason]:
@@ -53,7 +53,7 @@ def _providers(answer: LookupResult) -> Iterator[Reason]:
 def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
     facts: dict[str, object] = {"pattern": pattern, "rule": "matched"}
     text = f"pattern {pattern!r} covers the image: {judge(pattern, name).why}"
-    return Reason("match", provider.name, "matched", text, facts)
+    return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.MATCHED, text, facts)
 
 
 def _no_match(provider: CredentialProvider, name: str) -> Reason:
@@ -64,10 +64,10 @@ def _no_match(provider: CredentialProvider, name: str) -> Reason:
         else "its pattern does not cover the image"
     )
     patterns = [_verdict_facts(pattern, verdict) for pattern, verdict in verdicts]
-    return Reason("match", provider.name, "no-match", text, {"patterns": patterns})
+    return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.NO_MATCH, text, {"patterns": patterns})
 
 
-def _verdict_facts(pattern: str, verdict: Verdict) -> dict[str, object]:
+def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
     return {
         "pattern": pattern,
         "rule": verdict.rule,
@@ -78,11 +78,11 @@ def _verdict_facts(pattern: str, verdict: Verdict) -> dict[str, object]:
 
 
 def _provision(provision: Provision, answered_ns: int) -> Reason:
-    text = _PROVISIONS[provision.how](provision, answered_ns)
-    if provision.missing and provision.how is not How.UNKNOWN:
+    text = _PROVISIONS[provision.outcome](provision, answered_ns)
+    if provision.missing and provision.outcome is not ProvisionOutcome.UNKNOWN:
         text += f"; the kubelet may get another answer: {_say(provision.missing)}"
     facts = _provision_facts(provision, answered_ns)
-    return Reason("provider", provision.provider, str(provision.how), text, facts)
+    return Reason(ReasonStage.PROVIDER, provision.provider, provision.outcome, text, facts)
 
 
 def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object]:
@@ -94,14 +94,14 @@ def _provision_facts(provision: Provision, answered_ns: int) -> dict[str, object
         facts["seconds"] = round(provision.seconds, 6)
     if provision.expires_ns is not None:
         facts["expiresInSeconds"] = round(remaining_seconds(provision, answered_ns), 1)
-    if provision.error is not None and provision.how is not How.UNKNOWN:
+    if provision.error is not None and provision.outcome is not ProvisionOutcome.UNKNOWN:
         facts["error"] = str(provision.error)
     if provision.missing:
         facts["missing"] = missing_documents(provision.missing)
     return facts
 
 
-def _say(missing: tuple[Missing, ...]) -> str:
+def _say(missing: tuple[MissingInput, ...]) -> str:
     return "; ".join(map(str, missing))
 
 
@@ -125,16 +125,22 @@ def _describe(provision: Provision, answered_ns: int) -> str:
 def _time_left(seconds: float) -> str:
     if seconds <= 0:
         return "no time at all: it is past its end already"
-    return span(seconds) if round(seconds) else f"{seconds * 1000:.0f} ms"
+    return duration_text(seconds) if round(seconds) else f"{seconds * 1000:.0f} ms"
 
 
-_PROVISIONS: dict[How, Callable[[Provision, int], str]] = {
-    How.CACHED: lambda p, at: f"answered from the cache, the plugin did not run: {_describe(p, at)}",
-    How.RAN: lambda p, at: f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}",
-    How.SHARED: lambda p, at: f"shared the run of another lookup under way: {_describe(p, at)}",
-    How.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
-    How.FAILED: lambda p, _: f"failed: {p.error}",
-    How.UNKNOWN: lambda p, _: f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}",
+_PROVISIONS: dict[ProvisionOutcome, Callable[[Provision, int], str]] = {
+    ProvisionOutcome.CACHED: lambda p, at: (
+        f"answered from the cache, the plugin did not run: {_describe(p, at)}"
+    ),
+    ProvisionOutcome.RAN: lambda p, at: (
+        f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}"
+    ),
+    ProvisionOutcome.SHARED: lambda p, at: f"shared the run of another lookup under way: {_describe(p, at)}",
+    ProvisionOutcome.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
+    ProvisionOutcome.FAILED: lambda p, _: f"failed: {p.error}",
+    ProvisionOutcome.UNKNOWN: lambda p, _: (
+        f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}"
+    ),
 }
 
 
@@ -145,24 +151,32 @@ def _keys(keyring: Keyring, answer: LookupResult) -> Iterator[Reason]:
             yield _key(key, credential, answer.name, is_given=id(credential) in given)
     for dropped in keyring.dropped:
         text = f"is dropped, since it does not parse: {dropped.why}"
-        yield Reason("key", dropped.key, "dropped", text)
+        yield Reason(ReasonStage.KEY, dropped.key, ReasonOutcome.DROPPED, text)
 
 
 def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reason:
     verdict = judge(key, name)
     facts: dict[str, object] = {"source": str(credential.source), "normalised": key, "rule": verdict.rule}
     if verdict.matched:
-        return Reason("key", credential.key, "covers", f"covers the image: {verdict.why}", facts)
+        return Reason(
+            ReasonStage.KEY, credential.key, ReasonOutcome.COVERS, f"covers the image: {verdict.why}", facts
+        )
     if is_given and key == DEFAULT_REGISTRY_KEY:
         text = "is used as Docker Hub's own key, since no other key of its source covers the image"
-        return Reason("key", credential.key, "default-registry", text, facts)
-    return Reason("key", credential.key, "no-match", f"does not cover the image: {verdict.why}", facts)
+        return Reason(ReasonStage.KEY, credential.key, ReasonOutcome.DEFAULT_REGISTRY, text, facts)
+    return Reason(
+        ReasonStage.KEY,
+        credential.key,
+        ReasonOutcome.NO_MATCH,
+        f"does not cover the image: {verdict.why}",
+        facts,
+    )
 
 
 def _credential(at: int, credential: Credential) -> Reason:
     text = f"user {credential.username!r} of {credential.source}, key {credential.key!r}"
     facts: dict[str, object] = {"order": at, "source": str(credential.source), "key": credential.key}
-    return Reason("credential", credential.username, "tried", text, facts)
+    return Reason(ReasonStage.CREDENTIAL, credential.username, ReasonOutcome.TRIED, text, facts)
 
 
 def _decision(answer: LookupResult) -> Reason:
@@ -173,7 +187,9 @@ def _decision(answer: LookupResult) -> Reason:
         "failedProviders": failed,
         "missing": missing_documents(answer.missing),
     }
-    return Reason("decision", answer.name, str(answer.outcome), _DECISIONS[answer.outcome](answer), facts)
+    return Reason(
+        ReasonStage.DECISION, answer.name, answer.outcome, _DECISIONS[answer.outcome](answer), facts
+    )
 
 
 def _tries(answer: LookupResult) -> str:
@@ -186,7 +202,7 @@ def _tries(answer: LookupResult) -> str:
     if not answer.missing:
         return f"credentials exist: the kubelet tries {which}; it makes no anonymous attempt"
     unsure = {provision.provider for provision in answer.provisions if provision.missing}
-    if all(c.source.kind == "provider" and c.source.name in unsure for c in answer.credentials):
+    if all(c.source.kind == SourceKind.PROVIDER and c.source.name in unsure for c in answer.credentials):
         return f"credentials are found: the kubelet tries {which}, or others in their place: {_say(answer.missing)}"
     told = f"the kubelet tries {which} and makes no anonymous attempt"
     return f"credentials exist: {told}; it may have others too: {_say(answer.missing)}"
@@ -215,8 +231,8 @@ def _anonymous(_: LookupResult) -> str:
 
 
 _DECISIONS = {
-    Outcome.CREDENTIALS: _tries,
-    Outcome.UNKNOWN: _cannot_tell,
-    Outcome.ANONYMOUS_AFTER_FAILURE: _after_failure,
-    Outcome.ANONYMOUS: _anonymous,
+    LookupOutcome.CREDENTIALS: _tries,
+    LookupOutcome.UNKNOWN: _cannot_tell,
+    LookupOutcome.ANONYMOUS_AFTER_FAILURE: _after_failure,
+    LookupOutcome.ANONYMOUS: _anonymous,
 }

@@ -1,26 +1,45 @@
 """What is surprising about an answer though it is right: the places where people's idea of the rules differs."""
 
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from itertools import pairwise
 
-from keyferry._core.reasons import Reason
+from keyferry._core.reasons import Reason, ReasonStage
 from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential
 from keyferry.images.match.rules import judge
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupResult
 
-_ANSWERED = (How.CACHED, How.RAN, How.SHARED)
+_ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 _HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
+
+
+class ImageTrap(StrEnum):
+    """What may surprise about an answer for an image."""
+
+    PORT = "port"
+    PATH_WILDCARD = "path-wildcard"
+    PATH_BOUNDARY = "path-boundary"
+    DOCKER_HUB = "docker-hub"
+    LABEL_COUNT = "label-count"
+    LETTER_CASE = "letter-case"
+    QUERY = "query"
+    CHARACTER_CLASS = "character-class"
+    STRAY_AUTH_KEYS = "stray-auth-keys"
+    EMPTY_ANSWER = "empty-answer"
+    GENERAL_FIRST = "general-first"
+    DEFAULT_REGISTRY = "default-registry"
+    SAME_KEY = "same-key"
 
 
 def traps_for(answer: LookupResult) -> tuple[Reason, ...]:
     """Every trap that applies to *answer*, in words."""
-    found = [trap for look in _LOOKS for trap in look(answer)]
+    found = [trap for check in _TRAP_CHECKS for trap in check(answer)]
     return tuple({(trap.outcome, trap.subject): trap for trap in found}.values())
 
 
-def _trap(outcome: str, subject: str, text: str) -> Reason:
-    return Reason("trap", subject, outcome, text)
+def _trap(outcome: ImageTrap, subject: str, text: str) -> Reason:
+    return Reason(ReasonStage.TRAP, subject, outcome, text)
 
 
 def _patterns(answer: LookupResult) -> Iterator[tuple[str, str]]:
@@ -45,7 +64,7 @@ def _port(answer: LookupResult) -> Iterator[Reason]:
                 f"pattern {pattern!r} of {provider!r} differs from the image in the port alone: a pattern without "
                 f"a port covers only images without one; {wanted!r} would cover it"
             )
-            yield _trap("port", pattern, text)
+            yield _trap(ImageTrap.PORT, pattern, text)
 
 
 def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
@@ -58,7 +77,7 @@ def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
                 f"pattern {pattern!r} of {provider!r} has a wildcard in its path, where it is an ordinary character; "
                 f"a path is a prefix anyway: {wanted!r} covers this image"
             )
-            yield _trap("path-wildcard", pattern, text)
+            yield _trap(ImageTrap.PATH_WILDCARD, pattern, text)
 
 
 def _boundary(answer: LookupResult) -> Iterator[Reason]:
@@ -74,7 +93,7 @@ def _boundary(answer: LookupResult) -> Iterator[Reason]:
             and image_path[len(path) : len(path) + 1] not in ("", "/")
         ):
             yield _trap(
-                "path-boundary",
+                ImageTrap.PATH_BOUNDARY,
                 text,
                 f"{kind} {text!r} covers this image only because a path is a plain prefix, "
                 f"without regard to '/'; write {text + '/'!r} if it is meant for that folder alone",
@@ -91,13 +110,13 @@ def _hub_alias(answer: LookupResult) -> Iterator[Reason]:
                 f"pattern {pattern!r} of {provider!r} covers nothing: images of Docker Hub are always looked up as "
                 f"docker.io/...; write 'docker.io'"
             )
-            yield _trap("docker-hub", pattern, text)
+            yield _trap(ImageTrap.DOCKER_HUB, pattern, text)
         elif (
             host == "docker.io"
             and judge(pattern.replace("docker.io/", "docker.io/library/", 1), answer.name).matched
         ):
             text = f"pattern {pattern!r} of {provider!r} lacks 'library/': this image is looked up as {answer.name}"
-            yield _trap("docker-hub", pattern, text)
+            yield _trap(ImageTrap.DOCKER_HUB, pattern, text)
 
 
 def _label_count(answer: LookupResult) -> Iterator[Reason]:
@@ -115,24 +134,24 @@ def _label_count(answer: LookupResult) -> Iterator[Reason]:
                 f"pattern {pattern!r} of {provider!r}: a wildcard stands for exactly one part of a host name, "
                 f"and {host} has more; '{stars}{stem}' would cover it"
             )
-            yield _trap("label-count", pattern, text)
+            yield _trap(ImageTrap.LABEL_COUNT, pattern, text)
 
 
 def _letter_case(answer: LookupResult) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         if pattern != pattern.lower() and judge(pattern.lower(), answer.name.lower()).matched:
             text = f"pattern {pattern!r} of {provider!r} differs from the image in upper and lower case, which counts"
-            yield _trap("letter-case", pattern, text)
+            yield _trap(ImageTrap.LETTER_CASE, pattern, text)
 
 
 def _query(answer: LookupResult) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         if "?" in pattern or "#" in pattern:
             text = f"pattern {pattern!r} of {provider!r}: '?' and '#' are no wildcards, they end the pattern"
-            yield _trap("query", pattern, text)
+            yield _trap(ImageTrap.QUERY, pattern, text)
         elif "[" in pattern:
             text = f"pattern {pattern!r} of {provider!r}: character classes do not work in patterns"
-            yield _trap("character-class", pattern, text)
+            yield _trap(ImageTrap.CHARACTER_CLASS, pattern, text)
 
 
 def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
@@ -145,14 +164,16 @@ def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
                 f"{provision.provider!r} was asked for this image and answered with credentials for {shown} alone, "
                 "which do not cover it: the kubelet will not use them"
             )
-            yield _trap("stray-auth-keys", provision.provider, text)
+            yield _trap(ImageTrap.STRAY_AUTH_KEYS, provision.provider, text)
 
 
 def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
     for provision in answer.provisions:
-        if provision.error is None and provision.how in _ANSWERED and not provision.auth:
+        if provision.error is None and provision.outcome in _ANSWERED and not provision.auth:
             kept = (
-                "from its cache" if provision.how is How.CACHED else "and that is kept like any other answer"
+                "from its cache"
+                if provision.outcome is ProvisionOutcome.CACHED
+                else "and that is kept like any other answer"
             )
             if provision.expires_ns is None:
                 kept = "and that is not cached"
@@ -160,7 +181,7 @@ def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
                 f"{provision.provider!r} answered with no credentials at all, {kept}: "
                 "until it expires, no credentials of it will be tried"
             )
-            yield _trap("empty-answer", provision.provider, text)
+            yield _trap(ImageTrap.EMPTY_ANSWER, provision.provider, text)
 
 
 def _general_first(answer: LookupResult) -> Iterator[Reason]:
@@ -171,7 +192,7 @@ def _general_first(answer: LookupResult) -> Iterator[Reason]:
                 f"key {first.key!r} of {first.source} is tried before the more specific {second.key!r} of "
                 f"{second.source}: pull secrets come before the node's config, that before plugins, whatever the keys"
             )
-            yield _trap("general-first", first.key, text)
+            yield _trap(ImageTrap.GENERAL_FIRST, first.key, text)
 
 
 def _bare(credential: Credential) -> str:
@@ -186,17 +207,17 @@ def _default_registry(answer: LookupResult) -> Iterator[Reason]:
                 f"{answer.name} has no '.' or ':' in its first part, so Docker Hub's credential under "
                 f"{credential.key!r} is tried for it"
             )
-            yield _trap("default-registry", credential.key, text)
+            yield _trap(ImageTrap.DEFAULT_REGISTRY, credential.key, text)
 
 
 def _same_key_twice(answer: LookupResult) -> Iterator[Reason]:
     for first, second in pairwise(answer.credentials):
         if first.key == second.key and first.source != second.source:
             text = f"{first.source} and {second.source} both have the key {first.key!r}: both are tried, in this order"
-            yield _trap("same-key", first.key, text)
+            yield _trap(ImageTrap.SAME_KEY, first.key, text)
 
 
-_LOOKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
+_TRAP_CHECKS: tuple[Callable[[LookupResult], Iterator[Reason]], ...] = (
     _port,
     _path_wildcard,
     _boundary,

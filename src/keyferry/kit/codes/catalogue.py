@@ -6,7 +6,7 @@ from keyferry._core.values import Value
 from keyferry.kit.codes.cluster import CLUSTER_CODES
 from keyferry.kit.codes.image import IMAGE_CODES
 from keyferry.kit.codes.process import PROCESS_CODES
-from keyferry.kit.lab.subject import CLUSTER, IMAGE
+from keyferry.kit.plugin_kind import PluginKind
 
 __all__ = ["CHECKS", "SEVERITIES", "Check", "Severity", "checks_for"]
 
@@ -29,9 +29,9 @@ CHECKS: dict[str, Check] = {
     for table in (IMAGE_CODES, CLUSTER_CODES, PROCESS_CODES)
     for code, (severity, title, why, fix) in table.items()
 }
-_FOREIGN = {IMAGE: CLUSTER_CODES, CLUSTER: IMAGE_CODES}
+_FOREIGN = {PluginKind.IMAGE: CLUSTER_CODES, PluginKind.CLUSTER: IMAGE_CODES}
 
 
-def checks_for(kind: str) -> tuple[Check, ...]:
+def checks_for(kind: PluginKind) -> tuple[Check, ...]:
     """The checks that apply to one kind of plugin."""
     return tuple(check for code, check in CHECKS.items() if code not in _FOREIGN[kind])

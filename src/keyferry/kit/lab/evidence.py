@@ -9,21 +9,22 @@ from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.clusters.auth.credential import ClusterCredential, read_credential
 from keyferry.errors import EnvironmentProblem, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
-from keyferry.invoke.process import Ending, Outcome
+from keyferry.invoke.process import Ending, ProcessOutcome
 from keyferry.kit.lab.experiments import Experiment, Surroundings
-from keyferry.kit.lab.hidden import Secrets
 from keyferry.kit.lab.launch import Run
-from keyferry.kit.lab.subject import IMAGE, Subject
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.lab.secrets import Secrets
+from keyferry.kit.plugin_kind import PluginKind
 
 __all__ = [
     "A_FAILURE",
     "Evidence",
-    "Finding",
     "Rule",
     "Unchecked",
+    "Violation",
     "failed",
     "is_reached",
-    "said",
+    "stderr_text",
     "succeeded",
 ]
 
@@ -32,10 +33,10 @@ __all__ = [
 _OWN_STATUSES = (range(1, 126), range(252, 256))
 A_FAILURE = "a status from 1 to 125, or from 252, and a message"
 # The questions that must have a good answer.
-GOODS = ("good", "good *")
+GOOD_EXPERIMENTS = ("good", "good *")
 
 
-class Finding(Value):
+class Violation(Value):
     """A promise broken: in which experiment, what was found and what was expected."""
 
     experiment: str
@@ -50,7 +51,7 @@ class Unchecked(Exception):
 class Evidence(Value):
     """Every run by its experiment's name, and what was found on disk after them."""
 
-    subject: Subject
+    plugin: PluginUnderTest
     experiments: Mapping[str, Experiment]
     runs: Mapping[str, Run] = field(repr=False)
     secrets: Secrets
@@ -64,7 +65,7 @@ class Evidence(Value):
             raise Unchecked("it was not run")
         return self.runs[name]
 
-    def outcome(self, name: str) -> Outcome:
+    def outcome(self, name: str) -> ProcessOutcome:
         """How one run ended, and what it printed."""
         return self.run(name).outcome
 
@@ -74,13 +75,13 @@ class Evidence(Value):
             if name in self.runs and any(fnmatchcase(name, pattern) for pattern in patterns):
                 yield name
 
-    def goods(self) -> tuple[str, ...]:
+    def good_experiments(self) -> tuple[str, ...]:
         """The experiments that must have a good answer: each image, or the cluster, asked for once."""
-        return tuple(self.names(*GOODS))
+        return tuple(self.names(*GOOD_EXPERIMENTS))
 
     def version(self, name: str) -> str:
         """The apiVersion that an experiment was asked in."""
-        return self.experiments[name].api_version or self.subject.api_version
+        return self.experiments[name].api_version or self.plugin.api_version
 
     def problem(self, name: str) -> PluginProtocolError | None:
         """What Kubernetes would say against the answer of a run that ended well; None if nothing."""
@@ -95,7 +96,7 @@ class Evidence(Value):
         """The answer of an image plugin; Unchecked if there is none that decodes."""
         if succeeded(self.outcome(name)):
             try:
-                return decode_response(self.subject.name, self.version(name), self.outcome(name).stdout)
+                return decode_response(self.plugin.name, self.version(name), self.outcome(name).stdout)
             except PluginProtocolError:
                 pass
         raise Unchecked("there is no answer to look at")
@@ -122,31 +123,31 @@ class Evidence(Value):
         """How a run ended, in words without secrets."""
         outcome = self.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
-            return f"it did not end within {self.limit(name):g} s" + said(outcome, self.secrets)
+            return f"it did not end within {self.limit(name):g} s" + stderr_text(outcome, self.secrets)
         if outcome.ending is not Ending.EXITED or outcome.status is None:
             return f"it {outcome.ending}"
         problem = self.problem(name) if outcome.status == 0 else None
         if problem is not None:
             return f"exit status 0, but {problem.problem}"
-        return go_exit_text(outcome.status) + said(outcome, self.secrets)
+        return go_exit_text(outcome.status) + stderr_text(outcome, self.secrets)
 
     def good_answer(self) -> str:
         """What is expected of a good question; with a hint where the plugin may miss its home."""
-        if "HOME" in dict(self.subject.env):
+        if "HOME" in dict(self.plugin.env):
             return "exit status 0 and an answer"
         return "exit status 0 and an answer (its HOME was empty: if it needs yours, say --env HOME=$HOME)"
 
     def limit(self, name: str) -> float:
         """How long a run was allowed to take."""
-        return limit_for(self.subject, self.experiments[name])
+        return limit_for(self.plugin, self.experiments[name])
 
     def _decode(self, name: str) -> None:
         stdout = self.outcome(name).stdout
-        if self.subject.kind == IMAGE:
-            decode_response(self.subject.name, self.version(name), stdout)
+        if self.plugin.kind == PluginKind.IMAGE:
+            decode_response(self.plugin.name, self.version(name), stdout)
             return
         try:
-            read_credential(self.version(name), stdout, plugin=self.subject.name)
+            read_credential(self.version(name), stdout, plugin=self.plugin.name)
         except EnvironmentProblem:
             return  # no means to look into a certificate: the rule for it says so
 
@@ -155,17 +156,17 @@ class Rule(Value):
     """How a check is made: the experiments it needs, by pattern, and the function that judges them."""
 
     needs: tuple[str, ...]
-    judge: "Callable[[Evidence], Iterator[Finding]]"
+    judge: "Callable[[Evidence], Iterator[Violation]]"
 
 
 # Bad input is refused before anything slow is done, so nobody waits a minute for it.
 _SOON_SECONDS = 15.0
 
 
-def limit_for(subject: Subject, experiment: Experiment) -> float:
+def limit_for(plugin: PluginUnderTest, experiment: Experiment) -> float:
     """The time limit of an experiment."""
     is_question = experiment.is_patient or experiment.name == "good" or experiment.name.startswith("good ")
-    return subject.timeout_seconds if is_question else min(subject.timeout_seconds, _SOON_SECONDS)
+    return plugin.timeout_seconds if is_question else min(plugin.timeout_seconds, _SOON_SECONDS)
 
 
 def is_reached(code: str, found: str, order: tuple[tuple[str, ...], ...]) -> bool:
@@ -179,17 +180,17 @@ def is_reached(code: str, found: str, order: tuple[tuple[str, ...], ...]) -> boo
     return places[code] < places[found]
 
 
-def succeeded(outcome: Outcome) -> bool:
+def succeeded(outcome: ProcessOutcome) -> bool:
     """Tell whether a run ended by itself with status 0."""
     return outcome.ending is Ending.EXITED and outcome.status == 0
 
 
-def failed(outcome: Outcome) -> bool:
+def failed(outcome: ProcessOutcome) -> bool:
     """Tell whether a run ended by itself with a status that says no."""
     return outcome.ending is Ending.EXITED and any(outcome.status in statuses for statuses in _OWN_STATUSES)
 
 
-def said(outcome: Outcome, secrets: Secrets) -> str:
+def stderr_text(outcome: ProcessOutcome, secrets: Secrets) -> str:
     """The end of what a run printed on standard error, without secrets; empty if that is nothing."""
     tail = secrets.hide(stderr_tail(outcome.stderr, tuple(secrets.texts)))
     return f"; it said: {tail}" if tail else "; it said nothing"

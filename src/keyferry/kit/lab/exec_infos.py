@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from keyferry._core.json import dumps
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import GROUP, KIND, ClusterInfo, encode_exec_info
-from keyferry.clusters.auth.execinfo import EXEC_INFO
-from keyferry.clusters.why.disclose import exec_info_document, write_document
+from keyferry.clusters.auth.plugin_environment import EXEC_INFO
+from keyferry.clusters.why.masking import exec_info_document, write_document
 from keyferry.kit.lab.experiments import Experiment
-from keyferry.kit.lab.subject import Subject
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 
 __all__ = ["cluster_experiments", "good_infos"]
 
@@ -20,22 +20,22 @@ _HUGE = 100_000
 _INPUT = b"keyferry\n"
 
 
-def good_infos(subject: Subject) -> Iterator[Experiment]:
+def good_infos(plugin: PluginUnderTest) -> Iterator[Experiment]:
     """The question as client-go asks it, and the same again."""
-    good = _ask("good", subject.api_version, subject.cluster)
+    good = _ask("good", plugin.api_version, plugin.cluster)
     yield replace(good, is_sampled=True)
     yield replace(good, name="again")
 
 
-def cluster_experiments(subject: Subject) -> Iterator[Experiment]:
+def cluster_experiments(plugin: PluginUnderTest) -> Iterator[Experiment]:
     """Every question beside the good ones."""
-    good = _ask("good", subject.api_version, subject.cluster)
-    for version in subject.other_versions():
-        yield _ask(f"version {version.rpartition('/')[2]}", version, subject.cluster)
-    yield _ask("with cluster", subject.api_version, subject.cluster or _MADE_UP)
+    good = _ask("good", plugin.api_version, plugin.cluster)
+    for version in plugin.other_versions():
+        yield _ask(f"version {version.rpartition('/')[2]}", version, plugin.cluster)
+    yield _ask("with cluster", plugin.api_version, plugin.cluster or _MADE_UP)
     yield replace(good, name="input", stdin=_INPUT, is_input_watched=True, feed="echo keyferry")
     yield replace(good, name="no exec info", env=(), shown=b"", unset=(EXEC_INFO,))
-    yield from _broken(subject)
+    yield from _broken(plugin)
 
 
 def _ask(name: str, api_version: str, cluster: ClusterInfo | None) -> Experiment:
@@ -44,22 +44,22 @@ def _ask(name: str, api_version: str, cluster: ClusterInfo | None) -> Experiment
     return Experiment(name, None, shown, api_version=api_version, env=((EXEC_INFO, text),))
 
 
-def _broken(subject: Subject) -> Iterator[Experiment]:
+def _broken(plugin: PluginUnderTest) -> Iterator[Experiment]:
     texts = {
         "empty exec info": "",
         "text for exec info": "this is not JSON",
-        "truncated exec info": f'{{"kind":"{KIND}","apiVersion":"{subject.api_version}","spec":{{"inter',
+        "truncated exec info": f'{{"kind":"{KIND}","apiVersion":"{plugin.api_version}","spec":{{"inter',
         "array for exec info": "[]",
         "null for exec info": "null",
-        "wrong types in exec info": _info(subject.api_version, spec="text"),
+        "wrong types in exec info": _info(plugin.api_version, spec="text"),
         "exec info of another kind": _info("v1", kind="Pod"),
         "unknown version": _info(f"{GROUP}/v99"),
-        "unknown field in exec info": _info(subject.api_version, fieldOfTheFuture=[1]),
-        "huge exec info": _info(subject.api_version, fieldOfTheFuture="x" * _HUGE),
+        "unknown field in exec info": _info(plugin.api_version, fieldOfTheFuture=[1]),
+        "huge exec info": _info(plugin.api_version, fieldOfTheFuture="x" * _HUGE),
     }
     for name, text in texts.items():
         shown = text.encode() if len(text) < _HUGE else b"a very long text"
-        yield Experiment(name, None, shown, api_version=subject.api_version, env=((EXEC_INFO, text),))
+        yield Experiment(name, None, shown, api_version=plugin.api_version, env=((EXEC_INFO, text),))
 
 
 def _info(api_version: str, /, **other: object) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 
 from keyferry._core.secrets import MASK
 from keyferry._core.values import Value, field
-from keyferry.clusters.auth.execinfo import EXEC_INFO
-from keyferry.clusters.why.disclose import mask_arguments
-from keyferry.kit.lab.subject import CLUSTER, Subject
+from keyferry.clusters.auth.plugin_environment import EXEC_INFO
+from keyferry.clusters.why.masking import mask_arguments
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin_kind import PluginKind
 
 __all__ = ["Experiment", "Surroundings", "environment", "repeat_command"]
 
@@ -48,26 +49,26 @@ class Surroundings(Value):
     environ: Mapping[str, str] = field(repr=False)
 
 
-def environment(subject: Subject, around: Surroundings, experiment: Experiment) -> dict[str, str]:
+def environment(plugin: PluginUnderTest, around: Surroundings, experiment: Experiment) -> dict[str, str]:
     """All variables of a run."""
     environ = {name: around.environ[name] for name in _KEPT if name in around.environ}
     if not experiment.is_bare:
         environ = {name: value for name, value in around.environ.items() if name not in _PLACES}
         environ |= {"HOME": around.home, "TMPDIR": around.temporary}
-    environ |= {name: value for name, value in subject.env if name}
+    environ |= {name: value for name, value in plugin.env if name}
     environ |= dict(experiment.env)
     for name in experiment.unset:
         environ.pop(name, None)
     return environ
 
 
-def repeat_command(subject: Subject, experiment: Experiment) -> str:
+def repeat_command(plugin: PluginUnderTest, experiment: Experiment) -> str:
     """The shell command that repeats an experiment; secrets in it are masked."""
     words = [
-        *_env_words(subject, experiment),
+        *_env_words(plugin, experiment),
         *experiment.prefix,
-        subject.path,
-        *mask_arguments(subject.args),
+        plugin.path,
+        *mask_arguments(plugin.args),
     ]
     command = shlex.join(words)
     if experiment.cwd:
@@ -79,9 +80,9 @@ def repeat_command(subject: Subject, experiment: Experiment) -> str:
     return f"{_feed(experiment)} | {f'({command})' if experiment.cwd else command}"
 
 
-def _env_words(subject: Subject, experiment: Experiment) -> list[str]:
-    words = [f"{name}={MASK}" for name, _ in subject.env]
-    if subject.kind == CLUSTER and experiment.shown:
+def _env_words(plugin: PluginUnderTest, experiment: Experiment) -> list[str]:
+    words = [f"{name}={MASK}" for name, _ in plugin.env]
+    if plugin.kind == PluginKind.CLUSTER and experiment.shown:
         words.append(f"{EXEC_INFO}={_text(experiment.shown.rstrip())}")
     words += [f"{name}={value}" for name, value in experiment.env if name != EXEC_INFO]
     flags = [flag for name in experiment.unset for flag in ("-u", name)]

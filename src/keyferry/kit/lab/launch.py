@@ -15,7 +15,7 @@ from keyferry._core.pump import Ending, Limits, Pump
 from keyferry._core.reap import DEATH_SECONDS, has_ended, left_to_collect
 from keyferry._core.spawn import EMPTY, PIPE, move_up, spawn
 from keyferry._core.values import Value, field
-from keyferry.invoke.process import Outcome
+from keyferry.invoke.process import ProcessOutcome
 from keyferry.kit.lab import processes
 
 __all__ = ["Launch", "Run", "launch"]
@@ -51,7 +51,7 @@ class Run(Value):
     *peak_bytes* is None where the system cannot tell the program's memory from our own.
     """
 
-    outcome: Outcome
+    outcome: ProcessOutcome
     peak_bytes: int | None = None
     left_behind: tuple[processes.Process, ...] | None = None
     held_output: bool = False
@@ -113,7 +113,7 @@ class _Watch:
         status, peak = _collect(self._pid)
         self._child.collected(status)
         seconds = (self._ended_at or time.monotonic()) - self._started
-        outcome = Outcome(ending, status, pump.stdout, pump.stderr, seconds)
+        outcome = ProcessOutcome(ending, status, pump.stdout, pump.stderr, seconds)
         read = watched_fd >= 0 and not _pending(watched_fd)
         return Run(outcome, peak, left, held, frozenset(self._lines), read)
 

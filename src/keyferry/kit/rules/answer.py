@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from keyferry.errors import PluginProtocolError
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked, is_reached, succeeded
+from keyferry.kit.lab.evidence import (
+    GOOD_EXPERIMENTS,
+    Evidence,
+    Rule,
+    Unchecked,
+    Violation,
+    is_reached,
+    succeeded,
+)
 
 __all__ = ["ANSWER_RULES", "classify"]
 
@@ -37,55 +45,55 @@ _EXPECTED = {
 def decodes(code: str) -> Rule:
     """The rule for one class of answers that the kubelet refuses."""
 
-    def judge(evidence: Evidence) -> Iterator[Finding]:
+    def judge(evidence: Evidence) -> Iterator[Violation]:
         errors = {name: evidence.problem(name) for name in _answered(evidence)}
         codes = {name: "" if error is None else classify(error) for name, error in errors.items()}
         if not any(is_reached(code, found, _ORDER) for found in codes.values()):
             raise Unchecked("no answer can be read that far")
         for name, error in errors.items():
             if error is not None and codes[name] == code:
-                yield Finding(name, error.problem, _EXPECTED[code])
+                yield Violation(name, error.problem, _EXPECTED[code])
 
-    return Rule(GOODS, judge)
+    return Rule(GOOD_EXPERIMENTS, judge)
 
 
 def _answered(evidence: Evidence) -> list[str]:
-    names = [name for name in evidence.goods() if succeeded(evidence.outcome(name))]
+    names = [name for name in evidence.good_experiments() if succeeded(evidence.outcome(name))]
     if not names:
         raise Unchecked("there is no answer to look at")
     return names
 
 
-def ends_well(evidence: Evidence) -> Iterator[Finding]:
+def ends_well(evidence: Evidence) -> Iterator[Violation]:
     """Exit status 0, whatever else another check has against how it ended."""
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         if not succeeded(evidence.outcome(name)):
-            yield Finding(name, evidence.describe(name), evidence.good_answer())
+            yield Violation(name, evidence.describe(name), evidence.good_answer())
 
 
-def _newline(evidence: Evidence) -> Iterator[Finding]:
+def _newline(evidence: Evidence) -> Iterator[Violation]:
     for name in _answered(evidence):
         if evidence.is_good(name) and not evidence.outcome(name).stdout.endswith(b"\n"):
-            yield Finding(name, "no line end after the answer", "a newline at the end")
+            yield Violation(name, "no line end after the answer", "a newline at the end")
 
 
-def _flood(evidence: Evidence) -> Iterator[Finding]:
-    for name in evidence.goods():
+def _flood(evidence: Evidence) -> Iterator[Violation]:
+    for name in evidence.good_experiments():
         if evidence.outcome(name).ending is Ending.STDOUT_LIMIT:
-            yield Finding(name, "more than 16 MB on standard output", "some kilobytes")
+            yield Violation(name, "more than 16 MB on standard output", "some kilobytes")
 
 
-def _duration(evidence: Evidence) -> Iterator[Finding]:
+def _duration(evidence: Evidence) -> Iterator[Violation]:
     yield from decodes("KP107").judge(evidence)
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         if evidence.is_good(name) and (evidence.response(name).cache_duration_ns or 0) < 0:
-            yield Finding(name, "a negative duration", "0s or more")
+            yield Violation(name, "a negative duration", "0s or more")
 
 
 ANSWER_RULES: dict[str, Rule] = {
-    "KP101": Rule(GOODS, ends_well),
+    "KP101": Rule(GOOD_EXPERIMENTS, ends_well),
     **{code: decodes(code) for code in ("KP102", "KP103", "KP104", "KP105")},
-    "KP107": Rule(GOODS, _duration),
-    "KP150": Rule(GOODS, _newline),
-    "KP151": Rule(GOODS, _flood),
+    "KP107": Rule(GOOD_EXPERIMENTS, _duration),
+    "KP150": Rule(GOOD_EXPERIMENTS, _newline),
+    "KP151": Rule(GOOD_EXPERIMENTS, _flood),
 }

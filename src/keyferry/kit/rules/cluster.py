@@ -7,7 +7,7 @@ from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.headers import FORBIDDEN
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked, is_reached, succeeded
+from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, is_reached, succeeded
 from keyferry.kit.lab.tokens import expiry_of
 from keyferry.kit.rules.input import survives
 from keyferry.kit.rules.scope import answered, answered_or_refused
@@ -63,7 +63,7 @@ def _kind(stdout: bytes) -> object:
 
 
 def _decodes(code: str) -> Rule:
-    def judge(evidence: Evidence) -> Iterator[Finding]:
+    def judge(evidence: Evidence) -> Iterator[Violation]:
         if not succeeded(evidence.outcome("good")):
             raise Unchecked("there is no answer to look at")
         error = evidence.problem("good")
@@ -71,17 +71,17 @@ def _decodes(code: str) -> Rule:
         if not is_reached(code, found, _ORDER):
             raise Unchecked("its answer cannot be read that far")
         if error is not None and found == code:
-            yield Finding("good", error.problem, _EXPECTED[code])
+            yield Violation("good", error.problem, _EXPECTED[code])
 
     return Rule(("good",), judge)
 
 
-def _ends_well(evidence: Evidence) -> Iterator[Finding]:
+def _ends_well(evidence: Evidence) -> Iterator[Violation]:
     if not succeeded(evidence.outcome("good")):
-        yield Finding("good", evidence.describe("good"), evidence.good_answer())
+        yield Violation("good", evidence.describe("good"), evidence.good_answer())
 
 
-def _pair(evidence: Evidence) -> Iterator[Finding]:
+def _pair(evidence: Evidence) -> Iterator[Violation]:
     credential = evidence.credential("good") if evidence.is_good("good") else None
     if credential is not None:
         if not credential.certificate_pem:
@@ -93,10 +93,10 @@ def _pair(evidence: Evidence) -> Iterator[Finding]:
     yield from _decodes("KP208").judge(evidence)
 
 
-def _ended(evidence: Evidence) -> Iterator[Finding]:
+def _ended(evidence: Evidence) -> Iterator[Violation]:
     end = evidence.credential("good").expires_ns
     if end is not None and end <= evidence.now_ns:
-        yield Finding("good", f"it ended {(evidence.now_ns - end) // _SECOND} s ago", "a time to come")
+        yield Violation("good", f"it ended {(evidence.now_ns - end) // _SECOND} s ago", "a time to come")
 
 
 def _own_end(evidence: Evidence) -> int | None:
@@ -111,76 +111,76 @@ def _own_end(evidence: Evidence) -> int | None:
     return min((end for end in ends if end is not None), default=None)
 
 
-def _outlives(evidence: Evidence) -> Iterator[Finding]:
+def _outlives(evidence: Evidence) -> Iterator[Violation]:
     end, own = evidence.credential("good").expires_ns, _own_end(evidence)
     if end is not None and own is not None and end > own:
         late = (end - own) // _SECOND
-        yield Finding(
+        yield Violation(
             "good", f"an expirationTimestamp {late} s after the credential's own end", "not after it"
         )
 
 
-def _no_end(evidence: Evidence) -> Iterator[Finding]:
+def _no_end(evidence: Evidence) -> Iterator[Violation]:
     if evidence.credential("good").expires_ns is None and _own_end(evidence) is not None:
-        yield Finding("good", "no expirationTimestamp for a credential that ends", "the time when it ends")
+        yield Violation("good", "no expirationTimestamp for a credential that ends", "the time when it ends")
 
 
-def _unsendable(evidence: Evidence) -> Iterator[Finding]:
+def _unsendable(evidence: Evidence) -> Iterator[Violation]:
     if FORBIDDEN.search(evidence.credential("good").token):
-        yield Finding("good", "a line end or control character in the token", "text on one line")
+        yield Violation("good", "a line end or control character in the token", "text on one line")
 
 
 def _versions(evidence: Evidence, *, required: bool) -> list[str]:
     names = evidence.names("version *")
-    return [name for name in names if (evidence.version(name) in evidence.subject.api_versions) is required]
+    return [name for name in names if (evidence.version(name) in evidence.plugin.api_versions) is required]
 
 
-def _wrong_version(evidence: Evidence) -> Iterator[Finding]:
+def _wrong_version(evidence: Evidence) -> Iterator[Violation]:
     yield from answered_or_refused(evidence, _versions(evidence, required=False))
 
 
-def _other_versions(evidence: Evidence) -> Iterator[Finding]:
+def _other_versions(evidence: Evidence) -> Iterator[Violation]:
     yield from answered(evidence, _versions(evidence, required=False))
 
 
-def _required_versions(evidence: Evidence) -> Iterator[Finding]:
+def _required_versions(evidence: Evidence) -> Iterator[Violation]:
     names = _versions(evidence, required=True)
     if not names:
         raise Unchecked("no second --api-version was given")
     for name in names:
         if not evidence.is_good(name):
-            yield Finding(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
+            yield Violation(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
 
 
-def _reads_input(evidence: Evidence) -> Iterator[Finding]:
+def _reads_input(evidence: Evidence) -> Iterator[Violation]:
     if evidence.run("input").was_input_read:
-        yield Finding("input", "it read from standard input", "that it leaves it alone")
+        yield Violation("input", "it read from standard input", "that it leaves it alone")
 
 
 def _like_first(name: str) -> Rule:
-    def judge(evidence: Evidence) -> Iterator[Finding]:
+    def judge(evidence: Evidence) -> Iterator[Violation]:
         evidence.require_good()
         if not evidence.is_good(name):
-            yield Finding(name, evidence.describe(name), "an answer as good as the first")
+            yield Violation(name, evidence.describe(name), "an answer as good as the first")
 
     return Rule((name,), judge)
 
 
-def _plain_json(evidence: Evidence) -> Iterator[Finding]:
+def _plain_json(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     try:
         document = loads(evidence.outcome("good").stdout)
     except DocumentError:
         document = None
     if not isinstance(document, dict):
-        yield Finding("good", "YAML", "JSON")
+        yield Violation("good", "YAML", "JSON")
     elif not document.get("kind"):
-        yield Finding("good", "no kind", "'ExecCredential'")
+        yield Violation("good", "no kind", "'ExecCredential'")
 
 
-def _flood(evidence: Evidence) -> Iterator[Finding]:
+def _flood(evidence: Evidence) -> Iterator[Violation]:
     if evidence.outcome("good").ending is Ending.STDOUT_LIMIT:
-        yield Finding("good", "more than 16 MB on standard output", "some kilobytes")
+        yield Violation("good", "more than 16 MB on standard output", "some kilobytes")
 
 
 _BROKEN = (

@@ -9,24 +9,24 @@ from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, is_default_registry
 from keyferry.images.match.rules import judge as judge_match
 from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
-from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked
-from keyferry.kit.lab.hidden import shown_key
+from keyferry.kit.lab.evidence import GOOD_EXPERIMENTS, Evidence, Rule, Unchecked, Violation
+from keyferry.kit.lab.secrets import shown_key
 from keyferry.kit.lab.tokens import expiry_of
 
-__all__ = ["CONTENT_RULES", "serves", "why_never"]
+__all__ = ["CONTENT_RULES", "serves", "why_unmatchable"]
 
 _SECOND = 1_000_000_000
 _WEEK = 7 * 86_400 * _SECOND
 _UNSENDABLE = ("\r", "\n", "\0")
 
-Look = Callable[[CredentialProviderResponse, str, Evidence], Iterator[tuple[str, str]]]
+JudgeAnswer = Callable[[CredentialProviderResponse, str, Evidence], Iterator[tuple[str, str]]]
 
 
-def each(look: Look, *, needs_credentials: bool = False) -> Rule:
+def each_answer(judge_answer: JudgeAnswer, *, needs_credentials: bool = False) -> Rule:
     """A rule that looks at each good answer that decodes; or only at those with credentials."""
 
-    def judge(evidence: Evidence) -> Iterator[Finding]:
-        names = [name for name in evidence.goods() if evidence.is_good(name)]
+    def judge(evidence: Evidence) -> Iterator[Violation]:
+        names = [name for name in evidence.good_experiments() if evidence.is_good(name)]
         if not names:
             raise Unchecked("there is no answer to look at")
         if needs_credentials:
@@ -35,10 +35,10 @@ def each(look: Look, *, needs_credentials: bool = False) -> Rule:
                 raise Unchecked("there are no credentials to look at")
         for name in names:
             image = evidence.experiments[name].image
-            for found, expected in look(evidence.response(name), image, evidence):
-                yield Finding(name, found, expected)
+            for found, expected in judge_answer(evidence.response(name), image, evidence):
+                yield Violation(name, found, expected)
 
-    return Rule(GOODS, judge)
+    return Rule(GOOD_EXPERIMENTS, judge)
 
 
 def _key_type(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
@@ -93,12 +93,12 @@ def _has_some(response: CredentialProviderResponse, image: str, _: Evidence) -> 
 
 def _keys_parse(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
     for key in response.auth or {}:
-        why = why_never(key)
+        why = why_unmatchable(key)
         if why:
             yield _reason(key, why), "a registry's host, with port and path where it matters"
 
 
-def why_never(key: str) -> str:
+def why_unmatchable(key: str) -> str:
     """Why a key of auth can match no image; empty if it can."""
     try:
         normalised = normalise_key(key)
@@ -174,15 +174,15 @@ def _reason(key: str, why: str) -> str:
 
 
 CONTENT_RULES: dict[str, Rule] = {
-    "KP106": each(_key_type),
-    "KP108": each(_no_duration),
-    "KP109": each(_long_duration),
-    "KP110": each(_zero_duration),
-    "KP111": each(_outlives, needs_credentials=True),
-    "KP112": each(_covers, needs_credentials=True),
-    "KP113": each(_has_some),
-    "KP114": each(_keys_parse, needs_credentials=True),
-    "KP115": each(_too_wide, needs_credentials=True),
-    "KP119": each(_incomplete, needs_credentials=True),
-    "KP120": each(_unsendable, needs_credentials=True),
+    "KP106": each_answer(_key_type),
+    "KP108": each_answer(_no_duration),
+    "KP109": each_answer(_long_duration),
+    "KP110": each_answer(_zero_duration),
+    "KP111": each_answer(_outlives, needs_credentials=True),
+    "KP112": each_answer(_covers, needs_credentials=True),
+    "KP113": each_answer(_has_some),
+    "KP114": each_answer(_keys_parse, needs_credentials=True),
+    "KP115": each_answer(_too_wide, needs_credentials=True),
+    "KP119": each_answer(_incomplete, needs_credentials=True),
+    "KP120": each_answer(_unsendable, needs_credentials=True),
 }

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Finding, Rule, failed, succeeded
+from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Rule, Violation, failed, succeeded
 from keyferry.kit.rules.scope import refuses
 
 __all__ = ["INPUT_RULES", "survives"]
@@ -14,12 +14,12 @@ _EXPECTED = f"{A_FAILURE}, or a good answer"
 def survives(*names: str) -> Rule:
     """The rule that experiments must end in time with a status that says no, or with a good answer."""
 
-    def judge(evidence: Evidence) -> Iterator[Finding]:
+    def judge(evidence: Evidence) -> Iterator[Violation]:
         for name in evidence.names(*names):
             outcome = evidence.outcome(name)
             # An answer in a version of its own choice is as good: what it was asked could not be read.
             if not failed(outcome) and not (succeeded(outcome) and is_answer(evidence, name)):
-                yield Finding(name, evidence.describe(name), _EXPECTED)
+                yield Violation(name, evidence.describe(name), _EXPECTED)
 
     return Rule(names, judge)
 
@@ -33,10 +33,10 @@ def is_answer(evidence: Evidence, name: str) -> bool:
     )
 
 
-def _injected(evidence: Evidence) -> Iterator[Finding]:
+def _injected(evidence: Evidence) -> Iterator[Violation]:
     names = list(evidence.names(*_SHELL))
     if evidence.canary_made and names:
-        yield Finding(names[0], "a file that a command in the image's name has made", "no such file")
+        yield Violation(names[0], "a file that a command in the image's name has made", "no such file")
 
 
 INPUT_RULES: dict[str, Rule] = {

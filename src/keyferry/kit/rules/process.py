@@ -4,7 +4,15 @@ from collections.abc import Iterator
 
 from keyferry.images.provider.plugin import go_exit_text
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import GOODS, Evidence, Finding, Rule, Unchecked, failed, succeeded
+from keyferry.kit.lab.evidence import (
+    GOOD_EXPERIMENTS,
+    Evidence,
+    Rule,
+    Unchecked,
+    Violation,
+    failed,
+    succeeded,
+)
 from keyferry.kit.lab.processes import can_look
 
 __all__ = ["PROCESS_RULES"]
@@ -53,114 +61,114 @@ def _failed(evidence: Evidence) -> list[str]:
     return names
 
 
-def _silent(evidence: Evidence) -> Iterator[Finding]:
+def _silent(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         if not evidence.outcome(name).stderr.strip():
-            yield Finding(name, f"{evidence.describe(name)}", "a line that says what was wrong")
+            yield Violation(name, f"{evidence.describe(name)}", "a line that says what was wrong")
 
 
-def _half_answer(evidence: Evidence) -> Iterator[Finding]:
+def _half_answer(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         size = len(evidence.outcome(name).stdout)
         if size:
-            yield Finding(name, f"a failure with {size} bytes on standard output", "nothing there")
+            yield Violation(name, f"a failure with {size} bytes on standard output", "nothing there")
 
 
-def _crash_report(evidence: Evidence) -> Iterator[Finding]:
+def _crash_report(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         if any(mark in evidence.outcome(name).stderr for mark in _CRASHES):
-            yield Finding(name, "a crash report on standard error", "a sentence")
+            yield Violation(name, "a crash report on standard error", "a sentence")
 
 
-def _loud(evidence: Evidence) -> Iterator[Finding]:
+def _loud(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_EVERYTHING):
         if evidence.outcome(name).ending is Ending.STDERR_LIMIT:
-            yield Finding(name, "more than 64 MB on standard error", "some lines")
+            yield Violation(name, "more than 64 MB on standard error", "some lines")
 
 
-def _late(evidence: Evidence) -> Iterator[Finding]:
-    for name in evidence.goods():
+def _late(evidence: Evidence) -> Iterator[Violation]:
+    for name in evidence.good_experiments():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
-            yield Finding(name, evidence.describe(name), f"an end within {evidence.limit(name):g} s")
+            yield Violation(name, evidence.describe(name), f"an end within {evidence.limit(name):g} s")
         elif outcome.seconds > _KUBELET_SECONDS:
-            yield Finding(name, f"it took {outcome.seconds:.0f} s", f"less than {_KUBELET_SECONDS:g} s")
+            yield Violation(name, f"it took {outcome.seconds:.0f} s", f"less than {_KUBELET_SECONDS:g} s")
 
 
-def _slow(evidence: Evidence) -> Iterator[Finding]:
+def _slow(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
-    for name in evidence.goods():
+    for name in evidence.good_experiments():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.EXITED and outcome.seconds > _SLOW_SECONDS:
-            yield Finding(name, f"it took {outcome.seconds:.0f} s", f"less than {_SLOW_SECONDS:g} s")
+            yield Violation(name, f"it took {outcome.seconds:.0f} s", f"less than {_SLOW_SECONDS:g} s")
 
 
-def _large(evidence: Evidence) -> Iterator[Finding]:
+def _large(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_EVERYTHING):
         peak = evidence.run(name).peak_bytes
         if peak is not None and peak > _LARGE_BYTES:
-            yield Finding(name, f"{peak // 1024**2} MB", f"less than {_LARGE_BYTES // 1024**2} MB")
+            yield Violation(name, f"{peak // 1024**2} MB", f"less than {_LARGE_BYTES // 1024**2} MB")
 
 
-def _crashed(evidence: Evidence) -> Iterator[Finding]:
+def _crashed(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_ORDINARY):
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
-            yield Finding(name, evidence.describe(name), "that it ends")
+            yield Violation(name, evidence.describe(name), "that it ends")
         elif outcome.ending is Ending.EXITED and not succeeded(outcome) and not failed(outcome):
-            yield Finding(name, go_exit_text(outcome.status or 0), "a status from 0 to 125, or from 252")
+            yield Violation(name, go_exit_text(outcome.status or 0), "a status from 0 to 125, or from 252")
 
 
-def _left_behind(evidence: Evidence) -> Iterator[Finding]:
+def _left_behind(evidence: Evidence) -> Iterator[Violation]:
     if all(run.left_behind is None for run in evidence.runs.values()):
         raise Unchecked("no run came to an end" if can_look() else "this system has no /proc to look at")
     for name in evidence.names(*_EVERYTHING):
         run = evidence.run(name)
         if run.left_behind and not run.held_output:
             programs = ", ".join(sorted({process.name for process in run.left_behind}))
-            yield Finding(name, f"still running after it ended: {programs}", "nothing")
+            yield Violation(name, f"still running after it ended: {programs}", "nothing")
 
 
-def _holding(evidence: Evidence) -> Iterator[Finding]:
+def _holding(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_EVERYTHING):
         run = evidence.run(name)
         if run.held_output:
             programs = ", ".join(sorted({process.name for process in run.left_behind or ()}))
             found = "its output is still open a second after it ended"
-            yield Finding(name, found + (f", held by: {programs}" if programs else ""), "all of it closed")
+            yield Violation(name, found + (f", held by: {programs}" if programs else ""), "all of it closed")
 
 
-def as_good(*names: str, expected: str = "an answer as good as the first") -> Rule:
+def as_good(*names: str) -> Rule:
     """The rule that experiments must end with an answer that decodes, as the first one did."""
 
-    def judge(evidence: Evidence) -> Iterator[Finding]:
+    def judge(evidence: Evidence) -> Iterator[Violation]:
         evidence.require_good()
         for name in evidence.names(*names):
             if not evidence.is_good(name):
-                yield Finding(name, evidence.describe(name), expected)
+                yield Violation(name, evidence.describe(name), "an answer as good as the first")
 
     return Rule(names, judge)
 
 
-def _bare(evidence: Evidence) -> Iterator[Finding]:
+def _bare(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("bare environment") and not evidence.is_good("no home"):
         raise Unchecked("it fails without a home, which is KP329")
     yield from as_good("bare environment").judge(evidence)
 
 
-def _unread(evidence: Evidence) -> Iterator[Finding]:
+def _unread(evidence: Evidence) -> Iterator[Violation]:
     if evidence.outcome("no reader").ending is not Ending.EXITED:
-        yield Finding("no reader", evidence.describe("no reader"), "that it ends, in whatever way")
+        yield Violation("no reader", evidence.describe("no reader"), "that it ends, in whatever way")
 
 
-def _no_network(evidence: Evidence) -> Iterator[Finding]:
+def _no_network(evidence: Evidence) -> Iterator[Violation]:
     outcome = evidence.outcome("no network")
     refused = failed(outcome)
     # With a network its answer may be as bad, which is another check's.
     is_worse = not evidence.is_good("no network") and (outcome.status != 0 or evidence.is_good("good"))
     if not refused and is_worse:
-        yield Finding(
+        yield Violation(
             "no network", evidence.describe("no network"), "a good answer, or a failure with a message"
         )
 
@@ -170,8 +178,8 @@ PROCESS_RULES: dict[str, Rule] = {
     "KP311": Rule(_EVERYTHING, _half_answer),
     "KP312": Rule(_EVERYTHING, _crash_report),
     "KP313": Rule(_EVERYTHING, _loud),
-    "KP320": Rule(GOODS, _late),
-    "KP321": Rule(GOODS, _slow),
+    "KP320": Rule(GOOD_EXPERIMENTS, _late),
+    "KP321": Rule(GOOD_EXPERIMENTS, _slow),
     "KP322": Rule(_EVERYTHING, _large),
     "KP323": Rule(_ORDINARY, _crashed),
     "KP324": Rule(_EVERYTHING, _left_behind),

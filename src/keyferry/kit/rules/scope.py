@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.images.reference import registry_of
 from keyferry.invoke.process import Ending
-from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Finding, Rule, Unchecked, succeeded
+from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Rule, Unchecked, Violation, succeeded
 from keyferry.kit.lab.requests import CANARY, FOREIGN
 from keyferry.kit.rules.content import serves
 
@@ -45,7 +45,7 @@ def _others(evidence: Evidence, key_type: str, *, of_registry: bool) -> list[str
     return names
 
 
-def _differing(evidence: Evidence, key_type: str, *, of_registry: bool) -> Iterator[Finding]:
+def _differing(evidence: Evidence, key_type: str, *, of_registry: bool) -> Iterator[Violation]:
     names = _others(evidence, key_type, of_registry=of_registry)
     fixed = _has_fixed_passwords(evidence)
     first = _logins(evidence.response("good"), with_passwords=fixed)
@@ -53,66 +53,72 @@ def _differing(evidence: Evidence, key_type: str, *, of_registry: bool) -> Itera
         other = _logins(evidence.response(name), with_passwords=fixed)
         if other != first:
             image, known = evidence.experiments[name].image, evidence.experiments["good"].image
-            yield Finding(name, f"other credentials for {image} than for {known}", "the same for both")
+            yield Violation(name, f"other credentials for {image} than for {known}", "the same for both")
 
 
-def _global(evidence: Evidence) -> Iterator[Finding]:
+def _global(evidence: Evidence) -> Iterator[Violation]:
     yield from _differing(evidence, "Global", of_registry=False)
 
 
-def _registry(evidence: Evidence) -> Iterator[Finding]:
+def _registry(evidence: Evidence) -> Iterator[Violation]:
     yield from _differing(evidence, "Registry", of_registry=True)
 
 
-def _needless_image(evidence: Evidence) -> Iterator[Finding]:
+def _needless_image(evidence: Evidence) -> Iterator[Violation]:
     names = _others(evidence, "Image", of_registry=True)
     if not any(_differing(evidence, "Image", of_registry=True)):
         image = evidence.experiments[names[0]].image
-        yield Finding(names[0], f"the same credentials for {image}", "credentials of the image's own")
+        yield Violation(names[0], f"the same credentials for {image}", "credentials of the image's own")
 
 
 def _echoes(evidence: Evidence) -> bool:
-    token = evidence.subject.token or CANARY
+    token = evidence.plugin.token or CANARY
     return any(auth.password == token for auth in (evidence.response("account").auth or {}).values())
 
 
-def _echo(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.subject.cache_type != "Token" and _echoes(evidence):
-        yield Finding("account", "the service account's token as a password", "a credential of the registry")
+def _echo(evidence: Evidence) -> Iterator[Violation]:
+    if evidence.plugin.cache_type != "Token" and _echoes(evidence):
+        yield Violation(
+            "account", "the service account's token as a password", "a credential of the registry"
+        )
 
 
-def _allowed_echo(evidence: Evidence) -> Iterator[Finding]:
-    if evidence.subject.cache_type != "Token":
+def _allowed_echo(evidence: Evidence) -> Iterator[Violation]:
+    if evidence.plugin.cache_type != "Token":
         raise Unchecked("tokenAttributes.cacheType is not 'Token'")
     if _echoes(evidence):
-        yield Finding("account", "the service account's token as a password", "a credential of the registry")
+        yield Violation(
+            "account", "the service account's token as a password", "a credential of the registry"
+        )
 
 
-def _account(evidence: Evidence) -> Iterator[Finding]:
+def _account(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if evidence.is_good("account"):
         return
-    if not evidence.subject.token:
+    if not evidence.plugin.token:
         raise Unchecked("it refuses a made-up token; give a real one with --service-account-token-file")
-    yield Finding("account", evidence.describe("account"), "an answer")
+    yield Violation("account", evidence.describe("account"), "an answer")
 
 
-def _again(evidence: Evidence) -> Iterator[Finding]:
+def _again(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("again"):
-        yield Finding("again", evidence.describe("again"), "an answer as good as the first")
+        yield Violation("again", evidence.describe("again"), "an answer as good as the first")
         return
     first, second = evidence.response("good"), evidence.response("again")
     if first.cache_key_type != second.cache_key_type:
-        yield Finding("again", "another cacheKeyType than the first time", "the same")
+        yield Violation("again", "another cacheKeyType than the first time", "the same")
     if _logins(first, with_passwords=False) != _logins(second, with_passwords=False):
-        yield Finding("again", "other keys or user names than the first time", "the same")
+        yield Violation("again", "other keys or user names than the first time", "the same")
 
 
-def _unknown_field(evidence: Evidence) -> Iterator[Finding]:
+def _unknown_field(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("unknown field"):
-        yield Finding("unknown field", evidence.describe("unknown field"), "an answer, as without the field")
+        yield Violation(
+            "unknown field", evidence.describe("unknown field"), "an answer, as without the field"
+        )
 
 
 def was_refused(evidence: Evidence, name: str) -> bool:
@@ -124,51 +130,51 @@ def was_refused(evidence: Evidence, name: str) -> bool:
 def refuses(*names: str) -> Rule:
     """The rule that some experiments must be refused; a plugin that refuses everything proves nothing by it."""
 
-    def judge(evidence: Evidence) -> Iterator[Finding]:
+    def judge(evidence: Evidence) -> Iterator[Violation]:
         taken = [name for name in evidence.names(*names) if not was_refused(evidence, name)]
         if not taken:
             evidence.require_good()
         for name in taken:
             ended = "exit status 0" if succeeded(evidence.outcome(name)) else evidence.describe(name)
-            yield Finding(name, ended, A_FAILURE)
+            yield Violation(name, ended, A_FAILURE)
 
     return Rule(names, judge)
 
 
-def _foreign(evidence: Evidence) -> Iterator[Finding]:
+def _foreign(evidence: Evidence) -> Iterator[Violation]:
     if was_refused(evidence, "foreign"):
         evidence.require_good()
         return
     for key in evidence.response("foreign").auth or {}:
         if serves(key, FOREIGN):
-            yield Finding("foreign", f"credentials for {FOREIGN}", "none, or a failure")
+            yield Violation("foreign", f"credentials for {FOREIGN}", "none, or a failure")
             return
 
 
 def _versions(evidence: Evidence, *, required: bool) -> Iterator[str]:
     for name in evidence.names("version *"):
-        if (evidence.version(name) in evidence.subject.api_versions) is required:
+        if (evidence.version(name) in evidence.plugin.api_versions) is required:
             yield name
 
 
-def _wrong_version(evidence: Evidence) -> Iterator[Finding]:
+def _wrong_version(evidence: Evidence) -> Iterator[Violation]:
     yield from answered_or_refused(evidence, _versions(evidence, required=False))
 
 
-def _older_versions(evidence: Evidence) -> Iterator[Finding]:
+def _older_versions(evidence: Evidence) -> Iterator[Violation]:
     yield from answered(evidence, _versions(evidence, required=False))
 
 
-def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
+def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
     """What is neither a good answer in the version asked in nor a refusal, from a plugin that can answer."""
     evidence.require_good()
     for name in names:
         if not evidence.is_good(name) and not was_refused(evidence, name):
             expected = f"an answer in {evidence.version(name)!r}, or a failure"
-            yield Finding(name, evidence.describe(name), expected)
+            yield Violation(name, evidence.describe(name), expected)
 
 
-def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
+def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
     """What was refused, by a plugin that can answer."""
     evidence.require_good()
     told = [name for name in names if evidence.is_good(name) or was_refused(evidence, name)]
@@ -176,16 +182,16 @@ def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Finding]:
         raise Unchecked("it neither answers nor refuses other versions")
     for name in told:
         if was_refused(evidence, name):
-            yield Finding(name, f"it refuses {evidence.version(name)}", "an answer in that version")
+            yield Violation(name, f"it refuses {evidence.version(name)}", "an answer in that version")
 
 
-def _required_versions(evidence: Evidence) -> Iterator[Finding]:
+def _required_versions(evidence: Evidence) -> Iterator[Violation]:
     names = list(_versions(evidence, required=True))
     if not names:
         raise Unchecked("no second --api-version was given")
     for name in names:
         if not evidence.is_good(name):
-            yield Finding(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
+            yield Violation(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
 
 
 SCOPE_RULES: dict[str, Rule] = {

@@ -2,22 +2,22 @@
 
 from collections.abc import Iterator
 
-from keyferry.kit.lab.evidence import Evidence, Finding, Rule, Unchecked
-from keyferry.kit.lab.hidden import LeakedFile, find_leaks, list_files, secrets_in
+from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation
 from keyferry.kit.lab.processes import can_look
+from keyferry.kit.lab.secrets import LeakedFile, find_leaks, list_files, secrets_in
 
 __all__ = ["SECRET_RULES"]
 
 _EVERYTHING = ("*",)
 
 
-def _on_stderr(evidence: Evidence) -> Iterator[Finding]:
+def _on_stderr(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_EVERYTHING):
         if evidence.secrets.found_in(evidence.outcome(name).stderr):
-            yield Finding(name, "a secret of the request or the answer on standard error", "no secret")
+            yield Violation(name, "a secret of the request or the answer on standard error", "no secret")
 
 
-def _on_command_line(evidence: Evidence) -> Iterator[Finding]:
+def _on_command_line(evidence: Evidence) -> Iterator[Violation]:
     _require_secrets(evidence)
     if not can_look():
         raise Unchecked("this system has no /proc to look at")
@@ -25,7 +25,7 @@ def _on_command_line(evidence: Evidence) -> Iterator[Finding]:
         for line in evidence.run(name).command_lines:
             if evidence.secrets.found_in(line):
                 program = line.partition(b"\0")[0].decode("utf-8", "replace")
-                yield Finding(name, f"a secret among the arguments of {program}", "no secret")
+                yield Violation(name, f"a secret among the arguments of {program}", "no secret")
                 return
 
 
@@ -40,35 +40,35 @@ def _leaks(evidence: Evidence, folder: str) -> list[LeakedFile]:
     return list(find_leaks(folder, evidence.secrets))
 
 
-def _readable(evidence: Evidence) -> Iterator[Finding]:
+def _readable(evidence: Evidence) -> Iterator[Violation]:
     for title, folder in (("HOME", evidence.around.home), ("TMPDIR", evidence.around.temporary)):
         for leak in _leaks(evidence, folder):
             if leak.is_open:
-                yield Finding(
+                yield Violation(
                     "good", f"{title}/{leak.path} holds a secret and others can read it", "mode 0600"
                 )
 
 
-def _in_temporary(evidence: Evidence) -> Iterator[Finding]:
+def _in_temporary(evidence: Evidence) -> Iterator[Violation]:
     for leak in _leaks(evidence, evidence.around.temporary):
         if not leak.is_open:
-            yield Finding("good", f"TMPDIR/{leak.path} holds a secret", "no such file")
+            yield Violation("good", f"TMPDIR/{leak.path} holds a secret", "no such file")
 
 
-def _in_home(evidence: Evidence) -> Iterator[Finding]:
+def _in_home(evidence: Evidence) -> Iterator[Violation]:
     for leak in _leaks(evidence, evidence.around.home):
         if not leak.is_open:
-            yield Finding("good", f"HOME/{leak.path} holds a secret", "no such file")
+            yield Violation("good", f"HOME/{leak.path} holds a secret", "no such file")
 
 
-def _left_files(evidence: Evidence) -> Iterator[Finding]:
+def _left_files(evidence: Evidence) -> Iterator[Violation]:
     leaked = {leak.path for leak in find_leaks(evidence.around.temporary, evidence.secrets)}
     prefix = len(evidence.around.temporary) + 1
     files = [path[prefix:] for path, _ in list_files(evidence.around.temporary)]
     others = [path for path in files if path not in leaked]
     if others:
         found = f"{len(others)} files in TMPDIR after {len(evidence.runs)} runs, such as {others[0]!r}"
-        yield Finding("good", found, "none")
+        yield Violation("good", found, "none")
 
 
 SECRET_RULES: dict[str, Rule] = {

@@ -7,6 +7,7 @@ import sys
 from keyferry._core.files import open_folder
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
+from keyferry.kit.plugin_kind import PluginKind
 
 __all__ = ["PLUGINS", "Plugin", "install", "launcher_text"]
 
@@ -20,7 +21,7 @@ class Plugin(Value):
 
     name: str
     upstream: str
-    kind: str
+    kind: PluginKind
     about: str
 
     @property
@@ -37,15 +38,17 @@ class Plugin(Value):
 PLUGINS = {
     plugin.name: plugin
     for plugin in (
-        Plugin("ecr", "ecr-credential-provider", "image", "Amazon ECR, private and public"),
-        Plugin("gcr", "auth-provider-gcp", "image", "Google Container Registry and Artifact Registry"),
-        Plugin("acr", "acr-credential-provider", "image", "Azure Container Registry"),
-        Plugin("static", "", "image", "docker config files and directories of secrets"),
-        Plugin("docker-helper", "", "image", "any docker-credential-* program"),
-        Plugin("eks", "aws-iam-authenticator", "cluster", "Amazon EKS, by a presigned STS request"),
-        Plugin("gke", "gke-gcloud-auth-plugin", "cluster", "Google GKE"),
-        Plugin("aks", "kubelogin", "cluster", "Azure AKS, by Entra ID"),
-        Plugin("oidc", "kubectl-oidc_login", "cluster", "any OpenID Connect issuer"),
+        Plugin("ecr", "ecr-credential-provider", PluginKind.IMAGE, "Amazon ECR, private and public"),
+        Plugin(
+            "gcr", "auth-provider-gcp", PluginKind.IMAGE, "Google Container Registry and Artifact Registry"
+        ),
+        Plugin("acr", "acr-credential-provider", PluginKind.IMAGE, "Azure Container Registry"),
+        Plugin("static", "", PluginKind.IMAGE, "docker config files and directories of secrets"),
+        Plugin("docker-helper", "", PluginKind.IMAGE, "any docker-credential-* program"),
+        Plugin("eks", "aws-iam-authenticator", PluginKind.CLUSTER, "Amazon EKS, by a presigned STS request"),
+        Plugin("gke", "gke-gcloud-auth-plugin", PluginKind.CLUSTER, "Google GKE"),
+        Plugin("aks", "kubelogin", PluginKind.CLUSTER, "Azure AKS, by Entra ID"),
+        Plugin("oidc", "kubectl-oidc_login", PluginKind.CLUSTER, "any OpenID Connect issuer"),
     )
 }
 

@@ -7,21 +7,21 @@ import sys
 
 from keyferry import __version__
 from keyferry.errors import EnvironmentProblem
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.scaffold.templates import CLUSTER_FILES, IMAGE_FILES
 
-__all__ = ["CLUSTER", "IMAGE", "check_name", "write_project"]
+__all__ = ["check_name", "write_project"]
 
-IMAGE, CLUSTER = "image", "cluster"
-_FILES = {IMAGE: IMAGE_FILES, CLUSTER: CLUSTER_FILES}
+_FILES = {PluginKind.IMAGE: IMAGE_FILES, PluginKind.CLUSTER: CLUSTER_FILES}
 _NAME = r"[a-z](?:[a-z0-9]|-(?=[a-z0-9])){0,62}"
 _TAKEN = ("keyferry", "keyferry_plugins", "pytest", "conftest", "test", "test_plugin", "tests")
 _WORDS = {
-    IMAGE: {
+    PluginKind.IMAGE: {
         "about": "An image credential provider for the kubelet",
         "kit_options": "--image registry.example.com/team/app --env {{NAME}}_PASSWORD_FILE=/path/to/password",
         "config_words": "`config/provider.yaml` is for the kubelet; `keyferry lint config/provider.yaml` checks it.",
     },
-    CLUSTER: {
+    PluginKind.CLUSTER: {
         "about": "An exec credential plugin for kubeconfigs",
         "kit_options": "--kind cluster --env {{NAME}}_TOKEN_FILE=/path/to/token",
         "config_words": "`config/kubeconfig.yaml` shows the entry for a kubeconfig.",
@@ -39,7 +39,7 @@ def check_name(name: str) -> str:
     return ""
 
 
-def write_project(name: str, kind: str, folder: str) -> list[str]:
+def write_project(name: str, kind: PluginKind, folder: str) -> list[str]:
     """Write the files of a project into *folder*, which must be new or empty; give their paths.
 
     Raises EnvironmentProblem; what was there before is never touched.
@@ -52,7 +52,7 @@ def write_project(name: str, kind: str, folder: str) -> list[str]:
         raise EnvironmentProblem(f"{folder!r} cannot be written: {(error.strerror or '').lower()}") from None
 
 
-def _fill(name: str, kind: str) -> dict[str, str]:
+def _fill(name: str, kind: PluginKind) -> dict[str, str]:
     module = name.replace("-", "_")
     words = {**_WORDS[kind], "name": name, "module": module, "NAME": module.upper(), "version": __version__}
     filled = dict(_FILES[kind])

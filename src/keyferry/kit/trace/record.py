@@ -13,18 +13,19 @@ from keyferry._core.json import loads, loads_with_duplicates
 from keyferry._core.paths import format_path
 from keyferry._core.secrets import MASK, redact, secret_values
 from keyferry.clusters.auth.credential import read_credential
-from keyferry.clusters.why.disclose import mask_arguments
+from keyferry.clusters.why.masking import mask_arguments
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
-from keyferry.invoke.process import Ending, Limits, Outcome
+from keyferry.invoke.process import Ending, Limits, ProcessOutcome
 from keyferry.kit.lab.exec_infos import good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
-from keyferry.kit.lab.hidden import SHORTEST, Secrets, secrets_in, shown_key
 from keyferry.kit.lab.launch import Launch, launch
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.requests import ask
-from keyferry.kit.lab.subject import IMAGE, Subject
+from keyferry.kit.lab.secrets import SHORTEST, Secrets, secrets_in, shown_key
 from keyferry.kit.lab.tokens import describe, skeleton
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
 
 __all__ = ["KIND", "PLACEHOLDER", "record"]
@@ -40,14 +41,14 @@ _STDERR_LINES = 50
 Json = dict[str, object]
 
 
-def record(subject: Subject) -> Json:
+def record(plugin: PluginUnderTest) -> Json:
     """Run a plugin once, and write down what was asked, what came back and what Kubernetes makes of it.
 
     Raises EnvironmentProblem if it cannot be started.
     """
-    experiment = _experiment(subject)
-    outcome, names = _run(subject, experiment)
-    known = {subject.token, *secret_values(subject.env)} | secrets_in(outcome.stdout)
+    experiment = _experiment(plugin)
+    outcome, names = _run(plugin, experiment)
+    known = {plugin.token, *secret_values(plugin.env)} | secrets_in(outcome.stdout)
     secrets = Secrets(frozenset(text for text in known if len(text) >= SHORTEST))
     now = time_ns()
     return make_document(
@@ -56,41 +57,41 @@ def record(subject: Subject) -> Json:
         python=platform.python_version(),
         system=f"{platform.system()} {platform.machine()}",
         recordedAtSeconds=now // 1_000_000_000,
-        protocol=subject.kind,
-        command=secrets.hide(subject.path),
-        args=[secrets.hide(word) for word in mask_arguments(subject.args)],
+        protocol=str(plugin.kind),
+        command=secrets.hide(plugin.path),
+        args=[secrets.hide(word) for word in mask_arguments(plugin.args)],
         environmentNames=sorted(names),
         request=loads(experiment.shown),
-        repeat=repeat_command(subject, experiment),
+        repeat=repeat_command(plugin, experiment),
         ending=str(outcome.ending),
         status=outcome.status,
         seconds=round(outcome.seconds, 3),
         stdout=_stdout(outcome.stdout, now),
         stderr=_stderr(outcome.stderr, secrets),
-        verdict=_verdict(subject, experiment, outcome, secrets),
+        verdict=_verdict(plugin, experiment, outcome, secrets),
     )
 
 
-def _experiment(subject: Subject) -> Experiment:
-    if subject.kind == IMAGE:
-        return ask(subject, "trace", subject.images[0])
-    return next(good_infos(subject))
+def _experiment(plugin: PluginUnderTest) -> Experiment:
+    if plugin.kind == PluginKind.IMAGE:
+        return ask(plugin, "trace", plugin.images[0])
+    return next(good_infos(plugin))
 
 
-def _run(subject: Subject, experiment: Experiment) -> tuple[Outcome, Iterable[str]]:
+def _run(plugin: PluginUnderTest, experiment: Experiment) -> tuple[ProcessOutcome, Iterable[str]]:
     """One run, in our own home: a bug may lie in what is there."""
     folder = tempfile.mkdtemp(prefix="keyferry-trace-")
     try:
         home = os.environ.get("HOME", folder)
-        environ = environment(subject, Surroundings(home, folder, os.environ), experiment)
-        limits = Limits(timeout_seconds=subject.timeout_seconds)
-        what = Launch((subject.path, *subject.args), environ, experiment.stdin, limits)
+        environ = environment(plugin, Surroundings(home, folder, os.environ), experiment)
+        limits = Limits(timeout_seconds=plugin.timeout_seconds)
+        what = Launch((plugin.path, *plugin.args), environ, experiment.stdin, limits)
         return launch(what).outcome, environ
     except (OSError, ValueError) as error:
         reason = go_strerror(error)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    raise EnvironmentProblem(f"plugin {subject.path!r} cannot be run: {reason}")
+    raise EnvironmentProblem(f"plugin {plugin.path!r} cannot be run: {reason}")
 
 
 def _stdout(data: bytes, now_ns: int) -> Json:
@@ -141,10 +142,12 @@ def _stderr(data: bytes, secrets: Secrets) -> list[str]:
     return [line[:400] for line in kept]
 
 
-def _verdict(subject: Subject, experiment: Experiment, outcome: Outcome, secrets: Secrets) -> Json:
+def _verdict(
+    plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome, secrets: Secrets
+) -> Json:
     """What the kubelet or client-go makes of it, and what it would log."""
-    who = "the kubelet" if subject.kind == IMAGE else "client-go"
-    text, log = _judge(subject, experiment, outcome)
+    who = "the kubelet" if plugin.kind == PluginKind.IMAGE else "client-go"
+    text, log = _judge(plugin, experiment, outcome)
     return {
         "accepted": not log,
         "text": secrets.hide(text or f"{who} takes this answer"),
@@ -152,14 +155,14 @@ def _verdict(subject: Subject, experiment: Experiment, outcome: Outcome, secrets
     }
 
 
-def _judge(subject: Subject, experiment: Experiment, outcome: Outcome) -> tuple[str, str]:
+def _judge(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:
     if outcome.ending is not Ending.EXITED or outcome.status != 0:
-        return _failure(subject, experiment, outcome)
+        return _failure(plugin, experiment, outcome)
     try:
-        if subject.kind != IMAGE:
-            read_credential(experiment.api_version, outcome.stdout, plugin=subject.name)
+        if plugin.kind != PluginKind.IMAGE:
+            read_credential(experiment.api_version, outcome.stdout, plugin=plugin.name)
             return "", ""
-        response = decode_response(subject.name, experiment.api_version, outcome.stdout)
+        response = decode_response(plugin.name, experiment.api_version, outcome.stdout)
     except KeyferryError as error:
         text = error.problem if isinstance(error, PluginProtocolError) else str(error)
         # client-go quotes the whole answer where its kind is missing.
@@ -170,15 +173,15 @@ def _judge(subject: Subject, experiment: Experiment, outcome: Outcome) -> tuple[
     return "", ""
 
 
-def _failure(subject: Subject, experiment: Experiment, outcome: Outcome) -> tuple[str, str]:
+def _failure(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:
     if outcome.ending is Ending.TIMED_OUT:
-        cause, text = "context deadline exceeded", f"it did not end within {subject.timeout_seconds:g} s"
+        cause, text = "context deadline exceeded", f"it did not end within {plugin.timeout_seconds:g} s"
     elif outcome.ending is Ending.EXITED and outcome.status is not None:
         cause, text = go_exit_text(outcome.status), "it failed"
     else:
         cause, text = str(outcome.ending), f"it {outcome.ending}"
-    if subject.kind != IMAGE:
-        return text, f"exec: executable {subject.name} failed with exit code {max(outcome.status or 0, -1)}"
+    if plugin.kind != PluginKind.IMAGE:
+        return text, f"exec: executable {plugin.name} failed with exit code {max(outcome.status or 0, -1)}"
     said = outcome.stderr.decode("utf-8", "replace")[-_LONGEST:]
-    where = f"error execing credential provider plugin {subject.name} for image {experiment.image}"
+    where = f"error execing credential provider plugin {plugin.name} for image {experiment.image}"
     return text, f"{where}: {cause}: {said}"

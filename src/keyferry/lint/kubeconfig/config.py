@@ -13,7 +13,7 @@ from keyferry._core.gotext import quote
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
-from keyferry.clusters.auth.execinfo import check_size
+from keyferry.clusters.auth.plugin_environment import check_size
 from keyferry.clusters.kubeconfig.choose import Overrides, choose
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, place
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, merge_configs
@@ -25,11 +25,10 @@ from keyferry.errors import ConfigError, EnvironmentProblem, Problem
 from keyferry.lint.kubeconfig.fields import check_fields
 from keyferry.lint.kubeconfig.files import check_file
 from keyferry.lint.kubeconfig.values import check_values
-from keyferry.lint.report import FileReport, make_report
+from keyferry.lint.report import FileKind, FileReport, make_report
 
-__all__ = ["KIND", "lint_kubeconfig"]
+__all__ = ["lint_kubeconfig"]
 
-KIND = "kubeconfig"
 # A server for users that no context names: what would be said of them if one did.
 _SOMEWHERE = "https://unused.invalid"
 _SYNTAX, _FOREIGN, _TOO_LARGE = "KF201", "KF202", "KF286"
@@ -86,7 +85,7 @@ def lint_kubeconfig(path: str, data: bytes) -> FileReport:
     problems = [_with_code(path, problem, loaded.config) for problem in refusals]
     worries = [*check_fields(file, data), *check_values(file, loaded.config), *_too_large(usable)]
     worries += check_file(path, file.config, worries)
-    return make_report(KIND, path, [*problems, *worries], _scrub(text, loaded.config))
+    return make_report(FileKind.KUBECONFIG, path, [*problems, *worries], _scrub(text, loaded.config))
 
 
 def _invalid(loaded: LoadedKubeconfig, file: KubeconfigFile) -> Iterator[Problem]:

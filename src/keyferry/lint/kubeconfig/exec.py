@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from keyferry._core.paths import Path
 from keyferry.api.clientauthentication import v1, v1beta1
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.auth.execinfo import EXEC_INFO
+from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.kubeconfig.resolve import clean_install_hint
 from keyferry.invoke.executable import clean_path, look_path
 from keyferry.lint.files import who_writes

@@ -8,7 +8,7 @@ from keyferry._core.paths import format_path
 from keyferry.errors import Problem
 from keyferry.images.config.causes import Causes
 from keyferry.images.config.files import ReadConfig, read_config
-from keyferry.images.config.refusals import Stage, find_refusals
+from keyferry.images.config.refusals import LoadStage, Refusals, find_refusals
 from keyferry.lint.files import check_files
 from keyferry.lint.providers.patterns import Suspicion, check_shared
 from keyferry.lint.providers.plugins import check_bin_dir_owner, check_plugin
@@ -56,7 +56,7 @@ def lint(
     )
 
 
-def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator[Stage]:
+def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator[Refusals]:
     """What stops a kubelet of one version: what would stop the latest, and what that version does not know yet."""
     stages = find_refusals(
         config,
@@ -65,14 +65,14 @@ def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator
         is_checked=lambda problem: is_checked(problem, rules),
     )
     for stage in stages:
-        is_reading = stage.name == "read"
+        is_reading = stage.stage is LoadStage.READ
         if is_reading and not rules.directory and os.path.isdir(config.path):
             refused = refuse_directory(config.path, rules)
-            yield Stage("read", (refused,), refused.kubernetes_text)
+            yield Refusals(LoadStage.READ, (refused,), refused.kubernetes_text)
         yield stage
         if is_reading:
             newer = tuple(newer_fields(config, rules))
-            yield Stage("read", newer, _strict_text(newer))
+            yield Refusals(LoadStage.READ, newer, _strict_text(newer))
 
 
 def _strict_text(problems: tuple[Problem, ...]) -> str:
@@ -101,6 +101,6 @@ def _of_providers(config: ReadConfig, bin_dir: str | None) -> Iterator[tuple[int
 
 def _placed(config: ReadConfig, number: int, suspicion: Suspicion) -> Problem:
     at, code, message = suspicion
-    origin = config.origins[number]
-    path = format_path(("providers", origin.index, *at))
-    return origin.problem(at, Problem(path, message, code=code))
+    location = config.locations[number]
+    path = format_path(("providers", location.index, *at))
+    return location.problem(at, Problem(path, message, code=code))

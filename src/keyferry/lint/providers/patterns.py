@@ -7,7 +7,14 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import MatchError
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import Pattern, parse_pattern
-from keyferry.lint.providers.unreachable import HUB, Reason, hub_alias, shown, why_never, why_odd
+from keyferry.lint.providers.unreachable import (
+    HUB,
+    CodedMessage,
+    hub_alias,
+    shown,
+    why_misread,
+    why_unmatchable,
+)
 
 # Where in a provider, which code, and what to say.
 Suspicion = tuple[Path, str, str]
@@ -31,7 +38,7 @@ def check_patterns(provider: CredentialProvider) -> Iterator[Suspicion]:
     """What is odd about the patterns of one provider; those that do not parse are refused elsewhere."""
     sound = []
     for index, pattern in parse_all(provider):
-        reason = why_odd(pattern) or why_never(pattern)
+        reason = why_misread(pattern) or why_unmatchable(pattern)
         if reason is None:
             sound.append((index, pattern))
             reason = _first_reason(pattern)
@@ -70,12 +77,12 @@ def _identity(pattern: Pattern) -> tuple[object, ...]:
     return pattern.url.port, pattern.labels, pattern.path.removesuffix("/")
 
 
-def _first_reason(pattern: Pattern) -> Reason | None:
+def _first_reason(pattern: Pattern) -> CodedMessage | None:
     """One reason for each pattern: the rest is looked at again once that is mended."""
-    return next((reason for look in _LOOKS if (reason := look(pattern))), None)
+    return next((reason for check in _CHECKS if (reason := check(pattern))), None)
 
 
-def _broad(pattern: Pattern) -> Reason | None:
+def _broad(pattern: Pattern) -> CodedMessage | None:
     if pattern.path.strip("/") or any(label.strip("*") or not label for label in pattern.labels):
         return None
     count = len(pattern.labels)
@@ -88,7 +95,7 @@ def _broad(pattern: Pattern) -> Reason | None:
     )
 
 
-def _few_labels(pattern: Pattern) -> Reason | None:
+def _few_labels(pattern: Pattern) -> CodedMessage | None:
     host, count = pattern.url.host, len(pattern.labels)
     if "*" not in host:
         return None
@@ -109,7 +116,7 @@ def _few_labels(pattern: Pattern) -> Reason | None:
     return None
 
 
-def _hub_image(pattern: Pattern) -> Reason | None:
+def _hub_image(pattern: Pattern) -> CodedMessage | None:
     name = pattern.path[1:]
     if pattern.url.host != HUB or not name or "/" in name or name == "library":
         return None
@@ -119,7 +126,7 @@ def _hub_image(pattern: Pattern) -> Reason | None:
     )
 
 
-def _default_port(pattern: Pattern) -> Reason | None:
+def _default_port(pattern: Pattern) -> CodedMessage | None:
     port = pattern.url.port
     if port not in _DEFAULT_PORTS:
         return None
@@ -129,7 +136,7 @@ def _default_port(pattern: Pattern) -> Reason | None:
     )
 
 
-def _boundary(pattern: Pattern) -> Reason | None:
+def _boundary(pattern: Pattern) -> CodedMessage | None:
     if not pattern.path or pattern.path.endswith("/"):
         return None
     example = pattern.text + "-other/app"
@@ -153,7 +160,7 @@ def _redundant(patterns: list[tuple[int, Pattern]]) -> Iterator[Suspicion]:
                 break
 
 
-_LOOKS: tuple[Callable[[Pattern], Reason | None], ...] = (
+_CHECKS: tuple[Callable[[Pattern], CodedMessage | None], ...] = (
     hub_alias,
     _broad,
     _few_labels,

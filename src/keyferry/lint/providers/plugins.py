@@ -7,7 +7,7 @@ from keyferry.errors import Problem
 from keyferry.images.config.register import plugin_path
 from keyferry.lint.files import who_writes
 
-Worry = tuple[str, str]  # code and message
+CodedMessage = tuple[str, str]  # code and message
 
 
 def check_bin_dir_owner(bin_dir: str) -> Iterator[Problem]:
@@ -31,7 +31,7 @@ def check_bin_dir_owner(bin_dir: str) -> Iterator[Problem]:
         yield Problem("", message, code="KF192", file=bin_dir)
 
 
-def check_plugin(bin_dir: str, name: str) -> Iterator[Worry]:
+def check_plugin(bin_dir: str, name: str) -> Iterator[CodedMessage]:
     """Who else can change one plugin; nothing is said of one that cannot be run."""
     path = plugin_path(bin_dir, name)
     target = os.path.realpath(path)
@@ -50,7 +50,7 @@ def check_plugin(bin_dir: str, name: str) -> Iterator[Worry]:
     yield from _link(bin_dir, path, target)
 
 
-def _link(bin_dir: str, path: str, target: str) -> Iterator[Worry]:
+def _link(bin_dir: str, path: str, target: str) -> Iterator[CodedMessage]:
     home, folder = os.path.realpath(bin_dir), os.path.dirname(target)
     if folder == home or folder.startswith(home + "/"):
         return

@@ -15,8 +15,8 @@ _LONG_NS = 12 * 3600 * 10**9
 
 def check_provider(provider: CredentialProvider) -> Iterator[Suspicion]:
     """Everything about one provider that is legal and hardly meant."""
-    for look in _LOOKS:
-        yield from look(provider)
+    for check in _CHECKS:
+        yield from check(provider)
 
 
 def _name(provider: CredentialProvider) -> Iterator[Suspicion]:
@@ -106,7 +106,7 @@ def _arguments(provider: CredentialProvider) -> Iterator[Suspicion]:
         yield ("args", index), "KF175", message
 
 
-_LOOKS: tuple[Callable[[CredentialProvider], Iterator[Suspicion]], ...] = (
+_CHECKS: tuple[Callable[[CredentialProvider], Iterator[Suspicion]], ...] = (
     _name,
     check_patterns,
     _cache,

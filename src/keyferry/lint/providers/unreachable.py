@@ -15,7 +15,7 @@ from keyferry.images.reference import normalise
 HUB = "docker.io"
 HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
 
-Reason = tuple[str, str]  # code and message
+CodedMessage = tuple[str, str]  # code and message
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?=[^/])")
 _USER_INFO = re.compile(r"\A[^/?#]*@")
@@ -31,7 +31,7 @@ def shown(text: str) -> str:
     return text[:start] + _USER_INFO.sub("***@", text[start:])
 
 
-def why_odd(pattern: Pattern) -> Reason | None:
+def why_misread(pattern: Pattern) -> CodedMessage | None:
     """Why a pattern is not what it looks like: parts of it are ignored, or taken for something else."""
     text = pattern.text
     scheme = _SCHEME.match(text)
@@ -50,11 +50,11 @@ def why_odd(pattern: Pattern) -> Reason | None:
     return None
 
 
-def why_never(pattern: Pattern) -> Reason | None:
+def why_unmatchable(pattern: Pattern) -> CodedMessage | None:
     """Why no image can match a pattern, None if one can."""
     if any(_is_covered(pattern, image) for image in _candidates(pattern)):
         return None
-    reasons = (reason for look in _LOOKS if (reason := look(pattern)))
+    reasons = (reason for check in _CHECKS if (reason := check(pattern)))
     return next(reasons, ("KF168", f"it never matches: no repository begins with {pattern.url.path[1:]!r}"))
 
 
@@ -80,14 +80,14 @@ def _normalised(image: str) -> str:
         return ""
 
 
-def _empty(pattern: Pattern) -> Reason | None:
+def _empty(pattern: Pattern) -> CodedMessage | None:
     if pattern.url.host:
         return None
     what = "the pattern is empty" if not pattern.text else "the pattern has no host"
     return "KF154", f"it never matches: {what}; write a registry such as 'registry.example'"
 
 
-def _address(pattern: Pattern) -> Reason | None:
+def _address(pattern: Pattern) -> CodedMessage | None:
     host = pattern.url.host
     if not host.startswith("["):
         return None
@@ -97,11 +97,11 @@ def _address(pattern: Pattern) -> Reason | None:
     )
 
 
-def _hub_alias(pattern: Pattern) -> Reason | None:
+def _hub_alias(pattern: Pattern) -> CodedMessage | None:
     return hub_alias(pattern) if pattern.url.host == HUB_ALIASES[0] else None
 
 
-def hub_alias(pattern: Pattern) -> Reason | None:
+def hub_alias(pattern: Pattern) -> CodedMessage | None:
     """What is wrong with a pattern for Docker Hub under another name."""
     host = pattern.url.host
     if host not in HUB_ALIASES:
@@ -113,7 +113,7 @@ def hub_alias(pattern: Pattern) -> Reason | None:
     )
 
 
-def _host(pattern: Pattern) -> Reason | None:
+def _host(pattern: Pattern) -> CodedMessage | None:
     if any(_normalised(image) for image in _with_hosts(pattern, "/a")):
         return None
     host = pattern.url.host
@@ -129,7 +129,7 @@ def _host(pattern: Pattern) -> Reason | None:
     return "KF158", f"it never matches: {why}"
 
 
-def _short_host(pattern: Pattern) -> Reason | None:
+def _short_host(pattern: Pattern) -> CodedMessage | None:
     name = _normalised(f"{pattern.url.authority.rstrip(':')}/a")
     if not name.startswith(f"{HUB}/") or pattern.url.host == HUB:
         return None
@@ -140,7 +140,7 @@ def _short_host(pattern: Pattern) -> Reason | None:
     )
 
 
-def _path_wildcard(pattern: Pattern) -> Reason | None:
+def _path_wildcard(pattern: Pattern) -> CodedMessage | None:
     host, slash, path = pattern.text.partition("/")
     prefix, star, _ = path.partition("*")
     if not star:
@@ -152,7 +152,7 @@ def _path_wildcard(pattern: Pattern) -> Reason | None:
     )
 
 
-def _tag(pattern: Pattern) -> Reason | None:
+def _tag(pattern: Pattern) -> CodedMessage | None:
     host, _, path = pattern.text.partition("/")
     cut = re.search(r"[:@]", path)
     if not cut:
@@ -164,14 +164,14 @@ def _tag(pattern: Pattern) -> Reason | None:
     )
 
 
-def _upper_case(pattern: Pattern) -> Reason | None:
+def _upper_case(pattern: Pattern) -> CodedMessage | None:
     host, _, path = pattern.text.partition("/")
     if path == path.lower():
         return None
     return "KF152", f"it never matches: repositories are lower case; write {host + '/' + path.lower()!r}"
 
 
-_LOOKS: tuple[Callable[[Pattern], Reason | None], ...] = (
+_CHECKS: tuple[Callable[[Pattern], CodedMessage | None], ...] = (
     _empty,
     _address,
     _hub_alias,

@@ -19,16 +19,15 @@ from keyferry.api.kubeletconfig.records import (
 from keyferry.errors import DocumentError, Problem, RecordError
 from keyferry.lint.records.content import check_record
 from keyferry.lint.records.files import check_entry, check_folder
-from keyferry.lint.report import FileReport, Finding, finding_of, place_of
+from keyferry.lint.report import FileKind, FileReport, Finding, finding_of, place_of
 from keyferry.lint.versions import LATEST
 from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.disk import MOST_BYTES
 from keyferry.pulls.records.files import FOLDER, PULLED, PULLING
 from keyferry.pulls.records.hashes import PREFIX, file_name
 
-__all__ = ["KIND", "KINDS", "is_records_folder", "lint_record_file", "lint_records"]
+__all__ = ["KINDS", "is_records_folder", "lint_record_file", "lint_records"]
 
-KIND = "pull record"
 KINDS = (INTENT, RECORD)
 _DAY_NS = 86_400 * 1_000_000_000
 _CODES = {"syntax": "KF401", "type": "KF402", "content": "KF403"}
@@ -50,16 +49,18 @@ def lint_records(path: str, *, clock: Callable[[], int] = time_ns) -> FileReport
     for folder in folders:
         problems += check_folder(folder)
         problems += _check_all(folder, files, clock())
-    return _report("folder of pull records", path, tuple(files), problems)
+    return _report(FileKind.PULL_RECORDS_FOLDER, path, tuple(files), problems)
 
 
 def lint_record_file(path: str, data: bytes, *, clock: Callable[[], int] = time_ns) -> FileReport:
     """Find everything wrong with one record or intent, wherever it lies."""
     kind = INTENT if INTENT.encode() in data else RECORD
-    return _report(KIND, path, (path,), list(_check_content(path, data, kind, clock(), is_placed=False)))
+    return _report(
+        FileKind.PULL_RECORD, path, (path,), list(_check_content(path, data, kind, clock(), is_placed=False))
+    )
 
 
-def _report(kind: str, path: str, files: tuple[str, ...], problems: list[Problem]) -> FileReport:
+def _report(kind: FileKind, path: str, files: tuple[str, ...], problems: list[Problem]) -> FileReport:
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))
     return FileReport(path, LATEST, files=files, findings=ordered, kind=kind)

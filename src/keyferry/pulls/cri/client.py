@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-__all__ = ["FilesystemUsage", "Runtime", "RuntimeInfo", "connect_runtime"]
+__all__ = ["Runtime", "RuntimeInfo", "connect_runtime"]
 
 # As the kubelet has it: runtimes with many images answer at length.
 _MOST_BYTES = 16 * 1024 * 1024
@@ -35,15 +35,6 @@ class RuntimeInfo(Value):
     name: str
     version: str
     api_version: str
-
-
-class FilesystemUsage(Value):
-    """What the images take up on a file system."""
-
-    mountpoint: str
-    used_bytes: int
-    inodes: int
-    timestamp_ns: int
 
 
 class Runtime:
@@ -111,16 +102,6 @@ class Runtime:
         """Have the runtime remove an image, with all its names; one that is not there is no error."""
         request = message("RemoveImageRequest")(image=message("ImageSpec")(image=image))
         self._call(IMAGE_SERVICE, "RemoveImage", request)
-
-    def filesystems(self) -> tuple[FilesystemUsage, ...]:
-        """What the images take up."""
-        answer = self._call(IMAGE_SERVICE, "ImageFsInfo", message("ImageFsInfoRequest")())
-        return tuple(
-            FilesystemUsage(
-                usage.fs_id.mountpoint, usage.used_bytes.value, usage.inodes_used.value, usage.timestamp
-            )
-            for usage in answer.image_filesystems
-        )
 
     def _call(
         self,

@@ -28,7 +28,6 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "runtime_api_version": (4, "string"),
     },
     "Int64Value": {"value": (1, "int64")},
-    "UInt64Value": {"value": (1, "uint64")},
     "ImageSpec": {
         "image": (1, "string"),
         "annotations": (2, "{}"),
@@ -74,18 +73,6 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "PullImageResponse": {"image_ref": (1, "string")},
     "RemoveImageRequest": {"image": (1, "ImageSpec")},
     "RemoveImageResponse": {},
-    "ImageFsInfoRequest": {},
-    "FilesystemIdentifier": {"mountpoint": (1, "string")},
-    "FilesystemUsage": {
-        "timestamp": (1, "int64"),
-        "fs_id": (2, "FilesystemIdentifier"),
-        "used_bytes": (3, "UInt64Value"),
-        "inodes_used": (4, "UInt64Value"),
-    },
-    "ImageFsInfoResponse": {
-        "image_filesystems": (1, "[FilesystemUsage]"),
-        "container_filesystems": (2, "[FilesystemUsage]"),
-    },
 }
 _lock = allocate_lock()
 _SCALARS = ("string", "bool", "int64", "uint64", "uint32")

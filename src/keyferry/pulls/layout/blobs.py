@@ -13,7 +13,7 @@ from keyferry.pulls.manifest import Descriptor
 from keyferry.pulls.registry.client import Registry
 from keyferry.pulls.registry.transport import Deadline
 
-__all__ = ["Meter", "Progress", "Work", "fetch_blob", "fetch_blobs"]
+__all__ = ["FetchContext", "Meter", "Progress", "fetch_blob", "fetch_blobs"]
 
 _MOST_BREAKS = 3
 # A connection that brought so much was worth while, and may break off once more.
@@ -46,7 +46,7 @@ class Meter:
             self._tell(Progress(self._done, self._total))
 
 
-class Work(Value):
+class FetchContext(Value):
     """What fetching blobs needs: from where, to where, until when, and whether to stop."""
 
     registry: Registry
@@ -56,7 +56,9 @@ class Work(Value):
     stop: Event
 
 
-def fetch_blobs(work: Work, blobs: Sequence[Descriptor], threads: int, interrupt: Callable[[], None]) -> None:
+def fetch_blobs(
+    work: FetchContext, blobs: Sequence[Descriptor], threads: int, interrupt: Callable[[], None]
+) -> None:
     """Fetch all that are not there yet; raises what the first to fail raised. *interrupt* wakes up those who wait."""
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
@@ -77,7 +79,7 @@ def fetch_blobs(work: Work, blobs: Sequence[Descriptor], threads: int, interrupt
             future.result()
 
 
-def fetch_blob(work: Work, blob: Descriptor) -> None:
+def fetch_blob(work: FetchContext, blob: Descriptor) -> None:
     """Fetch one blob, unless it is there, or somebody else is about to have fetched it."""
     while not work.layout.has(blob):
         with work.layout.drafts() as drafts, closing(Draft(drafts, blob)) as draft:
@@ -93,31 +95,31 @@ def fetch_blob(work: Work, blob: Descriptor) -> None:
     work.meter.add(blob.size)
 
 
-def _complete(work: Work, blob: Descriptor, draft: Draft) -> None:
+def _complete(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
     """Fetch what is missing in a draft, until its digest is right and all of it is on the disk."""
     try:
-        draft.take_up()
+        draft.resume()
         work.meter.add(draft.size)
         was_resumed = draft.size > 0
         _fetch_rest(work, blob, draft)
-        if not draft.is_right() and was_resumed:
+        if not draft.is_complete() and was_resumed:
             # What was left from another time may be at fault, and gets one fresh start.
             _restart(work, draft)
             _fetch_rest(work, blob, draft)
-        if not draft.is_right():
+        if not draft.is_complete():
             _restart(work, draft)
-            raise _lie(work, f"what it sent for {blob.digest} has another digest")
+            raise _content_error(work, f"what it sent for {blob.digest} has another digest")
         draft.sync()
     except OSError as error:
         raise EnvironmentProblem(f"{work.layout.folder}: cannot store a layer: {error.strerror}") from None
 
 
-def _restart(work: Work, draft: Draft) -> None:
+def _restart(work: FetchContext, draft: Draft) -> None:
     work.meter.add(-draft.size)
     draft.restart()
 
 
-def _fetch_rest(work: Work, blob: Descriptor, draft: Draft) -> None:
+def _fetch_rest(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
     """Fetch until the size is right; a connection that breaks off is taken up again, a few times."""
     breaks = 0
     while draft.size < blob.size:
@@ -131,7 +133,7 @@ def _fetch_rest(work: Work, blob: Descriptor, draft: Draft) -> None:
                 raise RegistryError(work.registry.name, 0, str(error), cause) from None
 
 
-def _receive(work: Work, blob: Descriptor, draft: Draft) -> None:
+def _receive(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
     """Read one answer into the draft; the registry may begin anew where we asked for the rest."""
     answer, start = work.registry.open_blob(blob, draft.size)
     with answer:
@@ -139,14 +141,14 @@ def _receive(work: Work, blob: Descriptor, draft: Draft) -> None:
             _restart(work, draft)
         for piece in answer.pieces(is_timed=False):
             if draft.size + len(piece) > blob.size:
-                raise _lie(work, f"sends more bytes for {blob.digest} than its manifest says")
+                raise _content_error(work, f"sends more bytes for {blob.digest} than its manifest says")
             draft.write(piece)
             work.meter.add(len(piece))
             if work.stop.is_set():
                 raise RegistryError(work.registry.name, 0, "interrupted", "error")
     if draft.size < blob.size:
-        raise _lie(work, f"sends fewer bytes for {blob.digest} than its manifest says")
+        raise _content_error(work, f"sends fewer bytes for {blob.digest} than its manifest says")
 
 
-def _lie(work: Work, message: str) -> RegistryError:
+def _content_error(work: FetchContext, message: str) -> RegistryError:
     return RegistryError(work.registry.name, 0, message, "content")

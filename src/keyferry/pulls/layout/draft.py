@@ -34,7 +34,7 @@ class Draft:
         except OSError as error:
             raise EnvironmentProblem(f"{error.filename}: cannot be locked: {error.strerror}") from None
 
-    def take_up(self) -> None:
+    def resume(self) -> None:
         """Hash what an earlier pull has left; more than the blob has is of no use."""
         if os.fstat(self._fd).st_size > self._blob.size:
             self.restart()
@@ -56,7 +56,7 @@ class Draft:
             written += os.pwrite(self._fd, piece[written:], self.size + written)
         self.size += len(piece)
 
-    def is_right(self) -> bool:
+    def is_complete(self) -> bool:
         """Tell whether it is the blob, by size and digest."""
         is_whole = self.size == self._blob.size == os.fstat(self._fd).st_size
         return is_whole and self._blob.digest.endswith(f":{self._digest.hexdigest()}")

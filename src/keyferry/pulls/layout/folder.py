@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from keyferry._core.files import Folder, open_folder
 from keyferry._core.json import dumps, loads
 from keyferry.errors import DocumentError, EnvironmentProblem
-from keyferry.pulls.layout.index import Entry, add_entry, empty_index, read_index
+from keyferry.pulls.layout.index import IndexEntry, add_entry, empty_index, read_index
 from keyferry.pulls.manifest import Descriptor, hasher
 
 __all__ = ["Layout", "draft_name"]
@@ -104,7 +104,7 @@ class Layout:
         ):
             folder.replace(_encoded(digest), content, mode=_FILE_MODE, drafts=work)
 
-    def add(self, entry: Entry) -> str:
+    def add(self, entry: IndexEntry) -> str:
         """Put an image whose blobs are all there into the index; gives the name that tools know it by."""
         path = os.path.join(self.folder, _INDEX)
         with _reporting(path), open_folder(self.folder) as top, top.below(_WORK) as work, _locked(work):

@@ -5,7 +5,7 @@ from keyferry._core.values import Value
 from keyferry.errors import DocumentError
 from keyferry.pulls.platform import Platform
 
-__all__ = ["Entry", "add_entry", "empty_index", "read_index"]
+__all__ = ["IndexEntry", "add_entry", "empty_index", "read_index"]
 
 Json = dict[str, object]
 
@@ -14,7 +14,7 @@ REF_NAME = "org.opencontainers.image.ref.name"
 IMAGE_NAME = "io.containerd.image.name"
 
 
-class Entry(Value):
+class IndexEntry(Value):
     """An image for the index: what it is, its full name, and the short one it would like."""
 
     media_type: str
@@ -42,7 +42,7 @@ def read_index(content: bytes) -> Json | None:
     return document if isinstance(document, dict) else None
 
 
-def add_entry(index: Json, entry: Entry) -> tuple[Json, str]:
+def add_entry(index: Json, entry: IndexEntry) -> tuple[Json, str]:
     """The index with *entry* in place of what had its full name, and the name that tools know it by.
 
     That is the tag; where the layout has another image by that name, the full name.
@@ -58,7 +58,7 @@ def add_entry(index: Json, entry: Entry) -> tuple[Json, str]:
     return {**index, "manifests": [*kept, _to_document(entry, name)]}, name
 
 
-def _to_document(entry: Entry, name: str) -> Json:
+def _to_document(entry: IndexEntry, name: str) -> Json:
     parts = {
         "architecture": entry.platform.architecture,
         "os": entry.platform.os,

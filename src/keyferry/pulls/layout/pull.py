@@ -9,9 +9,9 @@ from keyferry._core.values import replace
 from keyferry.errors import RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import normalise
-from keyferry.pulls.layout.blobs import Meter, Progress, Work, fetch_blobs
+from keyferry.pulls.layout.blobs import FetchContext, Meter, Progress, fetch_blobs
 from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.index import Entry
+from keyferry.pulls.layout.index import IndexEntry
 from keyferry.pulls.manifest import (
     ContentError,
     ImageManifest,
@@ -26,7 +26,7 @@ from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.registry.transport import Deadline, Transport
 from keyferry.pulls.stored_image import StoredImage
-from keyferry.pulls.trial import Arrival
+from keyferry.pulls.trial import AttemptResult
 
 __all__ = ["LayoutPull", "describe_image"]
 
@@ -55,7 +55,7 @@ class LayoutPull:
         self._transport = Transport(route, self._deadline)
         self._stop = Event()
 
-    def run(self, credential: Credential | None = None) -> Arrival:
+    def run(self, credential: Credential | None = None) -> AttemptResult:
         """Pull; raises RegistryError with what the registry said, EnvironmentProblem for the folder."""
         self._layout.prepare()
         with closing(self._transport):
@@ -68,7 +68,7 @@ class LayoutPull:
             except ContentError as error:
                 raise RegistryError(registry.name, 0, f"{self._target.image!r}: {error}", "content") from None
         stored = self._store(manifest, platform)
-        return Arrival(stored.id, registry.asked_for_credential, fetched.digest, stored)
+        return AttemptResult(stored.id, registry.asked_for_credential, fetched.digest, stored)
 
     def cancel(self) -> None:
         """End it from another thread; what has been fetched is there for the next time."""
@@ -91,7 +91,7 @@ class LayoutPull:
 
     def _fetch(self, registry: Registry, manifest: ImageManifest) -> Platform:
         meter = Meter(sum(blob.size for blob in manifest.blobs), self._on_progress)
-        work = Work(registry, self._layout, self._deadline, meter, self._stop)
+        work = FetchContext(registry, self._layout, self._deadline, meter, self._stop)
         fetch_blobs(work, [manifest.config], 1, self._transport.interrupt)
         platform = read_config_platform(self._layout.read(manifest.config.digest) or b"")
         # Only where somebody asked: an image that is there for one platform alone may be wanted all the same.
@@ -103,7 +103,7 @@ class LayoutPull:
     def _store(self, manifest: ImageManifest, platform: Platform) -> StoredImage:
         target, size = self._target, len(manifest.content)
         self._layout.put(manifest.content, manifest.digest)
-        entry = Entry(manifest.media_type, manifest.digest, size, platform, target.full_name, target.tag)
+        entry = IndexEntry(manifest.media_type, manifest.digest, size, platform, target.full_name, target.tag)
         name = self._layout.add(entry)
         return describe_image(manifest, target.full_name, name, platform)
 

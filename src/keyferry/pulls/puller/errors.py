@@ -5,7 +5,7 @@ from keyferry.api.codec import aggregate
 from keyferry.errors import ContainerRuntimeError, ImageNameError, ImagePullError, KeyferryError
 from keyferry.pulls.trial import Attempt, cause_of, most_telling
 
-__all__ = ["absent", "backing_off", "misnamed", "pull_failed", "uninspected"]
+__all__ = ["absent_image_error", "back_off_error", "inspect_error", "invalid_name_error", "pull_error"]
 
 # What a runtime may say first, in place of an error code, and how the kubelet puts it.
 _MARKS = (
@@ -14,13 +14,13 @@ _MARKS = (
 )
 
 
-def misnamed(image: str, error: ImageNameError) -> ImagePullError:
+def invalid_name_error(image: str, error: ImageNameError) -> ImagePullError:
     """The image's name cannot be parsed."""
     text = f"Failed to apply default image tag {quote(image)}: {error.kubernetes_text}"
     return ImagePullError(image, "InvalidImageName", error.message, text, "name", (error,))
 
 
-def uninspected(image: str, error: KeyferryError) -> ImagePullError:
+def inspect_error(image: str, error: KeyferryError) -> ImagePullError:
     """It cannot be found out whether the image is there."""
     message = f"cannot find out whether {image!r} is there: {error}"
     # The kubelet means to name the image, and names the reference that it has not got.
@@ -28,14 +28,14 @@ def uninspected(image: str, error: KeyferryError) -> ImagePullError:
     return ImagePullError(image, "ImageInspectError", message, text, cause_of(error), (error,))
 
 
-def absent(image: str) -> ImagePullError:
+def absent_image_error(image: str) -> ImagePullError:
     """The image is not there, or nothing that this pod may know of, and must not be pulled."""
     text = f"Container image {quote(image)} is not present with pull policy of Never"
     message = f"{image!r} is not there, and the pull policy is Never"
-    return ImagePullError(image, "ErrImageNeverPull", message, text, "absent")
+    return ImagePullError(image, "ErrImageNeverPull", message, text, "absent_image_error")
 
 
-def backing_off(image: str, seconds_left: float, before: KeyferryError | None) -> ImagePullError:
+def back_off_error(image: str, seconds_left: float, before: KeyferryError | None) -> ImagePullError:
     """A pull failed a short while ago, and the next one has to wait."""
     message = f"waiting another {seconds_left:.0f} s before {image!r} is pulled again"
     text = f"Back-off pulling image {quote(image)}"
@@ -50,7 +50,7 @@ def backing_off(image: str, seconds_left: float, before: KeyferryError | None) -
     return ImagePullError(image, "ImagePullBackOff", message, text, cause_of(before), failures)
 
 
-def pull_failed(image: str, attempts: tuple[Attempt, ...]) -> ImagePullError:
+def pull_error(image: str, attempts: tuple[Attempt, ...]) -> ImagePullError:
     """No credential worked; what was said to each is in it."""
     failures = tuple(attempt.error for attempt in attempts if attempt.error is not None)
     said = "; ".join(f"{attempt.who}: {attempt.said}" for attempt in attempts)

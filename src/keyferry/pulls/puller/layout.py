@@ -16,7 +16,7 @@ from keyferry.pulls.puller.target import OnProgress
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.stored_image import StoredImage
-from keyferry.pulls.trial import Arrival
+from keyferry.pulls.trial import AttemptResult
 
 __all__ = ["LayoutTarget", "list_layout"]
 
@@ -70,7 +70,7 @@ class LayoutTarget:
         *,
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Arrival:
+    ) -> AttemptResult:
         """Fetch what is missing of the image, verify it, and put it into the index."""
         pull = LayoutPull(
             image,

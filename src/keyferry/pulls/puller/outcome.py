@@ -1,5 +1,7 @@
 """What became of a pod's need for an image: values, with everything that was tried and why."""
 
+from enum import StrEnum
+
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import KeyferryError, RecordError
@@ -13,9 +15,15 @@ if TYPE_CHECKING:
     from keyferry.pulls.manifest import Descriptor
     from keyferry.pulls.platform import Platform
 
-__all__ = ["FAILED", "PRESENT", "PULLED", "PullOutcome", "Pulled"]
+__all__ = ["PullAction", "PullOutcome", "Pulled"]
 
-PULLED, PRESENT, FAILED = "pulled", "present", "failed"
+
+class PullAction(StrEnum):
+    """What was done about an image: pulled, used as it was, or neither."""
+
+    PULLED = "pulled"
+    PRESENT = "present"
+    FAILED = "failed"
 
 
 class PullOutcome(Value):
@@ -33,7 +41,7 @@ class PullOutcome(Value):
     image: str
     place: str
     pull_policy: str
-    action: str
+    action: PullAction
     image_ref: str = ""
     digest: str = ""
     size: int = 0

@@ -10,8 +10,8 @@ from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.node.node import Node
 from keyferry.images.provider.accounts import Pod
-from keyferry.pulls.beside import check_runtime
 from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.kubelet_guard import check_runtime
 from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.layout import LayoutTarget
@@ -66,7 +66,7 @@ class Puller:
 
     A kubelet that uses the target lets every pod have what it has not pulled itself. So nothing is pulled with a
     credential beside one, unless *preload* says that every pod may have it. Where processes cannot be seen,
-    *no_kubelet* says that there is none. *look* gives the node as it is now.
+    *no_kubelet* says that there is none. *find_node* gives the node as it is now.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Puller:
         back_off: BackOff | None = None,
         preload: bool = False,
         no_kubelet: bool = False,
-        look: Callable[[], Node] = Node,
+        find_node: Callable[[], Node] = Node,
     ) -> None:
         if max_parallel is not None and max_parallel < 1:
             raise ValueError(f"max_parallel is {max_parallel}, expected 1 or more, or None for no limit")
@@ -98,7 +98,7 @@ class Puller:
         )
         self._preload = preload
         self._no_kubelet = no_kubelet
-        self._look = look
+        self._find_node = find_node
         self._max_threads = max_parallel or _MOST_THREADS
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = Lock()
@@ -151,7 +151,7 @@ class Puller:
 
     def _check_private(self) -> None:
         if self.target.runtime_socket and not self._preload:
-            check_runtime(self.target.runtime_socket, self._look(), no_kubelet=self._no_kubelet)
+            check_runtime(self.target.runtime_socket, self._find_node(), no_kubelet=self._no_kubelet)
 
     def _threads(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor

@@ -13,15 +13,21 @@ from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.reference import with_default_tag
 from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.errors import absent, backing_off, misnamed, pull_failed, uninspected
-from keyferry.pulls.puller.outcome import FAILED, PRESENT, PULLED, PullOutcome
+from keyferry.pulls.puller.errors import (
+    absent_image_error,
+    back_off_error,
+    inspect_error,
+    invalid_name_error,
+    pull_error,
+)
+from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS, NEVER
 from keyferry.pulls.puller.target import OnProgress, PullTarget
 from keyferry.pulls.records.counters import PullCounters
 from keyferry.pulls.records.decide import credentials_used
 from keyferry.pulls.records.records import Records
 from keyferry.pulls.stored_image import StoredImage
-from keyferry.pulls.trial import Arrival, Renewal, Trial, renewal_from, without_frames
+from keyferry.pulls.trial import AttemptResult, Renewal, Trial, renewal_from, without_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,7 +86,7 @@ class PullOperation:
         try:
             outcome = self._ensure()
         except KeyferryError as error:
-            outcome = self._outcome(FAILED, error=without_frames(error))
+            outcome = self._outcome(PullAction.FAILED, error=without_frames(error))
         finally:
             self._context.counters.count_request(
                 self._request.pull_policy, present_locally=self._is_present, pull_required=self._must_pull
@@ -90,12 +96,12 @@ class PullOperation:
     def _ensure(self) -> PullOutcome:
         found = self._find()
         if found is not None and not self._decide(found):
-            return self._outcome(PRESENT, found)
+            return self._outcome(PullAction.PRESENT, found)
         self._must_pull = True
         if self._request.pull_policy == NEVER:
             # As if it were absent, to the last word: whether it is there is nothing this pod may learn.
             self._decision = None
-            raise absent(self._request.image)
+            raise absent_image_error(self._request.image)
         credentials = self._find_credentials()
         if credentials:
             self._context.check_private()
@@ -107,16 +113,16 @@ class PullOperation:
         try:
             self._name = with_default_tag(image)
         except ImageNameError as error:
-            raise misnamed(image, error) from None
+            raise invalid_name_error(image, error) from None
         if self._request.pull_policy == ALWAYS:
             return None
         try:
             found = self._context.target.find_image(self._name)
         except KeyferryError as error:
-            raise uninspected(image, error) from None
+            raise inspect_error(image, error) from None
         self._is_present = found is not None
         if found is None and self._request.pull_policy == NEVER:
-            raise absent(self._request.image)
+            raise absent_image_error(self._request.image)
         if found is None and self._context.records is not None:
             self._decision = self._context.records.decide(image, "")
         return found
@@ -162,31 +168,31 @@ class PullOperation:
         found = arrival.stored or self._describe(arrival.image_ref)
         self._context.back_off.sweep()
         return replace(
-            self._outcome(PULLED, found),
+            self._outcome(PullAction.PULLED, found),
             image_ref=arrival.image_ref,
             digest=arrival.digest or found.digest,
             used=used,
             recorded=recorded,
         )
 
-    def _fetch(self, credentials: Sequence[Credential]) -> Arrival:
+    def _fetch(self, credentials: Sequence[Credential]) -> AttemptResult:
         back_off, key = self._context.back_off, self._back_off_key()
         left = back_off.seconds_left(key)
         if left > 0:
-            raise backing_off(self._request.image, left, back_off.last_error(key))
+            raise back_off_error(self._request.image, left, back_off.last_error(key))
         back_off.begin(key)
         self._trial = Trial(self._pull_once, self._renew if self._context.evict else None)
         try:
             with self._context.slots:
                 arrival = self._trial.run(credentials)
             if arrival is None:
-                raise pull_failed(self._request.image, tuple(self._trial.attempts))
+                raise pull_error(self._request.image, tuple(self._trial.attempts))
         except KeyferryError as error:
             back_off.fail(key, error)
             raise
         return arrival
 
-    def _pull_once(self, credential: Credential | None) -> Arrival:
+    def _pull_once(self, credential: Credential | None) -> AttemptResult:
         request = self._request
         return self._context.target.pull_image(
             self._name, credential, timeout_seconds=request.timeout_seconds, on_progress=request.on_progress
@@ -224,7 +230,7 @@ class PullOperation:
             return _NONE  # it is there; its size and digest are a courtesy
 
     def _outcome(
-        self, action: str, found: StoredImage = _NONE, error: KeyferryError | None = None
+        self, action: PullAction, found: StoredImage = _NONE, error: KeyferryError | None = None
     ) -> PullOutcome:
         trial, request = self._trial, self._request
         return PullOutcome(

@@ -8,7 +8,7 @@ from keyferry.images.keyring import Credential
 from keyferry.pulls.cri.client import Runtime
 from keyferry.pulls.layout.blobs import Progress
 from keyferry.pulls.stored_image import StoredImage
-from keyferry.pulls.trial import Arrival
+from keyferry.pulls.trial import AttemptResult
 
 __all__ = ["OnProgress", "PullTarget", "RuntimeTarget"]
 
@@ -39,7 +39,7 @@ class PullTarget(Protocol):
         *,
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
-    ) -> Arrival:
+    ) -> AttemptResult:
         """Pull with one credential, or anonymously; raises ContainerRuntimeError or RegistryError."""
 
     def close(self) -> None:
@@ -77,14 +77,14 @@ class RuntimeTarget:
         *,
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,  # noqa: ARG002 - the interface tells of no progress
-    ) -> Arrival:
+    ) -> AttemptResult:
         """Have the runtime pull; it is the runtime that talks to the registry."""
         ref = self._runtime.pull_image(image, credential, timeout_seconds=timeout_seconds)
         if not ref:
             raise ContainerRuntimeError(
                 self._runtime.socket, "UNKNOWN", f'imageRef of image "{image}" is not set'
             )
-        return Arrival(ref)
+        return AttemptResult(ref)
 
     def close(self) -> None:
         """End the connection, and with it every pull under way."""

@@ -6,14 +6,24 @@ from enum import StrEnum
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
 from keyferry.errors import ImageNameError
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.reference import normalise, trim
-from keyferry.pulls.records.decision import Decision, PodCredentials
+from keyferry.pulls.records.decision import Decision, DecisionRule, PodCredentials
+from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import VerificationPolicy
-from keyferry.pulls.records.present import NodeImages
 from keyferry.pulls.records.records import Records
 
-__all__ = ["Access", "Change", "ImageUse", "UseOutcome", "find_access", "judge_use", "plan_policy"]
+__all__ = [
+    "Access",
+    "AccessMatch",
+    "Change",
+    "ImageUse",
+    "PolicyEffect",
+    "UseOutcome",
+    "find_access",
+    "judge_use",
+    "plan_policy",
+]
 
 
 class UseOutcome(StrEnum):
@@ -24,41 +34,48 @@ class UseOutcome(StrEnum):
     UNKNOWN = "unknown"
 
 
-def judge_use(decision: Decision, missing: Iterable[Missing]) -> UseOutcome:
+def judge_use(decision: Decision, missing: Iterable[MissingInput]) -> UseOutcome:
     """A *decision* in the light of what was not given: it stands only if nothing of that can turn it."""
     inputs = tuple(missing)
-    if any(each.input is Input.IMAGES for each in inputs) and not decision.must_pull:
+    if any(each.input is LookupInput.IMAGES for each in inputs) and not decision.must_pull:
         return UseOutcome.UNKNOWN
-    if decision.rule == "stranger" and any(_may_show(decision, each) for each in inputs):
+    if decision.rule is DecisionRule.STRANGER and any(_may_show(decision, each) for each in inputs):
         return UseOutcome.UNKNOWN
     return UseOutcome.PULL if decision.must_pull else UseOutcome.USE
 
 
-def _may_show(decision: Decision, missing: Missing) -> bool:
+def _may_show(decision: Decision, missing: MissingInput) -> bool:
     """Tell whether what is missing may be what the image was pulled with."""
     record = decision.record
     entry = record.credential_mapping.get(trim(decision.situation.image)) if record is not None else None
     if entry is None:
         return False
-    if missing.input is Input.PULL_SECRET:
+    if missing.input is LookupInput.PULL_SECRET:
         return bool(entry.kubernetes_secrets)
-    if missing.input in (Input.SERVICE_ACCOUNT, Input.SERVICE_ACCOUNT_TOKEN):
+    if missing.input in (LookupInput.SERVICE_ACCOUNT, LookupInput.SERVICE_ACCOUNT_TOKEN):
         accounts = entry.kubernetes_service_accounts
         return missing.name in {f"{account.namespace}/{account.name}" for account in accounts}
-    return missing.input is Input.POD
+    return missing.input is LookupInput.POD
+
+
+class AccessMatch(StrEnum):
+    """How a record was found: by its reference, by its name, or by another spelling of the name.
+
+    The kubelet keeps spellings apart.
+    """
+
+    REFERENCE = "reference"
+    NAME = "name"
+    ANOTHER_SPELLING = "another-spelling"
 
 
 class Access(Value):
-    """One name of one recorded image, and who may use it under that name.
-
-    *match* says how it was found: by its ``reference``, by its ``name``, or as ``another-spelling`` of the name,
-    which the kubelet keeps apart.
-    """
+    """One name of one recorded image, and who may use it under that name; *match* says how it was found."""
 
     record: ImagePulledRecord
     name: str
     entry: ImagePullCredentials
-    match: str
+    match: AccessMatch
 
 
 def find_access(records: Iterable[ImagePulledRecord], image: str) -> tuple[Access, ...]:
@@ -69,20 +86,20 @@ def find_access(records: Iterable[ImagePulledRecord], image: str) -> tuple[Acces
 def _access(record: ImagePulledRecord, image: str) -> Iterator[Access]:
     nobody = ImagePullCredentials()
     if record.image_ref == image and not record.credential_mapping:
-        yield Access(record, "", nobody, "reference")
+        yield Access(record, "", nobody, AccessMatch.REFERENCE)
     for name, entry in sorted(record.credential_mapping.items()):
-        match = "reference" if record.image_ref == image else _match(name, image)
-        if match:
+        match = AccessMatch.REFERENCE if record.image_ref == image else _match(name, image)
+        if match is not None:
             yield Access(record, name, entry, match)
 
 
-def _match(name: str, image: str) -> str:
+def _match(name: str, image: str) -> AccessMatch | None:
     try:
         if trim(image) == name:
-            return "name"
-        return "another-spelling" if normalise(image) == normalise(name) else ""
+            return AccessMatch.NAME
+        return AccessMatch.ANOTHER_SPELLING if normalise(image) == normalise(name) else None
     except ImageNameError:
-        return ""
+        return None
 
 
 class ImageUse(Value):
@@ -91,7 +108,16 @@ class ImageUse(Value):
     pod: str
     image: str
     credentials: PodCredentials = PodCredentials()
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
+
+
+class PolicyEffect(StrEnum):
+    """What another policy does to a use of an image: a pull becomes necessary, or no longer is."""
+
+    SAME = "same"
+    VERIFIED = "verified"
+    FREE = "free"
+    UNKNOWN = "unknown"
 
 
 class Change(Value):
@@ -104,7 +130,7 @@ class Change(Value):
     image_ref: str
     before: Decision
     after: Decision
-    missing: tuple[Missing, ...] = ()
+    missing: tuple[MissingInput, ...] = ()
 
     @property
     def now(self) -> UseOutcome:
@@ -117,16 +143,16 @@ class Change(Value):
         return judge_use(self.after, self.missing)
 
     @property
-    def effect(self) -> str:
-        """``same``, ``verified`` if a pull becomes necessary, ``free`` if it no longer is, or ``unknown``."""
+    def effect(self) -> PolicyEffect:
+        """What the other policy changes."""
         # Whatever turns one of two decisions by the same rule turns the other too.
         if self.now is self.then and (
             self.now is not UseOutcome.UNKNOWN or self.before.rule == self.after.rule
         ):
-            return "same"
+            return PolicyEffect.SAME
         if UseOutcome.UNKNOWN in (self.now, self.then):
-            return "unknown"
-        return "verified" if self.after.must_pull else "free"
+            return PolicyEffect.UNKNOWN
+        return PolicyEffect.VERIFIED if self.after.must_pull else PolicyEffect.FREE
 
 
 def plan_policy(
@@ -142,7 +168,7 @@ def plan_policy(
         ref, missing = images.find(use.image), use.missing
         if not ref and not images.is_complete:
             # Decided as if it were there, which is where policies differ; whether it is, nobody knows.
-            ref, missing = use.image, (*missing, Missing(Input.IMAGES, use.image))
+            ref, missing = use.image, (*missing, MissingInput(LookupInput.IMAGES, use.image))
         now, then = (records.decide(use.image, ref, use.credentials, policy) for policy in (before, after))
         changes.append(Change(use, ref, now, then, missing))
     return tuple(changes)

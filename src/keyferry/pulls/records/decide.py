@@ -6,11 +6,11 @@ from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePullSe
 from keyferry.errors import ImageNameError, KeyferryError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
-from keyferry.pulls.records.decision import MOST_ADDED, Decision, PodCredentials, Situation
+from keyferry.pulls.records.decision import MOST_ADDED, Decision, DecisionRule, PodCredentials, Situation
 from keyferry.pulls.records.policy import VerificationPolicy
 
 _Named = ImagePullSecret | ImagePullServiceAccount | None
-_Match = tuple[str, _Named, _Named, ImagePullCredentials | None]
+_Match = tuple[DecisionRule, _Named, _Named, ImagePullCredentials | None]
 
 __all__ = ["credentials_used", "decide", "pod_credentials"]
 
@@ -23,40 +23,40 @@ def decide(
     That may run plugins. An error there is part of the decision.
     """
     if not situation.image_ref:
-        return Decision(True, "absent", situation, policy)
+        return Decision(True, DecisionRule.ABSENT, situation, policy)
     if situation.problem is not None or situation.lookup.failure is not None:
-        return Decision(True, "unreadable", situation, policy)
+        return Decision(True, DecisionRule.UNREADABLE, situation, policy)
     verdict = policy.judge(situation.image, pulled_by_kubelet=situation.pulled_by_kubelet)
     if not verdict.must_verify:
-        return Decision(False, "policy", situation, policy, verdict)
+        return Decision(False, DecisionRule.POLICY, situation, policy, verdict)
     rule, entry = _find_entry(situation)
-    if rule:
-        return Decision(rule != "everybody", rule, situation, policy, verdict)
+    if rule is not None:
+        return Decision(rule is not DecisionRule.EVERYBODY, rule, situation, policy, verdict)
     try:
         pod = get_credentials()
     except KeyferryError as error:
-        return Decision(True, "no-credentials", situation, policy, verdict, error=error, asked_pod=True)
+        return Decision(True, DecisionRule.NO_CREDENTIALS, situation, policy, verdict, error=error)
     rule, matched, shown, addition = _compare(entry, pod)
     # By position: of all that is done here this is the dearest.
-    return Decision(matched is None, rule, situation, policy, verdict, matched, shown, addition, None, True)
+    return Decision(matched is None, rule, situation, policy, verdict, matched, shown, addition)
 
 
-def _find_entry(situation: Situation) -> tuple[str, ImagePullCredentials]:
+def _find_entry(situation: Situation) -> tuple[DecisionRule | None, ImagePullCredentials]:
     """The rule that decides without asking the pod, or none and the entry to compare with."""
     nothing = ImagePullCredentials()
     record = situation.lookup.record
     if record is None:
-        return "no-record", nothing
+        return DecisionRule.NO_RECORD, nothing
     try:
         name = trim(situation.image)
     except ImageNameError:
-        return "bad-name", nothing
+        return DecisionRule.BAD_NAME, nothing
     entry = record.credential_mapping.get(name)
     if entry is None:
-        return "other-name", nothing
+        return DecisionRule.OTHER_NAME, nothing
     if entry.node_pods_accessible:
-        return "everybody", entry
-    return "nobody" if entry.is_empty else "", entry
+        return DecisionRule.EVERYBODY, entry
+    return DecisionRule.NOBODY if entry.is_empty else None, entry
 
 
 def _compare(entry: ImagePullCredentials, pod: PodCredentials) -> _Match:
@@ -65,22 +65,22 @@ def _compare(entry: ImagePullCredentials, pod: PodCredentials) -> _Match:
     for shown in pod.secrets:
         for recorded in entry.kubernetes_secrets:
             rule = _match(recorded, shown, number)
-            if rule:
+            if rule is not None:
                 return rule, recorded, shown, _addition(recorded, shown, number)
     account = pod.service_account
     if account is not None and account in entry.kubernetes_service_accounts:
-        return "same-account", account, account, None
-    return "stranger", None, None, None
+        return DecisionRule.SAME_ACCOUNT, account, account, None
+    return DecisionRule.STRANGER, None, None, None
 
 
-def _match(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) -> str:
+def _match(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) -> DecisionRule | None:
     """By which rule one secret stands for another, if at all."""
     if recorded.credential_hash and recorded.credential_hash == shown.credential_hash:
-        return "same-credential"
+        return DecisionRule.SAME_CREDENTIAL
     # A rotated secret is trusted without a pull, but only while its new hash can still be recorded.
     if recorded.coordinates == shown.coordinates and number < MOST_ADDED:
-        return "same-secret"
-    return ""
+        return DecisionRule.SAME_SECRET
+    return None
 
 
 def _addition(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) -> ImagePullCredentials | None:

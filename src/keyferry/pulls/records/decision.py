@@ -1,8 +1,10 @@
 """A decision about an image that is on the node, and the same in words: the record, the policy and the rule."""
 
 from collections.abc import Iterator
+from enum import StrEnum
 from functools import cached_property
 
+from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
@@ -13,13 +15,9 @@ from keyferry.api.kubeletconfig.records import (
 from keyferry.api.meta import format_instant
 from keyferry.errors import KeyferryError
 from keyferry.pulls.records.lookups import RecordLookup
-from keyferry.pulls.records.policy import PRELOADED, PolicyVerdict, VerificationPolicy
+from keyferry.pulls.records.policy import PRELOADED, PolicyRule, PolicyVerdict, VerificationPolicy
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from keyferry._core.reasons import Reason
-
-__all__ = ["MOST_ADDED", "Decision", "PodCredentials", "Situation", "describe_entry"]
+__all__ = ["MOST_ADDED", "Decision", "DecisionRule", "PodCredentials", "Situation", "describe_entry"]
 
 # From so many secrets on, the kubelet adds none while it decides.
 MOST_ADDED = 100
@@ -29,44 +27,66 @@ ALLOWED, FOUND, AUTHENTICATE, ERROR = (
     "mustAuthenticate",
     "error",
 )
+
+
+class DecisionRule(StrEnum):
+    """By which rule it is decided whether an image is pulled."""
+
+    ABSENT = "absent"
+    UNREADABLE = "unreadable"
+    POLICY = "policy"
+    NO_RECORD = "no-record"
+    BAD_NAME = "bad-name"
+    OTHER_NAME = "other-name"
+    EVERYBODY = "everybody"
+    NOBODY = "nobody"
+    NO_CREDENTIALS = "no-credentials"
+    SAME_CREDENTIAL = "same-credential"
+    SAME_SECRET = "same-secret"  # noqa: S105 - a word for a rule
+    SAME_ACCOUNT = "same-account"
+    STRANGER = "stranger"
+
+
 # Each rule by which a decision can be made, with the kubelet's word for it in its metric; the first is not counted.
 RESULTS = {
-    "absent": "",
-    "unreadable": ERROR,
-    "policy": ALLOWED,
-    "no-record": AUTHENTICATE,
-    "bad-name": ERROR,
-    "other-name": AUTHENTICATE,
-    "everybody": FOUND,
-    "nobody": AUTHENTICATE,
-    "no-credentials": ERROR,
-    "same-credential": FOUND,
-    "same-secret": FOUND,
-    "same-account": FOUND,
-    "stranger": AUTHENTICATE,
+    DecisionRule.ABSENT: "",
+    DecisionRule.UNREADABLE: ERROR,
+    DecisionRule.POLICY: ALLOWED,
+    DecisionRule.NO_RECORD: AUTHENTICATE,
+    DecisionRule.BAD_NAME: ERROR,
+    DecisionRule.OTHER_NAME: AUTHENTICATE,
+    DecisionRule.EVERYBODY: FOUND,
+    DecisionRule.NOBODY: AUTHENTICATE,
+    DecisionRule.NO_CREDENTIALS: ERROR,
+    DecisionRule.SAME_CREDENTIAL: FOUND,
+    DecisionRule.SAME_SECRET: FOUND,
+    DecisionRule.SAME_ACCOUNT: FOUND,
+    DecisionRule.STRANGER: AUTHENTICATE,
 }
 _POLICY = {
-    "never": "nothing is verified, whoever pulled the image",
-    "always": "every use of an image is verified",
-    "pulled-by-kubelet": "the image was pulled by the kubelet, so its use is verified",
-    "preloaded": "the image was not pulled by the kubelet but was there before, so it is free to use",
-    "allowlisted": "a pattern of the allowlist covers the image, so it is free to use",
-    "not-allowlisted": "no pattern of the allowlist covers the image, so its use is verified",
+    PolicyRule.NEVER: "nothing is verified, whoever pulled the image",
+    PolicyRule.ALWAYS: "every use of an image is verified",
+    PolicyRule.PULLED_BY_KUBELET: "the image was pulled by the kubelet, so its use is verified",
+    PolicyRule.PRELOADED: "the image was not pulled by the kubelet but was there before, so it is free to use",
+    PolicyRule.ALLOWLISTED: "a pattern of the allowlist covers the image, so it is free to use",
+    PolicyRule.NOT_ALLOWLISTED: "no pattern of the allowlist covers the image, so its use is verified",
 }
 _RULES = {
-    "absent": "the image is not on the node",
-    "unreadable": "what is recorded cannot be believed, so the image is verified again, whatever the policy",
-    "policy": "the policy asks for no verification",
-    "no-record": "there is no record of who may use the image",
-    "bad-name": "the image's name cannot be parsed, so nothing can be found under it",
-    "other-name": "the image was pulled under other names only; what is recorded counts for one name each",
-    "everybody": "it was pulled without a pod's own credentials, so every pod of the node may use it",
-    "nobody": "the record names neither secrets nor accounts for this name",
-    "no-credentials": "the pod's credentials could not be found out, which fails the container's start too",
-    "same-credential": "the pod shows a credential that the image was pulled with",
-    "same-secret": "the pod shows a secret that the image was pulled with; it was changed since, and is trusted",
-    "same-account": "the pod runs as a service account that the image was pulled for",
-    "stranger": "nothing that the pod shows is recorded for this name",
+    DecisionRule.ABSENT: "the image is not on the node",
+    DecisionRule.UNREADABLE: "what is recorded cannot be believed, so the image is verified again, whatever the policy",
+    DecisionRule.POLICY: "the policy asks for no verification",
+    DecisionRule.NO_RECORD: "there is no record of who may use the image",
+    DecisionRule.BAD_NAME: "the image's name cannot be parsed, so nothing can be found under it",
+    DecisionRule.OTHER_NAME: "the image was pulled under other names only; what is recorded counts for one name each",
+    DecisionRule.EVERYBODY: "it was pulled without a pod's own credentials, so every pod of the node may use it",
+    DecisionRule.NOBODY: "the record names neither secrets nor accounts for this name",
+    DecisionRule.NO_CREDENTIALS: "the pod's credentials could not be found out, which fails the container's start too",
+    DecisionRule.SAME_CREDENTIAL: "the pod shows a credential that the image was pulled with",
+    DecisionRule.SAME_SECRET: (
+        "the pod shows a secret that the image was pulled with; it was changed since, and is trusted"
+    ),
+    DecisionRule.SAME_ACCOUNT: "the pod runs as a service account that the image was pulled for",
+    DecisionRule.STRANGER: "nothing that the pod shows is recorded for this name",
 }
 
 
@@ -101,7 +121,7 @@ class Decision(Value):
     """
 
     must_pull: bool
-    rule: str
+    rule: DecisionRule
     situation: Situation
     policy: VerificationPolicy
     verdict: PolicyVerdict | None = None
@@ -109,7 +129,6 @@ class Decision(Value):
     shown: ImagePullSecret | ImagePullServiceAccount | None = None
     addition: ImagePullCredentials | None = field(default=None, repr=False)
     error: KeyferryError | None = None
-    asked_pod: bool = False
     write_problem: KeyferryError | None = None
 
     @property
@@ -123,52 +142,61 @@ class Decision(Value):
         return RESULTS[self.rule]
 
     @cached_property
-    def reasons(self) -> "tuple[Reason, ...]":
+    def reasons(self) -> tuple[Reason, ...]:
         """Why, in the order the kubelet goes about it: record, policy, credential, decision; no hash is in it."""
         return (*_record(self), *_policy(self), *_credential(self), _rule(self))
 
 
-def _record(decision: Decision) -> Iterator["Reason"]:
+def _record(decision: Decision) -> Iterator[Reason]:
     situation = decision.situation
     lookup = situation.lookup
     for problem in (situation.problem, lookup.problem):
         if problem is not None:
             outcome = getattr(problem, "cause", "error")
-            yield _reason("record", situation.image_ref, outcome, str(problem), {"cause": outcome})
+            yield _reason(ReasonStage.RECORD, situation.image_ref, outcome, str(problem), {"cause": outcome})
     if lookup.record is not None:
         yield _found(decision)
     elif situation.has_intent:
         text = "there is no record, but a pull of it was begun and not finished: it counts as the kubelet's"
-        yield _reason("record", situation.image_ref, "intent", text, {"image": situation.image})
+        yield _reason(
+            ReasonStage.RECORD, situation.image_ref, ReasonOutcome.INTENT, text, {"image": situation.image}
+        )
     elif situation.image_ref and situation.problem is None and lookup.problem is None:
-        yield _reason("record", situation.image_ref, "none", "there is neither a record nor a pull under way")
+        yield _reason(
+            ReasonStage.RECORD,
+            situation.image_ref,
+            ReasonOutcome.NONE,
+            "there is neither a record nor a pull under way",
+        )
 
 
-def _found(decision: Decision) -> "Reason":
+def _found(decision: Decision) -> Reason:
     record = decision.situation.lookup.record
     assert record is not None  # noqa: S101 - asked by the caller
     names = sorted(record.credential_mapping)
     facts: dict[str, object] = {"lastUpdatedTime": format_instant(record.last_updated_ns), "names": names}
     text = f"recorded as pulled under {', '.join(map(repr, names)) or 'no name at all'}"
-    return _reason("record", record.image_ref, "found", text, facts)
+    return _reason(ReasonStage.RECORD, record.image_ref, ReasonOutcome.FOUND, text, facts)
 
 
-def _policy(decision: Decision) -> Iterator["Reason"]:
+def _policy(decision: Decision) -> Iterator[Reason]:
     verdict = decision.verdict
     if verdict is None:
         return
-    facts: dict[str, object] = {"policy": decision.policy.name, "rule": verdict.rule}
+    facts: dict[str, object] = {"policy": decision.policy.name, "rule": str(verdict.rule)}
     if verdict.pattern:
         facts["pattern"] = verdict.pattern
     if decision.policy.name == PRELOADED:
         facts["pulledByKubelet"] = decision.situation.pulled_by_kubelet
-    outcome = "verify" if verdict.must_verify else "free"
-    yield _reason("policy", decision.policy.name, outcome, _POLICY[verdict.rule], facts)
+    outcome = ReasonOutcome.VERIFY if verdict.must_verify else ReasonOutcome.FREE
+    yield _reason(ReasonStage.POLICY, decision.policy.name, outcome, _POLICY[verdict.rule], facts)
 
 
-def _credential(decision: Decision) -> Iterator["Reason"]:
+def _credential(decision: Decision) -> Iterator[Reason]:
     if decision.error is not None:
-        yield _reason("credential", decision.situation.image, "failed", str(decision.error))
+        yield _reason(
+            ReasonStage.CREDENTIAL, decision.situation.image, ReasonOutcome.FAILED, str(decision.error)
+        )
     if decision.matched is None or decision.shown is None:
         return
     shown = "/".join(decision.shown.coordinates[:2])
@@ -177,18 +205,20 @@ def _credential(decision: Decision) -> Iterator["Reason"]:
         "shown": dict(zip(("namespace", "name", "uid"), decision.shown.coordinates, strict=True)),
     }
     recorded = "/".join(decision.matched.coordinates[:2])
-    kind = "account" if decision.rule == "same-account" else "secret"
+    kind = "account" if decision.rule is DecisionRule.SAME_ACCOUNT else "secret"
     text = f"the pod's {kind} {shown} stands for the recorded {kind} {recorded}"
     if decision.addition is not None:
         text += f"; it is added to the record, which is done for up to {MOST_ADDED} secrets"
-    yield _reason("credential", shown, decision.rule, text, facts)
+    yield _reason(ReasonStage.CREDENTIAL, shown, decision.rule, text, facts)
 
 
-def _rule(decision: Decision) -> "Reason":
-    outcome = "pull" if decision.must_pull else "use"
+def _rule(decision: Decision) -> Reason:
+    outcome = ReasonOutcome.PULL if decision.must_pull else ReasonOutcome.USE
     does = "the image is pulled, to verify" if decision.must_pull else "the image is used as it is"
-    facts: dict[str, object] = {"rule": decision.rule, "result": decision.result}
-    return _reason("decision", decision.situation.image, outcome, f"{does}: {_RULES[decision.rule]}", facts)
+    facts: dict[str, object] = {"rule": str(decision.rule), "result": decision.result}
+    return _reason(
+        ReasonStage.DECISION, decision.situation.image, outcome, f"{does}: {_RULES[decision.rule]}", facts
+    )
 
 
 def describe_entry(entry: ImagePullCredentials) -> str:
@@ -207,9 +237,6 @@ def _count(number: int, noun: str) -> str:
 
 
 def _reason(
-    stage: str, subject: str, outcome: str, text: str, facts: dict[str, object] | None = None
-) -> "Reason":
-    # Imported when somebody asks why: a decision alone needs none of it.
-    from keyferry._core.reasons import Reason
-
+    stage: ReasonStage, subject: str, outcome: str, text: str, facts: dict[str, object] | None = None
+) -> Reason:
     return Reason(stage, subject, outcome, text, facts or {})

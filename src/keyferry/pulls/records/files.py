@@ -39,19 +39,18 @@ class RecordFiles:
     Nothing is made or changed before :meth:`prepare`. Changes are for inside ``with files.writing():``.
     """
 
-    def __init__(self, root: str, disk: Disk | None = None, *, lock_timeout_seconds: float = 30.0) -> None:
+    def __init__(self, root: str, disk: Disk | None = None) -> None:
         self.root = root
         self.folder = os.path.join(root, FOLDER)
         self.pulled = os.path.join(self.folder, PULLED)
         self._disk = disk or Disk()
-        self._lock_timeout_seconds = lock_timeout_seconds
         self._lock: FolderLock | None = None
 
     @property
     def lock(self) -> FolderLock:
         """The lock that processes share; made when it is first needed."""
         if self._lock is None:
-            self._lock = FolderLock(self.folder, timeout_seconds=self._lock_timeout_seconds)
+            self._lock = FolderLock(self.folder)
         return self._lock
 
     def close(self) -> None:

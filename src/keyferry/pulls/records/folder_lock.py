@@ -79,11 +79,11 @@ class FolderLock:
 
     def hold_image(self, image: str) -> None:
         """Say that this process pulls *image*, until it is released or the process ends."""
-        _lock_byte(self._fd, _place_of(image), "share")
+        _lock_byte(self._fd, _place_of(image), is_held=True)
 
     def release_image(self, image: str) -> None:
         """Stop saying so."""
-        _lock_byte(self._fd, _place_of(image), "free")
+        _lock_byte(self._fd, _place_of(image), is_held=False)
 
     def is_pulled_elsewhere(self, image: str) -> bool:
         """Tell whether another process that is alive pulls *image*."""
@@ -140,14 +140,14 @@ def _place_of(image: str) -> int:
     return _FIRST_IMAGE + int.from_bytes(digest[:7], "big")
 
 
-def _lock_byte(fd: int, place: int, how: str) -> None:
+def _lock_byte(fd: int, place: int, *, is_held: bool) -> None:
     """Lock one byte for this process, or free it; shared locks never stand in each other's way."""
     import fcntl
 
     # Only Linux has locks that belong to an open file; elsewhere processes do not see each other's pulls.
     command = getattr(fcntl, "F_OFD_SETLK", None)
     if command is not None:
-        fcntl.fcntl(fd, command, _request(fcntl.F_RDLCK if how == "share" else fcntl.F_UNLCK, place))
+        fcntl.fcntl(fd, command, _request(fcntl.F_RDLCK if is_held else fcntl.F_UNLCK, place))
 
 
 def _is_byte_locked(fd: int, place: int) -> bool:

@@ -5,13 +5,13 @@ from hashlib import sha256
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, field
 
-__all__ = ["AuthConfig", "file_name", "hash_auth", "hashed_json", "shorten"]
+__all__ = ["RuntimeAuth", "file_name", "hash_auth", "hashed_json", "shorten"]
 
 PREFIX = "sha256-"
 _SHOWN = 8
 
 
-class AuthConfig(Value):
+class RuntimeAuth(Value):
     """What a runtime is given to pull with; of a docker config only user name, password and e-mail get here."""
 
     username: str = ""
@@ -28,7 +28,7 @@ def file_name(key: str) -> str:
     return PREFIX + sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def hashed_json(auth: AuthConfig) -> str:
+def hashed_json(auth: RuntimeAuth) -> str:
     """The text that is hashed: compact JSON, fields in the order of the class, empty ones left out."""
     document = {
         "username": auth.username,
@@ -42,7 +42,7 @@ def hashed_json(auth: AuthConfig) -> str:
     return dumps({name: value for name, value in document.items() if value})
 
 
-def hash_auth(auth: AuthConfig) -> str:
+def hash_auth(auth: RuntimeAuth) -> str:
     """The hash of a credential as records hold it; it has no salt, so a weak password can be guessed from it."""
     return sha256(hashed_json(auth).encode()).hexdigest()
 

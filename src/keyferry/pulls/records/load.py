@@ -7,7 +7,7 @@ from keyferry._core.clock import time_ns
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.node.node import Node
-from keyferry.pulls.beside import check_root
+from keyferry.pulls.kubelet_guard import check_root
 from keyferry.pulls.records.cache import CachedRecords, CacheSizes
 from keyferry.pulls.records.disk import Disk
 from keyferry.pulls.records.files import RecordFiles
@@ -15,7 +15,7 @@ from keyferry.pulls.records.maintenance import PresentImage
 from keyferry.pulls.records.policy import DEFAULT, VerificationPolicy, make_policy
 from keyferry.pulls.records.records import Records, Store
 
-__all__ = ["KUBELET_ROOT", "load_records", "look_at_records", "open_records"]
+__all__ = ["KUBELET_ROOT", "inspect_records", "load_records", "open_records"]
 
 
 def load_records(
@@ -27,36 +27,36 @@ def load_records(
     max_parallel_pulls: int | None = None,
     read_only: bool = False,
     no_kubelet: bool = False,
-    look: Callable[[], Node] = Node,
+    find_node: Callable[[], Node] = Node,
 ) -> Records:
     """The records of a node, for a program that pulls; folders are made and older versions rewritten.
 
     With *read_only* they are as they are, also beside a running kubelet: nothing is made, changed or locked.
     *max_pods* and *max_parallel_pulls* size the memory as they do in the kubelet. Raises PolicyError
     for a policy that makes no sense, RecordError if the folders cannot be used, and EnvironmentProblem if a
-    kubelet that runs uses the root; where that cannot be seen, *no_kubelet* says that none does. *look* gives the
+    kubelet that runs uses the root; where that cannot be seen, *no_kubelet* says that none does. *find_node* gives the
     node as it is now.
     """
     chosen = policy if isinstance(policy, VerificationPolicy) else make_policy(policy, allowlist)
     if read_only:
-        return look_at_records(root, policy=chosen)
+        return inspect_records(root, policy=chosen)
     sizes = CacheSizes.for_node(max_pods, max_parallel_pulls)
     return open_records(
         root,
         policy=chosen,
         sizes=sizes,
         max_parallel_pulls=max_parallel_pulls,
-        before_writing=lambda: check_root(root, look(), no_kubelet=no_kubelet),
+        before_writing=lambda: check_root(root, find_node(), no_kubelet=no_kubelet),
     )
 
 
-def look_at_records(
+def inspect_records(
     root: str = KUBELET_ROOT,
     *,
     policy: VerificationPolicy | None = None,
     read_only: bool = True,
     no_kubelet: bool = False,
-    look: Callable[[], Node] = Node,
+    find_node: Callable[[], Node] = Node,
 ) -> Records:
     """The records of a node as they are: opening makes, changes and locks nothing.
 
@@ -76,7 +76,7 @@ def look_at_records(
         lambda: RecordFiles(root),
         policy or VerificationPolicy(),
         read_only=read_only,
-        before_writing=lambda: check_root(root, look(), no_kubelet=no_kubelet),
+        before_writing=lambda: check_root(root, find_node(), no_kubelet=no_kubelet),
     )
 
 

@@ -8,7 +8,7 @@ from keyferry.api.kubeletconfig.records import ImagePulledRecord
 from keyferry.errors import KeyferryError, RecordError
 from keyferry.pulls.records.lookups import Listing
 
-__all__ = ["PresentImage", "Pruning", "Recovery", "match_intents", "sort_out"]
+__all__ = ["PresentImage", "Pruning", "Recovery", "match_intents", "split_gone_records"]
 
 
 class PresentImage(Protocol):
@@ -50,7 +50,9 @@ def match_intents(waiting: set[str], present: Iterable[PresentImage]) -> Iterato
             yield image, each.id
 
 
-def sort_out(listing: Listing[ImagePulledRecord], present: frozenset[str], until_ns: int) -> Pruning:
+def split_gone_records(
+    listing: Listing[ImagePulledRecord], present: frozenset[str], until_ns: int
+) -> Pruning:
     """Part the records of images that are gone from all others; a young record always stays."""
     removed: list[ImagePulledRecord] = []
     kept: list[ImagePulledRecord] = []

@@ -1,5 +1,7 @@
 """The four policies: when a pod must show that it may pull an image that is on the node already."""
 
+from enum import StrEnum
+
 from keyferry._core.values import Value
 from keyferry.errors import PolicyError
 from keyferry.pulls.records.allowlist import Allowlist
@@ -15,6 +17,7 @@ __all__ = [
     "NEVER",
     "POLICIES",
     "PRELOADED",
+    "PolicyRule",
     "VerificationPolicy",
     "make_policy",
 ]
@@ -27,19 +30,30 @@ POLICIES = (NEVER, PRELOADED, ALLOWLISTED, ALWAYS)
 DEFAULT = PRELOADED
 
 
+class PolicyRule(StrEnum):
+    """By which of its rules a policy judges an image."""
+
+    NEVER = "never"
+    ALWAYS = "always"
+    PULLED_BY_KUBELET = "pulled-by-kubelet"
+    PRELOADED = "preloaded"
+    ALLOWLISTED = "allowlisted"
+    NOT_ALLOWLISTED = "not-allowlisted"
+
+
 class PolicyVerdict(Value):
     """What a policy says of one image, and by which of its rules."""
 
     must_verify: bool
-    rule: str
+    rule: PolicyRule
     pattern: str = ""
 
 
-_NEVER = PolicyVerdict(must_verify=False, rule="never")
-_ALWAYS = PolicyVerdict(must_verify=True, rule="always")
-_PULLED = PolicyVerdict(must_verify=True, rule="pulled-by-kubelet")
-_THERE = PolicyVerdict(must_verify=False, rule="preloaded")
-_UNLISTED = PolicyVerdict(must_verify=True, rule="not-allowlisted")
+_NEVER = PolicyVerdict(must_verify=False, rule=PolicyRule.NEVER)
+_ALWAYS = PolicyVerdict(must_verify=True, rule=PolicyRule.ALWAYS)
+_PULLED = PolicyVerdict(must_verify=True, rule=PolicyRule.PULLED_BY_KUBELET)
+_THERE = PolicyVerdict(must_verify=False, rule=PolicyRule.PRELOADED)
+_UNLISTED = PolicyVerdict(must_verify=True, rule=PolicyRule.NOT_ALLOWLISTED)
 
 
 class VerificationPolicy:
@@ -68,7 +82,7 @@ class VerificationPolicy:
         pattern = self.allowlist.find(image)
         if pattern is None:
             return _UNLISTED
-        return PolicyVerdict(must_verify=False, rule="allowlisted", pattern=str(pattern))
+        return PolicyVerdict(must_verify=False, rule=PolicyRule.ALLOWLISTED, pattern=str(pattern))
 
 
 def make_policy(name: str = DEFAULT, allowlist: "Iterable[str]" = ()) -> VerificationPolicy:

@@ -15,7 +15,13 @@ from keyferry.pulls.records.decide import credentials_used, decide, pod_credenti
 from keyferry.pulls.records.decision import Decision, PodCredentials, Situation
 from keyferry.pulls.records.files import RecordFiles
 from keyferry.pulls.records.lookups import Listing, RecordLookup
-from keyferry.pulls.records.maintenance import PresentImage, Pruning, Recovery, match_intents, sort_out
+from keyferry.pulls.records.maintenance import (
+    PresentImage,
+    Pruning,
+    Recovery,
+    match_intents,
+    split_gone_records,
+)
 from keyferry.pulls.records.merge import merge_credentials, new_record
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.stripes import StripedLocks
@@ -191,10 +197,10 @@ class Records:
         present = frozenset(image_ids)
         until = self._clock() if until_ns is None else until_ns
         if dry_run:
-            return sort_out(self._store.list_records(), present, until)
+            return split_gone_records(self._store.list_records(), present, until)
         store = self._begin_writing()
         with store.writing():
-            pruning = sort_out(self.files.list_records(), present, until)
+            pruning = split_gone_records(self.files.list_records(), present, until)
             for record in pruning.removed:
                 store.delete_record(record.image_ref)
         return pruning

@@ -3,7 +3,7 @@
 from keyferry.errors import HttpError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.registry.client import Registry
-from keyferry.pulls.registry.places import find_origin
+from keyferry.pulls.registry.destinations import find_origin
 from keyferry.pulls.registry.target import Target
 from keyferry.pulls.registry.transport import Origin, Transport
 

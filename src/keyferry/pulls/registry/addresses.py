@@ -4,9 +4,9 @@ import socket
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
-from keyferry.pulls.registry.own_addresses import is_own_address
+from keyferry.pulls.registry.machine_addresses import is_machine_address
 
-__all__ = ["is_here", "is_loopback", "is_loopback_name", "literal_address", "why_forbidden"]
+__all__ = ["is_loopback", "is_loopback_name", "is_this_machine", "literal_address", "why_forbidden"]
 
 Address = IPv4Address | IPv6Address
 
@@ -44,10 +44,10 @@ def is_loopback(address: str) -> bool:
     return _is_loopback(_parse(address))
 
 
-def is_here(address: str) -> bool:
+def is_this_machine(address: str) -> bool:
     """Tell whether an address, as text, is this machine: a loopback address, or one of its own."""
     parsed = _parse(address)
-    return _is_loopback(parsed) or is_own_address(parsed)
+    return _is_loopback(parsed) or is_machine_address(parsed)
 
 
 def is_loopback_name(host: str) -> bool:
@@ -69,13 +69,13 @@ def literal_address(host: str) -> str:
 
 
 def why_forbidden(
-    address: str, *, allows_here: bool, is_own: Callable[[Address], bool] = is_own_address
+    address: str, *, allows_this_machine: bool, is_own: Callable[[Address], bool] = is_machine_address
 ) -> str:
     """Why a server must not lead us to *address*, or nothing.
 
     A registry names the place of its token server and of its blobs. Those of the node itself, and of the cloud's
-    metadata, trust whoever can reach them, so nobody outside may have us go there. With *allows_here* this machine
-    is allowed, but not through an address that only holds one of its own.
+    metadata, trust whoever can reach them, so nobody outside may have us go there. With *allows_this_machine*
+    it is allowed, but not through an address that only holds one of its own.
     """
     parsed = _parse(address)
     for meant in (parsed, *_embedded(parsed)):
@@ -86,7 +86,7 @@ def why_forbidden(
             return "a link-local or metadata address"
         if meant.is_multicast or meant == IPv4Address(_IPV4_BITS):
             return "a multicast or broadcast address"
-        if (_is_loopback(meant) or is_own(meant)) and not (allows_here and meant is parsed):
+        if (_is_loopback(meant) or is_own(meant)) and not (allows_this_machine and meant is parsed):
             return "this machine itself"
     return ""
 

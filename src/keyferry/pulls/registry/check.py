@@ -8,7 +8,7 @@ from keyferry.pulls.registry.access import RegistryAccess
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.registry.transport import Deadline, Transport
-from keyferry.pulls.trial import Arrival, Attempt, Trial
+from keyferry.pulls.trial import Attempt, AttemptResult, Trial
 
 __all__ = ["check_registry", "check_registry_async"]
 
@@ -29,10 +29,10 @@ def check_registry(
     with closing(Transport(route, Deadline(timeout_seconds))) as transport:
         access = RegistryAccess(transport, target)
 
-        def ask(credential: Credential | None) -> Arrival:
+        def ask(credential: Credential | None) -> AttemptResult:
             registry = access.with_credential(credential)
             digest = registry.has_manifest(target.reference)
-            return Arrival(was_asked=registry.asked_for_credential, digest=digest)
+            return AttemptResult(was_asked=registry.asked_for_credential, digest=digest)
 
         return Trial(ask).run_all(credentials)
 

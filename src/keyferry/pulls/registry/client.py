@@ -6,9 +6,9 @@ from keyferry._core.values import Value, field, replace
 from keyferry.errors import HttpError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.manifest import ACCEPTED, ContentError, Descriptor, digest_of, hasher
-from keyferry.pulls.registry.places import admit_led, admit_named, find_redirect
+from keyferry.pulls.registry.destinations import admit_server_named, admit_user_named, find_redirect
 from keyferry.pulls.registry.tokens import Authorizer, read_words
-from keyferry.pulls.registry.transport import Answer, Origin, Transport
+from keyferry.pulls.registry.transport import HttpResponse, Origin, Transport
 
 __all__ = ["Fetched", "Registry"]
 
@@ -84,7 +84,7 @@ class Registry:
             self._check(content, digest)
         return Fetched(content, content_type, (wanted or [digest_of(content)])[0])
 
-    def open_blob(self, blob: Descriptor, start: int) -> tuple[Answer, int]:
+    def open_blob(self, blob: Descriptor, start: int) -> tuple[HttpResponse, int]:
         """Ask for a blob from *start* on; gives the answer, and the place from which it really goes on.
 
         The caller reads and closes the answer. Raises RegistryError.
@@ -100,7 +100,7 @@ class Registry:
             answer.close()
             raise
 
-    def _check_blob(self, answer: Answer, blob: Descriptor, start: int) -> int:
+    def _check_blob(self, answer: HttpResponse, blob: Descriptor, start: int) -> int:
         if answer.head.status not in (_OK, _PARTIAL):
             raise self._failure(answer, blob)
         if answer.head.status == _OK:
@@ -114,7 +114,7 @@ class Registry:
             )
         return start
 
-    def _ask(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
+    def _ask(self, method: str, path: str, headers: Mapping[str, str]) -> HttpResponse:
         """Send a request, answer at most one challenge, and go where redirects lead, without the credential."""
         try:
             answer = self._authorized(method, path, headers)
@@ -128,7 +128,7 @@ class Registry:
         with answer:
             raise RegistryError(self.name, 0, f"redirects more than {_MOST_REDIRECTS} times", "unsafe")
 
-    def _authorized(self, method: str, path: str, headers: Mapping[str, str]) -> Answer:
+    def _authorized(self, method: str, path: str, headers: Mapping[str, str]) -> HttpResponse:
         place = replace(self._origin, target=f"/v2/{self._repository}/{path}")
         sent = self._authorizer.current
         answer = self._send(place, method, headers, sent)
@@ -145,19 +145,19 @@ class Registry:
         # Once: a registry that asks again is not satisfied by anything we have.
         return self._send(place, method, headers, self._authorizer.current)
 
-    def _send(self, place: Origin, method: str, headers: Mapping[str, str], proof: str) -> Answer:
-        admit = admit_named(self.name, place, is_insecure=self._transport.route.is_insecure)
+    def _send(self, place: Origin, method: str, headers: Mapping[str, str], proof: str) -> HttpResponse:
+        admit = admit_user_named(self.name, place, is_insecure=self._transport.route.is_insecure)
         proved = {**headers, "Authorization": proof} if proof else headers
         return self._transport.request(place, method, proved, admit=admit)
 
-    def _follow(self, answer: Answer, method: str, headers: Mapping[str, str]) -> Answer:
+    def _follow(self, answer: HttpResponse, method: str, headers: Mapping[str, str]) -> HttpResponse:
         is_insecure = self._transport.route.is_insecure
         answer.drain()
         place = find_redirect(self.name, answer, is_insecure=is_insecure)
-        admit = admit_led(self.name, place, answer, is_insecure=is_insecure)
+        admit = admit_server_named(self.name, place, answer, is_insecure=is_insecure)
         return self._transport.request(place, method, headers, admit=admit)
 
-    def _unencoded(self, answer: Answer) -> Answer:
+    def _unencoded(self, answer: HttpResponse) -> HttpResponse:
         """An answer whose body is what it seems: nothing is unpacked here, so nothing can blow up."""
         codings = [
             coding for coding in answer.head.values("content-encoding") if coding.lower() != "identity"
@@ -167,7 +167,7 @@ class Registry:
                 raise self._content_error("compresses its answer, although it was not asked to")
         return answer
 
-    def _read(self, answer: Answer, most_bytes: int) -> bytes:
+    def _read(self, answer: HttpResponse, most_bytes: int) -> bytes:
         try:
             return answer.read(most_bytes)
         except HttpError as error:
@@ -185,7 +185,7 @@ class Registry:
     def _content_error(self, message: str) -> RegistryError:
         return RegistryError(self.name, 0, message, "content")
 
-    def _failure(self, answer: Answer, blob: Descriptor | None = None) -> RegistryError:
+    def _failure(self, answer: HttpResponse, blob: Descriptor | None = None) -> RegistryError:
         status = answer.head.status
         said = f"status {status}{read_words(answer, self._authorizer.secrets)}"
         if (answer.origin.host, answer.origin.port) != (self._origin.host, self._origin.port):

@@ -10,8 +10,15 @@ from keyferry._core.values import replace
 from keyferry.errors import DocumentError, HttpError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges
-from keyferry.pulls.registry.places import admit_led, find_realm
-from keyferry.pulls.registry.transport import Admit, Answer, Origin, Transport, encode_form, encode_query
+from keyferry.pulls.registry.destinations import admit_server_named, find_realm
+from keyferry.pulls.registry.transport import (
+    Admit,
+    HttpResponse,
+    Origin,
+    Transport,
+    encode_form,
+    encode_query,
+)
 
 __all__ = ["IDENTITY_TOKEN", "Authorizer", "read_words"]
 
@@ -52,7 +59,7 @@ class Authorizer:
         words = [word for header in headers for word in header.split(" ")[1:]]
         return (*words, self._credential.password) if self._credential is not None else tuple(words)
 
-    def renew(self, answer: Answer, sent: str) -> bool:
+    def renew(self, answer: HttpResponse, sent: str) -> bool:
         """Get what the registry asks for in *answer*; False if that is what was sent, or nothing we could give.
 
         *sent* is the header that was refused. Raises RegistryError, or HttpError if the token server is not there.
@@ -76,7 +83,7 @@ class Authorizer:
         pair = f"{credential.username}:{credential.password}".encode("utf-8", "surrogateescape")
         return f"Basic {b64encode(pair).decode()}"
 
-    def _bearer(self, challenge: Challenge, answer: Answer, sent: str) -> str:
+    def _bearer(self, challenge: Challenge, answer: HttpResponse, sent: str) -> str:
         service, scope = challenge.parameter("service"), challenge.parameter("scope") or self._scope
         key = challenge.parameter("realm"), service, scope
         # Another thread may have been here before, with what this one was refused for.
@@ -84,7 +91,7 @@ class Authorizer:
             self._kept[key] = f"Bearer {self._fetch(challenge, answer, service, scope)}"
         return self._kept[key]
 
-    def _fetch(self, challenge: Challenge, answer: Answer, service: str, scope: str) -> str:
+    def _fetch(self, challenge: Challenge, answer: HttpResponse, service: str, scope: str) -> str:
         fields = {"service": service, "scope": scope} if service else {"scope": scope}
         place = find_realm(
             self._registry,
@@ -103,7 +110,7 @@ class Authorizer:
             reply = self._post(place, answer, {**grant, "password": credential.password, **fields})
         return self._read_token(reply)
 
-    def _get(self, place: Origin, answer: Answer, fields: Mapping[str, str]) -> Answer:
+    def _get(self, place: Origin, answer: HttpResponse, fields: Mapping[str, str]) -> HttpResponse:
         mark = "&" if "?" in place.target else "?"
         place = replace(place, target=f"{place.target}{mark}{encode_query(fields)}")
         header = self._basic()
@@ -111,15 +118,17 @@ class Authorizer:
             place, "GET", {"Authorization": header} if header else {}, admit=self._admit(place, answer)
         )
 
-    def _post(self, place: Origin, answer: Answer, fields: Mapping[str, str]) -> Answer:
+    def _post(self, place: Origin, answer: HttpResponse, fields: Mapping[str, str]) -> HttpResponse:
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         body = encode_form({**fields, "client_id": _CLIENT})
         return self._transport.request(place, "POST", headers, body, admit=self._admit(place, answer))
 
-    def _admit(self, place: Origin, answer: Answer) -> Admit:
-        return admit_led(self._registry, place, answer, is_insecure=self._transport.route.is_insecure)
+    def _admit(self, place: Origin, answer: HttpResponse) -> Admit:
+        return admit_server_named(
+            self._registry, place, answer, is_insecure=self._transport.route.is_insecure
+        )
 
-    def _read_token(self, reply: Answer) -> str:
+    def _read_token(self, reply: HttpResponse) -> str:
         with reply:
             if reply.head.status != _OK:
                 raise self._refusal(reply)
@@ -130,7 +139,7 @@ class Authorizer:
             raise RegistryError(self._registry, 0, message, "content")
         return token
 
-    def _refusal(self, reply: Answer) -> RegistryError:
+    def _refusal(self, reply: HttpResponse) -> RegistryError:
         status, server = reply.head.status, f"its token server {reply.origin.authority}"
         said = f"status {status}{read_words(reply, self.secrets)}"
         if status in _REFUSALS:
@@ -153,7 +162,7 @@ def _find_token(content: bytes) -> str:
     return ""
 
 
-def read_words(answer: Answer, secrets: tuple[str, ...]) -> str:
+def read_words(answer: HttpResponse, secrets: tuple[str, ...]) -> str:
     """What a server says about a failure, as ``: code: message``, or nothing; it may have put anything there."""
     try:
         content = b"" if answer.head.value("content-encoding") else answer.read(_MOST_WORDS)

@@ -4,8 +4,8 @@ import ssl
 from collections.abc import Callable, Mapping
 from threading import Lock
 
-from keyferry._net.client import Answer, Client
-from keyferry._net.deadline import Deadline, Patience
+from keyferry._net.client import Client, HttpResponse
+from keyferry._net.deadline import Deadline, WaitLimits
 from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError, UntrustedError
 from keyferry._net.forms import encode_form, encode_query
 from keyferry._net.proxy import Origin, choose_proxy
@@ -14,7 +14,16 @@ from keyferry.errors import HttpError
 from keyferry.pulls.registry.addresses import literal_address
 from keyferry.pulls.registry.route import RegistryRoute, make_context
 
-__all__ = ["Admit", "Answer", "Deadline", "Origin", "Transport", "encode_form", "encode_query", "split_url"]
+__all__ = [
+    "Admit",
+    "Deadline",
+    "HttpResponse",
+    "Origin",
+    "Transport",
+    "encode_form",
+    "encode_query",
+    "split_url",
+]
 
 Admit = Callable[[str], None]
 
@@ -33,7 +42,7 @@ class Transport:
         self._tls: ssl.SSLContext | None = None
         self._client = Client(
             self._context,
-            Patience(
+            WaitLimits(
                 route.connect_seconds,
                 route.answer_seconds,
                 route.idle_seconds,
@@ -48,7 +57,7 @@ class Transport:
 
     def request(
         self, origin: Origin, method: str, headers: Mapping[str, str], body: bytes = b"", *, admit: Admit
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send a request and read the head of the answer; raises HttpError.
 
         *admit* is given the address before anything goes there, and raises for one that must not be; behind a

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.kit.conformance import examine
-from keyferry.kit.lab.subject import CLUSTER, Subject
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
+from keyferry.kit.plugin_kind import PluginKind
 from support.aws_services import IMAGE, KEYS, REGION, FakeAws
 from support.fake_cloud import serving
 from support.reference import SOURCE, image_request, write_launcher
@@ -21,7 +22,7 @@ def test_ecr_passes_the_kit(tmp_path: Path) -> None:
     with serving(FakeAws()) as server:
         env = {"AWS_ENDPOINT_URL": server.url, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
         program = write_launcher(tmp_path, "ecr")
-        report = examine(Subject(str(program), images=(IMAGE, PUBLIC), env=tuple(env.items())))
+        report = examine(PluginUnderTest(str(program), images=(IMAGE, PUBLIC), env=tuple(env.items())))
     assert report.failed_codes == ()
 
 
@@ -30,7 +31,7 @@ def test_eks_passes_the_kit(tmp_path: Path, words: tuple[str, ...]) -> None:
     """As the command line, and as the authenticator."""
     env = {"AWS_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true", **KEYS}
     program = write_launcher(tmp_path, "eks")
-    report = examine(Subject(str(program), CLUSTER, words, tuple(env.items())))
+    report = examine(PluginUnderTest(str(program), PluginKind.CLUSTER, words, tuple(env.items())))
     assert report.failed_codes == ()
 
 

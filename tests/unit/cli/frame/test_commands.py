@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyferry.cli.frame.commands import EXIT_CODES, Exit, gravest
+from keyferry.cli.frame.commands import EXIT_CODES, Exit, most_severe
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from keyferry.cli.frame.commands import EXIT_CODES, Exit, gravest
 def test_of_several_a_sure_no_goes_first_and_unknown_before_yes(
     codes: tuple[int, ...], expected: int
 ) -> None:
-    assert gravest(map(Exit, codes)) == expected
+    assert most_severe(map(Exit, codes)) == expected
 
 
 def test_every_code_that_a_command_ends_with_is_in_the_help() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.cli.frame.sources import read_sources
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.node import Node
 from support.kubelets import Processes
 
@@ -28,10 +28,10 @@ def options(node: Node, docker_config: str | None) -> argparse.Namespace:
     )
 
 
-def missing_config(node: Node, docker_config: str | None) -> list[Missing]:
+def missing_config(node: Node, docker_config: str | None) -> list[MissingInput]:
     """What is said to be missing of the node's docker config."""
     missing = read_sources(options(node, docker_config)).missing
-    return [each for each in missing if each.input is Input.DOCKER_CONFIG]
+    return [each for each in missing if each.input is LookupInput.DOCKER_CONFIG]
 
 
 @pytest.mark.parametrize("exists", [True, False])
@@ -46,7 +46,9 @@ def test_a_root_that_may_not_be_seen_may_hold_a_docker_config(
         path.write_text("{}")
     processes.write(17, "kubelet", f"--root-dir={root}")
     node = Node(str(processes))
-    assert missing_config(node, None) == ([Missing(Input.DOCKER_CONFIG, str(path))] if exists else [])
+    assert missing_config(node, None) == (
+        [MissingInput(LookupInput.DOCKER_CONFIG, str(path))] if exists else []
+    )
     assert missing_config(node, "auto") == []
     was = os.geteuid()
     os.chmod(root, 0)

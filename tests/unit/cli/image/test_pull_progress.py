@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from keyferry.cli.image.pull_progress import Narrator
+from keyferry.cli.image.pull_progress import ProgressReporter
 from keyferry.pulls.layout.blobs import Progress
 from support.plugins import wait_until
 
@@ -23,8 +23,8 @@ class Stream(io.StringIO):
 
 def narrate(*, is_terminal: bool, has_bytes: bool, is_alone: bool = True, is_quiet: bool = False) -> str:
     stream = Stream(is_terminal=is_terminal)
-    narrator = Narrator(is_quiet=is_quiet, has_bytes=has_bytes, is_alone=is_alone, stream=stream)
-    with narrator.telling("reg.io/a\x1b[2J:v1") as on_progress:
+    reporter = ProgressReporter(is_quiet=is_quiet, has_bytes=has_bytes, is_alone=is_alone, stream=stream)
+    with reporter.reporting("reg.io/a\x1b[2J:v1") as on_progress:
         if on_progress is not None:
             on_progress(Progress(50, 100))
         elif is_terminal and is_alone and not is_quiet:

@@ -17,7 +17,7 @@ from keyferry.api.clientauthentication.v1 import API_VERSION, ClusterInfo
 from keyferry.api.kubeconfig.v1 import ExecConfig, ExecEnvVar
 from keyferry.clusters.auth.calls import CallMetrics
 from keyferry.clusters.auth.credential import ClusterCredential
-from keyferry.clusters.auth.hints import HintLimiter
+from keyferry.clusters.auth.install_hints import HintLimiter
 from keyferry.clusters.auth.runner import ExecRunner
 from keyferry.errors import (
     ConfigError,

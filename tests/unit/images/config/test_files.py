@@ -27,7 +27,7 @@ def test_one_file_may_have_any_name(tmp_path: Path) -> None:
     read = read_config(write(tmp_path / "d", config__txt=named("a", "b")) + "/config.txt")
     assert read.problems == ()
     assert [provider.name for provider in read.providers] == ["a", "b"]
-    assert [origin.index for origin in read.origins] == [0, 1]
+    assert [location.index for location in read.locations] == [0, 1]
     read.raise_for_problems()
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.node.discover import WELL_KNOWN, discover
+from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, discover
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, parse_flags
 from keyferry.images.node.node import Node
 from support.parts import root
@@ -115,14 +115,14 @@ def test_a_kubelet_of_another_user_is_not_believed(node: Machine) -> None:
     assert node.discover()[:2] == ("/k", "/kb")
 
 
-@pytest.mark.parametrize("place", WELL_KNOWN, ids=lambda place: place.who)
+@pytest.mark.parametrize("place", WELL_KNOWN_CONFIGS, ids=lambda place: place.distribution)
 def test_well_known_places_come_last(node: Machine, place: object) -> None:
     """A distribution's own config is looked for below the root, with the bin dir that goes with it."""
-    (known,) = [each for each in WELL_KNOWN if each is place]
+    (known,) = [each for each in WELL_KNOWN_CONFIGS if each is place]
     path = node.write(known.config)
     config, bin_dir, who, _ = node.discover()
     assert (config, bin_dir) == (path, str(node.root) + known.bin_dir)
-    assert who == f"the usual place of {known.who}"
+    assert who == f"the usual place of {known.distribution}"
     node.run(1, "kubelet", *flags("/k", "/kb"))
     assert node.discover()[:2] == ("/k", "/kb")
 
@@ -130,7 +130,7 @@ def test_well_known_places_come_last(node: Machine, place: object) -> None:
 def test_a_bin_dir_of_another_config_is_not_used(node: Machine) -> None:
     """A config is never run with the plugins that belong to a different one."""
     node.run(1, "kubelet", *flags("/k", "/kb"))
-    node.write(WELL_KNOWN[0].config)
+    node.write(WELL_KNOWN_CONFIGS[0].config)
     with pytest.raises(EnvironmentProblem, match="where are its plugins"):
         node.discover("/c")
     assert node.discover("/k")[:2] == ("/k", "/kb")
@@ -179,7 +179,7 @@ def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(node: 
     (node.proc / "17" / "cmdline").write_bytes(b"kubelet\0--config=/nonexistent\0")
     with pytest.raises(EnvironmentProblem, match="; /nonexistent of the kubelet, process 17: cannot be read"):
         discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
-    path = node.write(WELL_KNOWN[0].config)
+    path = node.write(WELL_KNOWN_CONFIGS[0].config)
     found = discover(environ={}, node=Node(str(node.proc)), root=str(node.root))
     assert found.config == path
     (note,) = found.notes
@@ -188,6 +188,6 @@ def test_the_files_of_a_kubelet_are_read_only_if_its_flags_do_not_say_all(node: 
 
 def test_the_usual_places_may_be_below_another_root(node: Machine) -> None:
     """A container may have its host's files in a folder."""
-    path = node.write(WELL_KNOWN[0].config)
+    path = node.write(WELL_KNOWN_CONFIGS[0].config)
     found = discover(environ={"KEYFERRY_HOST_ROOT": str(node.root)}, node=Node(str(node.proc)))
     assert found.config == path

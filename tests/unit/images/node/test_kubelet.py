@@ -47,7 +47,7 @@ def test_a_process_that_runs_is_found_with_its_flags_and_environment(processes: 
         (kubelet,) = look_for_kubelets(str(processes)).found
         assert (kubelet.pid, kubelet.program) == (pid, "kubelet")
         assert kubelet.flags == {"--root-dir": "/data", "--kubeconfig": "/k"}
-        assert kubelet.is_believed
+        assert kubelet.is_trusted
         environment = kubelet.read_environment()
         assert environment is not None
         assert environment.items() >= {"A": "1=2", "EMPTY": ""}.items()
@@ -80,7 +80,7 @@ def test_a_process_that_was_ever_another_users_is_not_believed(processes: Proces
         os.chown(home, NOBODY, NOBODY)
     kubelets = look_for_kubelets(str(processes))
     assert [each.pid for each in kubelets.found] == [17]
-    assert kubelets.believed == ()
+    assert kubelets.trusted == ()
     assert Node(str(processes)).settings is None
 
 

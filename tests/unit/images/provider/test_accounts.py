@@ -7,7 +7,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import ServiceAccountError
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import (
     NOBODY,
     Identity,
@@ -70,12 +70,17 @@ def test_without_a_pod_nobody_knows_whether_the_provider_applies() -> None:
     """A required account is not taken for a missing one; without that it runs for nobody, and says so."""
     with pytest.raises(NotGivenError) as caught:
         identify(attributes(require=True), Accounts({}), None)
-    assert caught.value.missing == (Missing(Input.POD),)
-    assert identify(attributes(require=False), Accounts({}), None) == Identity(missing=(Missing(Input.POD),))
+    assert caught.value.missing == (MissingInput(LookupInput.POD),)
+    assert identify(attributes(require=False), Accounts({}), None) == Identity(
+        missing=(MissingInput(LookupInput.POD),)
+    )
 
 
 NAMED = "ns/builder"
-NO_ACCOUNT, NO_TOKEN = Missing(Input.SERVICE_ACCOUNT, NAMED), Missing(Input.SERVICE_ACCOUNT_TOKEN, NAMED)
+NO_ACCOUNT, NO_TOKEN = (
+    MissingInput(LookupInput.SERVICE_ACCOUNT, NAMED),
+    MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, NAMED),
+)
 NOT_KNOWN = ServiceAccount("", None)
 
 
@@ -92,7 +97,7 @@ def test_what_was_not_given_is_told_from_what_is_not_there(
     account: ServiceAccount,
     token: str | None,
     asked: ServiceAccountTokenAttributes,
-    missing: tuple[Missing, ...],
+    missing: tuple[MissingInput, ...],
 ) -> None:
     """Each missing input by its kind and name; the error is one of accounts, for those who raise it."""
     with pytest.raises(NotGivenError) as caught:

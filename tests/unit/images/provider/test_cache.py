@@ -7,7 +7,7 @@ from keyferry.errors import ServiceAccountError
 from keyferry.images.provider.cache import (
     SWEEP_INTERVAL_NS,
     Cache,
-    Entry,
+    CacheEntry,
     account_cache_key,
     base_key,
     base_of,
@@ -18,8 +18,8 @@ from keyferry.images.provider.cache import (
 )
 
 
-def entry(kind: str = "Image", expires: int = 100, password: str = "p") -> Entry:
-    return Entry({"reg.io": AuthConfig("u", password)}, kind, expires)
+def entry(kind: str = "Image", expires: int = 100, password: str = "p") -> CacheEntry:
+    return CacheEntry({"reg.io": AuthConfig("u", password)}, kind, expires)
 
 
 @pytest.mark.parametrize(
@@ -192,4 +192,4 @@ def test_a_token_is_hashed_and_the_empty_one_is_not() -> None:
 
 def test_an_entry_does_not_show_its_credentials() -> None:
     """The repr of an entry has its type and expiry alone."""
-    assert repr(entry(password="hunter2")) == "Entry(cache_key_type='Image', expires_ns=100)"
+    assert repr(entry(password="hunter2")) == "CacheEntry(cache_key_type='Image', expires_ns=100)"

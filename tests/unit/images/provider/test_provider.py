@@ -12,10 +12,10 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef
 from keyferry.images.provider.provider import Provider
-from keyferry.images.provider.provision import How
+from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import SECOND, Accounts, Clock, Scripted, attributes, configured, provider, response
 
 POD = Pod("ns", "pod", "uid", "builder")
@@ -42,12 +42,12 @@ class Gate:
         return response(cache_key_type=self.kind), 0.1
 
 
-def asked_together(asked: Provider, gate: Gate, first: str, second: str) -> list[How]:
+def asked_together(asked: Provider, gate: Gate, first: str, second: str) -> list[ProvisionOutcome]:
     """Ask for *second* while the run for *first* is under way."""
-    found: dict[str, How] = {}
+    found: dict[str, ProvisionOutcome] = {}
 
     def ask(name: str, image: str) -> None:
-        found[name] = asked.provide(image).how
+        found[name] = asked.provide(image).outcome
 
     one = threading.Thread(target=ask, args=("one", first))
     two = threading.Thread(target=ask, args=("two", second))
@@ -67,7 +67,7 @@ def test_a_run_fills_the_cache() -> None:
     plugin = Scripted(response(cache_seconds=60))
     asked = provider(plugin, clock)
     first, second = asked.provide("reg.io/app"), asked.provide("reg.io/app")
-    assert (first.how, second.how) == (How.RAN, How.CACHED)
+    assert (first.outcome, second.outcome) == (ProvisionOutcome.RAN, ProvisionOutcome.CACHED)
     assert first.expires_ns == second.expires_ns == clock.now + 60 * SECOND
     clock.step(15)
     assert asked.soonest_expiry_seconds() == 45
@@ -117,9 +117,9 @@ def test_an_account_is_part_of_request_and_answer() -> None:
     accounts = Accounts({("ns", "builder"): ServiceAccount("sa-uid", {"role": "r", "x": "y"})})
     plugin = Scripted(response())
     asked = provider(plugin, Clock(), configured(token_attributes=attributes(required=("role",))), accounts)
-    for how in (How.RAN, How.CACHED):
+    for how in (ProvisionOutcome.RAN, ProvisionOutcome.CACHED):
         provision = asked.provide("reg.io/app", POD)
-        assert (provision.how, provision.account) == (how, ServiceAccountRef("ns", "builder", "sa-uid"))
+        assert (provision.outcome, provision.account) == (how, ServiceAccountRef("ns", "builder", "sa-uid"))
     assert plugin.requests == [CredentialProviderRequest("reg.io/app", "token-of-sa-uid", {"role": "r"})]
     assert len(accounts.requests) == 2
 
@@ -131,7 +131,7 @@ def test_a_token_is_requested_before_the_cache_is_looked_at() -> None:
     asked.provide("reg.io/app", POD)
     accounts.accounts.clear()
     provision = asked.provide("reg.io/app", POD)
-    assert provision.how is How.FAILED
+    assert provision.outcome is ProvisionOutcome.FAILED
     assert asked.counters.read().failures == {"service-account": 1}
 
 
@@ -140,7 +140,7 @@ def test_a_pod_it_is_not_for_is_skipped() -> None:
     plugin = Scripted(response())
     asked = provider(plugin, Clock(), configured(token_attributes=attributes()), Accounts({}))
     provision = asked.provide("reg.io/app", Pod("ns", "pod", "uid", ""))
-    assert provision.how is How.SKIPPED
+    assert provision.outcome is ProvisionOutcome.SKIPPED
     assert "requires a service account" in provision.skipped
     assert provision.error is None
     assert not plugin.runs
@@ -151,9 +151,16 @@ def test_without_a_pod_or_a_token_the_answer_is_unknown() -> None:
     plugin = Scripted(response())
     asked = provider(plugin, Clock(), configured(token_attributes=attributes()), None)
     nobody = asked.provide("reg.io/app")
-    assert (nobody.how, nobody.missing, nobody.error) == (How.UNKNOWN, (Missing(Input.POD),), None)
+    assert (nobody.outcome, nobody.missing, nobody.error) == (
+        ProvisionOutcome.UNKNOWN,
+        (MissingInput(LookupInput.POD),),
+        None,
+    )
     known = asked.provide("reg.io/app", POD)
-    assert (known.how, known.missing[0].input) == (How.UNKNOWN, Input.SERVICE_ACCOUNT_TOKEN)
+    assert (known.outcome, known.missing[0].input) == (
+        ProvisionOutcome.UNKNOWN,
+        LookupInput.SERVICE_ACCOUNT_TOKEN,
+    )
     assert isinstance(known.error, ServiceAccountError)
     assert not plugin.runs
     assert asked.counters.read().failures == {}
@@ -164,9 +171,9 @@ def test_an_optional_account_that_is_not_known_is_told_with_the_answer() -> None
     asked = provider(
         Scripted(response()), Clock(), configured(token_attributes=attributes(require=False)), None
     )
-    assert asked.provide("reg.io/app").missing == (Missing(Input.POD),)
+    assert asked.provide("reg.io/app").missing == (MissingInput(LookupInput.POD),)
     again = asked.provide("reg.io/app")
-    assert (again.how, again.missing) == (How.CACHED, (Missing(Input.POD),))
+    assert (again.outcome, again.missing) == (ProvisionOutcome.CACHED, (MissingInput(LookupInput.POD),))
 
 
 @pytest.mark.parametrize("kind", ["Registry", "Global"])
@@ -174,7 +181,10 @@ def test_a_run_under_way_is_shared_if_it_covers_the_image(kind: str) -> None:
     """Two images of one registry make one run."""
     gate = Gate(kind)
     asked = Provider(configured(), gate, clock=Clock())
-    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.RAN, How.SHARED]
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [
+        ProvisionOutcome.RAN,
+        ProvisionOutcome.SHARED,
+    ]
     assert gate.images == ["reg.io/a"]
     counts = asked.counters.read()
     assert (counts.runs, counts.shared, counts.hits) == (1, 1, 0)
@@ -184,7 +194,7 @@ def test_a_run_that_does_not_cover_the_image_is_followed_by_one_that_does() -> N
     """An Image answer is no other image's; from then on nobody waits for one."""
     gate = Gate("Image")
     asked = Provider(configured(), gate, clock=Clock())
-    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.RAN, How.RAN]
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [ProvisionOutcome.RAN, ProvisionOutcome.RAN]
     assert gate.images == ["reg.io/a", "reg.io/b"]
 
 
@@ -192,11 +202,17 @@ def test_the_same_image_shares_a_failure_and_another_does_not() -> None:
     """One failed run answers for its image alone."""
     gate = Gate("Registry", PluginExitError("plugin", 1))
     asked = Provider(configured(), gate, clock=Clock())
-    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [
+        ProvisionOutcome.FAILED,
+        ProvisionOutcome.FAILED,
+    ]
     assert len(gate.images) == 1
     gate.running.clear()
     gate.open.clear()
-    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.FAILED, How.FAILED]
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [
+        ProvisionOutcome.FAILED,
+        ProvisionOutcome.FAILED,
+    ]
     assert gate.images[1:] == ["reg.io/a", "reg.io/b"]
 
 
@@ -205,13 +221,13 @@ def test_who_waits_for_anothers_run_waits_no_longer_than_they_said(image: str) -
     """They get a failure that says so, and the run goes on for who started it."""
     gate = Gate("Registry")
     asked = Provider(configured(), gate, clock=Clock())
-    found: list[How] = []
-    first = threading.Thread(target=lambda: found.append(asked.provide("reg.io/a").how))
+    found: list[ProvisionOutcome] = []
+    first = threading.Thread(target=lambda: found.append(asked.provide("reg.io/a").outcome))
     first.start()
     assert gate.running.wait(10)
     for seconds in (0.0, 0.1):
         late = asked.provide(image, timeout_seconds=seconds)
-        assert late.how is How.FAILED
+        assert late.outcome is ProvisionOutcome.FAILED
         assert isinstance(late.error, PluginTimeoutError)
         assert (late.error.timeout_seconds, late.error.was_killed) == (seconds, False)
         assert "waiting for other lookups" in str(late.error)
@@ -219,8 +235,8 @@ def test_who_waits_for_anothers_run_waits_no_longer_than_they_said(image: str) -
     assert found == []
     gate.open.set()
     first.join(10)
-    assert found == [How.RAN]
-    assert asked.provide(image, timeout_seconds=0.1).how is How.CACHED
+    assert found == [ProvisionOutcome.RAN]
+    assert asked.provide(image, timeout_seconds=0.1).outcome is ProvisionOutcome.CACHED
 
 
 def test_without_a_deadline_of_ones_own_the_configured_one_counts() -> None:
@@ -241,11 +257,17 @@ def test_who_has_more_time_does_not_share_the_timeout_of_who_had_less() -> None:
     """They run the plugin themselves; who had as little time shares it."""
     gate = Gate("Registry", PluginTimeoutError("plugin", 1.0))
     asked = Provider(configured(), gate, clock=Clock())
-    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [
+        ProvisionOutcome.FAILED,
+        ProvisionOutcome.FAILED,
+    ]
     assert len(gate.images) == 2
     gate = Gate("Registry", PluginTimeoutError("plugin", 60.0))
     asked = Provider(configured(), gate, clock=Clock())
-    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [How.FAILED, How.FAILED]
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/a") == [
+        ProvisionOutcome.FAILED,
+        ProvisionOutcome.FAILED,
+    ]
     assert len(gate.images) == 1
 
 
@@ -261,10 +283,12 @@ def test_a_run_after_waiting_has_what_is_left_of_the_time() -> None:
         return plugin(request)
 
     asked = Provider(configured(), note, clock=Clock())
-    assert asked.provide("reg.io/a", timeout_seconds=100, waited_seconds=101).how is How.FAILED
-    assert asked.provide("a.io/a").how is How.RAN
-    assert asked.provide("b.io/a", timeout_seconds=100).how is How.RAN
-    assert asked.provide("c.io/a", timeout_seconds=100, waited_seconds=90).how is How.RAN
+    assert (
+        asked.provide("reg.io/a", timeout_seconds=100, waited_seconds=101).outcome is ProvisionOutcome.FAILED
+    )
+    assert asked.provide("a.io/a").outcome is ProvisionOutcome.RAN
+    assert asked.provide("b.io/a", timeout_seconds=100).outcome is ProvisionOutcome.RAN
+    assert asked.provide("c.io/a", timeout_seconds=100, waited_seconds=90).outcome is ProvisionOutcome.RAN
     assert given[:2] == [None, 100]
     assert 0 < (given[2] or 0) <= 10
 
@@ -285,32 +309,32 @@ def test_the_end_of_a_run_leaves_another_of_the_same_registry_to_be_found() -> N
     for name in ("first", "quick"):
         gates[name].open.set()
     asked.provide("reg.io/first")  # so that runs of one registry do not wait for each other
-    found: list[How] = []
-    slow = threading.Thread(target=lambda: found.append(asked.provide("reg.io/slow").how))
+    found: list[ProvisionOutcome] = []
+    slow = threading.Thread(target=lambda: found.append(asked.provide("reg.io/slow").outcome))
     slow.start()
     assert gates["slow"].running.wait(10)
-    assert asked.provide("reg.io/quick").how is How.RAN  # and now they do again
-    late = threading.Thread(target=lambda: found.append(asked.provide("reg.io/late").how))
+    assert asked.provide("reg.io/quick").outcome is ProvisionOutcome.RAN  # and now they do again
+    late = threading.Thread(target=lambda: found.append(asked.provide("reg.io/late").outcome))
     late.start()
     late.join(0.2)
     gates["slow"].open.set()
     slow.join(10)
     late.join(10)
-    assert sorted(found) == [How.RAN, How.SHARED]
+    assert sorted(found) == [ProvisionOutcome.RAN, ProvisionOutcome.SHARED]
 
 
 def test_a_run_that_breaks_leaves_its_waiters_to_themselves() -> None:
     """Who waited for a run that ended without an answer makes one of its own."""
     gate = Gate("Registry")
     asked = Provider(configured(), Breaking(gate), clock=Clock())
-    found: list[How] = []
+    found: list[ProvisionOutcome] = []
 
     def break_down() -> None:
         with pytest.raises(MemoryError):
             asked.provide("reg.io/a")
 
     broken = threading.Thread(target=break_down)
-    waiter = threading.Thread(target=lambda: found.append(asked.provide("reg.io/b").how))
+    waiter = threading.Thread(target=lambda: found.append(asked.provide("reg.io/b").outcome))
     broken.start()
     assert gate.running.wait(10)
     waiter.start()
@@ -318,7 +342,7 @@ def test_a_run_that_breaks_leaves_its_waiters_to_themselves() -> None:
     gate.open.set()
     broken.join(10)
     waiter.join(10)
-    assert found == [How.RAN]
+    assert found == [ProvisionOutcome.RAN]
     assert gate.images == ["reg.io/a", "reg.io/b"]
 
 
@@ -342,7 +366,7 @@ def test_without_coalescing_every_image_runs() -> None:
     """As in the kubelet, only the very same image is shared."""
     gate = Gate("Registry")
     asked = Provider(configured(), gate, clock=Clock(), coalesce=False)
-    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [How.RAN, How.RAN]
+    assert asked_together(asked, gate, "reg.io/a", "reg.io/b") == [ProvisionOutcome.RAN, ProvisionOutcome.RAN]
 
 
 def test_eviction_tells_whether_it_did_something() -> None:
@@ -365,4 +389,4 @@ def test_a_reset_forgets_runs_and_keeps_answers() -> None:
     asked.provide("reg.io/app")
     asked._lock.acquire()
     asked.reset_after_fork()
-    assert asked.provide("reg.io/app").how is How.CACHED
+    assert asked.provide("reg.io/app").outcome is ProvisionOutcome.CACHED

@@ -10,7 +10,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.plugin import Plugin
-from support.asking import answering, failing, provider, providers
+from support.function_plugins import answering, failing, provider, providers
 from support.scripted import Clock, Scripted, response
 from support.scripted import provider as scripted
 

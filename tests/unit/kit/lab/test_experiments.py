@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.kit.lab.circumstances import circumstances
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
 from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject
+from keyferry.kit.lab.variations import variations
+from keyferry.kit.plugin_kind import PluginKind
 from support.parts import lacking
 from support.plugins import write_executable
 
@@ -22,55 +23,55 @@ printf '%s' "$KUBERNETES_EXEC_INFO" >"$0.info"
 """
 
 
-def planned(subject: Subject) -> Iterator[Experiment]:
+def planned(plugin: PluginUnderTest) -> Iterator[Experiment]:
     """All experiments but those whose input a mask changes."""
-    if subject.kind == CLUSTER:
-        yield from (*good_infos(subject), *cluster_experiments(subject))
+    if plugin.kind == PluginKind.CLUSTER:
+        yield from (*good_infos(plugin), *cluster_experiments(plugin))
     else:
-        yield from (*good_requests(subject), *image_experiments(subject, "/nowhere/canary"))
+        yield from (*good_requests(plugin), *image_experiments(plugin, "/nowhere/canary"))
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_the_command_that_is_shown_repeats_the_experiment(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_the_command_that_is_shown_repeats_the_experiment(kind: PluginKind, tmp_path: Path) -> None:
     """What a shell feeds the plugin is byte for byte what the kit did, but for masked secrets."""
-    plugin = write_executable(tmp_path / "plugin", RECORDER)
-    subject = Subject(str(plugin), kind, images=("registry.example/team/app",))
+    executable = write_executable(tmp_path / "plugin", RECORDER)
+    plugin = PluginUnderTest(str(executable), kind, images=("registry.example/team/app",))
     compared = 0
-    for experiment in planned(subject):
+    for experiment in planned(plugin):
         if CANARY.encode() in (experiment.stdin or b"") or "huge exec info" in experiment.name:
             continue
         subprocess.run(
-            ["sh", "-c", repeat_command(subject, experiment)], check=True, stderr=subprocess.DEVNULL
+            ["sh", "-c", repeat_command(plugin, experiment)], check=True, stderr=subprocess.DEVNULL
         )
-        fed = Path(f"{plugin}.stdin").read_bytes()
+        fed = Path(f"{executable}.stdin").read_bytes()
         assert fed == (experiment.stdin or b""), experiment.name
-        if kind == CLUSTER and experiment.env:
-            info = Path(f"{plugin}.info").read_text()
+        if kind == PluginKind.CLUSTER and experiment.env:
+            info = Path(f"{executable}.info").read_text()
             assert info.rstrip("\n") == experiment.env[0][1].rstrip("\n"), experiment.name
         compared += 1
     assert compared > 12
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_a_command_survives_the_terminal(kind: str) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_a_command_survives_the_terminal(kind: PluginKind) -> None:
     """Nothing in it is a control character, which the terminal would be shown in another form."""
-    subject = Subject("/plugin", kind, images=("registry.example/team/app",))
-    for experiment in planned(subject):
-        command = repeat_command(subject, experiment)
+    plugin = PluginUnderTest("/plugin", kind, images=("registry.example/team/app",))
+    for experiment in planned(plugin):
+        command = repeat_command(plugin, experiment)
         assert command.isprintable(), experiment.name
 
 
 def test_no_secret_is_in_a_command(tmp_path: Path) -> None:
     """Tokens, variables and arguments that look like secrets are masked."""
-    subject = Subject(
+    plugin = PluginUnderTest(
         str(tmp_path / "plugin"),
         images=("registry.example/team/app",),
         args=("--password", "s3cret-argument"),
         env=(("KEY", "s3cret-variable"),),
         token="s3cret-service-account-token",
     )
-    for experiment in (*planned(subject), *circumstances(next(good_requests(subject)))):
-        command = repeat_command(subject, experiment)
+    for experiment in (*planned(plugin), *variations(next(good_requests(plugin)))):
+        command = repeat_command(plugin, experiment)
         assert "s3cret" not in command
         assert CANARY not in command
 
@@ -80,16 +81,16 @@ def test_the_environment_is_ours_with_a_home_of_its_own() -> None:
     around = Surroundings(
         "/home", "/tmp", {"PATH": "/bin", "HOME": "/root", "X": "1", "XDG_CACHE_HOME": "/root/c"}
     )
-    subject = Subject("/plugin", env=(("A", "2"), ("PATH", "/other")))
-    assert environment(subject, around, Experiment("x")) == {
+    plugin = PluginUnderTest("/plugin", env=(("A", "2"), ("PATH", "/other")))
+    assert environment(plugin, around, Experiment("x")) == {
         "PATH": "/other",
         "HOME": "/home",
         "TMPDIR": "/tmp",
         "X": "1",
         "A": "2",
     }
-    assert environment(subject, around, Experiment("x", is_bare=True)) == {"PATH": "/other", "A": "2"}
-    assert environment(subject, around, Experiment("x", unset=("HOME", "TMPDIR", "X"))) == {
+    assert environment(plugin, around, Experiment("x", is_bare=True)) == {"PATH": "/other", "A": "2"}
+    assert environment(plugin, around, Experiment("x", unset=("HOME", "TMPDIR", "X"))) == {
         "PATH": "/other",
         "A": "2",
     }
@@ -97,15 +98,15 @@ def test_the_environment_is_ours_with_a_home_of_its_own() -> None:
 
 def test_names_of_experiments_are_unique() -> None:
     """A run is known by its experiment's name."""
-    for kind in (IMAGE, CLUSTER):
-        subject = Subject("/plugin", kind, images=("r.io/a", "r.io/b"))
-        names = [experiment.name for experiment in planned(subject)]
+    for kind in (PluginKind.IMAGE, PluginKind.CLUSTER):
+        plugin = PluginUnderTest("/plugin", kind, images=("r.io/a", "r.io/b"))
+        names = [experiment.name for experiment in planned(plugin)]
         assert len(names) == len(set(names))
 
 
 def test_the_network_is_really_gone() -> None:
     """Where the system can make an empty network, a program in it cannot reach even this machine."""
-    from keyferry.kit.lab.circumstances import isolation
+    from keyferry.kit.lab.variations import isolation
 
     prefix = isolation()
     if not prefix:

@@ -5,17 +5,18 @@ import pytest
 from keyferry._core.values import replace
 from keyferry.errors import PluginProtocolError
 from keyferry.images.provider.plugin import decode_response
-from keyferry.invoke.process import Ending, Outcome
+from keyferry.invoke.process import Ending, ProcessOutcome
 from keyferry.kit.codes.catalogue import CHECKS, checks_for
-from keyferry.kit.lab.evidence import Evidence, Finding, Unchecked
+from keyferry.kit.lab.evidence import Evidence, Unchecked, Violation
 from keyferry.kit.lab.experiments import Experiment, Surroundings
-from keyferry.kit.lab.hidden import Secrets
 from keyferry.kit.lab.launch import Run
+from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.processes import Process, can_look
-from keyferry.kit.lab.subject import CLUSTER, IMAGE, Subject
+from keyferry.kit.lab.secrets import Secrets
+from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.rules.all import RULES
 from keyferry.kit.rules.answer import classify
-from keyferry.kit.rules.content import serves, why_never
+from keyferry.kit.rules.content import serves, why_unmatchable
 
 V1 = "credentialprovider.kubelet.k8s.io/v1"
 GOOD = (
@@ -34,18 +35,18 @@ def ran(
     **other: object,
 ) -> Run:
     """A run as it might have been."""
-    return Run(Outcome(ending, status, stdout, stderr, seconds), **other)  # type: ignore[arg-type] # by name
+    return Run(ProcessOutcome(ending, status, stdout, stderr, seconds), **other)  # type: ignore[arg-type] # by name
 
 
-def evidence(kind: str = IMAGE, **runs: Run) -> Evidence:
+def evidence(kind: PluginKind = PluginKind.IMAGE, **runs: Run) -> Evidence:
     """Evidence of some runs; an underscore in a name stands for a space."""
     named = {name.replace("_", " "): run for name, run in {"good": ran(), **runs}.items()}
     experiments = {name: Experiment(name, api_version=V1, image="r.io/x") for name in named}
-    subject = Subject("/plugin", kind, images=("r.io/x",))
-    return Evidence(subject, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
+    plugin = PluginUnderTest("/plugin", kind, images=("r.io/x",))
+    return Evidence(plugin, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
 
 
-def findings(code: str, shown: Evidence) -> list[Finding]:
+def findings(code: str, shown: Evidence) -> list[Violation]:
     """What a check finds."""
     return list(RULES[code].judge(shown))
 
@@ -57,7 +58,9 @@ def test_every_code_has_a_rule_and_every_rule_a_code() -> None:
 
 def test_the_two_kinds_share_only_what_is_for_both() -> None:
     """Each kind has its own checks and all that begin with KP3."""
-    image, cluster = ({check.code for check in checks_for(kind)} for kind in (IMAGE, CLUSTER))
+    image, cluster = (
+        {check.code for check in checks_for(kind)} for kind in (PluginKind.IMAGE, PluginKind.CLUSTER)
+    )
     assert image | cluster == CHECKS.keys()
     assert image & cluster == {code for code in CHECKS if code.startswith("KP3")}
 
@@ -130,9 +133,9 @@ INPUTS = ("text", "truncated", "UTF-16", "two_documents", "deep_nesting", "huge_
 @pytest.mark.parametrize(("code", "name"), [*zip(FAILURES, INPUTS, strict=True)])
 def test_status_255_is_a_refusal_like_any_other(code: str, name: str) -> None:
     """With a message, it breaks no promise; a crash does."""
-    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=255, stderr=b"no")})) == []
-    assert findings(code, evidence(IMAGE, **{name: ran(b"", status=-11)}))
-    assert findings("KP310", evidence(IMAGE, **{name: ran(b"", status=255)}))
+    assert findings(code, evidence(PluginKind.IMAGE, **{name: ran(b"", status=255, stderr=b"no")})) == []
+    assert findings(code, evidence(PluginKind.IMAGE, **{name: ran(b"", status=-11)}))
+    assert findings("KP310", evidence(PluginKind.IMAGE, **{name: ran(b"", status=255)}))
 
 
 REFUSALS = (("KP126", "wrong_kind"), ("KP127", "wrong_group"), ("KP128", "empty_image"), ("KP129", "foreign"))
@@ -143,9 +146,9 @@ def test_a_plugin_that_always_fails_proves_nothing_by_it(code: str, name: str) -
     """It refuses what it must, and everything else too, at once; whoever answers where it must not is found."""
     failing = ran(b"", status=1, stderr=b"no")
     with pytest.raises(Unchecked):
-        findings(code, evidence(IMAGE, **{"good": failing, name: failing}))
+        findings(code, evidence(PluginKind.IMAGE, **{"good": failing, name: failing}))
     if name not in ("good", "foreign"):
-        assert findings(code, evidence(IMAGE, **{"good": failing, name: ran()}))
+        assert findings(code, evidence(PluginKind.IMAGE, **{"good": failing, name: ran()}))
 
 
 def test_a_crash_on_an_empty_request_is_one() -> None:
@@ -247,7 +250,7 @@ def test_a_credential_that_cannot_be_read_so_far_passes_nothing(
     stdout: bytes, failed: str, passed: tuple[str, ...]
 ) -> None:
     """As with image plugins; and without a certificate nothing is said of one."""
-    shown = evidence(CLUSTER, good=ran(stdout.replace(b"%s", EXEC.encode())))
+    shown = evidence(PluginKind.CLUSTER, good=ran(stdout.replace(b"%s", EXEC.encode())))
     shown = replace(shown, experiments={"good": Experiment("good", api_version=EXEC)})
     for code in ("KP202", "KP203", "KP204", "KP205", "KP206", "KP207", "KP208", "KP209"):
         if code in passed:
@@ -352,7 +355,7 @@ def test_what_the_kubelet_refuses_has_one_code(stdout: bytes, code: str) -> None
 )
 def test_keys_that_can_never_match_are_known(key: str, *, never: bool) -> None:
     """A key is good if some image could match it."""
-    assert bool(why_never(key)) is never
+    assert bool(why_unmatchable(key)) is never
 
 
 def test_the_key_of_docker_hub_serves_its_images() -> None:

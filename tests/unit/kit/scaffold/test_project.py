@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.kit.scaffold.project import CLUSTER, IMAGE, check_name, write_project
+from keyferry.kit.plugin_kind import PluginKind
+from keyferry.kit.scaffold.project import check_name, write_project
 
 FILES = {
     ".gitignore",
@@ -48,14 +49,14 @@ def test_names_that_are_taken(name: str) -> None:
     assert check_name(name) == "Python, keyferry or the tests have a module of that name"
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_every_file_is_written_and_nothing_is_left_to_fill_in(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_every_file_is_written_and_nothing_is_left_to_fill_in(kind: PluginKind, tmp_path: Path) -> None:
     """Names are put in, packaging is valid, and what is named in it is there."""
     folder = tmp_path / "new" / "project"
     written = write_project("acme-login", kind, str(folder))
     found = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     assert found == {os.path.relpath(path, folder) for path in written}
-    config = "config/provider.yaml" if kind == IMAGE else "config/kubeconfig.yaml"
+    config = "config/provider.yaml" if kind == PluginKind.IMAGE else "config/kubeconfig.yaml"
     assert found == FILES | {config}
     for path in map(Path, written):
         assert "{{" not in path.read_text()
@@ -65,8 +66,8 @@ def test_every_file_is_written_and_nothing_is_left_to_fill_in(kind: str, tmp_pat
     assert project["scripts"] == {"acme-login": "acme_login.plugin:main"}
 
 
-@pytest.mark.parametrize("kind", [IMAGE, CLUSTER])
-def test_the_code_compiles_and_fits_the_usual_line(kind: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [PluginKind.IMAGE, PluginKind.CLUSTER])
+def test_the_code_compiles_and_fits_the_usual_line(kind: PluginKind, tmp_path: Path) -> None:
     """A first look at it is a good one."""
     for path in map(Path, write_project("acme", kind, str(tmp_path))):
         if path.suffix == ".py":
@@ -80,7 +81,7 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     """Whatever it is."""
     (tmp_path / ".hidden").write_text("mine")
     with pytest.raises(EnvironmentProblem, match="is not empty; choose another folder with --to"):
-        write_project("acme", IMAGE, str(tmp_path))
+        write_project("acme", PluginKind.IMAGE, str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == [".hidden"]
 
 
@@ -89,5 +90,5 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for place, words in (("file", "file exists"), ("file/below", "not a directory")):
         with pytest.raises(EnvironmentProblem, match=words):
-            write_project("acme", IMAGE, str(tmp_path / place))
+            write_project("acme", PluginKind.IMAGE, str(tmp_path / place))
     assert (tmp_path / "file").read_text() == "mine"

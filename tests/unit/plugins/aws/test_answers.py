@@ -8,7 +8,7 @@ from keyferry.sdk import ProvideError
 from keyferry.sdk.http import Reply
 from keyferry_plugins.aws.credentials import read_credentials
 from keyferry_plugins.aws.failures import Refusal, is_transient, read_refusal
-from keyferry_plugins.aws.registry import Login, _expiry, _split
+from keyferry_plugins.aws.registry import RegistryLogin, _expiry, _split
 from keyferry_plugins.aws.xml import element, text_in
 from keyferry_plugins.ecr import cache_seconds
 
@@ -123,7 +123,7 @@ def test_a_refusal_says_what_to_do(code: str, words: str) -> None:
 )
 def test_a_login_is_kept_for_half_its_life(left: float | None, seconds: int, compat: int | None) -> None:
     """A dead login is never to be cached; upstream leaves that to the config's default."""
-    login = Login("AWS", "x", None if left is None else NOW + left)
+    login = RegistryLogin("AWS", "x", None if left is None else NOW + left)
     assert cache_seconds(login, NOW) == seconds
     assert cache_seconds(login, NOW, is_compat=True) == compat
 

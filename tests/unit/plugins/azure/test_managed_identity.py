@@ -11,7 +11,7 @@ from keyferry.sdk.http import ONCE
 from keyferry_plugins.azure.arc import ask_arc
 from keyferry_plugins.azure.managed_identity import (
     Identity,
-    Question,
+    IdentityRequest,
     choose_source,
     request_identity_token,
 )
@@ -22,9 +22,9 @@ RESOURCE = "https://containerregistry.azure.net"
 TOKEN = Reply(200, {"access_token": ENTRA_TOKEN, "expires_on": "1893456000"})
 
 
-def question(environ: dict[str, str], identity: Identity = Identity()) -> Question:
+def question(environ: dict[str, str], identity: Identity = Identity()) -> IdentityRequest:
     """A question for a registry's token."""
-    return Question(RESOURCE, identity, environ, Deadline(20))
+    return IdentityRequest(RESOURCE, identity, environ, Deadline(20))
 
 
 def expect(
@@ -132,7 +132,7 @@ def arc_server(path: str, key: str = "key content") -> Handler:
 
 def ask(url: str, folder: Path) -> int:
     """Ask an agent of Arc; gives the status of its last answer."""
-    asked = Question(RESOURCE, Identity(), {}, Deadline(20), ONCE)
+    asked = IdentityRequest(RESOURCE, Identity(), {}, Deadline(20), ONCE)
     return ask_arc(lambda headers: asked.fetch(url, headers, {"resource": RESOURCE}), str(folder)).status
 
 

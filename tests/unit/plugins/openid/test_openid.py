@@ -14,7 +14,7 @@ from keyferry.sdk import ExecRequest, ExecResponse, ProvideError
 from keyferry.sdk.flags import parse_flags
 from keyferry.sdk.values import replace
 from keyferry_plugins.oidc import provide
-from keyferry_plugins.openid.cache import Kept, cache_path, load, save
+from keyferry_plugins.openid.cache import KeptTokens, cache_path, load, save
 from keyferry_plugins.openid.device import log_in_by_device
 from keyferry_plugins.openid.discovery import Issuer
 from keyferry_plugins.openid.options import FLAGS, Options, read_options
@@ -268,12 +268,12 @@ def test_a_planted_or_broken_file_is_not_believed(issuer: FakeIssuer, tmp_path: 
     (tmp_path / "target").write_text(planted)
     (tmp_path / "target").chmod(0o600)
     os.symlink(tmp_path / "target", path)
-    assert load(str(path)) == Kept()
+    assert load(str(path)) == KeptTokens()
     path.unlink()
     for text in ("", "{", "[]", '{"id_token": 7, "expires_at": true, "refresh_token": []}'):
         path.write_text(text)
         path.chmod(0o600)
-        assert load(str(path)) == Kept()
+        assert load(str(path)) == KeptTokens()
     # And this is indeed the file that counts.
     path.write_text(planted)
     path.chmod(0o600)
@@ -287,7 +287,7 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     (tmp_path / "file").write_text("")
     assert ask(issuer, "--token-cache-dir", str(tmp_path / "file" / "x")).token
     assert "the token cannot be kept" in capfd.readouterr().err
-    assert not save(str(tmp_path / "file" / "x" / "y"), Kept())
+    assert not save(str(tmp_path / "file" / "x" / "y"), KeptTokens())
 
 
 @pytest.mark.parametrize(

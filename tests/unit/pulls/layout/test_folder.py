@@ -8,7 +8,7 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem
 from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.index import Entry
+from keyferry.pulls.layout.index import IndexEntry
 from keyferry.pulls.manifest import Descriptor
 from keyferry.pulls.platform import Platform
 from support.images import digest_of
@@ -22,8 +22,8 @@ def make(folder: Path) -> Layout:
     return layout
 
 
-def entry(image: str = "reg.io/app:v1", tag: str = "v1", digest: str = digest_of(b"m")) -> Entry:
-    return Entry(
+def entry(image: str = "reg.io/app:v1", tag: str = "v1", digest: str = digest_of(b"m")) -> IndexEntry:
+    return IndexEntry(
         "application/vnd.oci.image.manifest.v1+json", digest, 1, Platform("linux", "amd64"), image, tag
     )
 

@@ -16,7 +16,7 @@ from keyferry.errors import (
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.errors import pull_failed
+from keyferry.pulls.puller.errors import pull_error
 from keyferry.pulls.puller.puller import Puller
 from keyferry.pulls.records.records import Records
 from keyferry.pulls.trial import Attempt
@@ -159,10 +159,10 @@ def test_what_says_more_than_a_refusal_is_the_cause() -> None:
     """One credential was refused, the other came further: the image is not there."""
     missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")
     attempts = tuple(Attempt(None, error) for error in (refusal(), missing, refusal()))
-    error = pull_failed(IMAGE, attempts)
+    error = pull_error(IMAGE, attempts)
     assert error.cause == "not-found"
     assert error.kubernetes_text == "[401 Unauthorized, rpc error: code = NotFound desc = x: not found]"
-    assert pull_failed(IMAGE, attempts[:1]).cause == "refused"
+    assert pull_error(IMAGE, attempts[:1]).cause == "refused"
 
 
 @pytest.mark.parametrize(

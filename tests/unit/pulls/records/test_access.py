@@ -3,7 +3,7 @@
 import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.images.missing import Input, Missing
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.pulls.records.access import UseOutcome, judge_use
 from keyferry.pulls.records.decide import decide
 from keyferry.pulls.records.decision import Decision, PodCredentials, Situation
@@ -11,10 +11,13 @@ from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.policy import ALWAYS, NEVER, VerificationPolicy
 from support.records import IMAGE, REF, account, record, secret, with_secrets
 
-POD, SECRET = Missing(Input.POD), Missing(Input.PULL_SECRET, "s1")
-ACCOUNT, TOKEN = Missing(Input.SERVICE_ACCOUNT, "ns/a1"), Missing(Input.SERVICE_ACCOUNT_TOKEN, "ns/a1")
-OTHER = Missing(Input.SERVICE_ACCOUNT, "ns/a2")
-IMAGES = Missing(Input.IMAGES, IMAGE)
+POD, SECRET = MissingInput(LookupInput.POD), MissingInput(LookupInput.PULL_SECRET, "s1")
+ACCOUNT, TOKEN = (
+    MissingInput(LookupInput.SERVICE_ACCOUNT, "ns/a1"),
+    MissingInput(LookupInput.SERVICE_ACCOUNT_TOKEN, "ns/a1"),
+)
+OTHER = MissingInput(LookupInput.SERVICE_ACCOUNT, "ns/a2")
+IMAGES = MissingInput(LookupInput.IMAGES, IMAGE)
 OF_SECRET, OF_ACCOUNT = with_secrets(secret("s1")), ImagePullCredentials((), (account(),))
 
 
@@ -39,6 +42,6 @@ def decided(entry: ImagePullCredentials, policy: str = ALWAYS) -> Decision:
     ],
 )
 def test_a_decision_stands_only_if_nothing_that_is_missing_can_turn_it(
-    decision: Decision, missing: tuple[Missing, ...], outcome: UseOutcome
+    decision: Decision, missing: tuple[MissingInput, ...], outcome: UseOutcome
 ) -> None:
     assert judge_use(decision, missing) is outcome

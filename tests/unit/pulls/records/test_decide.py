@@ -6,7 +6,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import EnvironmentProblem, RecordError
-from keyferry.images.keyring import Credential, SecretRef, Source
+from keyferry.images.keyring import Credential, SecretRef, Source, SourceKind
 from keyferry.images.provider.accounts import ServiceAccountRef
 from keyferry.pulls.records.decide import credentials_used, decide, pod_credentials
 from keyferry.pulls.records.decision import RESULTS, Decision, PodCredentials, Situation
@@ -102,7 +102,7 @@ def test_a_record_of_another_image_is_told() -> None:
 
 
 def credential(*, secret_ref: SecretRef | None = None, owner: ServiceAccountRef | None = None) -> Credential:
-    return Credential("u", "p", Source("test", "", secret_ref, owner), "reg.example")
+    return Credential("u", "p", Source(SourceKind.PROVIDER, "", secret_ref, owner), "reg.example")
 
 
 def test_what_is_recorded_depends_on_the_source() -> None:

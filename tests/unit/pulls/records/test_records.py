@@ -14,7 +14,7 @@ from keyferry.errors import EnvironmentProblem, PolicyError, RecordError
 from keyferry.pulls.records.cache import CacheSizes
 from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.disk import Disk
-from keyferry.pulls.records.load import load_records, look_at_records, open_records
+from keyferry.pulls.records.load import inspect_records, load_records, open_records
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import Records
 from support.records import (
@@ -87,7 +87,7 @@ def test_who_only_looks_decides_the_same_and_writes_nothing(tmp_path: Path, has_
     if not has_lock:
         (tmp_path / "image_manager" / "keyferry.lock").unlink()
     before = everything_below(tmp_path)
-    records = look_at_records(str(tmp_path))
+    records = inspect_records(str(tmp_path))
     decision = records.decide(IMAGE, REF, PodCredentials((secret("copy"),)))
     assert (decision.must_pull, decision.rule) == (False, "same-credential")
     assert decision.addition is not None
@@ -116,12 +116,12 @@ def test_records_opened_to_look_at_are_not_written(
     (tmp_path / "image_manager" / "keyferry.lock").unlink()
     before = everything_below(tmp_path)
     with pytest.raises(RecordError, match="opened for reading alone"):
-        write(look_at_records(str(tmp_path)))
+        write(inspect_records(str(tmp_path)))
     assert everything_below(tmp_path) == before
 
 
 def names_of(root: Path) -> list[str]:
-    found = look_at_records(str(root)).find(REF).record
+    found = inspect_records(str(root)).find(REF).record
     assert found is not None
     return [each.name for each in found.credential_mapping[NAME].kubernetes_secrets]
 
@@ -229,7 +229,7 @@ def test_reading_alone_never_writes(tmp_path: Path) -> None:
     pull(tmp_path)
     (tmp_path / "image_manager" / "keyferry.lock").unlink()
     before = sorted(os.walk(tmp_path))
-    records = look_at_records(str(tmp_path))
+    records = inspect_records(str(tmp_path))
     assert not records.decide(IMAGE, REF, PodCredentials((secret("copy"),))).must_pull
     for change in (
         lambda: records.record_intent(IMAGE),
@@ -245,7 +245,7 @@ def test_reading_alone_never_writes(tmp_path: Path) -> None:
 def test_a_missing_folder_says_where_records_are(tmp_path: Path) -> None:
     """Looking at nothing is an error with a way out."""
     with pytest.raises(EnvironmentProblem, match="--root"):
-        look_at_records(str(tmp_path))
+        inspect_records(str(tmp_path))
 
 
 def test_a_fork_begins_anew(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 import pytest
 
 from keyferry.pulls.registry.addresses import (
-    is_here,
     is_loopback,
     is_loopback_name,
+    is_this_machine,
     literal_address,
     why_forbidden,
 )
@@ -66,54 +66,56 @@ EMBEDDINGS: dict[str, Callable[[str], str]] = {
 
 
 @pytest.mark.parametrize("address", [*METADATA, *UNSPECIFIED, "224.0.0.1", "ff02::1", "255.255.255.255"])
-@pytest.mark.parametrize("allows_here", [False, True])
-def test_nobody_is_led_to_metadata(address: str, allows_here: bool) -> None:
+@pytest.mark.parametrize("allows_this_machine", [False, True])
+def test_nobody_is_led_to_metadata(address: str, allows_this_machine: bool) -> None:
     """However it is spelled, and from wherever one comes."""
-    assert why_forbidden(address, allows_here=allows_here)
+    assert why_forbidden(address, allows_this_machine=allows_this_machine)
 
 
 @pytest.mark.parametrize("inner", ["169.254.169.254", "100.100.100.200", "127.0.0.1", "127.9.9.9"])
 @pytest.mark.parametrize("embed", EMBEDDINGS.values(), ids=EMBEDDINGS)
-@pytest.mark.parametrize("allows_here", [False, True])
+@pytest.mark.parametrize("allows_this_machine", [False, True])
 def test_an_embedded_address_forbids_and_never_permits(
     inner: str,
     embed: Callable[[str], str],
-    allows_here: bool,
+    allows_this_machine: bool,
 ) -> None:
     """Who delivers it decides where it ends up, so it is neither harmless nor this machine."""
     address = embed(inner)
-    assert why_forbidden(address, allows_here=allows_here)
+    assert why_forbidden(address, allows_this_machine=allows_this_machine)
     assert not is_loopback(address)
     assert not is_loopback_name(address)
-    assert not is_here(address)
+    assert not is_this_machine(address)
 
 
 @pytest.mark.parametrize("embed", EMBEDDINGS.values(), ids=EMBEDDINGS)
 def test_an_embedded_address_that_is_harmless_is_fine(embed: Callable[[str], str]) -> None:
     """Registries behind NAT64 are reached so."""
     for inner in ("10.0.0.7", "8.8.8.127", "203.0.113.224", "52.127.169.254"):
-        assert why_forbidden(embed(inner), allows_here=False, is_own=lambda _: False) == ""
+        assert why_forbidden(embed(inner), allows_this_machine=False, is_own=lambda _: False) == ""
 
 
 @pytest.mark.parametrize("address", LOOPBACK)
 def test_only_this_machine_leads_to_this_machine(address: str) -> None:
     """A loopback address is forbidden to all others."""
     assert is_loopback(address)
-    assert is_here(address)
-    assert why_forbidden(address, allows_here=False) == "this machine itself"
-    assert why_forbidden(address, allows_here=True) == ""
+    assert is_this_machine(address)
+    assert why_forbidden(address, allows_this_machine=False) == "this machine itself"
+    assert why_forbidden(address, allows_this_machine=True) == ""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' own tables")
 def test_the_addresses_of_this_machine_are_this_machine() -> None:
     """Every one that an interface has, and an IPv4 address among them however it is embedded."""
     for address in own_addresses():
-        assert is_here(address), address
-        assert why_forbidden(address, allows_here=False) == "this machine itself", address
-        assert why_forbidden(address, allows_here=True) == "", address
+        assert is_this_machine(address), address
+        assert why_forbidden(address, allows_this_machine=False) == "this machine itself", address
+        assert why_forbidden(address, allows_this_machine=True) == "", address
         if ":" not in address:
             for embed in EMBEDDINGS.values():
-                assert why_forbidden(embed(address), allows_here=True) == "this machine itself", address
+                assert why_forbidden(embed(address), allows_this_machine=True) == "this machine itself", (
+                    address
+                )
 
 
 def test_an_own_address_is_no_loopback_address() -> None:
@@ -126,7 +128,7 @@ def test_an_own_address_is_no_loopback_address() -> None:
 def test_other_addresses_are_fine_private_ones_too(address: str) -> None:
     """Registries keep their blobs beside themselves."""
     assert not is_loopback(address)
-    assert why_forbidden(address, allows_here=False) == ""
+    assert why_forbidden(address, allows_this_machine=False) == ""
 
 
 @pytest.mark.parametrize(

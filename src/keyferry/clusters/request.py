@@ -7,8 +7,8 @@ from urllib.parse import quote, urljoin
 from keyferry import __version__
 from keyferry._core.secrets import printable
 from keyferry._core.values import replace
-from keyferry._net.client import Answer, Client
-from keyferry._net.deadline import NO_LIMIT, Deadline, Patience
+from keyferry._net.client import Client, HttpResponse
+from keyferry._net.deadline import NO_LIMIT, Deadline, WaitLimits
 from keyferry._net.errors import NetworkError, TimedOutError, UrlError, WrongNameError
 from keyferry._net.forms import decode_percent
 from keyferry._net.proxy import Origin, choose_proxy, make_origin, parse_proxy
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
     from typing import Self
 
-__all__ = ["Reply", "request"]
+__all__ = ["ClusterResponse", "request"]
 
 UNAUTHORIZED = 401
 _REDIRECTS = (301, 302, 303, 307, 308)
@@ -32,10 +32,10 @@ _LONGEST_REASON = 100
 _SAFE = "/?&=%:;,@!$'()*+[]~"
 
 
-class Reply:
+class ClusterResponse:
     """What a server answered: a status, and a body that comes as it is read."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpResponse) -> None:
         self.status = answer.head.status
         self.reason = printable(answer.head.reason)[:_LONGEST_REASON]
         self.content_type = answer.head.value("content-type")
@@ -80,17 +80,17 @@ def request(
     body: bytes = b"",
     timeout_seconds: float = 60.0,
     is_endless: bool = False,
-) -> Reply:
+) -> ClusterResponse:
     """Ask the session's server for *path*, which counts from the server's URL; raises ClusterAuthError.
 
     There are *timeout_seconds* for the head of the answer, and as many for each silence in its body unless it
     *is_endless*, as a watch is. On a 401 the credential is renewed and the request sent once more.
     Redirects are followed on the same server only; a credential never goes to another.
     """
-    last: list[Reply] = []
+    last: list[ClusterResponse] = []
     idle_seconds = NO_LIMIT if is_endless else timeout_seconds
 
-    def send(grant: Grant) -> Reply:
+    def send(grant: Grant) -> ClusterResponse:
         for reply in last:
             reply.close()
         last[:] = [_send(session, grant, path, method, body, Deadline(timeout_seconds), idle_seconds)]
@@ -121,7 +121,7 @@ def _send(  # noqa: PLR0917 - the parts of a request
     body: bytes,
     deadline: Deadline,
     idle_seconds: float,
-) -> Reply:
+) -> ClusterResponse:
     """Send a request, and follow redirects; the head of the last answer is there before the deadline."""
     url, origin = _find_server(session.server)
     target = url.path.rstrip("/") + quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE)
@@ -130,7 +130,7 @@ def _send(  # noqa: PLR0917 - the parts of a request
     for _ in range(_MOST_REDIRECTS):
         client = _client(session, tls, deadline.seconds_left, idle_seconds)
         place = replace(origin, target=target)
-        reply = Reply(client.request(place, method, _headers(url, grant, body), body))
+        reply = ClusterResponse(client.request(place, method, _headers(url, grant, body), body))
         onward = _onward(url, target, reply) if method == "GET" else ""
         if not onward:
             break
@@ -144,7 +144,7 @@ def _client(session: ClusterAccess, tls: "SSLContext | None", seconds: float, id
     configured = session.config.proxy_url
     return Client(
         lambda: tls or default_context(),
-        Patience(seconds, seconds, idle_seconds),
+        WaitLimits(seconds, seconds, idle_seconds),
         Deadline(NO_LIMIT),
         # The kubeconfig's authority is not the proxy's, nor is tls-server-name.
         proxy_tls=default_context,
@@ -164,7 +164,7 @@ def _headers(url: Url, grant: Grant, body: bytes) -> list[tuple[str, str]]:
     ]
 
 
-def _onward(url: Url, target: str, reply: Reply) -> str:
+def _onward(url: Url, target: str, reply: ClusterResponse) -> str:
     """Where a redirect leads, if it stays on this server."""
     if reply.status not in _REDIRECTS or not reply.location:
         return ""

@@ -4,7 +4,7 @@ import pytest
 
 from keyferry.api.clientauthentication import v1
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus, encode_exec_info
-from keyferry.clusters.envinfo import load_exec_info, read_exec_info
+from keyferry.clusters.exec_info import load_exec_info, read_exec_info
 from keyferry.errors import EnvironmentProblem
 
 

@@ -5,7 +5,7 @@ import struct
 import sys
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
-__all__ = ["is_own_address"]
+__all__ = ["is_machine_address"]
 
 Address = IPv4Address | IPv6Address
 
@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 5.0
 _DISCARD_PORT = 9
 
 
-def is_own_address(address: Address) -> bool:
+def is_machine_address(address: Address) -> bool:
     """Tell whether *address* is one of this machine's: of loopback, of an interface, or routed to itself."""
     if sys.platform == "linux":
         try:

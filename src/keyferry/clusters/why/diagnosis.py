@@ -3,6 +3,7 @@
 from time import monotonic
 
 from keyferry._core.clock import time_ns
+from keyferry._core.reasons import ReasonStage
 from keyferry._core.values import Value, field, replace
 from keyferry.api.meta import format_instant
 from keyferry.clusters.auth.credential import ClusterCredential
@@ -10,7 +11,7 @@ from keyferry.clusters.auth.pem import KeyPair, parse_key_pair
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.load import Distrust, check_trust, find_distrust
-from keyferry.clusters.plain import request
+from keyferry.clusters.request import request
 from keyferry.clusters.review import Review, review
 from keyferry.clusters.session import ClusterSession, make_session, uses_plugin
 from keyferry.clusters.why.mechanism import Mechanism, find_mechanism
@@ -18,15 +19,15 @@ from keyferry.errors import ConfigError, KeyferryError, PolicyError
 from keyferry.invoke.executable import clean_path
 from keyferry.invoke.kuberc import LoadedKuberc, find_kuberc, load_kuberc
 from keyferry.invoke.policy import Permit, PluginPolicy
-from keyferry.show.text import span
+from keyferry.show.text import duration_text
 
-__all__ = ["Inquiry", "inquire"]
+__all__ = ["Diagnosis", "diagnose"]
 
 # Statuses that say something about the user; any other about what the server knows.
 _REFUSALS = (401, 403)
 
 
-class Inquiry(Value):
+class Diagnosis(Value):
     """What each step gave, in order; ``error`` is the one that ended it, at ``stage``."""
 
     loaded: LoadedKubeconfig
@@ -44,7 +45,7 @@ class Inquiry(Value):
     key_pair: KeyPair | None = None
     review: Review | None = None
     version_status: int = 0
-    stage: str = ""
+    stage: ReasonStage | None = None
     error: KeyferryError | None = None
 
     @property
@@ -67,87 +68,91 @@ class Inquiry(Value):
     def ending(self, expires_ns: int) -> str:
         """When something ends, or that it had ended, in words."""
         seconds = (expires_ns - self.now_ns) / 1e9
-        when = f"ends in {span(seconds)}" if seconds >= 0 else f"ended {span(seconds)} ago"
+        when = f"ends in {duration_text(seconds)}" if seconds >= 0 else f"ended {duration_text(seconds)} ago"
         return f"{when} ({format_instant(expires_ns)})"
 
 
 class _Stop(Exception):
     """A step failed, and the ones after it have nothing to go on."""
 
-    def __init__(self, inquiry: Inquiry, stage: str, error: KeyferryError) -> None:
+    def __init__(self, diagnosis: Diagnosis, stage: ReasonStage, error: KeyferryError) -> None:
         super().__init__(stage)
-        self.inquiry = replace(inquiry, stage=stage, error=error)
+        self.diagnosis = replace(diagnosis, stage=stage, error=error)
 
 
-def inquire(
+def diagnose(
     loaded: LoadedKubeconfig,
     config: ClientConfig,
     *,
     trust: bool = False,
     run: bool = True,
     timeout_seconds: float = 60.0,
-) -> Inquiry:
+) -> Diagnosis:
     """Go through every step for a resolved context; without *run*, up to the plugin and no further."""
-    inquiry = Inquiry(loaded, config, time_ns(), is_trusted=trust)
+    diagnosis = Diagnosis(loaded, config, time_ns(), is_trusted=trust)
     try:
-        inquiry = _look_at_policy(inquiry)
-        inquiry, session = _open(inquiry, timeout_seconds)
+        diagnosis = _look_at_policy(diagnosis)
+        diagnosis, session = _open(diagnosis, timeout_seconds)
         if not run:
-            return inquiry
-        inquiry = _obtain(inquiry, session)
-        return _ask(inquiry, session, timeout_seconds)
+            return diagnosis
+        diagnosis = _obtain(diagnosis, session)
+        return _ask(diagnosis, session, timeout_seconds)
     except _Stop as stop:
-        return stop.inquiry
+        return stop.diagnosis
 
 
-def _look_at_policy(inquiry: Inquiry) -> Inquiry:
+def _look_at_policy(diagnosis: Diagnosis) -> Diagnosis:
     """Whether the files are to be trusted, which policy applies, and whether it lets the program run."""
-    inquiry = replace(inquiry, distrust=find_distrust(inquiry.config))
+    diagnosis = replace(diagnosis, distrust=find_distrust(diagnosis.config))
     try:
         path, is_explicit = find_kuberc()
-        inquiry = replace(inquiry, kuberc_path=path, kuberc_is_default=bool(path) and not is_explicit)
-        inquiry = replace(inquiry, kuberc=load_kuberc())
-        plugin = inquiry.config.exec
-        if plugin is not None and inquiry.uses_plugin:
-            permit = _policy(inquiry).decide(clean_path(plugin.command))
-            inquiry = replace(inquiry, permit=permit)
+        diagnosis = replace(diagnosis, kuberc_path=path, kuberc_is_default=bool(path) and not is_explicit)
+        diagnosis = replace(diagnosis, kuberc=load_kuberc())
+        plugin = diagnosis.config.exec
+        if plugin is not None and diagnosis.uses_plugin:
+            permit = _policy(diagnosis).decide(clean_path(plugin.command))
+            diagnosis = replace(diagnosis, permit=permit)
     except (ConfigError, PolicyError) as error:
-        raise _Stop(inquiry, "policy", error) from None
-    return inquiry
+        raise _Stop(diagnosis, ReasonStage.POLICY, error) from None
+    return diagnosis
 
 
-def _policy(inquiry: Inquiry) -> PluginPolicy:
-    return inquiry.kuberc.policy if inquiry.kuberc is not None else PluginPolicy()
+def _policy(diagnosis: Diagnosis) -> PluginPolicy:
+    return diagnosis.kuberc.policy if diagnosis.kuberc is not None else PluginPolicy()
 
 
-def _open(inquiry: Inquiry, timeout_seconds: float) -> tuple[Inquiry, ClusterSession]:
+def _open(diagnosis: Diagnosis, timeout_seconds: float) -> tuple[Diagnosis, ClusterSession]:
     try:
-        check_trust(inquiry.config, trust=inquiry.is_trusted)
+        check_trust(diagnosis.config, trust=diagnosis.is_trusted)
     except PolicyError as error:
-        raise _Stop(inquiry, "policy", error) from None
+        raise _Stop(diagnosis, ReasonStage.POLICY, error) from None
     try:
         session = make_session(
-            inquiry.config, policy=_policy(inquiry), timeout_seconds=timeout_seconds, backs_off=False
+            diagnosis.config, policy=_policy(diagnosis), timeout_seconds=timeout_seconds, backs_off=False
         )
     except KeyferryError as error:
-        raise _Stop(inquiry, "user", error) from None
-    return inquiry, session
+        raise _Stop(diagnosis, ReasonStage.USER, error) from None
+    return diagnosis, session
 
 
-def _obtain(inquiry: Inquiry, session: ClusterSession) -> Inquiry:
+def _obtain(diagnosis: Diagnosis, session: ClusterSession) -> Diagnosis:
     began = monotonic()
     try:
         credential = session.grant().credential
     except KeyferryError as error:
-        failed = replace(inquiry, ran=inquiry.uses_plugin, seconds=monotonic() - began)
-        raise _Stop(failed, "plugin" if inquiry.uses_plugin else "user", error) from None
-    inquiry = replace(inquiry, ran=inquiry.uses_plugin, seconds=monotonic() - began, credential=credential)
-    return replace(inquiry, key_pair=_key_pair(inquiry))
+        failed = replace(diagnosis, ran=diagnosis.uses_plugin, seconds=monotonic() - began)
+        raise _Stop(
+            failed, ReasonStage.PLUGIN if diagnosis.uses_plugin else ReasonStage.USER, error
+        ) from None
+    diagnosis = replace(
+        diagnosis, ran=diagnosis.uses_plugin, seconds=monotonic() - began, credential=credential
+    )
+    return replace(diagnosis, key_pair=_key_pair(diagnosis))
 
 
-def _key_pair(inquiry: Inquiry) -> KeyPair | None:
+def _key_pair(diagnosis: Diagnosis) -> KeyPair | None:
     """What is in the certificate, if there is one and it can be read here."""
-    config, credential = inquiry.config, inquiry.credential
+    config, credential = diagnosis.config, diagnosis.credential
     certificate = config.client_certificate_data.decode("utf-8", "replace")
     key = config.client_key_data.decode("utf-8", "replace")
     if credential is not None:
@@ -160,13 +165,13 @@ def _key_pair(inquiry: Inquiry) -> KeyPair | None:
         return None  # the server's answer, or the lack of one, says more
 
 
-def _ask(inquiry: Inquiry, session: ClusterSession, timeout_seconds: float) -> Inquiry:
+def _ask(diagnosis: Diagnosis, session: ClusterSession, timeout_seconds: float) -> Diagnosis:
     try:
         answer = review(session, timeout_seconds=timeout_seconds)
-        inquiry = replace(inquiry, review=answer)
+        diagnosis = replace(diagnosis, review=answer)
         if answer.status and answer.status not in _REFUSALS:
             with request(session, "/version", timeout_seconds=timeout_seconds) as reply:
-                inquiry = replace(inquiry, version_status=reply.status)
+                diagnosis = replace(diagnosis, version_status=reply.status)
     except KeyferryError as error:
-        raise _Stop(inquiry, "server", error) from None
-    return inquiry
+        raise _Stop(diagnosis, ReasonStage.SERVER, error) from None
+    return diagnosis

@@ -11,13 +11,13 @@ from keyferry.images.answer import Answer
 from keyferry.images.config.validate import GATE
 from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
-from keyferry.images.missing import Missing
+from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import normalise
 from keyferry.show.report import report
 
 
-class Asked(Value):
+class ImageLookup(Value):
     """The answer about an image, where its providers were found, what else was given.
 
     *environment* says whose environment plugins got, where that is not the kubelet's.
@@ -35,7 +35,7 @@ class Asked(Value):
         report(*notes, *answer.kubelet_failures)
 
 
-def add_question_arguments(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
+def add_image_and_output_arguments(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
     """Which image, and how the answer is written."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
     add_output_argument(parser, formats)
@@ -48,7 +48,7 @@ def add_lookup_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
 
 
-def ask(args: argparse.Namespace) -> Asked:
+def look_up_image(args: argparse.Namespace) -> ImageLookup:
     """Look up the image of the command line with all its sources."""
     normalise(args.image)  # a wrong image name is said before anything is read
     sources = read_sources(args)
@@ -57,7 +57,7 @@ def ask(args: argparse.Namespace) -> Asked:
     providers = open_providers(args, found, sources)
     answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     environment = tuple(environment_notes(args, found)) if answer.provisions else ()
-    return Asked(replace(answer, untold=sources.missing), found, sources, environment)
+    return ImageLookup(replace(answer, untold=sources.missing), found, sources, environment)
 
 
 def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources) -> Providers:
@@ -81,7 +81,7 @@ def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:
     return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
 
 
-def missing_lines(missing: tuple[Missing, ...]) -> list[str]:
+def missing_lines(missing: tuple[MissingInput, ...]) -> list[str]:
     """What was not given, and the option that gives it."""
     return [f"{each}; {OPTIONS[each.input]} tells" for each in missing]
 

@@ -8,7 +8,7 @@ from keyferry._core.gotext import quote
 from keyferry._core.values import Value
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.clusters.auth.credential import Refusal, decode
-from keyferry.clusters.auth.execinfo import EXEC_INFO
+from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.url import hide_password, parse_url
 from keyferry.errors import EnvironmentProblem
 

@@ -9,18 +9,18 @@ from keyferry.api.clientauthentication import v1 as clientauthentication
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.credentialprovider import v1 as credentialprovider
 from keyferry.errors import EnvironmentProblem
+from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["CLUSTER", "IMAGE", "Subject", "find_program", "full_api_version"]
+__all__ = ["PluginUnderTest", "find_program", "full_api_version"]
 
-IMAGE, CLUSTER = "image", "cluster"
 _GROUPS = {
-    IMAGE: credentialprovider.API_VERSION.rpartition("/")[0],
-    CLUSTER: clientauthentication.GROUP,
+    PluginKind.IMAGE: credentialprovider.API_VERSION.rpartition("/")[0],
+    PluginKind.CLUSTER: clientauthentication.GROUP,
 }
-KNOWN_VERSIONS = {IMAGE: ("v1", "v1beta1", "v1alpha1"), CLUSTER: ("v1", "v1beta1")}
+KNOWN_VERSIONS = {PluginKind.IMAGE: ("v1", "v1beta1", "v1alpha1"), PluginKind.CLUSTER: ("v1", "v1beta1")}
 
 
-class Subject(Value):
+class PluginUnderTest(Value):
     """A plugin under test.
 
     *images* are images that it should have credentials for. The first of *api_versions*, in full, is the
@@ -28,7 +28,7 @@ class Subject(Value):
     """
 
     path: str
-    kind: str = IMAGE
+    kind: PluginKind = PluginKind.IMAGE
     args: tuple[str, ...] = field(default=(), repr=False)
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     images: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Subject(Value):
         return tuple(version for version in ordered if version != self.api_version)
 
 
-def full_api_version(kind: str, version: str) -> str:
+def full_api_version(kind: PluginKind, version: str) -> str:
     """A version with its group: ``v1`` is as good as the whole of it."""
     return version if "/" in version else f"{_GROUPS[kind]}/{version}"
 

@@ -9,14 +9,14 @@ from functools import cache
 from keyferry._core.values import replace
 from keyferry.kit.lab.experiments import Experiment
 
-__all__ = ["CROWD", "circumstances", "crowd", "isolation"]
+__all__ = ["SIMULTANEOUS_RUNS", "isolation", "simultaneous_runs", "variations"]
 
-CROWD = 8
+SIMULTANEOUS_RUNS = 8
 _NO_HOME = "/dev/null/no-home"
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 
 
-def circumstances(good: Experiment) -> Iterator[Experiment]:
+def variations(good: Experiment) -> Iterator[Experiment]:
     """The good question, asked otherwise."""
     good = replace(good, is_sampled=False)
     yield replace(good, name="bare environment", is_bare=True)
@@ -39,9 +39,12 @@ def circumstances(good: Experiment) -> Iterator[Experiment]:
     )
 
 
-def crowd(good: Experiment) -> tuple[Experiment, ...]:
+def simultaneous_runs(good: Experiment) -> tuple[Experiment, ...]:
     """The good question, to be asked many times at once."""
-    return tuple(replace(good, name=f"at once {number}", is_sampled=False) for number in range(1, CROWD + 1))
+    return tuple(
+        replace(good, name=f"at once {number}", is_sampled=False)
+        for number in range(1, SIMULTANEOUS_RUNS + 1)
+    )
 
 
 @cache

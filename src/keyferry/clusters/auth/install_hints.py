@@ -22,11 +22,8 @@ class HintLimiter:
     The hour begins with the first time, and anew with the first time after its end.
     """
 
-    def __init__(
-        self, most: int = 10, interval_ns: int = _HOUR_NS, *, clock: Callable[[], int] = monotonic_ns
-    ) -> None:
+    def __init__(self, most: int = 10, *, clock: Callable[[], int] = monotonic_ns) -> None:
         self._most = most
-        self._interval_ns = interval_ns
         self._clock = clock
         self._lock = allocate_lock()
         self._began_ns: int | None = None
@@ -36,7 +33,7 @@ class HintLimiter:
         """Tell whether help may be shown now, and count it if so."""
         with self._lock:
             now = self._clock()
-            if self._began_ns is None or now - self._began_ns >= self._interval_ns:
+            if self._began_ns is None or now - self._began_ns >= _HOUR_NS:
                 self._began_ns, self._count = now, 0
             if self._count >= self._most:
                 return False

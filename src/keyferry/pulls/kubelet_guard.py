@@ -93,7 +93,7 @@ def _on_root(root: str, node: Node) -> _Presence:
 
 def _uses_runtime(kubelet: Kubelet, node: Node, socket: str) -> bool:
     """Tell whether a kubelet uses a runtime; one whose settings are not known may."""
-    if not kubelet.is_believed:
+    if not kubelet.is_trusted:
         return True
     settings = node.settings_of(kubelet)
     if settings.endpoint is None:

@@ -4,10 +4,10 @@ from urllib.parse import urljoin
 
 from keyferry._core.values import replace
 from keyferry.errors import HttpError, RegistryError
-from keyferry.pulls.registry.addresses import is_here, is_loopback, is_loopback_name, why_forbidden
-from keyferry.pulls.registry.transport import Admit, Answer, Origin, Transport, split_url
+from keyferry.pulls.registry.addresses import is_loopback, is_loopback_name, is_this_machine, why_forbidden
+from keyferry.pulls.registry.transport import Admit, HttpResponse, Origin, Transport, split_url
 
-__all__ = ["admit_led", "admit_named", "find_origin", "find_realm", "find_redirect"]
+__all__ = ["admit_server_named", "admit_user_named", "find_origin", "find_realm", "find_redirect"]
 
 # Docker Hub's images are served under another name than they are called by.
 _HOSTS = {"docker.io": "registry-1.docker.io"}
@@ -47,14 +47,14 @@ def _speaks_http(transport: Transport, origin: Origin) -> bool:
         return False
 
 
-def find_realm(registry: str, realm: str, answer: Answer, *, is_insecure: bool) -> Origin:
+def find_realm(registry: str, realm: str, answer: HttpResponse, *, is_insecure: bool) -> Origin:
     """Where tokens are to be had, by the challenge in *answer*; raises RegistryError for a place that is not safe."""
     place = _split(registry, realm, "token server")
     _check_plain(registry, place, answer, is_insecure=is_insecure, what="its token server")
     return place
 
 
-def find_redirect(registry: str, answer: Answer, *, is_insecure: bool) -> Origin:
+def find_redirect(registry: str, answer: HttpResponse, *, is_insecure: bool) -> Origin:
     """Where a redirect leads; raises RegistryError for a place that is not safe."""
     base = f"{answer.origin.scheme}://{answer.origin.authority}{answer.origin.target}"
     location = answer.head.value("location")
@@ -82,7 +82,7 @@ def _split(registry: str, url: str, what: str) -> Origin:
     return place
 
 
-def _check_plain(registry: str, place: Origin, answer: Answer, *, is_insecure: bool, what: str) -> None:
+def _check_plain(registry: str, place: Origin, answer: HttpResponse, *, is_insecure: bool, what: str) -> None:
     is_local = bool(answer.address) and is_loopback(answer.address)
     if place.scheme == "https" or is_insecure or is_local:
         return
@@ -91,7 +91,7 @@ def _check_plain(registry: str, place: Origin, answer: Answer, *, is_insecure: b
     )
 
 
-def admit_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
+def admit_user_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
     """Let through what the user named; over plain HTTP only loopback addresses, unless told otherwise."""
 
     def admit(address: str) -> None:
@@ -103,16 +103,16 @@ def admit_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
     return admit
 
 
-def admit_led(registry: str, place: Origin, answer: Answer, *, is_insecure: bool) -> Admit:
+def admit_server_named(registry: str, place: Origin, answer: HttpResponse, *, is_insecure: bool) -> Admit:
     """Let through where a server leads us, judged by the address that is really dialled.
 
     To this machine only if that server is on it too; to link-local and metadata addresses never.
     """
-    allows_here = bool(answer.address) and is_here(answer.address)
-    named = admit_named(registry, place, is_insecure=is_insecure)
+    allows_this_machine = bool(answer.address) and is_this_machine(answer.address)
+    named = admit_user_named(registry, place, is_insecure=is_insecure)
 
     def admit(address: str) -> None:
-        why = why_forbidden(address, allows_here=allows_here) if address else ""
+        why = why_forbidden(address, allows_this_machine=allows_this_machine) if address else ""
         if why:
             raise RegistryError(registry, 0, f"leads to {place.authority}, which is {why}", "unsafe")
         named(address)

@@ -4,7 +4,7 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem
 from keyferry.pulls.records.access import find_access
-from keyferry.pulls.records.present import NodeImages, parse_crictl_images
+from keyferry.pulls.records.node_images import NodeImages, parse_crictl_images
 from support.records import Present, record
 
 LIST = (

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from keyferry.clusters.auth import execinfo
-from keyferry.clusters.auth.execinfo import (
+from keyferry.clusters.auth import plugin_environment
+from keyferry.clusters.auth.plugin_environment import (
     check_size,
     merge_entries,
     plugin_entries,
@@ -80,10 +80,10 @@ def test_this_processs_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"KEYFERRY_TEST=x" in process_entries()
 
 
-@pytest.mark.skipif(execinfo._limit() is None, reason="Linux limits one variable")
+@pytest.mark.skipif(plugin_environment._limit() is None, reason="Linux limits one variable")
 def test_the_limit_of_the_system_is_known_beforehand() -> None:
     """The largest variable that passes is one that the kernel takes as well."""
-    limit = execinfo._limit() or 0
+    limit = plugin_environment._limit() or 0
     fits = "x" * (limit - len("KUBERNETES_EXEC_INFO=") - 1)
     check_size(fits)
     pid = os.posix_spawn("/bin/true", ["true"], {"KUBERNETES_EXEC_INFO": fits})

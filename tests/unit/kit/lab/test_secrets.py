@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keyferry._core.secrets import MASK
-from keyferry.kit.lab.hidden import Secrets, find_leaks, secrets_in, shown_key
+from keyferry.kit.lab.secrets import Secrets, find_leaks, secrets_in, shown_key
 
 ANSWER = b'{"auth":{"r.io":{"username":"user","password":"s3cret-password"}}}'
 

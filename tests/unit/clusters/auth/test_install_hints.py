@@ -1,6 +1,6 @@
 """Help for a missing plugin is shown ten times an hour."""
 
-from keyferry.clusters.auth.hints import HintLimiter, not_found_text
+from keyferry.clusters.auth.install_hints import HintLimiter, not_found_text
 from support.plugins import SteppedClock
 
 

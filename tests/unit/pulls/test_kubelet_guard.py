@@ -11,9 +11,9 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem, RecordError
 from keyferry.images.node.node import Node
-from keyferry.pulls.beside import check_root, check_runtime
+from keyferry.pulls.kubelet_guard import check_root, check_runtime
 from keyferry.pulls.puller.puller import Puller
-from keyferry.pulls.records.load import load_records, look_at_records
+from keyferry.pulls.records.load import inspect_records, load_records
 from support.kubelets import Processes, listening, write_config
 from support.parts import root as as_root
 from support.pulling import FakeTarget, pull_secret, records_in
@@ -233,7 +233,7 @@ def test_records_of_a_running_kubelet_are_not_opened_to_write(processes: Process
             load_records(str(tmp_path / "root"))
         assert not (tmp_path / "root").exists()
         plant(tmp_path / "root")
-        records = look_at_records(str(tmp_path / "root"), read_only=False)
+        records = inspect_records(str(tmp_path / "root"), read_only=False)
         assert len(records.list().values) == 1
         assert records.prune([], dry_run=True).removed
         reader = load_records(str(tmp_path / "root"), policy="AlwaysVerify", read_only=True)

@@ -1,0 +1,12 @@
+"""The two kinds of credential plugins."""
+
+from enum import StrEnum
+
+__all__ = ["PluginKind"]
+
+
+class PluginKind(StrEnum):
+    """Whose plugin it is: the kubelet's, for images, or client-go's, for clusters."""
+
+    IMAGE = "image"
+    CLUSTER = "cluster"
