@@ -18,7 +18,7 @@ from keyferry._core.json import MAX_DUPLICATES
 from keyferry._core.paths import Path
 from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Place, Position
 from keyferry._core.yaml_scalars import go_scalar, is_merge_key, refuse, resolve, to_json, to_key
-from keyferry.errors import DocumentError
+from keyferry.errors import DocumentError, Kind
 
 # Deeper text is not even looked through for syntax errors: libyaml's cost per token grows with the depth.
 _SCANNED_DEPTH = 2_500
@@ -310,7 +310,7 @@ def _refuse_key(key: _Use, value: _Use, *, quoting: bool) -> DocumentError:
     if quoting and value.weight <= _MOST_SHOWN:
         text += f", key: {_go_syntax(key.node)}, value: {_go_syntax(value.node)}"
     message = "null and numbers over 63 bits cannot be keys"
-    return DocumentError(message, key.at.line, key.at.column, text, "other")
+    return DocumentError(message, key.at.line, key.at.column, text, Kind.OTHER)
 
 
 def _go_syntax(node: _Node) -> str:

@@ -12,6 +12,7 @@ from keyferry.clusters.url import hide_password
 from keyferry.clusters.why.disclose import mask_arguments
 from keyferry.clusters.why.inquiry import Inquiry
 from keyferry.clusters.why.traps import traps_for
+from keyferry.errors import ClusterAuthError, KeyferryError
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["reasons_for"]
@@ -60,6 +61,11 @@ def _context(inquiry: Inquiry) -> Iterator[Reason]:
 
 def _shown(url: str) -> str:
     return hide_password(url) if "@" in url else url
+
+
+def _underlying(error: "KeyferryError | None") -> "KeyferryError | None":
+    """The error behind one of a cluster, which says the same with less around it."""
+    return error.underlying or error if isinstance(error, ClusterAuthError) else error
 
 
 def _words(error: object) -> str:
@@ -149,9 +155,7 @@ def _plugin(inquiry: Inquiry) -> Iterator[Reason]:
         return
     command = inquiry.config.exec.command if inquiry.config.exec is not None else ""
     if inquiry.stage == "plugin":
-        yield Reason(
-            "plugin", command, "failed", _words(getattr(inquiry.error, "cause", None) or inquiry.error)
-        )
+        yield Reason("plugin", command, "failed", _words(_underlying(inquiry.error)))
         return
     credential = inquiry.credential
     if credential is None:

@@ -10,7 +10,7 @@ from keyferry.api.codec import aggregate
 from keyferry.api.credentialprovider.v1 import API_VERSION as PROVIDER_V1
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
-from keyferry.errors import MatchError, Problem
+from keyferry.errors import Kind, MatchError, Problem
 from keyferry.images.config.files import ReadConfig
 from keyferry.images.match.url import parse_registry_url
 
@@ -46,8 +46,7 @@ def kubernetes_validation_text(problems: tuple[Problem, ...]) -> str:
 
 
 def _indexed(problem: Problem, index: int, at: Path) -> Problem:
-    problem.path = format_path(("providers", index, *at))
-    return problem
+    return problem.changed(path=format_path(("providers", index, *at)))
 
 
 def _check_provider(provider: CredentialProvider, *, gate: bool) -> Iterator[_Found]:
@@ -93,8 +92,7 @@ def _check_match_images(patterns: tuple[str, ...]) -> Iterator[_Found]:
         except MatchError as error:
             detail = f"match image is invalid: {error.kubernetes_text}"
             problem = _invalid("KF124", "providers.matchImages", quote(pattern), detail, error.message)
-            problem.error_class = "url"
-            yield ("matchImages", index), problem
+            yield ("matchImages", index), problem.changed(kind=Kind.URL)
 
 
 def _check_duration(nanoseconds: int | None) -> Iterator[_Found]:

@@ -122,6 +122,11 @@ class Decision(Value):
         """The kubelet's word for it in its metric; empty for an absent image, which is not counted."""
         return RESULTS[self.rule]
 
+    @property
+    def summary(self) -> str:
+        """The rule in words, without what is done about it."""
+        return _RULES[self.rule]
+
     @cached_property
     def reasons(self) -> "tuple[Reason, ...]":
         """Why, in the order the kubelet goes about it: record, policy, credential, decision; no hash is in it."""
@@ -133,7 +138,7 @@ def _record(decision: Decision) -> Iterator["Reason"]:
     lookup = situation.lookup
     for problem in (situation.problem, lookup.problem):
         if problem is not None:
-            outcome = getattr(problem, "cause", "error")
+            outcome = str(problem.kind)
             yield _reason("record", situation.image_ref, outcome, str(problem), {"cause": outcome})
     if lookup.record is not None:
         yield _found(decision)
@@ -188,7 +193,7 @@ def _rule(decision: Decision) -> "Reason":
     outcome = "pull" if decision.must_pull else "use"
     does = "the image is pulled, to verify" if decision.must_pull else "the image is used as it is"
     facts: dict[str, object] = {"rule": decision.rule, "result": decision.result}
-    return _reason("decision", decision.situation.image, outcome, f"{does}: {_RULES[decision.rule]}", facts)
+    return _reason("decision", decision.situation.image, outcome, f"{does}: {decision.summary}", facts)
 
 
 def describe_entry(entry: ImagePullCredentials) -> str:
