@@ -46,11 +46,9 @@ if TYPE_CHECKING:
     from .cluster import ClusterAuthError as ClusterAuthError
     from .document import ConfigError as ConfigError
     from .document import Detail as Detail
-    from .document import DocumentError as DocumentError
     from .document import Problem as Problem
     from .kinds import KeyferryError as KeyferryError
     from .kinds import Kind as Kind
-    from .local import DurationError as DurationError
     from .local import EnvironmentProblem as EnvironmentProblem
     from .local import ImageNameError as ImageNameError
     from .local import MatchError as MatchError
@@ -58,7 +56,6 @@ if TYPE_CHECKING:
     from .local import PullSecretError as PullSecretError
     from .local import RecordError as RecordError
     from .local import ServiceAccountError as ServiceAccountError
-    from .local import TimeError as TimeError
     from .plugin import Fault as Fault
     from .plugin import PluginError as PluginError
     from .plugin import PluginExitError as PluginExitError
@@ -75,14 +72,17 @@ if TYPE_CHECKING:
     from .registry import KubeletReason as KubeletReason
     from .registry import PullError as PullError
     from .registry import RegistryError as RegistryError
+    from .syntax import DocumentError as DocumentError
+    from .syntax import DurationError as DurationError
+    from .syntax import TimeError as TimeError
 else:
     _HOMES = {
         "ClusterAuthError": "cluster",
         "ConfigError": "document",
         "ContainerRuntimeError": "registry",
         "Detail": "document",
-        "DocumentError": "document",
-        "DurationError": "local",
+        "DocumentError": "syntax",
+        "DurationError": "syntax",
         "EnvironmentProblem": "local",
         "Fault": "plugin",
         "HttpError": "provide",
@@ -107,7 +107,7 @@ else:
         "RecordError": "local",
         "RegistryError": "registry",
         "ServiceAccountError": "local",
-        "TimeError": "local",
+        "TimeError": "syntax",
         "UnusableCertificateError": "plugin",
     }
 

@@ -2,33 +2,7 @@
 
 from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
 
-__all__ = ["ConfigError", "Detail", "DocumentError", "Problem"]
-
-
-class DocumentError(KeyferryError):
-    """Text that is neither JSON nor YAML; ``kind`` says which of them it failed to be.
-
-    One of ``JSON_SYNTAX``, ``YAML_SYNTAX``, ``OTHER``.
-    """
-
-    def __init__(
-        self,
-        message: str,
-        line: int | None = None,
-        column: int | None = None,
-        kubernetes_text: str = "",
-        kind: Kind = Kind.YAML_SYNTAX,
-    ) -> None:
-        super().__init__(message, line, column, kubernetes_text, kind)
-        self.message = message
-        self.line = line
-        self.column = column
-        self.kubernetes_text = kubernetes_text or message
-        self.kind = kind
-
-    def __str__(self) -> str:
-        where = "" if self.line is None else f"line {self.line}, column {self.column}: "
-        return where + self.message
+__all__ = ["ConfigError", "Detail", "Problem"]
 
 
 class Detail(WordEnum):

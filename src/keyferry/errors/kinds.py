@@ -34,9 +34,6 @@ else:
         def __len__(cls) -> int:
             return len(cls._members)
 
-        def __contains__(cls, value: object) -> bool:
-            return value in cls._members
-
         def __setattr__(cls, name: str, value: object) -> None:
             raise AttributeError(f"{cls.__name__} is closed: cannot set {name!r}")
 

@@ -3,7 +3,6 @@
 from keyferry.errors.kinds import KeyferryError, Kind, TextError
 
 __all__ = [
-    "DurationError",
     "EnvironmentProblem",
     "ImageNameError",
     "MatchError",
@@ -11,7 +10,6 @@ __all__ = [
     "PullSecretError",
     "RecordError",
     "ServiceAccountError",
-    "TimeError",
 ]
 
 
@@ -31,18 +29,6 @@ class MatchError(TextError):
     """A pattern or image that does not parse as a registry URL, or a malformed glob."""
 
     kind = Kind.PATTERN
-
-
-class DurationError(TextError):
-    """Text that is not a duration in Go's syntax."""
-
-    kind = Kind.DURATION
-
-
-class TimeError(TextError):
-    """Text that is not an RFC 3339 time as Kubernetes reads it."""
-
-    kind = Kind.TIME
 
 
 class PullSecretError(TextError):

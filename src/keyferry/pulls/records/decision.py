@@ -11,7 +11,7 @@ from keyferry.api.kubeletconfig.records import (
     ImagePullServiceAccount,
 )
 from keyferry.api.meta import format_instant
-from keyferry.errors import KeyferryError
+from keyferry.errors import KeyferryError, Kind, RecordError
 from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.policy import PRELOADED, PolicyVerdict, VerificationPolicy
 
@@ -138,7 +138,7 @@ def _record(decision: Decision) -> Iterator["Reason"]:
     lookup = situation.lookup
     for problem in (situation.problem, lookup.problem):
         if problem is not None:
-            outcome = str(problem.kind)
+            outcome = str(problem.kind if isinstance(problem, RecordError) else Kind.ERROR)
             yield _reason("record", situation.image_ref, outcome, str(problem), {"cause": outcome})
     if lookup.record is not None:
         yield _found(decision)
