@@ -23,7 +23,7 @@ from keyferry.kit.lab.hidden import Secrets, secrets_in
 from keyferry.kit.lab.launch import Launch, Run, launch
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
 from keyferry.kit.lab.subject import CLUSTER, Subject, find_program
-from keyferry.kit.report import NOT_ASKED_FOR, Broken, Report, Result, Status
+from keyferry.kit.report import Broken, Report, Result, Status
 from keyferry.kit.rules.all import RULES
 
 __all__ = ["examine"]
@@ -163,7 +163,7 @@ def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Colle
     if check.code in skip:
         return Result(check, Status.SKIPPED, reason="left out with --skip")
     if only and check.code not in only:
-        return Result(check, Status.SKIPPED, reason=NOT_ASKED_FOR)
+        return Result(check, Status.SKIPPED, reason="not among those of --only", is_asked_for=False)
     try:
         findings = list(RULES[check.code].judge(evidence))
     except Unchecked as reason:

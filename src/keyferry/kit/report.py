@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Broken", "Report", "Result", "Status", "to_document", "to_junit"]
 
-# Why most checks are left out when some were asked for by their codes.
-NOT_ASKED_FOR = "not among those of --only"
-
 
 class Status(StrEnum):
     """What came of a check."""
@@ -36,12 +33,13 @@ class Broken(Value):
 
 
 class Result(Value):
-    """What came of one check; *reason* says why it was skipped."""
+    """What came of one check; *reason* says why it was skipped, *is_asked_for* whether somebody wanted it."""
 
     check: Check
     status: Status
     broken: tuple[Broken, ...] = ()
     reason: str = ""
+    is_asked_for: bool = True
 
 
 class Report(Value):
