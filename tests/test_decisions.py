@@ -1,7 +1,8 @@
 """Code decides by types, kinds and fields: never by what a sentence says, nor by whether something has an attribute."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,29 +64,58 @@ def is_sentence(node: ast.expr) -> bool:
     return False
 
 
+def names_of_sentences(scope: ast.AST) -> set[str]:
+    """The variables of a function that hold an error's text."""
+    found = set()
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            target, value = node.targets[0], node.value
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                pairs = list(zip(target.elts, value.elts, strict=True))
+            found |= {left.id for left, right in pairs if isinstance(left, ast.Name) and is_sentence(right)}
+    return found
+
+
 def cuts(tree: ast.Module) -> Iterator[ast.expr]:
     """Every sentence that is looked into: by a method, by ``in``, by comparing it with a text, or by a pattern."""
-    for node in ast.walk(tree):
+    yield from cuts_in(tree, set())
+    for scope in ast.walk(tree):
+        if isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef):
+            names = names_of_sentences(scope)
+            found = cuts_in(scope, names) if names else ()
+            yield from (each for each in found if isinstance(each, ast.Name))
+
+
+def cuts_in(scope: ast.AST, names: Collection[str]) -> Iterator[ast.expr]:
+    """The same in one part of a module, in which *names* are sentences, too."""
+
+    def is_text(node: ast.expr) -> bool:
+        return is_sentence(node) or (isinstance(node, ast.Name) and node.id in names)
+
+    for node in ast.walk(scope):
         if isinstance(node, ast.Compare):
             is_found = any(isinstance(how, ast.In | ast.NotIn) for how in node.ops)
-            yield from (each for each in node.comparators if is_found and is_sentence(each))
+            yield from (each for each in node.comparators if is_found and is_text(each))
             is_literal = any(isinstance(each, ast.Constant) and each.value for each in node.comparators)
-            if is_literal and is_sentence(node.left):
+            if is_literal and is_text(node.left):
                 yield node.left
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             inner = node.func.value
             # error.message.lower().startswith(...) looks into the message too.
             while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute):
                 inner = inner.func.value
-            if node.func.attr in CUTS and is_sentence(inner):
+            if node.func.attr in CUTS and is_text(inner):
                 yield inner
             if node.func.attr in SEARCHES:
-                yield from (each for each in node.args if is_sentence(each))
+                yield from (each for each in node.args if is_text(each))
 
 
-def trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_bytes())
+@cache
+def trees() -> tuple[tuple[str, ast.Module], ...]:
+    """Every module of the source by its path."""
+    paths = sorted(SOURCE.rglob("*.py"))
+    return tuple((path.relative_to(SOURCE).as_posix(), ast.parse(path.read_bytes())) for path in paths)
 
 
 def test_nothing_is_probed_for_an_attribute() -> None:
@@ -115,6 +145,7 @@ def test_no_sentence_decides() -> None:
         "error.message == 'x'",
         "re.match('x', str(failure))",
         "_PATTERN.search(error.kubernetes_text)",
+        "def f(error):\n    text = error.message\n    return text.startswith('x')",
     ],
 )
 def test_a_sentence_that_decides_is_found(text: str) -> None:
