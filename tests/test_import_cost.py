@@ -73,7 +73,7 @@ def test_the_codec_is_light() -> None:
 
 
 def test_the_errors_import_nothing() -> None:
-    """The module of exceptions needs no other."""
+    """Each is loaded when it is used."""
     assert loaded_by("keyferry.errors") == {"keyferry", "keyferry.errors"}
 
 

@@ -171,8 +171,6 @@ def is_allowed(room: str, target: str) -> bool:
         return target == SDK or target in SDK_SEES
     if room not in RANKS or target not in RANKS:
         return False
-    if room == "errors":
-        return False
     return room == target or RANKS[target] < RANKS[room]
 
 
@@ -346,7 +344,7 @@ def test_a_plugin_that_reaches_further_is_found(tmp_path: Path) -> None:
         ("images/x.py", "if TYPE_CHECKING:\n    from keyferry.agent import y", "images.x -> agent"),
         ("images/x.py", "from keyferry.clusters.y import z", "images.x -> clusters.y"),
         ("agent/x.py", "from keyferry.bridge import y", "agent.x -> bridge"),
-        ("errors.py", "from keyferry._core.paths import Path", "errors -> _core.paths"),
+        ("errors/x.py", "from keyferry._core.paths import Path", "errors.x -> _core.paths"),
         ("_core/x.py", "from ..api import meta", "_core.x -> api"),
         ("_core/x.py", "from keyferry._net.url import Url", "_core.x -> _net.url"),
         ("lint/x.py", "from keyferry.explain.y import z", "lint.x -> explain.y"),
@@ -370,6 +368,7 @@ def test_a_breach_is_found(tmp_path: Path, file: str, text: str, breach: str) ->
         ("cli/x.py", "from keyferry.images.load import load_providers"),
         ("images/x.py", "from .y import z\nfrom keyferry.images import w\nimport os, json"),
         ("images/__init__.py", "from .y import z"),
+        ("errors/x.py", "from keyferry.errors.y import z"),
         ("_core/x.py", "from ..errors import KeyferryError\nfrom .y import z"),
         ("explain/x.py", "from keyferry.lint.y import z"),
         ("api/deep/x.py", "from ..codec import Reader\nfrom . import v1"),

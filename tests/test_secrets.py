@@ -397,7 +397,7 @@ def test_no_byte_of_an_exec_plugins_output_is_shown(tmp_path: Path, stdout: str)
     try:
         session.grant()
     except ClusterAuthError as error:
-        shown += shown_of(error.cause) if error.cause else ""
+        shown += shown_of(error.underlying) if error.underlying else ""
     assert SECRET.lower() not in shown.lower()
 
 

@@ -183,7 +183,7 @@ def test_an_error_does_not_keep_what_the_plugin_printed_alive(tmp_path: Path) ->
     with pytest.raises(ClusterAuthError) as caught:
         session.grant()
     seen: set[int] = set()
-    waiting: list[object] = [caught.value, caught.value.__dict__, caught.value.cause]
+    waiting: list[object] = [caught.value, caught.value.__dict__, caught.value.underlying]
     texts: list[str] = []
     while waiting and len(seen) < 20_000:
         item = waiting.pop()
@@ -257,7 +257,7 @@ def shown_of_failure(session: ClusterSession) -> str:
         session.grant()
     except ClusterAuthError as error:
         frames = traceback.TracebackException.from_exception(error, capture_locals=True)
-        return f"{''.join(frames.format())} {error!r} {error.cause!r} {error.kubernetes_text}"
+        return f"{''.join(frames.format())} {error!r} {error.underlying!r} {error.kubernetes_text}"
     raise AssertionError("nothing was raised")
 
 

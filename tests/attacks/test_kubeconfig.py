@@ -872,7 +872,7 @@ def test_a_relative_entry_of_path_does_not_run_what_lies_around(
     monkeypatch.setenv("PATH", f"{entry}:{kube.folder}/good")
     with pytest.raises(ClusterAuthError) as caught:
         kube.exec("tool").token()
-    assert isinstance(caught.value.cause, PluginNotFoundError)
+    assert isinstance(caught.value.underlying, PluginNotFoundError)
     assert (evil.ran, kube.ran) == ([], [])
 
 
@@ -919,7 +919,7 @@ def test_an_allowlist_allows_what_it_names_and_nothing_else(
         return
     with pytest.raises(ClusterAuthError, match="allowlist") as caught:
         kube.token(policy)
-    assert isinstance(caught.value.cause, PolicyError)
+    assert isinstance(caught.value.underlying, PolicyError)
     assert kube.ran == []
 
 
@@ -1030,7 +1030,7 @@ def test_the_program_that_was_checked_is_the_one_that_runs_however_often_the_pat
         try:
             token = kube.token(policy)
         except ClusterAuthError as error:
-            cause = error.cause
+            cause = error.underlying
         assert token == "good" or isinstance(cause, PolicyError)
         outcomes["run" if token else "refused"] += 1
 

@@ -157,7 +157,7 @@ def test_a_folder_of_somebody_else_grants_nothing(tmp_path: Path) -> None:
     assert inspect_records(str(tmp_path)).decide(IMAGE, REF).rule == "unreadable"
     with pytest.raises(RecordError, match="belongs to user 65534, expected user 0") as caught:
         open_quickly(tmp_path)
-    assert caught.value.cause == "trust"
+    assert caught.value.kind == "trust"
 
 
 @as_root
@@ -208,7 +208,7 @@ def test_a_link_in_the_place_of_a_folder_is_neither_read_nor_written_through(
     before = contents(victim)
     with pytest.raises(RecordError, match="is a symbolic link, which is not followed") as caught:
         open_quickly(root)
-    assert (caught.value.cause, caught.value.path) == ("trust", str(root / name))
+    assert (caught.value.kind, caught.value.path) == ("trust", str(root / name))
     looked = inspect_records(str(root))
     for policy in ("AlwaysVerify", "NeverVerifyPreloadedImages", "NeverVerify"):
         looked.policy = VerificationPolicy(policy)
@@ -385,7 +385,7 @@ def test_a_lock_that_is_never_given_up_is_an_error_in_time(tmp_path: Path) -> No
     holder, other = FolderLock(folder), FolderLock(folder, timeout_seconds=0.05)
     with holder.held(), pytest.raises(RecordError, match="held the lock") as caught, other.held():
         raise AssertionError("both have it")
-    assert caught.value.cause == "locked"
+    assert caught.value.kind == "locked"
     with other.held():
         pass
 

@@ -173,7 +173,7 @@ def test_a_realm_over_plain_http_gets_no_password(
     with serving(token_reply) as victim, elsewhere(registry, **{"auth.example": victim.port}) as world:
         error = world.check()
     assert error is not None
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
     assert "plain HTTP" in str(error)
     assert not victim.received
     assert all("auth.example" not in place for place in world.proxy.asked)
@@ -186,7 +186,7 @@ def test_such_a_realm_is_not_even_looked_up(elsewhere: Start, monkeypatch: pytes
         monkeypatch.setenv("NO_PROXY", "auth.invalid")
         error = world.check()
     assert error is not None
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
 
 
 def test_a_registry_of_this_machine_cannot_send_the_password_away_in_the_clear_either(
@@ -202,7 +202,7 @@ def test_a_registry_of_this_machine_cannot_send_the_password_away_in_the_clear_e
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         error = here(server)
     assert error is not None
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
     assert not victim.received
     assert not proxy.asked
 
@@ -214,7 +214,7 @@ def test_a_realm_at_a_metadata_address_is_not_asked(elsewhere: Start, host: str,
     with elsewhere(registry) as world:
         error = world.check()
         assert error is not None
-        assert error.cause == "unsafe"
+        assert error.kind == "unsafe"
         assert set(world.proxy.asked) == {f"{NAME}:443"}
 
 
@@ -225,7 +225,7 @@ def test_a_registry_of_this_machine_does_not_lead_to_metadata_either(host: str) 
     with serving(registry) as server:
         error = here(server, route=RegistryRoute(connect_seconds=2))
     assert error is not None
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
     assert "leads to" in str(error)
 
 
@@ -238,7 +238,7 @@ def test_a_realm_on_this_machine_is_not_asked_for_a_registry_elsewhere(
         with elsewhere(registry) as world:
             error = world.check()
     assert error is not None
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
     assert not victim.received
 
 
@@ -247,7 +247,7 @@ def test_a_realm_with_a_user_name_in_it_is_refused(elsewhere: Start, realm: str)
     with elsewhere(FakeRegistry(IMAGE, challenge=f'Bearer realm="{realm}"')) as world:
         error = world.check()
     assert error is not None
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
     assert "word" not in str(error).replace("password", "")
 
 
@@ -258,7 +258,7 @@ def test_a_realm_that_is_no_web_address_is_refused(realm: str) -> None:
     with serving(FakeRegistry(IMAGE, challenge=f'Bearer realm="{realm}"')) as server:
         error = here(server)
     assert error is not None
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
 
 
 def test_a_realm_on_another_host_is_asked_over_https_and_gets_the_password_alone(
@@ -325,7 +325,7 @@ def test_a_redirect_to_a_metadata_address_is_not_followed(host: str, tmp_path: P
     registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect(f"https://{host}/latest/meta-data/")})
     with serving(registry) as server:
         error = pull_error(server, tmp_path / "layout", RegistryRoute(connect_seconds=2))
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
 
 
 @pytest.mark.parametrize("host", FORBIDDEN)
@@ -334,7 +334,7 @@ def test_not_through_a_proxy_either(elsewhere: Start, host: str) -> None:
     with elsewhere(registry) as world:
         error = world.check()
         assert error is not None
-        assert error.cause == "unsafe"
+        assert error.kind == "unsafe"
         assert set(world.proxy.asked) == {f"{NAME}:443"}
 
 
@@ -347,7 +347,7 @@ def test_a_redirect_to_this_machine_is_followed_only_from_this_machine(
         registry = FakeRegistry(IMAGE, instead={blob_path(LAYER): redirect(place)})
         with elsewhere(registry) as world, pytest.raises(ImagePullError) as caught:
             world.pull()
-    assert caught.value.cause == "unsafe"
+    assert caught.value.kind == "unsafe"
     assert not victim.received
 
 
@@ -359,7 +359,7 @@ def test_an_address_that_only_holds_one_of_this_machine_is_not_this_machine(host
         with serving(registry) as server:
             error = here(server, route=RegistryRoute(connect_seconds=2))
         assert error is not None
-        assert error.cause == "unsafe"
+        assert error.kind == "unsafe"
         assert "leads to" in str(error)
 
 
@@ -423,7 +423,7 @@ with serving(token_reply) as victim:
         name = f"[{host}]:{server.port}/{REPOSITORY}:{TAG}"
         (attempt,) = check_registry(name, [credential()], route=route)
     assert server.received
-    assert attempt.error is not None and attempt.error.cause == "unsafe", attempt.error
+    assert attempt.error is not None and attempt.error.kind == "unsafe", attempt.error
     assert "plain HTTP" in str(attempt.error)
     assert not victim.received
 """
@@ -456,7 +456,7 @@ def test_a_redirect_from_https_to_http_is_not_followed(
             pytest.raises(ImagePullError, match="plain HTTP") as caught,
         ):
             world.pull()
-    assert caught.value.cause == "unsafe"
+    assert caught.value.kind == "unsafe"
     assert not storage.received
 
 
@@ -466,7 +466,7 @@ def test_nor_is_one_on_this_machine(authority: Authority, tmp_path: Path) -> Non
         registry = lying(layer=redirect(f"{storage.url}/x"))
         with serving(registry, authority.context("127.0.0.1")) as server:
             error = pull_error(server, tmp_path / "layout", RegistryRoute(ca_file=str(authority.bundle)))
-    assert error.cause == "unsafe"
+    assert error.kind == "unsafe"
     assert not storage.received
 
 
@@ -478,7 +478,7 @@ def test_a_redirect_to_what_is_no_plain_web_address_is_refused(elsewhere: Start,
     with elsewhere(FakeRegistry(IMAGE, instead={manifest_path(): redirect(location)})) as world:
         error = world.check()
         assert error is not None
-        assert error.cause in ("unsafe", "content")
+        assert error.kind in ("unsafe", "content")
         assert set(world.proxy.asked) == {f"{NAME}:443"}
 
 
@@ -707,7 +707,7 @@ def test_a_manifest_that_trickles_is_given_up(first: bytes, tmp_path: Path) -> N
     """Every byte comes in time, and all of them would not."""
     with dripping(first) as port, serving(lying(manifest=redirect(f"http://127.0.0.1:{port}/"))) as server:
         error = pull_error(server, tmp_path / "layout", RegistryRoute(answer_seconds=1.0, idle_seconds=5.0))
-    assert error.cause == "timeout"
+    assert error.kind == "timeout"
 
 
 def test_a_layer_that_trickles_is_given_up(tmp_path: Path) -> None:
@@ -716,7 +716,7 @@ def test_a_layer_that_trickles_is_given_up(tmp_path: Path) -> None:
     route = RegistryRoute(idle_seconds=5.0, pace_seconds=0.5, pace_bytes=1000)
     with dripping(head) as port, serving(lying(layer=redirect(f"http://127.0.0.1:{port}/"))) as server:
         error = pull_error(server, tmp_path / "layout", route)
-    assert error.cause == "timeout"
+    assert error.kind == "timeout"
 
 
 @pytest.mark.parametrize("where", ["manifest", "layer"])
@@ -725,14 +725,14 @@ def test_silence_is_given_up(where: str, tmp_path: Path) -> None:
     route = RegistryRoute(idle_seconds=0.5, answer_seconds=5.0)
     with serving(registry) as server:
         error = pull_error(server, tmp_path / "layout", route)
-    assert error.cause == "timeout"
+    assert error.kind == "timeout"
 
 
 def test_a_pull_as_a_whole_can_have_an_end(tmp_path: Path) -> None:
     registry = lying(layer=lambda _: Reply(after=8.0, is_closed=True))
     with serving(registry) as server, pytest.raises(ImagePullError) as caught:
         pull_to_layout(image_of(server), tmp_path / "layout", [credential()], timeout_seconds=1.0)
-    assert caught.value.cause == "timeout"
+    assert caught.value.kind == "timeout"
 
 
 def test_a_registry_that_always_asks_again_is_asked_a_bounded_number_of_times() -> None:
@@ -775,7 +775,7 @@ def test_a_certificate_for_another_name_gets_no_request_at_all(
     with serving(FakeRegistry(IMAGE, "Basic realm=r"), authority.context(name)) as server:
         error = pull_error(server, tmp_path / "layout", RegistryRoute(ca_file=str(authority.bundle)))
         assert "certificate is not trusted" in str(error)
-        assert error.cause == "unreachable"
+        assert error.kind == "unreachable"
         assert not server.received
 
 

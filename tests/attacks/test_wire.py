@@ -127,7 +127,7 @@ def test_a_malformed_answer_is_refused_without_quoting_it(stdout: bytes) -> None
 @pytest.mark.parametrize("name", ["nan", "nan-duration", "infinity"])
 def test_constants_that_json_does_not_have_are_no_json(name: str) -> None:
     """NaN and its relatives, which Python's own parser reads, are a syntax error wherever they stand."""
-    assert refusal(REFUSED_BYTES[name]).error_class == "json-syntax"
+    assert refusal(REFUSED_BYTES[name]).document_kind == "json-syntax"
 
 
 def test_an_answer_that_is_read_too_late_is_refused() -> None:
@@ -170,7 +170,7 @@ def test_countless_unknown_fields_do_not_fill_the_memory() -> None:
     reader = Reader()
     read_response(fields | {"cacheKeyType": 7}, reader)
     assert len(reader.problems) == 1_001
-    assert reader.problems[-1][1].error_class == "wrong-type"
+    assert reader.problems[-1][1].kind == "wrong-type"
 
 
 @pytest.mark.parametrize("digits", [5_000, 1_000_000])

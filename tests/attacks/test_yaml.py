@@ -118,7 +118,7 @@ def test_no_tag_makes_an_object(tagged: str, tmp_path: Path) -> None:
 def test_a_word_that_yaml_takes_for_something_else_is_no_string(word: str) -> None:
     """Norway and octal numbers in string fields are errors, not text that looks right."""
     found = problems(HEAD + PROVIDER + f"  env: [{{name: A, value: {word}}}]\n  args: [{word}]\n")
-    assert {path: problem.error_class for path, problem in found.items()} == {
+    assert {path: problem.kind for path, problem in found.items()} == {
         "providers[0].args[0]": "wrong-type",
         "providers[0].env[0].value": "wrong-type",
     }
@@ -180,7 +180,7 @@ def test_later_documents_are_ignored() -> None:
 def test_an_empty_first_document_is_no_config() -> None:
     """A stream that begins with an empty document has no kind, whatever comes after."""
     file = decoded("---\n---\n" + HEAD + PROVIDER)
-    assert file.error_class == "missing-kind"
+    assert file.kind == "missing-kind"
     assert file.config.providers == ()
 
 

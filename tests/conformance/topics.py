@@ -133,8 +133,8 @@ def _decode(given: Json) -> Json:
 def _protocol_class(error: PluginProtocolError) -> Json:
     """The class of what is reported, or, where Kubernetes hides the detail, of what is hidden."""
     if error.kubernetes_text.startswith("error decoding"):
-        return {"decode_error_not_surfaced_class": error.error_class}
-    return {} if error.error_class == "other" else {"error_class": error.error_class}
+        return {"decode_error_not_surfaced_class": error.document_kind}
+    return {} if error.document_kind == "other" else {"error_class": error.document_kind}
 
 
 def _response(response: v1.CredentialProviderResponse) -> Json:

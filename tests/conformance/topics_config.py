@@ -43,7 +43,7 @@ def _read(given: Json, path: str) -> Json:
     read = read_config(path)
     if read.problems:
         # "other" is what the error says of itself where the recorded class may look at a file's name.
-        classed = {} if read.error_class == "other" else {"error_class": read.error_class}
+        classed = {} if read.kind == "other" else {"error_class": read.kind}
         return {"ok": False, "stage": "read", "error": read.kubernetes_text} | classed
     shown = {"hash": read.hash, "providers": [_provider(provider) for provider in read.providers]}
     problems = validate(read, service_account_tokens=bool(given.get("featureGate", True)))

@@ -23,7 +23,7 @@ from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO, merge_entries, plugin_entries
 from keyferry.clusters.auth.runner import ExecRunner, is_interactive
 from keyferry.clusters.exec_info import ExecInfo, load_exec_info, read_exec_info
-from keyferry.errors import KeyferryError
+from keyferry.errors import KeyferryError, PluginProtocolError
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 
 if TYPE_CHECKING:
@@ -110,8 +110,9 @@ def _get_creds(given: Json) -> Json:
 
 
 def _refused(error: KeyferryError) -> Json:
-    error_class = getattr(error, "error_class", "other")
-    return {"error": error.kubernetes_text} | ({} if error_class == "other" else {"error_class": error_class})
+    error_class = error.document_kind if isinstance(error, PluginProtocolError) else "other"
+    told: Json = {"error": error.kubernetes_text}
+    return told if error_class == "other" else told | {"error_class": error_class}
 
 
 def _shown(credential: ClusterCredential) -> Json:

@@ -62,7 +62,7 @@ def _load(given: Json, folder: str) -> Json:
     answer: Json = {"warnings": list(loaded.warnings)} if loaded.warnings else {}
     if loaded.problems:
         text = loaded.kubernetes_text
-        failed = next((file.error_class for file in loaded.files if file.problems), "other")
+        failed = next((file.kind for file in loaded.files if file.problems), "other")
         classed = {"load_error_class": failed} if failed in _CLASSES else {}
         return answer | classed | {"load_error": text, "client_config": {"error": text}}
     texts = sorted(problem.kubernetes_text for problem in validate(loaded.config, loaded.files))

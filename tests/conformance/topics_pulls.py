@@ -73,7 +73,7 @@ def _encoded(encode: Callable[[], bytes]) -> Json:
 
 
 def _refused(error: RecordError) -> Json:
-    return {"error": error.kubernetes_text, "error_class": error.error_class}
+    return {"error": error.kubernetes_text, "error_class": error.document_kind}
 
 
 def _decode_intent(given: Json) -> Json:

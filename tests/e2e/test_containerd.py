@@ -66,7 +66,7 @@ def test_the_first_credential_that_works_is_used_and_recorded(
     with Puller(world.target(where, tmp_path), records=records) as puller:
         failed = puller.ensure(image, pull_secrets=[wrong], pod=None)
         assert isinstance(failed.error, ImagePullError)
-        assert (failed.error.reason, failed.error.cause) == ("ErrImagePull", "refused")
+        assert (failed.error.kubelet_reason, failed.error.kind) == ("ErrImagePull", "refused")
         assert str(failed.error).startswith(
             f"cannot pull {image!r}: alice of pull secret team/wrong: refused: "
         )
@@ -74,7 +74,7 @@ def test_the_first_credential_that_works_is_used_and_recorded(
         assert (intents_in(tmp_path), records_in(tmp_path)) == ([], {})
     with Puller(world.target(where, tmp_path), records=records) as puller:
         pulled = puller.pull(image, pull_secrets=[wrong, secret_of(world, "bob", kind)])
-        assert [(each.worked, each.cause) for each in pulled.attempts] == [(False, "refused"), (True, "")]
+        assert [(each.worked, each.kind) for each in pulled.attempts] == [(False, "refused"), (True, None)]
         assert pulled.used is not None
         assert pulled.used.username == "bob"
         found = puller.target.find_image(image)
@@ -187,7 +187,7 @@ def test_a_pod_may_use_what_another_pulled_only_after_it_has_shown_its_own_crede
         used = load_records(str(tmp_path), policy=policy) if policy else records
         outcome = Puller(target, records=used).ensure(image, pull_secrets=secrets)
         rule = "" if outcome.decision is None else outcome.decision.rule
-        return outcome.action, rule, "" if outcome.error is None else outcome.error.cause  # type: ignore[attr-defined] # an ImagePullError
+        return outcome.action, rule, "" if outcome.error is None else outcome.error.kind
 
     try:
         alice, bob = secret_of(world, "alice"), secret_of(world, "bob")
@@ -408,7 +408,7 @@ def test_what_is_missing_or_cannot_be_reached_is_told_apart(world: World, tmp_pa
         secret = pull_secret("s", image.partition("/")[0], "alice", USERS["alice"])
         with pytest.raises(ImagePullError) as caught:
             pull(image, cri=str(world.containerd.socket), pull_secrets=[secret])
-        assert caught.value.cause == cause
+        assert caught.value.kind == cause
         done = run_keyferry("pull", image, *world.options("runtime", tmp_path), "--secret",
                             write_secret(tmp_path, "s", image.partition("/")[0], "alice", USERS["alice"]))  # fmt: skip
         assert done.returncode == {"not-found": 1, "unreachable": 3}[cause]

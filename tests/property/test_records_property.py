@@ -54,7 +54,7 @@ def test_damage_is_noticed_or_harmless(record: ImagePulledRecord, at: int, noise
     try:
         decode_record(data[:at] + noise + data[at + 1 :])
     except RecordError as error:
-        assert error.cause in ("syntax", "type", "content")
+        assert error.kind in ("syntax", "type", "content")
 
 
 @given(ENTRIES, ENTRIES)

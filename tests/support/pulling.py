@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from keyferry.errors import ContainerRuntimeError, KeyferryError
+from keyferry.errors import ContainerRuntimeError, KeyferryError, Kind
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.pulls.puller.target import OnProgress
@@ -135,4 +135,4 @@ class FakeTarget:
 
 def refusal(message: str = "401 Unauthorized") -> ContainerRuntimeError:
     """What a runtime says to a wrong credential."""
-    return ContainerRuntimeError("/run/fake.sock", "UNKNOWN", message, "refused")
+    return ContainerRuntimeError("/run/fake.sock", "UNKNOWN", message, Kind.REFUSED)

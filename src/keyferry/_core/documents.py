@@ -9,7 +9,7 @@ from keyferry._core import json as _json
 from keyferry._core.paths import Path
 from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode, Positions
 from keyferry._core.values import Value, field
-from keyferry.errors import DocumentError
+from keyferry.errors import DocumentError, Kind
 
 __all__ = [
     "Document",
@@ -134,7 +134,7 @@ class _Scanner:
             return
         if len(self.open) == MAX_DEPTH:
             message, text = "not readable as JSON: nested too deeply", "exceeded max depth"
-            raise DocumentError(message, position.line, position.column, text, "json-syntax")
+            raise DocumentError(message, position.line, position.column, text, Kind.JSON_SYNTAX)
         self.open.append(_Level(place.children, is_object=piece == "{"))
 
     def place_value(self, position: Position) -> PositionNode:

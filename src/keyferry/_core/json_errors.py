@@ -12,7 +12,7 @@ from math import inf
 
 from keyferry._core.json_wording import ENDS_EARLY, brackets, constant_text, go_syntax_text
 from keyferry._core.paths import Path
-from keyferry.errors import DocumentError
+from keyferry.errors import DocumentError, Kind
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -138,12 +138,12 @@ def _refusal(problem: str, go_text: str, line: int | None = None, column: int | 
     reason = problem[:1].lower() + problem[1:].removesuffix(" at")
     if go_text == ENDS_EARLY:
         reason = "the text ends too early"
-    return DocumentError(f"not valid JSON: {reason}", line, column, go_text, "json-syntax")
+    return DocumentError(f"not valid JSON: {reason}", line, column, go_text, Kind.JSON_SYNTAX)
 
 
 def _too_deep() -> DocumentError:
     message = "not readable as JSON: nested too deeply"
-    return DocumentError(message, kubernetes_text="exceeded max depth", error_class="json-syntax")
+    return DocumentError(message, kubernetes_text="exceeded max depth", kind=Kind.JSON_SYNTAX)
 
 
 class _RepeatedNameError(Exception):

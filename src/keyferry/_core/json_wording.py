@@ -7,6 +7,7 @@ of ``encoding/json/v2``, which names the whole character, not its first byte.
 import re
 
 from keyferry._core.gotext import quote, quote_rune
+from keyferry.errors.kinds import WordEnum
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -16,11 +17,38 @@ ENDS_EARLY = "unexpected end of JSON input"
 _BLANK = " \t\r\n"
 _VALUE, _KEY = "looking for beginning of value", "looking for beginning of object key string"
 _NUMBER = "in numeric literal"
-_AFTER = {
-    "Expecting ':' delimiter": "after object key",
-    "Extra data": "after top-level value",
-    "Expecting property name enclosed in double quotes": _KEY,
-}
+
+
+class Stop(WordEnum):
+    """Where Python's decoder stops."""
+
+    UNTERMINATED = "unterminated"
+    ESCAPE = "escape"
+    CONTROL = "control"
+    VALUE = "value"
+    MEMBER_COMMA = "member-comma"
+    ELEMENT_COMMA = "element-comma"
+    COLON = "colon"
+    KEY = "key"
+    AFTER_VALUE = "after-value"
+    BETWEEN = "between"
+
+
+# Python's decoder has words for it and no code. These are how its messages begin, in all versions from 3.11 on; the
+# tests compare them with what the decoder of the running version says.
+_STOPS = (
+    ("Unterminated string starting at", Stop.UNTERMINATED),
+    ("Invalid \\", Stop.ESCAPE),
+    ("Invalid control character", Stop.CONTROL),
+    ("Expecting value", Stop.VALUE),
+    ("Illegal trailing comma before end of object", Stop.MEMBER_COMMA),
+    ("Illegal trailing comma before end of array", Stop.ELEMENT_COMMA),
+    ("Expecting ':' delimiter", Stop.COLON),
+    ("Expecting property name enclosed in double quotes", Stop.KEY),
+    ("Extra data", Stop.AFTER_VALUE),
+    ("Expecting ',' delimiter", Stop.BETWEEN),
+)
+_AFTER = {Stop.COLON: "after object key", Stop.AFTER_VALUE: "after top-level value", Stop.KEY: _KEY}
 _AFTER_MEMBER = {"{": "after object key:value pair", "[": "after array element"}
 _BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]'
 _NUMBER_END = r"-?[0-9]+(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?\Z"
@@ -33,17 +61,23 @@ def go_syntax_text(problem: str, text: str, offset: int, shown: str | None) -> s
     *shown* is the text again with bytes that are not UTF-8 as surrogates, to quote from; None for a text that
     must not be quoted.
     """
-    if problem.startswith("Unterminated string"):
+    stop = stop_of(problem)
+    if stop is Stop.UNTERMINATED:
         return ENDS_EARLY
-    if problem.startswith("Invalid \\"):
+    if stop is Stop.ESCAPE:
         return _escape_text(text, offset, shown)
-    at, where = _locate(problem, text, offset)
+    at, where = _locate(stop, text, offset)
     if at >= len(text):
         return ENDS_EARLY
     if shown is not None:
         return f"invalid character {quote_rune(shown[at])} {where}"
     # Which literal it began as would be a character of the text.
     return f"invalid character {_VALUE if where.startswith('in literal') else where}"
+
+
+def stop_of(problem: str) -> Stop:
+    """Where Python's decoder stopped, by its message."""
+    return next((stop for words, stop in _STOPS if problem.startswith(words)), Stop.BETWEEN)
 
 
 def constant_text(name: str, *, quoting: bool) -> str:
@@ -57,20 +91,20 @@ def brackets(text: str) -> "Iterator[str]":
     return (match[0] for match in re.finditer(_BRACKET, text) if match[0] in "[]{}")
 
 
-def _locate(problem: str, text: str, offset: int) -> tuple[int, str]:
+def _locate(stop: Stop, text: str, offset: int) -> tuple[int, str]:
     """Where Go stops, and in the midst of what."""
-    if problem.startswith("Illegal trailing comma"):
+    if stop in (Stop.MEMBER_COMMA, Stop.ELEMENT_COMMA):
         # Python 3.13 points at the comma, Go at what follows it.
-        return _skip_blanks(text, offset + 1), _KEY if "object" in problem else _VALUE
-    if problem == "Invalid control character at":
+        return _skip_blanks(text, offset + 1), _KEY if stop is Stop.MEMBER_COMMA else _VALUE
+    if stop is Stop.CONTROL:
         return offset, "in string"
     offset = _skip_blanks(text, offset)
-    if problem == "Expecting value":
+    if stop is Stop.VALUE:
         return _locate_in_value(text, offset)
     at = _locate_in_number(text, offset)
     if at is not None:
         return at, _NUMBER
-    return offset, _AFTER.get(problem) or _AFTER_MEMBER.get(_innermost(text[:offset]), _AFTER["Extra data"])
+    return offset, _AFTER.get(stop) or _AFTER_MEMBER.get(_innermost(text[:offset]), _AFTER[Stop.AFTER_VALUE])
 
 
 def _innermost(text: str) -> str:

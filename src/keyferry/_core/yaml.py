@@ -18,9 +18,10 @@ from keyferry._core.json import MAX_DUPLICATES
 from keyferry._core.paths import Path
 from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode
 from keyferry._core.yaml_scalars import go_scalar, is_merge_key, refuse, resolve, to_json, to_key
-from keyferry.errors import DocumentError
+from keyferry.errors import DocumentError, Kind
 
 # Deeper text is not even looked through for syntax errors: libyaml's cost per token grows with the depth.
+_NO_PROBLEM = "unknown problem parsing YAML content"
 _SCANNED_DEPTH = 2_500
 _MOST_SHOWN = 1000  # of the nodes of a value that an error quotes, aliases expanded
 _FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml lets aliases do as they like
@@ -103,13 +104,19 @@ def _check_version(event: yaml.DocumentStartEvent) -> None:
 def _describe(error: Exception, data: bytes) -> DocumentError:
     if isinstance(error, ReaderError):
         return _describe_unreadable(error, data)
-    problem = getattr(error, "problem", None) or "unknown problem parsing YAML content"
-    mark, context_mark = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    problem, mark, context_mark = _marks(error)
     line, column = (mark.line, mark.column) if mark else (0, 0)
     # go-yaml counts lines from 0 in its messages, except when its scanner is what failed.
-    go_line = line + isinstance(error, ScannerError) if line else getattr(context_mark, "line", 0)
+    go_line = line + isinstance(error, ScannerError) if line else context_mark.line if context_mark else 0
     text = f"yaml: {_name_line(go_line)}{problem}"
     return DocumentError(f"not valid YAML: {problem}", line + 1, column + 1, text)
+
+
+def _marks(error: Exception) -> "tuple[str, yaml.Mark | None, yaml.Mark | None]":
+    """What a parser says is wrong, where, and in the midst of what."""
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return _NO_PROBLEM, None, None
+    return error.problem or _NO_PROBLEM, error.problem_mark, error.context_mark
 
 
 def _describe_unreadable(error: ReaderError, data: bytes) -> DocumentError:
@@ -310,7 +317,7 @@ def _refuse_key(key: _Use, value: _Use, *, quoting: bool) -> DocumentError:
     if quoting and value.weight <= _MOST_SHOWN:
         text += f", key: {_go_syntax(key.node)}, value: {_go_syntax(value.node)}"
     message = "null and numbers over 63 bits cannot be keys"
-    return DocumentError(message, key.at.line, key.at.column, text, "other")
+    return DocumentError(message, key.at.line, key.at.column, text, Kind.OTHER)
 
 
 def _go_syntax(node: _Node) -> str:

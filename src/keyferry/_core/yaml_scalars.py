@@ -8,7 +8,7 @@ import struct
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8
 from keyferry._core.positions import Position
-from keyferry.errors import DocumentError
+from keyferry.errors import DocumentError, Kind
 
 Scalar = str | int | float | None
 
@@ -63,7 +63,7 @@ def to_json(value: object, at: Position) -> object:
     if not math.isfinite(value):
         name = "NaN" if math.isnan(value) else f"{value:+}".title()
         message = "infinity and NaN cannot be written as JSON"
-        raise DocumentError(message, at.line, at.column, f"json: unsupported value: {name}", "other")
+        raise DocumentError(message, at.line, at.column, f"json: unsupported value: {name}", Kind.OTHER)
     # Go writes 1e3 as 1000, which then fits an integer field; from 1e21 on it keeps the exponent.
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
 

@@ -10,7 +10,7 @@ import re
 
 from keyferry._core.paths import Path, format_path
 from keyferry.api.meta import decode_duration
-from keyferry.errors import DurationError, Problem
+from keyferry.errors import Detail, DurationError, Kind, Problem
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class Reader:
             if not isinstance(value, str):
                 self._wrong_type(value, path, "string holding a duration such as '10m'")
             else:
-                self.note(path, error.message, error.kubernetes_text, "duration")
+                self.note(path, error.message, error.kubernetes_text, Kind.DURATION)
         return None
 
     def data(self, value: object, path: "Path") -> bytes:
@@ -118,7 +118,7 @@ class Reader:
         text = self.text(value, path).encode("utf-8", "surrogatepass")
         data = decode_base64(text)
         if data is None:
-            self.note(path, "the value is not base64", corrupt_input_text(text), "base64")
+            self.note(path, "the value is not base64", corrupt_input_text(text), Kind.BASE64)
         return data or b""
 
     def anything(self, value: object, path: "Path") -> object:  # noqa: ARG002 - the shape of a decoder
@@ -139,25 +139,28 @@ class Reader:
 
     def _unknown(self, path: "Path") -> None:
         shown = format_path(path)
-        self.note(path, "unknown field", f'unknown field "{shown}"', "strict")
+        self.note(path, "unknown field", f'unknown field "{shown}"', Kind.STRICT, Detail.UNKNOWN_FIELD)
 
     def _duplicate(self, path: "Path") -> None:
         shown = format_path(path)
-        self.note(path, "the key is given more than once", f'duplicate field "{shown}"', "strict")
+        text = f'duplicate field "{shown}"'
+        self.note(path, "the key is given more than once", text, Kind.STRICT, Detail.REPEATED_FIELD)
 
     def _wrong_type(self, value: object, path: "Path", expected: str) -> None:
         found = json_type(value)
         message = f"found {article(found)}, expected {article(expected)}"
         text = f"json: cannot unmarshal {found} into Go struct field {format_path(path)}"
-        self.note(path, message, text, "wrong-type")
+        self.note(path, message, text, Kind.WRONG_TYPE, detail_of(found, expected))
 
-    def note(self, path: "Path", message: str, kubernetes_text: str, error_class: str) -> None:
+    def note(
+        self, path: "Path", message: str, kubernetes_text: str, kind: Kind, detail: Detail = Detail.NONE
+    ) -> None:
         """Note a problem with the value at *path*."""
-        if len(self.problems) >= _MOST_PROBLEMS and (error_class == "strict" or self._has_misfit):
+        if len(self.problems) >= _MOST_PROBLEMS and (kind is Kind.STRICT or self._has_misfit):
             return
-        self._has_misfit = self._has_misfit or error_class != "strict"
+        self._has_misfit = self._has_misfit or kind is not Kind.STRICT
         problem = Problem(
-            format_path(path), message, kubernetes_text=kubernetes_text, error_class=error_class
+            format_path(path), message, kubernetes_text=kubernetes_text, kind=kind, detail=detail
         )
         self.problems.append((path, problem))
 
@@ -168,7 +171,7 @@ def kubernetes_failure(problems: "list[tuple[Path, Problem]]", yaml_duplicates: 
     *yaml_duplicates* is its complaint about repeated keys of a YAML document, which comes first.
     """
     for _, problem in problems:
-        if problem.error_class != "strict":
+        if problem.kind is not Kind.STRICT:
             return problem
     texts = list(dict.fromkeys(problem.kubernetes_text for _, problem in problems))[:_MOST_STRICT_ERRORS]
     if yaml_duplicates:
@@ -176,9 +179,7 @@ def kubernetes_failure(problems: "list[tuple[Path, Problem]]", yaml_duplicates: 
     if not texts:
         return None
     text = "strict decoding error: " + ", ".join(texts)
-    return Problem(
-        "", "the document has unknown or repeated fields", kubernetes_text=text, error_class="strict"
-    )
+    return Problem("", "the document has unknown or repeated fields", kubernetes_text=text, kind=Kind.STRICT)
 
 
 def interpret(document: object) -> tuple[str, str]:
@@ -201,16 +202,19 @@ def interpret(document: object) -> tuple[str, str]:
 
 
 class WrongTypeError(Exception):
-    """apiVersion or kind, or the whole document, has the wrong JSON type."""
+    """apiVersion or kind, or the whole document, has the wrong JSON type.
+
+    ``decoder_text`` is ``kubernetes_text`` without the stage at which it was found.
+    """
 
     def __init__(self, field: str, found: str, expected: str) -> None:
         super().__init__(field, found, expected)
         self.field = field
         self.message = f"found {article(found)}, expected {article(expected)}"
         into = f"struct field .{field} of type string" if field else f"value of type {_TYPE_META}"
-        self.kubernetes_text = (
-            f"couldn't get version/kind; json parse error: json: cannot unmarshal {found} into Go {into}"
-        )
+        self.detail = detail_of(found, expected)
+        self.decoder_text = f"json: cannot unmarshal {found} into Go {into}"
+        self.kubernetes_text = f"couldn't get version/kind; json parse error: {self.decoder_text}"
 
 
 def aggregate(texts: "Iterable[str]") -> str:
@@ -237,6 +241,13 @@ def json_type(value: object) -> str:
     if isinstance(value, dict):
         return "object"
     return "array" if isinstance(value, list) else "number"
+
+
+def detail_of(found: str, expected: str) -> Detail:
+    """What a value of the JSON type *found* is, where another was expected."""
+    if expected != "string":
+        return Detail.NONE
+    return Detail.NO_TEXT if found in ("object", "array") else Detail.SCALAR_FOR_TEXT
 
 
 def article(noun: str) -> str:

@@ -1,11 +1,12 @@
 """The completion script for bash, zsh or fish."""
 
 import argparse
+from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
 from keyferry.cli.frame.arguments import make_parser
-from keyferry.cli.frame.commands import COMMANDS, Exit
+from keyferry.cli.frame.commands import COMMANDS, Command, Exit
 from keyferry.show.writer import Lines
 
 DESCRIPTION = """\
@@ -40,8 +41,11 @@ def options_of(command: str) -> list[Option]:
 
 def _modules(command: str) -> list[ModuleType]:
     module = import_module(COMMANDS[command].module)
-    below = getattr(module, "SUBCOMMANDS", {})
-    return [module, *(import_module(entry.module) for entry in below.values())]
+    return [module, *(import_module(entry.module) for entry in _subcommands(module).values())]
+
+
+def _subcommands(module: ModuleType) -> Mapping[str, Command]:
+    return getattr(module, "SUBCOMMANDS", None) or {}
 
 
 def _options(command: str, module: ModuleType) -> list[Option]:
@@ -59,7 +63,7 @@ def words_of(command: str) -> tuple[str, ...]:
     """The words a command's first argument can be, where they are known."""
     if command == "completion":
         return ("bash", "zsh", "fish")
-    return tuple(getattr(import_module(COMMANDS[command].module), "SUBCOMMANDS", ()))
+    return tuple(_subcommands(import_module(COMMANDS[command].module)))
 
 
 def bash() -> str:

@@ -11,7 +11,6 @@ from keyferry.cli.lint_output import listing, report_document, sarif_document, t
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
-from keyferry.images.node.kubelet import CONFIG_FLAG
 from keyferry.images.node.node import Node
 from keyferry.lint.codes.catalogue import CODES, SEVERITIES, Severity
 from keyferry.lint.dispatch import lint_any
@@ -133,11 +132,7 @@ def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
 
 def _discover_config(node: Node) -> Discovery:
     """The node's config alone: it can be looked at without its plugins."""
-    try:
-        return discover(None, os.curdir, node=node)
-    except EnvironmentProblem as error:
-        message = str(error).replace(f"give {CONFIG_FLAG}", "name a file or directory, or set")
-    raise EnvironmentProblem(message.replace("set or ", "set "))
+    return discover(None, os.curdir, node=node, advice="name a file or directory, or set KEYFERRY_CONFIG")
 
 
 def _is_shown(finding: Finding, least: Severity) -> bool:

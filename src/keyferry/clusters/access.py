@@ -176,8 +176,8 @@ class ClusterAccess:
         del token  # or the error would keep it, in its frame
         message = "the token holds a control character and cannot be sent"
         text = 'net/http: invalid header field value for "Authorization"'
-        cause: KeyferryError = EnvironmentProblem(message, text)
+        underlying: KeyferryError = EnvironmentProblem(message, text)
         if is_plugins:
             plugin = self.config.exec.command if self.config.exec is not None else ""
-            cause = PluginProtocolError(plugin, message, text)
-        raise ClusterAuthError(self.server, message, text, cause)
+            underlying = PluginProtocolError(plugin, message, text)
+        raise ClusterAuthError(self.server, message, text, underlying)

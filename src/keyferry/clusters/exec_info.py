@@ -72,7 +72,7 @@ def read_exec_info(data: bytes) -> ExecInfo:
     try:
         api_version, credential = decode(data, default_kind=False, quoting=True)
     except Refusal as refusal:
-        stage = "" if refusal.kubernetes_text.startswith("invalid group/kind") else "decode: "
+        stage = "" if refusal.is_decoded else "decode: "
         failure = EnvironmentProblem(f"{EXEC_INFO}: {refusal.message}", stage + refusal.kubernetes_text)
     else:
         if credential.cluster is None:

@@ -2,6 +2,7 @@
 
 import os
 
+from keyferry._core.clock import check_timeout
 from keyferry._core.values import Value
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, Overrides, resolve
@@ -33,8 +34,9 @@ def load_cluster(
     somebody else could have written is refused if it names a plugin, a file with a credential, or the server
     for a credential of another file, unless it is to be *trust*-ed. Plugins that may not ask questions have
     *timeout_seconds*. Raises ConfigError, PolicyError or, when a credential is needed and cannot be had,
-    ClusterAuthError.
+    ClusterAuthError; and ValueError for a time limit that leaves no time.
     """
+    check_timeout(timeout_seconds)
     explicit = None if kubeconfig is None else os.fspath(kubeconfig)
     loaded = load_kubeconfig(explicit)
     overrides = Overrides(

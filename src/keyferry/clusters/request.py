@@ -15,7 +15,7 @@ from keyferry._net.proxy import Origin, choose_proxy, make_origin, parse_proxy
 from keyferry._net.trust import default_context
 from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.url import Url, parse_url
-from keyferry.errors import ClusterAuthError, EnvironmentProblem
+from keyferry.errors import ClusterAuthError, EnvironmentProblem, Kind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -177,10 +177,7 @@ def _onward(url: Url, target: str, reply: ClusterResponse) -> str:
 def _failure(server: str, error: NetworkError) -> ClusterAuthError:
     """What went wrong between us and the server; no header and no body is quoted."""
     if isinstance(error, TimedOutError):
-        failure = ClusterAuthError(server, str(error), "context deadline exceeded")
-        # Bare, so that it holds no frame; it is what tells a delay from a refusal.
-        failure.__cause__ = TimeoutError()
-        return failure
+        return ClusterAuthError(server, str(error), "context deadline exceeded", kind=Kind.TIMEOUT)
     more = f"; {error.hint}" if error.hint else ""
     if isinstance(error, WrongNameError):
         more += ", or set tls-server-name to one that it has"

@@ -8,7 +8,7 @@ from keyferry.pulls.records.access import UseOutcome, judge_use
 from keyferry.pulls.records.decision import Decision
 from keyferry.show.documents import reason_document
 
-__all__ = ["decision_document", "decision_lines", "summarise_decision"]
+__all__ = ["decision_document", "decision_lines"]
 
 
 def decision_document(decision: Decision, missing: tuple[MissingInput, ...] = ()) -> dict[str, object]:
@@ -38,13 +38,8 @@ def decision_lines(decision: Decision, missing: tuple[MissingInput, ...] = ()) -
         yield f"- {reason.stage} {printable(reason.subject)}: {printable(reason.text)}"
 
 
-def summarise_decision(decision: Decision) -> str:
-    """The rule in words, without what is done about it."""
-    return decision.reasons[-1].text.partition(": ")[2]
-
-
 def _verdict(decision: Decision) -> str:
-    why = printable(summarise_decision(decision))
+    why = printable(decision.summary)
     if not decision.situation.image_ref:
         return f"the image must be pulled: {why}"
     if decision.error is not None:

@@ -92,7 +92,7 @@ def failures_document(failures: "Iterable[Failure]") -> list[dict[str, object]]:
     return [
         {
             "provider": failure.provider,
-            "cause": getattr(failure.error, "cause", "service-account"),
+            "cause": str(failure.error.kind),
             "message": str(failure.error),
         }
         for failure in failures

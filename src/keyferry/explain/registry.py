@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value
-from keyferry.errors import ContainerRuntimeError, RegistryError
+from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.images.missing import MissingInput
 from keyferry.pulls.trial import Attempt, most_telling
@@ -42,7 +42,7 @@ class RegistryCheck(Value):
         """A no is sure only if the registry said so, and nothing else can say yes."""
         if any(attempt.worked for attempt in self.attempts):
             return PullVerdict.YES
-        if self.mirrors is not None or self.cause not in _SURE:
+        if self.mirrors is not None or self.kind not in _SURE:
             return PullVerdict.UNKNOWN
         # Also of an image that is not there: registries hide from one user what another may have.
         return PullVerdict.UNKNOWN if self.missing else PullVerdict.NO
@@ -53,9 +53,9 @@ class RegistryCheck(Value):
         return None if self._failed is None else self._failed.error
 
     @property
-    def cause(self) -> str:
-        """What that means, in the words of RegistryError."""
-        return "" if self._failed is None else self._failed.cause
+    def kind(self) -> Kind | None:
+        """What that means, as in RegistryError."""
+        return None if self._failed is None else self._failed.kind
 
     @property
     def _failed(self) -> Attempt | None:
@@ -65,7 +65,7 @@ class RegistryCheck(Value):
 
 
 # Only these say something about the image; after all else it is as unknown as before.
-_SURE = ("refused", "not-found")
+_SURE = (Kind.REFUSED, Kind.NOT_FOUND)
 
 
 def verdict(check: RegistryCheck) -> str:
@@ -95,7 +95,7 @@ def _cannot_tell(check: RegistryCheck) -> str:
 
 def doubts(check: RegistryCheck) -> Iterator[str]:
     """Why the registry's word alone does not decide it."""
-    if check.error is not None and check.cause not in _SURE:
+    if check.error is not None and check.kind not in _SURE:
         yield f"the registry gave no answer to go by: {check.error.message}"
     if check.mirrors is not None:
         yield str(check.mirrors)
@@ -156,7 +156,7 @@ def _attempt(attempt: Attempt) -> dict[str, object]:
         "worked": attempt.worked,
         "asked": attempt.was_asked,
         "digest": attempt.digest,
-        "cause": attempt.cause,
+        "cause": str(attempt.kind or ""),
         "status": error.status if isinstance(error, RegistryError) else 0,
         "message": describe_attempt(attempt),
     }

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 
-from keyferry._core.clock import monotonic_ns
+from keyferry._core.clock import check_timeout, monotonic_ns
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError
 from keyferry.images.config.files import ReadConfig, read_config
@@ -35,7 +35,7 @@ def load_providers(
     What is not given is looked for as the command line does: in KEYFERRY_CONFIG
     and KEYFERRY_BIN_DIR, then where this node keeps it. Raises ConfigError, with
     every problem found, for a config that would stop a kubelet, and
-    EnvironmentProblem if there is none.
+    EnvironmentProblem if there is none. A *timeout_seconds* that leaves no time is a ValueError.
 
     *service_accounts* is where providers with ``tokenAttributes`` get accounts
     and tokens from, *service_account_tokens* the feature gate for them.
@@ -43,6 +43,7 @@ def load_providers(
     *withhold_env* names variables of it that they do not get.
     Without *coalesce*, images of one registry never share a run.
     """
+    check_timeout(timeout_seconds)
     found = discover(_path(config), _path(bin_dir))
     read = check_config(found.config, found.bin_dir, service_account_tokens=service_account_tokens)
     # Pinned: a program that changes its directory later must not change which plugins it runs.

@@ -3,7 +3,7 @@
 import re
 
 from keyferry._core.gotext import quote
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.errors import ImageNameError
 
 __all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim", "with_default_tag"]
@@ -27,25 +27,33 @@ _REFERENCE = re.compile(
     f"((?:{_HOST}/)?({_COMPONENT}(?:/{_COMPONENT})*))(?::({_TAG}))?(?:@({_DIGEST}))?",
 )
 
-_INVALID = "invalid reference format"
-_EMPTY = "repository name must have at least one component"
-_UPPER_CASE = "repository name must be lowercase"
-_TOO_LONG = f"repository name must not be more than {_LONGEST_PATH} characters"
-_DIGEST_INVALID = "invalid checksum digest format"
-_DIGEST_LENGTH = "invalid checksum digest length"
-_DIGEST_UNSUPPORTED = "unsupported digest algorithm"
-
 _DIGEST_ADVICE = (
     "the digest must be 'sha256:' and 64 lower-case hexadecimal digits (or sha384 and 96, sha512 and 128)"
 )
-_ADVICE = {
-    _EMPTY: "it is empty",
-    _TOO_LONG: f"repository is longer than {_LONGEST_PATH} characters",
-    _DIGEST_INVALID: _DIGEST_ADVICE,
-    _DIGEST_LENGTH: _DIGEST_ADVICE,
-    _DIGEST_UNSUPPORTED: _DIGEST_ADVICE,
-}
 _EXAMPLE = "expected a name such as 'registry.example:5000/team/app:v1'"
+
+
+class _Flaw(Value):
+    """Why a name is none: in Kubernetes' words, and in ours, which *advice* leaves no doubt about.
+
+    Without advice the name is looked at for something more telling than *rule*.
+    """
+
+    kubernetes_text: str
+    advice: str = ""
+    rule: str = "it does not have the form registry/path:tag@digest"
+
+
+_INVALID = _Flaw("invalid reference format")
+_EMPTY = _Flaw("repository name must have at least one component", "it is empty")
+_UPPER_CASE = _Flaw("repository name must be lowercase", rule="repository must be lower case")
+_TOO_LONG = _Flaw(
+    f"repository name must not be more than {_LONGEST_PATH} characters",
+    f"repository is longer than {_LONGEST_PATH} characters",
+)
+_DIGEST_INVALID = _Flaw("invalid checksum digest format", _DIGEST_ADVICE)
+_DIGEST_LENGTH = _Flaw("invalid checksum digest length", _DIGEST_ADVICE)
+_DIGEST_UNSUPPORTED = _Flaw("unsupported digest algorithm", _DIGEST_ADVICE)
 
 
 class ImageName(Value):
@@ -76,9 +84,10 @@ def normalise(image: str) -> str:
 def trim(image: str) -> str:
     """Remove tag and digest from *image* and leave the rest as written, or raise ImageNameError."""
     match = _REFERENCE.fullmatch(image)
-    problem = _reference_problem(image, match)
-    if match is None or problem:
-        raise ImageNameError(_message(image, problem), problem)
+    flaw = _reference_flaw(image, match)
+    if flaw is not None:
+        raise ImageNameError(_message(image, flaw), flaw.kubernetes_text)
+    assert match is not None  # noqa: S101 - what does not match has a flaw
     name: str = match[1]
     return name
 
@@ -100,10 +109,11 @@ def _parse(image: str) -> tuple[str, str | None, str | None]:
     if match is not None:
         name, path, tag, digest = match.groups()
         fits = len(path) <= _LONGEST_PATH and not _is_image_id(image)
-        if fits and (digest is None or not _digest_problem(digest)):
+        if fits and (digest is None or _digest_flaw(digest) is None):
             return name, tag, digest
-    problem = _problem(image)
-    raise ImageNameError(_message(image, problem), f"couldn't parse image name {quote(image)}: {problem}")
+    flaw = _flaw(image)
+    text = f"couldn't parse image name {quote(image)}: {flaw.kubernetes_text}"
+    raise ImageNameError(_message(image, flaw), text)
 
 
 def _qualify(image: str) -> str:
@@ -122,37 +132,38 @@ def _is_image_id(image: str) -> bool:
     return len(image) == _HEX_LENGTHS["sha256"] and not image.strip("0123456789abcdef")
 
 
-def _problem(image: str) -> str:
-    """Say in Kubernetes' words why the normalising parse refuses *image*."""
+def _flaw(image: str) -> _Flaw:
+    """Why the normalising parse refuses *image*."""
     if _is_image_id(image):
-        return f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings"
+        return _Flaw(f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings")
     qualified = _qualify(image)
     # Cut at the first colon even when that is the digest's, as upstream: "app@SHA256:..." ends up here too.
     remote = qualified.partition("/")[2].partition(":")[0]
     if _lower(remote) != remote:
-        return f"{_INVALID}: repository name ({remote}) must be lowercase"
-    return _reference_problem(qualified, _REFERENCE.fullmatch(qualified))
+        text = f"{_INVALID.kubernetes_text}: repository name ({remote}) must be lowercase"
+        return replace(_UPPER_CASE, kubernetes_text=text)
+    return _reference_flaw(qualified, _REFERENCE.fullmatch(qualified)) or _INVALID
 
 
-def _reference_problem(text: str, match: re.Match[str] | None) -> str:
-    """Say what is wrong with *text* as a reference, of which *match* is the match; empty if nothing is."""
+def _reference_flaw(text: str, match: re.Match[str] | None) -> _Flaw | None:
+    """What is wrong with *text* as a reference, of which *match* is the match, if anything is."""
     if not text:
         return _EMPTY
     if match is None:
         return _UPPER_CASE if _REFERENCE.fullmatch(_lower(text)) else _INVALID
     if len(match[2]) > _LONGEST_PATH:
         return _TOO_LONG
-    return _digest_problem(match[4]) if match[4] else ""
+    return _digest_flaw(match[4]) if match[4] else None
 
 
-def _digest_problem(digest: str) -> str:
+def _digest_flaw(digest: str) -> _Flaw | None:
     algorithm, _, encoded = digest.partition(":")
     length = _HEX_LENGTHS.get(algorithm)
     if length is None:
         return _DIGEST_UNSUPPORTED if algorithm == algorithm.lower() else _DIGEST_INVALID
     if len(encoded) != length:
         return _DIGEST_LENGTH
-    return "" if encoded == encoded.lower() else _DIGEST_INVALID
+    return None if encoded == encoded.lower() else _DIGEST_INVALID
 
 
 def _lower(text: str) -> str:
@@ -163,11 +174,11 @@ def _lower(text: str) -> str:
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char.lower()[0] for char in text)
 
 
-def _message(image: str, problem: str) -> str:
-    return f"{image!r} is not an image name: {_ADVICE.get(problem) or _advise(image, problem)}; {_EXAMPLE}"
+def _message(image: str, flaw: _Flaw) -> str:
+    return f"{image!r} is not an image name: {flaw.advice or _advise(image, flaw)}; {_EXAMPLE}"
 
 
-def _advise(image: str, problem: str) -> str:
+def _advise(image: str, flaw: _Flaw) -> str:
     """Say in plain words what is wrong where Kubernetes' words are vague or misleading."""
     if "://" in image:
         return "it must not begin with a scheme"
@@ -179,6 +190,4 @@ def _advise(image: str, problem: str) -> str:
         return _DIGEST_ADVICE
     if _is_image_id(image):
         return "64 hexadecimal digits are an image ID"
-    if problem.endswith("must be lowercase"):
-        return "repository must be lower case"
-    return "it does not have the form registry/path:tag@digest" if image else _ADVICE[_EMPTY]
+    return flaw.rule if image else _EMPTY.advice

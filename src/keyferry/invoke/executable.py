@@ -5,17 +5,21 @@ import stat
 from collections.abc import Callable
 
 from keyferry._core.gotext import go_strerror, quote
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 
 _NOT_FOUND = "executable file not found in $PATH"
 _RELATIVE = "cannot run executable found relative to current directory"
 
 
 class LookPathResult(Value):
-    """What a search gave: a path, a problem in Go's words, or both for a path that Go refuses to run."""
+    """What a search gave: a path, a problem in Go's words, or both for a path that Go refuses to run.
+
+    *reason* is the end of the problem, without the names of what was looked for.
+    """
 
     path: str = ""
     problem: str = ""
+    reason: str = ""
 
 
 LookPath = Callable[[str], LookPathResult]
@@ -43,15 +47,13 @@ def look_path(name: str) -> LookPathResult:
         return _refused(name, _NOT_FOUND)
     if "/" in name:
         problem = _why_not_executable(name)
-        return _refused(name, problem) if problem else LookPathResult(name)
+        return _refused(name, *problem) if problem else LookPathResult(name)
     search = os.environ.get("PATH", "")
     for folder in search.split(os.pathsep) if search else ():
         path = clean_path(os.path.join(folder or ".", name))
         if not _why_not_executable(path):
             return (
-                LookPathResult(path)
-                if os.path.isabs(path)
-                else LookPathResult(path, _refused(name, _RELATIVE).problem)
+                LookPathResult(path) if os.path.isabs(path) else replace(_refused(name, _RELATIVE), path=path)
             )
     return _refused(name, _NOT_FOUND)
 
@@ -61,16 +63,17 @@ def look_command(command: str, look: LookPath = look_path) -> LookPathResult:
     return look(command) if base_name(command) == command else LookPathResult(command)
 
 
-def _refused(name: str, problem: str) -> LookPathResult:
-    return LookPathResult("", f"exec: {quote(name)}: {problem}")
+def _refused(name: str, reason: str, stage: str = "") -> LookPathResult:
+    return LookPathResult("", f"exec: {quote(name)}: {stage}{reason}", reason)
 
 
-def _why_not_executable(path: str) -> str:
+def _why_not_executable(path: str) -> tuple[str, ...]:
+    """Why, and at which stage that was found, in Go's words; nothing if it is executable."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
-        return f"stat {path}: {go_strerror(error)}"
+        return go_strerror(error), f"stat {path}: "
     if stat.S_ISDIR(mode):
-        return "is a directory"
+        return ("is a directory",)
     effective = os.access in os.supports_effective_ids
-    return "" if os.access(path, os.X_OK, effective_ids=effective) else "permission denied"
+    return () if os.access(path, os.X_OK, effective_ids=effective) else ("permission denied",)

@@ -9,7 +9,7 @@ from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader, WrongTypeError, interpret
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS, KIND, Preference, read_preference
-from keyferry.errors import ConfigError, DocumentError, Problem
+from keyferry.errors import ConfigError, DocumentError, Kind, Problem
 from keyferry.invoke.policy import AllowlistEntry, PluginPolicy
 
 __all__ = [
@@ -122,7 +122,7 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
     preference = read_preference(document.value, reader)
     problems = [problem for _, problem in reader.problems]
     for problem in problems:
-        if problem.error_class != "strict":
+        if problem.kind is not Kind.STRICT:
             raise _refused(file, problem.path, problem.message)
     repeated = [
         f"{'.'.join(map(str, each.path))}: the key is given more than once" for each in document.duplicates

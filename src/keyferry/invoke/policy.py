@@ -174,4 +174,4 @@ def validate_entry(number: int, entry: AllowlistEntry) -> None:
         raise PolicyError(message, f"non-normalized file path: {quote(entry.command)} vs {quote(cleaned)}")
     if entry.sha256 and not _DIGEST.fullmatch(entry.sha256):
         message = f"entry {number} of the allowlist: sha256 {entry.sha256!r} is not 64 hexadecimal digits"
-        raise PolicyError(message)
+        raise PolicyError(message, field="sha256")

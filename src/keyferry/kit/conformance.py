@@ -24,7 +24,7 @@ from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
 from keyferry.kit.lab.secrets import Secrets, secrets_in
 from keyferry.kit.lab.variations import SIMULTANEOUS_RUNS, simultaneous_runs, variations
 from keyferry.kit.plugin_kind import PluginKind
-from keyferry.kit.report import NOT_ASKED_FOR, Report, ReportedViolation, Result, Status
+from keyferry.kit.report import Report, ReportedViolation, Result, Status
 from keyferry.kit.rules.all import RULES
 
 __all__ = ["examine"]
@@ -164,7 +164,7 @@ def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Colle
     if check.code in skip:
         return Result(check, Status.SKIPPED, reason="left out with --skip")
     if only and check.code not in only:
-        return Result(check, Status.SKIPPED, reason=NOT_ASKED_FOR)
+        return Result(check, Status.SKIPPED, reason="not among those of --only", is_asked_for=False)
     try:
         findings = list(RULES[check.code].judge(evidence))
     except Unchecked as reason:

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
-# Why most checks are left out when some were asked for by their codes.
-NOT_ASKED_FOR = "not among those of --only"
-
 
 class Status(StrEnum):
     """What came of a check."""
@@ -37,12 +34,13 @@ class ReportedViolation(Value):
 
 
 class Result(Value):
-    """What came of one check; *reason* says why it was skipped."""
+    """What came of one check; *reason* says why it was skipped, *is_asked_for* whether somebody wanted it."""
 
     check: Check
     status: Status
     broken: tuple[ReportedViolation, ...] = ()
     reason: str = ""
+    is_asked_for: bool = True
 
 
 class Report(Value):

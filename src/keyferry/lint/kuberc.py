@@ -13,7 +13,7 @@ from keyferry._core.values import Value
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS, Preference, read_preference
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
-from keyferry.errors import ConfigError, DocumentError, KeyferryError, PolicyError, Problem
+from keyferry.errors import ConfigError, DocumentError, KeyferryError, Kind, PolicyError, Problem
 from keyferry.invoke.executable import look_path
 from keyferry.invoke.kuberc import SEPARATOR, load_preference, policy_of, read_kuberc
 from keyferry.invoke.policy import ALLOWLIST, AllowlistEntry, PluginPolicy, open_pinned, validate_entry
@@ -154,8 +154,8 @@ def _why_refused(part: _Part) -> Iterator[Problem]:
     reader = NotingReader()
     read_preference(part.document.value, reader)
     for at, problem in reader.problems:
-        if problem.error_class != "strict":
-            code = _TYPE if problem.error_class == "wrong-type" else _TWO_WORDS
+        if problem.kind is not Kind.STRICT:
+            code = _TYPE if problem.kind is Kind.WRONG_TYPE else _TWO_WORDS
             yield part.place(at, problem.message, code, problem.kubernetes_text)
 
 
@@ -202,7 +202,7 @@ def _check_entry(part: _Part, index: int, entry: AllowlistEntry) -> Iterator[Pro
     try:
         validate_entry(index + 1, entry)
     except PolicyError as error:
-        code = _DIGEST if "sha256" in error.message else _ENTRY
+        code = _DIGEST if error.field == "sha256" else _ENTRY
         at: Path = (_LIST, index, "sha256") if code == _DIGEST else (_LIST, index)
         yield part.place(at, error.message, code, error.kubernetes_text)
 
@@ -232,10 +232,9 @@ def _check_command(command: str) -> Iterator[tuple[str, str]]:
         )
         yield _RELATIVE, message
         return
-    problem = look_path(command).problem
-    if problem:
-        why = problem.rpartition(": ")[2]
-        yield _MISSING, f"{command!r} cannot be run on this machine: {why}"
+    found = look_path(command)
+    if found.problem:
+        yield _MISSING, f"{command!r} cannot be run on this machine: {found.reason}"
 
 
 def _check_digest(entry: AllowlistEntry) -> Iterator[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value
-from keyferry.errors import Problem
+from keyferry.errors import Kind, Problem
 from keyferry.images.config.files import ReadConfig
 from keyferry.images.config.validate import GATE
 
@@ -83,9 +83,7 @@ def _newer(at: Path, since: str, rules: Rules) -> Problem:
         f"unknown field in Kubernetes {rules.version}: {at[-1]} exists since {since}; remove "
         "it for these nodes"
     )
-    return Problem(
-        path, message, code="KF138", kubernetes_text=f'unknown field "{path}"', error_class="strict"
-    )
+    return Problem(path, message, code="KF138", kubernetes_text=f'unknown field "{path}"', kind=Kind.STRICT)
 
 
 def is_checked(problem: Problem, rules: Rules) -> bool:

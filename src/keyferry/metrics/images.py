@@ -67,8 +67,8 @@ def _run_metrics(counts: list[tuple[Provider, Counts]]) -> Iterator[Metric]:
     )
     for provider, count in counts:
         runs.add_metric([provider.name], count.runs)
-        for cause, number in sorted(count.failures.items()):
-            failures.add_metric([provider.name, cause], number)
+        for kind, number in sorted(count.failures.items()):
+            failures.add_metric([provider.name, str(kind)], number)
     yield from (runs, failures)
 
 

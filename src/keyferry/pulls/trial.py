@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 from keyferry._core.values import Value
-from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, RegistryError
+from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, Kind, RegistryError
 from keyferry.images.answer import Answer, Failure
 from keyferry.images.keyring import Credential, SourceKind
 from keyferry.pulls.stored_image import StoredImage
@@ -17,21 +17,20 @@ __all__ = [
     "AttemptResult",
     "Renewal",
     "Trial",
-    "cause_of",
+    "kind_of",
     "most_telling",
     "renewal_from",
     "without_frames",
 ]
 
-# What a runtime calls a failure, in the words that registries' errors have.
-_CAUSES = {"missing": "not-found", "other": "error"}
+# What containerd says before the reason, once or twice, with the image's name: there is no field for it.
 _PREAMBLES = ("failed to pull and unpack image ", "failed to resolve reference ")
 _WORDS = {
-    "refused": "refused",
-    "not-found": "not found",
-    "unreachable": "cannot be reached",
-    "timeout": "took too long",
-    "throttled": "asked too often",
+    Kind.REFUSED: "refused",
+    Kind.NOT_FOUND: "not found",
+    Kind.UNREACHABLE: "cannot be reached",
+    Kind.TIMEOUT: "took too long",
+    Kind.THROTTLED: "asked too often",
 }
 # With these codes a runtime's answer was lost: it may have pulled the image.
 _INCONCLUSIVE = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")
@@ -73,9 +72,9 @@ class Attempt(Value):
         return self.error is None
 
     @property
-    def cause(self) -> str:
-        """Why it did not work, as in RegistryError; empty if it did."""
-        return "" if self.error is None else cause_of(self.error)
+    def kind(self) -> Kind | None:
+        """Why it did not work, as in RegistryError; None if it did."""
+        return None if self.error is None else self.error.kind
 
     @property
     def is_conclusive(self) -> bool:
@@ -95,7 +94,7 @@ class Attempt(Value):
         if self.error is None:
             return "pulled"
         said = _without_preamble(self.error.message or str(self.error))
-        word = _WORDS.get(self.cause, "")
+        word = _WORDS.get(self.error.kind, "")
         return f"{word}: {said}" if word else said
 
 
@@ -158,7 +157,7 @@ class Trial:
         """What is left to try: if its provider has other credentials now, those, in place of all its old ones."""
         source = credential.source
         is_due = source.kind == SourceKind.PROVIDER and source.name not in self._asked_again
-        if self._renew is None or not is_due or self.attempts[-1].cause != "refused":
+        if self._renew is None or not is_due or self.attempts[-1].kind is not Kind.REFUSED:
             return waiting
         # Once for each provider, whatever it gives: a registry that refuses everything must not make plugins run on.
         self._asked_again.add(source.name)
@@ -186,16 +185,13 @@ def renewal_from(answer: Answer, provider: str) -> Renewal:
 def most_telling(attempts: Sequence[Attempt]) -> Attempt:
     """The attempt that says most, of those that failed: with a refusal another credential may come further."""
     failed = [attempt for attempt in attempts if not attempt.worked]
-    return next((attempt for attempt in failed if attempt.cause != "refused"), failed[-1])
+    return next((attempt for attempt in failed if attempt.kind is not Kind.REFUSED), failed[-1])
 
 
-def cause_of(error: KeyferryError) -> str:
-    """What an error means, in the words of RegistryError."""
-    if isinstance(error, ContainerRuntimeError):
-        return _CAUSES.get(error.kind, error.kind)
-    if isinstance(error, RegistryError | ImagePullError):
-        return error.cause
-    return "error"
+def kind_of(error: KeyferryError) -> Kind:
+    """What an error of a pull means, as in RegistryError; ``ERROR`` of all that no registry or runtime said."""
+    is_remote = isinstance(error, ContainerRuntimeError | RegistryError | ImagePullError)
+    return error.kind if is_remote else Kind.ERROR
 
 
 def without_frames(error: Error) -> Error:

@@ -14,6 +14,7 @@ __all__ = [
     "ExecRequest",
     "ExecResponse",
     "HttpError",
+    "Kind",
     "ProvideError",
     "Request",
     "Response",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from keyferry.api.clientauthentication.v1 import ClusterInfo as ClusterInfo
     from keyferry.api.credentialprovider.v1 import AuthConfig as AuthConfig
     from keyferry.errors import HttpError as HttpError
+    from keyferry.errors import Kind as Kind
     from keyferry.errors import ProvideError as ProvideError
 
     from .cluster import ExecRequest as ExecRequest
@@ -53,6 +55,7 @@ else:
         "ExecRequest": "sdk.cluster",
         "ExecResponse": "sdk.cluster",
         "HttpError": "errors",
+        "Kind": "errors",
         "ProvideError": "errors",
         "Request": "sdk.image",
         "Response": "sdk.image",

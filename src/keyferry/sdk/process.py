@@ -4,7 +4,7 @@ import os
 from time import monotonic
 
 from keyferry._core.values import Value, field
-from keyferry.errors import ProvideError
+from keyferry.errors import Kind, ProvideError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def _start(child: "Child", name: str, argv: "Sequence[str]", environ: "Mapping[s
     try:
         spawn(child, None, argv, environ)
     except FileNotFoundError:
-        raise ProvideError(f"the program {name!r} is not installed, or not on PATH") from None
+        raise ProvideError(
+            f"the program {name!r} is not installed, or not on PATH", kind=Kind.NOT_FOUND
+        ) from None
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else "") or "a null byte in what it is given"
         raise ProvideError(

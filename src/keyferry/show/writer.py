@@ -43,7 +43,7 @@ class Output:
     @property
     def encoding(self) -> str:
         """What can be written, in other words."""
-        return getattr(self._stream, "encoding", None) or "utf-8"
+        return (self._stream.encoding if self._stream is not None else "") or "utf-8"
 
     def isatty(self) -> bool:
         """Tell whether somebody looks on."""

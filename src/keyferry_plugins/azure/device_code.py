@@ -8,7 +8,7 @@ from keyferry.sdk.values import Value, field
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry.sdk.http import Reply
-    from keyferry_plugins.azure.entra import Application
+    from keyferry_plugins.azure.entra import Application, EntraError
     from keyferry_plugins.azure.options import Options
     from keyferry_plugins.azure.tokens import Token
 
@@ -117,11 +117,11 @@ def _ask(options: "Options", application: "Application", code: Code, limit: Dead
     return post_form(url, fields, application, deadline=limit.within(_POLL_SECONDS))
 
 
-def _hint(refused: ProvideError) -> str:
+def _hint(refused: "EntraError") -> str:
     meanings = {
         "authorization_declined": "the login was declined; run it again",
         "access_denied": "the login was declined; run it again",
         "expired_token": "the code has expired; run it again",
         "code_expired": "the code has expired; run it again",
     }
-    return meanings.get(getattr(refused, "error", ""), refused.hint)
+    return meanings.get(refused.error, refused.hint)

@@ -1,6 +1,6 @@
 """Tokens from the gcloud command: which words it is run with, and how its answers are read."""
 
-from keyferry.sdk import ProvideError
+from keyferry.sdk import Kind, ProvideError
 from keyferry.sdk.json import read_object
 from keyferry.sdk.process import run_program
 from keyferry.sdk.values import Value
@@ -85,8 +85,9 @@ def _run(call: GcloudCall, calls: "Calls") -> "Mapping[str, object]":
             ("gcloud", *call.command, *call.extra), deadline=calls.deadline, environ=calls.environ
         )
     except ProvideError as error:
-        hint = "install the Google Cloud CLI, or use --use_application_default_credentials"
-        raise ProvideError(error.message, hint if "not installed" in error.message else _LOGIN) from None
+        install = "install the Google Cloud CLI, or use --use_application_default_credentials"
+        hint = install if error.kind is Kind.NOT_FOUND else _LOGIN
+        raise ProvideError(error.message, hint, error.kind) from None
     if finished.status != 0:
         said = told(finished.stderr.decode("utf-8", "replace"), most=600)
         raise ProvideError(f"{shown} ended with status {finished.status}: {said or 'no message'}", _LOGIN)

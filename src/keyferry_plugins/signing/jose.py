@@ -172,6 +172,7 @@ def _load_pem(data: bytes, password: str) -> "tuple[Any, list[Any]]":
 def _load_private(pem: str | bytes) -> "Any":
     _need()
     from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     key: Any = None
@@ -179,7 +180,7 @@ def _load_private(pem: str | bytes) -> "Any":
         key = load_pem_private_key(pem.encode() if isinstance(pem, str) else pem, None)
     except (UnsupportedAlgorithm, ValueError, TypeError):
         pass
-    if not hasattr(key, "sign") or not hasattr(key, "private_numbers") or not hasattr(key, "decrypt"):
+    if not isinstance(key, RSAPrivateKey):
         raise ProvideError("the private key is not an RSA key in PEM without a password")
     return key
 

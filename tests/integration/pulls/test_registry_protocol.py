@@ -90,7 +90,7 @@ def test_an_identity_token_is_posted_and_never_shown_as_a_password() -> None:
 def test_an_identity_token_is_no_password_for_a_registry_that_wants_one() -> None:
     with serving(FakeRegistry(IMAGE, "Basic realm=r")) as server:
         (attempt,) = check_registry(image_of(server), [credential(IDENTITY_TOKEN, "the-identity")])
-    assert attempt.cause == "refused"
+    assert attempt.kind == "refused"
     assert set(proofs(server)) == {""}
 
 

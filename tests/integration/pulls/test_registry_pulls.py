@@ -139,8 +139,8 @@ def test_a_missing_image_is_told_apart_from_a_refusal_and_all_are_tried(
 ) -> None:
     with pytest.raises(ImagePullError) as caught:
         pull(registry, tmp_path, BAD, GOOD, reference=":nothing")
-    assert [said_by(failure).cause for failure in caught.value.failures] == ["refused", "not-found"]
-    assert caught.value.cause == "not-found"
+    assert [said_by(failure).kind for failure in caught.value.failures] == ["refused", "not-found"]
+    assert caught.value.kind == "not-found"
     assert not caught.value.is_refusal
 
 
@@ -165,7 +165,7 @@ def test_a_refused_credential_is_renewed_once_and_tried_again(
     pulled = pull_image(f"{registry.host}/team/app:v1", to=tmp_path / "layout", providers=providers)
     assert pulled.used is not None
     assert pulled.used.password == "rotated"
-    assert [(each.cause, each.is_renewed) for each in pulled.attempts] == [("refused", False), ("", True)]
+    assert [(each.kind, each.is_renewed) for each in pulled.attempts] == [("refused", False), (None, True)]
     assert node.file("runs").read_text().count("run") == 2
 
 
@@ -347,7 +347,7 @@ def test_a_token_server_that_refuses_is_named(bearer: tuple[Registry, TokenServe
 def test_what_is_no_image_name_is_said_before_anything_is_done(image: str, tmp_path: Path) -> None:
     with pytest.raises(ImagePullError) as caught:
         pull_to_layout(image, tmp_path / "layout")
-    assert (caught.value.reason, caught.value.cause) == ("InvalidImageName", "name")
+    assert (caught.value.kubelet_reason, caught.value.kind) == ("InvalidImageName", "name")
     with pytest.raises(ImageNameError):
         check_registry(image)
     assert not (tmp_path / "layout").exists()
@@ -356,5 +356,5 @@ def test_what_is_no_image_name_is_said_before_anything_is_done(image: str, tmp_p
 def test_a_registry_that_is_not_there_is_told_apart(tmp_path: Path) -> None:
     with pytest.raises(ImagePullError, match="connection refused") as caught:
         pull_to_layout("127.0.0.1:1/team/app", tmp_path, [GOOD, BAD])
-    assert caught.value.cause == "unreachable"
+    assert caught.value.kind == "unreachable"
     assert len(caught.value.failures) == 2

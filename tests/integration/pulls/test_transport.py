@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from keyferry._net.proxy import Origin
-from keyferry.errors import RegistryError
+from keyferry.errors import Kind, RegistryError
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Deadline, Transport, split_url
 
@@ -60,7 +60,7 @@ def _plain_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refuse(address: str) -> None:
     """Say no, as for a place that an answer led to and that may not be asked."""
-    raise RegistryError("registry.example", 0, f"leads to {address}", "unsafe")
+    raise RegistryError("registry.example", 0, f"leads to {address}", Kind.UNSAFE)
 
 
 def test_a_kept_connection_is_judged_anew(server: KeepingServer) -> None:

@@ -145,7 +145,7 @@ def test_values_that_do_not_fit_are_noted(document: object, path: str, error_cla
     reader = Reader(lenient=True)
     read_exec_credential(document, reader)
     ((_, problem),) = reader.problems
-    assert (problem.path, problem.error_class) == (path, error_class)
+    assert (problem.path, problem.kind) == (path, error_class)
     assert "xyz" not in problem.message
 
 

@@ -6,7 +6,7 @@ from keyferry.api.codec import Reader, WrongTypeError, article, interpret, json_
 
 
 def noted(reader: Reader) -> list[tuple[str, str, str]]:
-    return [(problem.path, problem.message, problem.error_class) for _, problem in reader.problems]
+    return [(problem.path, problem.message, problem.kind) for _, problem in reader.problems]
 
 
 def test_a_struct_takes_known_fields_and_notes_the_rest() -> None:
@@ -92,8 +92,8 @@ def test_a_value_that_does_not_fit_comes_before_strict_errors() -> None:
     reader.struct({"x": 1, "y": 2, "a": 3}, (), {"a": reader.text})
     failure = kubernetes_failure(reader.problems)
     assert failure is not None
-    assert failure.error_class == "wrong-type"
-    strict = kubernetes_failure([each for each in reader.problems if each[1].error_class == "strict"])
+    assert failure.kind == "wrong-type"
+    strict = kubernetes_failure([each for each in reader.problems if each[1].kind == "strict"])
     assert strict is not None
     assert strict.kubernetes_text == 'strict decoding error: unknown field "x", unknown field "y"'
 

@@ -21,7 +21,7 @@ def read(document: object) -> tuple[Kubeconfig, list[tuple[str, str]]]:
     """What a document holds, and the path and class of every problem."""
     reader = Reader(sort_keys=True, lenient=True)
     config = read_kubeconfig(document, reader)
-    return config, [(problem.path, problem.error_class) for _, problem in reader.problems]
+    return config, [(problem.path, problem.kind) for _, problem in reader.problems]
 
 
 def read_user(user: object) -> AuthInfo:

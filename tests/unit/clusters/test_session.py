@@ -312,7 +312,7 @@ def test_a_policy_that_denies_is_asked_when_the_plugin_is_needed() -> None:
     user = make_session(ClientConfig(SERVER, exec=PLUGIN), policy=PluginPolicy("DenyAll"))
     with pytest.raises(ClusterAuthError, match="the policy is DenyAll") as caught:
         user.grant()
-    assert isinstance(caught.value.cause, PolicyError)
+    assert isinstance(caught.value.underlying, PolicyError)
     text = 'getting credentials: plugin "plugin" not allowed: policy set to "DenyAll"'
     assert caught.value.kubernetes_text == text
 

@@ -135,7 +135,7 @@ def test_scalars_resolve_as_in_go_yaml(text: str, value: object) -> None:
 def test_numbers_json_cannot_write_are_refused(text: str, name: str) -> None:
     error = refused(f"a: 1\nd: [{text}]".encode())
     assert error.kubernetes_text == f"json: unsupported value: {name}"
-    assert (error.error_class, error.line, error.column) == ("other", 2, 5)
+    assert (error.kind, error.line, error.column) == ("other", 2, 5)
 
 
 @pytest.mark.parametrize(("text", "name"), KEYS.items(), ids=KEYS)
@@ -175,7 +175,7 @@ YAML_ERRORS = {
 def test_broken_yaml_is_refused_in_go_s_words(data: bytes, text: str, line: int) -> None:
     error = refused(data)
     assert (error.kubernetes_text, error.line) == (text, line)
-    assert error.error_class == "yaml-syntax"
+    assert error.kind == "yaml-syntax"
     assert str(error)[-1] != "."
 
 
@@ -201,7 +201,7 @@ NAMELESS_KEYS = {
 @pytest.mark.parametrize(("data", "rest"), NAMELESS_KEYS.values(), ids=NAMELESS_KEYS)
 def test_keys_without_a_json_name_are_refused_in_kubernetes_words(data: bytes, rest: str) -> None:
     error = refused(data)
-    assert error.error_class == "other"
+    assert error.kind == "other"
     assert error.kubernetes_text == f"unsupported map key of type: {rest}"
     kind = rest.partition(",")[0]
     assert refused(data, quoting=False).kubernetes_text == f"unsupported map key of type: {kind}"
@@ -371,7 +371,7 @@ def test_text_that_starts_with_a_brace_is_json(data: bytes, error_class: str | N
         document = read_document(data)
         assert (document.value, document.format) == ({"a": 1}, "json")
     else:
-        assert refused(data).error_class == error_class
+        assert refused(data).kind == error_class
 
 
 def test_kubeconfigs_may_be_flow_mappings() -> None:
@@ -452,7 +452,7 @@ def test_recorded_configurations_are_read_or_refused_alike(case: dict[str, Any])
     message = want.get("error", "")
     if want.get("error_class") in ("yaml-syntax", "json-syntax") or "unsupported value" in message:
         assert isinstance(got, DocumentError)
-        assert got.error_class == want["error_class"]
+        assert got.kind == want["error_class"]
         assert message.endswith(got.kubernetes_text)
     else:
         assert isinstance(got, Document)

@@ -92,7 +92,7 @@ def test_text_that_ends_early_is_refused_in_go_s_words(data: bytes) -> None:
 def test_text_that_go_refuses_is_refused(data: bytes) -> None:
     error = refused(data)
     assert error.kubernetes_text.startswith(("invalid character ", "invalid escape sequence "))
-    assert error.error_class == "json-syntax"
+    assert error.kind == "json-syntax"
 
 
 def test_half_a_pair_in_a_text_does_not_break_its_error() -> None:

@@ -71,6 +71,7 @@ REFUSED = {
         [("KF313", f"{LIST}[0]", 5), ("KF313", f"{LIST}[2]", 7)],
     ),
     "digest": (entries("{command: /bin/sh, sha256: abc}"), [("KF314", f"{LIST}[0].sha256", 5)]),
+    "a digest's name in a path": (entries("{command: /opt//sha256/sh}"), [("KF313", f"{LIST}[0]", 5)]),
     "after another": ("kind: Pod\n---\n" + HEAD + "credentialPluginPolicy: x\n", None),
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keyferry.errors import ContainerRuntimeError, KeyferryError, PluginError, RegistryError
+from keyferry.errors import ContainerRuntimeError, KeyferryError, Kind, PluginError, RegistryError
 from keyferry.images.answer import Failure
 from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.pulls.trial import AttemptResult, Renewal, Trial
@@ -67,9 +67,9 @@ def test_nobody_is_tried_only_if_there_is_nothing_else() -> None:
 
 def test_whatever_the_failure_the_next_is_tried() -> None:
     """As in the kubelet: a registry that cannot be reached now may be a moment later."""
-    trial = Trial(taking("b", error=lambda: RegistryError("reg.io", 0, "gone", "unreachable")))
+    trial = Trial(taking("b", error=lambda: RegistryError("reg.io", 0, "gone", Kind.UNREACHABLE)))
     assert trial.run([of("p", "a"), of("p", "b")]) == HERE
-    assert [each.cause for each in trial.attempts] == ["unreachable", ""]
+    assert [each.kind for each in trial.attempts] == ["unreachable", None]
 
 
 def test_a_refused_credential_is_renewed_and_what_comes_takes_the_place_of_all_its_providers() -> None:
@@ -113,7 +113,7 @@ def test_a_provider_that_has_nothing_more_leaves_the_rest_to_be_tried() -> None:
 def test_only_a_refusal_of_a_providers_credential_is_a_reason_to_ask_again() -> None:
     """Neither secrets nor other failures are."""
     giving = Giving(of("p", "new"))
-    missing = lambda: ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")  # noqa: E731 - short
+    missing = lambda: ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)  # noqa: E731 - short
     Trial(taking("nothing", error=missing), giving).run([of("p", "old")])
     Trial(taking("nothing"), giving).run([of("ns/s", "old", SourceKind.PULL_SECRET)])
     Trial(taking("nothing"), giving).run([])
@@ -135,7 +135,7 @@ def test_errors_are_kept_without_the_frames_that_hold_credentials() -> None:
 )
 def test_a_runtime_that_was_not_heard_to_the_end_may_have_the_image(code: str, expected: bool) -> None:
     """A deadline, a connection that ended: who knows. A refusal is an end."""
-    trial = Trial(taking("x", error=lambda: ContainerRuntimeError("s", code, "", "other")))
+    trial = Trial(taking("x", error=lambda: ContainerRuntimeError("s", code, "", Kind.ERROR)))
     trial.run([])
     (attempt,) = trial.attempts
     assert attempt.is_conclusive is expected

@@ -5,7 +5,7 @@ from binascii import b2a_base64
 from keyferry._core.json import dumps, loads
 from keyferry._core.values import Value, field
 from keyferry.api.meta import format_time, parse_time
-from keyferry.errors import DocumentError, TimeError
+from keyferry.errors import DocumentError, Kind, TimeError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _compact(config: str | None) -> str:
         raise DocumentError(
             "the cluster's config for the plugin is not JSON",
             kubernetes_text=f"encode ExecCredentials: {text}",
-            error_class="other",
+            kind=Kind.OTHER,
         )
     import re
 
@@ -213,7 +213,7 @@ def _read_time(reader: "Reader", value: object, path: "Path") -> int | None:
     except TimeError as error:
         # Our own words quote nothing: a plugin may have put its token here.
         message = "not an RFC 3339 time such as '2006-01-02T15:04:05Z'"
-        reader.note(path, message, error.kubernetes_text, "time")
+        reader.note(path, message, error.kubernetes_text, Kind.TIME)
         return None
     return None if nanoseconds == _NO_TIME_NS else nanoseconds
 

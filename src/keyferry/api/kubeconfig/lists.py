@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from keyferry._core.json import dumps
 from keyferry._core.paths import Path
 from keyferry.api.codec import Reader
+from keyferry.errors import Detail, Kind
 
 # Sections, and the field that holds an entry's content beside its name; in the order client-go converts them.
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
@@ -45,7 +46,9 @@ def note_clashes(document: object, reader: Reader) -> None:
         text = (
             f'error converting *[]{listed} into *map[string]{mapped}: duplicate name "{name}" in list: <dump>'
         )
-        reader.note(path, f"the name {name!r} is given twice in this list", text, "other")
+        reader.note(
+            path, f"the name {name!r} is given twice in this list", text, Kind.OTHER, Detail.REPEATED_NAME
+        )
 
 
 def _find_clashes(document: object) -> Iterator[tuple[Path, str, str]]:

@@ -10,7 +10,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import format_time, parse_time
-from keyferry.errors import RecordError, TimeError
+from keyferry.errors import Kind, RecordError, TimeError
 
 __all__ = [
     "API_VERSION",
@@ -114,7 +114,7 @@ def _encode(kind: str, api_version: str, fields: dict[str, object]) -> bytes:
     if api_version not in API_VERSIONS:
         text = f'no kind "{kind}" is registered for version "{api_version}" in scheme "<scheme>"'
         message = f"there is no {kind} of version {api_version!r}, expected one of {', '.join(API_VERSIONS)}"
-        raise RecordError("", message, text, "type", "unknown-type")
+        raise RecordError("", message, text, Kind.TYPE, Kind.UNKNOWN_TYPE)
     return (dumps({"kind": kind, "apiVersion": api_version, **fields}) + "\n").encode()
 
 
@@ -172,7 +172,7 @@ def _read_time(reader: Reader, value: object, path: Path) -> int:
     try:
         return _parse_time(value)
     except TimeError as error:
-        reader.note(path, error.message, error.kubernetes_text, "time")
+        reader.note(path, error.message, error.kubernetes_text, Kind.TIME)
     return NO_TIME_NS
 
 

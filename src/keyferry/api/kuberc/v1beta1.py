@@ -5,6 +5,7 @@ v1alpha1 has the same fields. Defaults and aliases for kubectl's commands are no
 
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader
+from keyferry.errors import Kind
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -63,5 +64,5 @@ def _read_entry(reader: Reader, value: object, path: "Path") -> AllowlistEntry:
     command, name = fields.get("command") or "", fields.get("name") or ""
     if command and name and command != name:
         message = "command and name, which are two words for one field, differ"
-        reader.note(path, message, message, "other")
+        reader.note(path, message, message, Kind.OTHER)
     return AllowlistEntry(command or name, fields.get("sha256") or "")

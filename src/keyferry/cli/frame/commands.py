@@ -4,6 +4,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from keyferry import errors
+from keyferry.errors import Kind
 from keyferry.show.report import report, report_error
 
 TYPE_CHECKING = False
@@ -90,50 +91,68 @@ def most_severe(codes: "Iterable[Exit]") -> Exit:
 
 
 def exit_code(error: Exception) -> Exit:
-    """The exit code of an error."""
-    if isinstance(error, errors.ClusterAuthError):
-        return _cluster_code(error)
-    if isinstance(error, errors.RegistryError):
-        return _REGISTRY_CODES.get(error.cause, Exit.NO)
-    if isinstance(error, errors.ImagePullError):
-        return _REGISTRY_CODES.get(error.cause) or _code_behind(error)
-    if isinstance(error, errors.ContainerRuntimeError):
-        return _REGISTRY_CODES.get(error.kind, Exit.NO)
-    for kind, code in _CODES:
-        if isinstance(error, kind):
-            return code
-    return Exit.NO
+    """The exit code of an error: by its kind, and for a few kinds by whose they are."""
+    if isinstance(error, errors.ClusterAuthError) and error.underlying is not None:
+        return exit_code(error.underlying)
+    if not isinstance(error, errors.KeyferryError):
+        return Exit.NO
+    for family, codes in _BY_FAMILY:
+        if isinstance(error, family) and error.kind in codes:
+            return codes[error.kind]
+    code = EXITS[error.kind]
+    return _code_behind(error) if code is Exit.NO and isinstance(error, errors.ImagePullError) else code
 
 
 def _code_behind(error: errors.ImagePullError) -> Exit:
     """3 for what this machine kept from being done, such as a folder that is none."""
-    local = any(isinstance(failure, errors.EnvironmentProblem) for failure in error.failures)
-    return Exit.ENVIRONMENT if local else Exit.NO
+    is_local = any(failure.kind is Kind.ENVIRONMENT for failure in error.failures)
+    return Exit.ENVIRONMENT if is_local else Exit.NO
 
 
-def _cluster_code(error: errors.ClusterAuthError) -> Exit:
-    """The code of what is behind it; where that is nothing of ours, the server's refusal."""
-    if error.cause is not None:
-        return exit_code(error.cause)
-    return Exit.TIMEOUT if isinstance(error.__cause__, TimeoutError) else Exit.REFUSED
-
-
-_REGISTRY_CODES = {
-    "refused": Exit.REFUSED,
-    "timeout": Exit.TIMEOUT,
-    "unreachable": Exit.ENVIRONMENT,
-    "name": Exit.USAGE,
+EXITS = {
+    Kind.ERROR: Exit.NO,
+    Kind.NOT_FOUND: Exit.NO,
+    Kind.TIMEOUT: Exit.TIMEOUT,
+    Kind.CONTENT: Exit.NO,
+    Kind.REFUSED: Exit.REFUSED,
+    Kind.THROTTLED: Exit.NO,
+    Kind.UNREACHABLE: Exit.ENVIRONMENT,
+    Kind.UNSAFE: Exit.NO,
+    Kind.ABSENT: Exit.NO,
+    Kind.START: Exit.PLUGIN,
+    Kind.EXIT: Exit.PLUGIN,
+    Kind.OUTPUT: Exit.PLUGIN,
+    Kind.PROTOCOL: Exit.PLUGIN,
+    Kind.SYNTAX: Exit.ENVIRONMENT,
+    Kind.TYPE: Exit.ENVIRONMENT,
+    Kind.TRUST: Exit.ENVIRONMENT,
+    Kind.FOREIGN: Exit.ENVIRONMENT,
+    Kind.MISPLACED: Exit.ENVIRONMENT,
+    Kind.LOCKED: Exit.ENVIRONMENT,
+    Kind.SYSTEM: Exit.ENVIRONMENT,
+    Kind.JSON_SYNTAX: Exit.ENVIRONMENT,
+    Kind.YAML_SYNTAX: Exit.ENVIRONMENT,
+    Kind.WRONG_TYPE: Exit.ENVIRONMENT,
+    Kind.STRICT: Exit.ENVIRONMENT,
+    Kind.DURATION: Exit.NO,
+    Kind.BASE64: Exit.ENVIRONMENT,
+    Kind.URL: Exit.ENVIRONMENT,
+    Kind.GROUP_VERSION: Exit.ENVIRONMENT,
+    Kind.MISSING_KIND: Exit.ENVIRONMENT,
+    Kind.MISSING_API_VERSION: Exit.ENVIRONMENT,
+    Kind.UNKNOWN_TYPE: Exit.ENVIRONMENT,
+    Kind.OTHER: Exit.ENVIRONMENT,
+    Kind.NAME: Exit.USAGE,
+    Kind.PATTERN: Exit.NO,
+    Kind.TIME: Exit.NO,
+    Kind.CONFIG: Exit.ENVIRONMENT,
+    Kind.POLICY: Exit.ENVIRONMENT,
+    Kind.ENVIRONMENT: Exit.ENVIRONMENT,
+    Kind.PULL_SECRET: Exit.ENVIRONMENT,
+    Kind.SERVICE_ACCOUNT: Exit.PLUGIN,
 }
-
-_CODES: tuple[tuple[type[Exception], Exit], ...] = (
-    (errors.PluginTimeoutError, Exit.TIMEOUT),
-    (errors.PluginError, Exit.PLUGIN),
-    (errors.ServiceAccountError, Exit.PLUGIN),
-    (errors.ImageNameError, Exit.USAGE),
-    (errors.ConfigError, Exit.ENVIRONMENT),
-    (errors.PolicyError, Exit.ENVIRONMENT),
-    (errors.EnvironmentProblem, Exit.ENVIRONMENT),
-    (errors.PullSecretError, Exit.ENVIRONMENT),
-    (errors.RecordError, Exit.ENVIRONMENT),
-    (errors.DocumentError, Exit.ENVIRONMENT),
+# Kinds that a plugin or a record shares with a registry.
+_BY_FAMILY: tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...] = (
+    (errors.PluginError, {Kind.ERROR: Exit.PLUGIN, Kind.NOT_FOUND: Exit.PLUGIN}),
+    (errors.RecordError, {Kind.CONTENT: Exit.ENVIRONMENT}),
 )

@@ -5,6 +5,7 @@ import os
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.errors import Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.node.discover import ROOT_VARIABLE
@@ -73,5 +74,5 @@ def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
     if answer.kubelet_failures and not answer.credentials:
         return exit_code(answer.kubelet_failures[0].error)
     if check.verdict is PullVerdict.UNKNOWN:
-        return Exit.TIMEOUT if check.cause == "timeout" else Exit.UNKNOWN
+        return Exit.TIMEOUT if check.kind is Kind.TIMEOUT else Exit.UNKNOWN
     return exit_code(check.error)

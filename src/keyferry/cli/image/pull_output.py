@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from keyferry.cli.frame.progress import size_text
 from keyferry.cli.records.output import entry_document, short_reference
-from keyferry.errors import ImageNameError, KeyferryError
-from keyferry.explain.decision import decision_document, summarise_decision
+from keyferry.errors import ImageNameError, ImagePullError, KeyferryError
+from keyferry.explain.decision import decision_document
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
 from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.records.decision import describe_entry
-from keyferry.pulls.trial import Attempt, cause_of
+from keyferry.pulls.trial import Attempt, kind_of
 from keyferry.show.documents import make_document
 from keyferry.show.tables import table
 
@@ -58,10 +58,10 @@ def _more(outcome: PullOutcome) -> tuple[str, ...]:
 def why(outcome: PullOutcome) -> str:
     """Why it was pulled, used, or not to be had, in a few words."""
     if outcome.error is not None:
-        return getattr(outcome.error, "reason", "") or "see below"
+        return _kubelet_reason(outcome.error) or "see below"
     decision = outcome.decision
     if decision is not None and decision.situation.image_ref:
-        return summarise_decision(decision)
+        return decision.summary
     if outcome.action is PullAction.PRESENT:
         return "it was there, and no records are kept that say who may use it"
     return "the pull policy is Always" if outcome.pull_policy == ALWAYS else "it was not there"
@@ -110,7 +110,7 @@ def _attempt(attempt: Attempt) -> Json:
         "worked": attempt.worked,
         "renewed": attempt.is_renewed,
         "asked": attempt.was_asked,
-        "cause": attempt.cause,
+        "cause": str(attempt.kind or ""),
         "message": attempt.said,
     }
 
@@ -128,4 +128,8 @@ def _recorded(outcome: PullOutcome) -> Json | None:
 def _error(error: KeyferryError | None) -> Json | None:
     if error is None:
         return None
-    return {"reason": getattr(error, "reason", ""), "cause": cause_of(error), "message": str(error)}
+    return {"reason": _kubelet_reason(error), "cause": str(kind_of(error)), "message": str(error)}
+
+
+def _kubelet_reason(error: KeyferryError) -> str:
+    return str(error.kubelet_reason) if isinstance(error, ImagePullError) else ""

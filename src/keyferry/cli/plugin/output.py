@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._core.secrets import printable
 from keyferry.kit.codes.catalogue import Check
-from keyferry.kit.report import NOT_ASKED_FOR, Report, ReportedViolation, Result, Status
+from keyferry.kit.report import Report, ReportedViolation, Result, Status
 from keyferry.show.text import wrap
 from keyferry.show.writer import style
 
@@ -20,7 +20,7 @@ def report_lines(report: Report) -> Iterator[str]:
     yield ""
     for result in report.results:
         # Whoever asks for two checks does not want to read of the other sixty.
-        if result.reason != NOT_ASKED_FOR:
+        if result.is_asked_for:
             yield from _result(result)
     if report.notes:
         yield ""

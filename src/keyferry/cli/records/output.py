@@ -71,7 +71,7 @@ def decision_document(decision: Decision) -> Json:
 
 def problem_document(problem: RecordError) -> Json:
     """A file that was not believed, and why."""
-    return {"file": problem.path, "cause": problem.cause, "message": problem.message}
+    return {"file": problem.path, "cause": str(problem.kind), "message": problem.message}
 
 
 def time_text(record: ImagePulledRecord) -> str:

@@ -176,4 +176,4 @@ def _print_table(changes: tuple[Change, ...]) -> None:
 def _why(change: Change) -> str:
     if UseOutcome.UNKNOWN in (change.now, change.then):
         return "; ".join(map(str, change.missing))
-    return change.after.reasons[-1].text.partition(": ")[2]
+    return change.after.summary

@@ -15,6 +15,8 @@ from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.errors import (
     ClusterAuthError,
     DocumentError,
+    Fault,
+    Kind,
     PluginProtocolError,
     Problem,
     UnusableCertificateError,
@@ -34,6 +36,7 @@ __all__ = [
 API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
 _INTERNAL = f"{v1.GROUP}/__internal"
 _PLUGIN = "exec plugin"
+_PARTS = (("spec",), ("status",))
 # YAML costs a thousand times its size to read, which JSON does not.
 _MOST_YAML_BYTES = 256 * 1024
 
@@ -51,13 +54,26 @@ class ClusterCredential(Value):
 
 
 class Refusal(Exception):
-    """Why a document is no ExecCredential: for people, in Kubernetes' words, and the class of that."""
+    """Why a document is no ExecCredential: for people, in Kubernetes' words, and what kind of refusal that is.
 
-    def __init__(self, message: str, kubernetes_text: str, error_class: str = "other") -> None:
-        super().__init__(message, error_class)
+    One that *is_decoded* is fine as a document, and of another kind.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kubernetes_text: str,
+        kind: Kind = Kind.OTHER,
+        fault: Fault = Fault.SYNTAX,
+        *,
+        is_decoded: bool = False,
+    ) -> None:
+        super().__init__(message, kind, fault)
         self.message = message
         self.kubernetes_text = kubernetes_text
-        self.error_class = error_class
+        self.kind = kind
+        self.fault = fault
+        self.is_decoded = is_decoded
 
 
 def read_credential(
@@ -78,7 +94,8 @@ def read_status(
         found, credential = decode(stdout, default_kind=True, until=until)
     except Refusal as refusal:
         text = f"decoding stdout: {refusal.kubernetes_text}"
-        failure = PluginProtocolError(plugin, f"its answer: {refusal.message}", text, refusal.error_class)
+        message = f"its answer: {refusal.message}"
+        failure = PluginProtocolError(plugin, message, text, refusal.kind, refusal.fault)
     else:
         _check_version(plugin, api_version, found, is_empty=not stdout.strip())
         return _check_status(plugin, credential.status)
@@ -122,7 +139,8 @@ def decode(
     text = "" if is_yaml else decode_utf8(data)
     credential = read_exec_credential(document, reader, text)
     for path, problem in reader.problems:
-        raise Refusal(_shape_message(path, problem), problem.kubernetes_text, problem.error_class)
+        fault = Fault.FIELD if path[:1] in _PARTS else Fault.SYNTAX
+        raise Refusal(_shape_message(path, problem), problem.kubernetes_text, problem.kind, fault)
     return api_version, credential
 
 
@@ -137,15 +155,15 @@ def _read(data: bytes, *, is_yaml: bool, quoting: bool, until: float) -> object:
             read_yaml(data, quoting=quoting, until=until).value if is_yaml else loads(data, quoting=quoting)
         )
     except DocumentError as error:
-        if error.error_class == "json-syntax":
+        if error.kind is Kind.JSON_SYNTAX:
             stage = "couldn't get version/kind; json parse error: "
-        text, error_class = stage + error.kubernetes_text, error.error_class
+        text, kind = stage + error.kubernetes_text, error.kind
     else:
         # JSON is read in one go, so that only its end can be too late.
         if monotonic() >= until:
             raise TimeoutError
         return value
-    raise Refusal("neither JSON nor YAML", text, error_class)
+    raise Refusal("neither JSON nor YAML", text, kind)
 
 
 def _identify(document: object, data: bytes, *, default_kind: bool) -> tuple[str, str]:
@@ -155,7 +173,7 @@ def _identify(document: object, data: bytes, *, default_kind: bool) -> tuple[str
         text = error.kubernetes_text
     else:
         return _default(api_version, kind, data) if default_kind else _require(api_version, kind, data)
-    raise Refusal("not an object with text for apiVersion and kind", text, "wrong-type")
+    raise Refusal("not an object with text for apiVersion and kind", text, Kind.WRONG_TYPE)
 
 
 def _default(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
@@ -170,17 +188,17 @@ def _require(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
     # Kubernetes quotes the whole document here, so this text is as secret as the document is.
     if not kind:
         text = f"Object 'Kind' is missing in '{decode_utf8(data)}'"
-        raise Refusal("there is no kind", text, "missing-kind")
+        raise Refusal("there is no kind", text, Kind.MISSING_KIND)
     if not version:
         text = f"Object 'apiVersion' is missing in '{decode_utf8(data)}'"
-        raise Refusal("there is no apiVersion", text, "missing-apiversion")
+        raise Refusal("there is no apiVersion", text, Kind.MISSING_API_VERSION)
     return api_version.removeprefix("/"), kind
 
 
 def _split(api_version: str) -> tuple[str, str]:
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
-        raise Refusal("the apiVersion has more than one '/'", text)
+        raise Refusal("the apiVersion has more than one '/'", text, fault=Fault.GROUP_VERSION)
     group, _, version = api_version.rpartition("/")
     return group, version
 
@@ -190,19 +208,18 @@ def _judge_foreign(api_version: str, kind: str, document: object, *, is_converte
     if known_fields("", kind) is None:
         where = f"version {quote(api_version)} in scheme {quote('<scheme>')}"
         text = f"no kind {quote(kind)} is registered for {where}"
-        return Refusal(f"no {v1.KIND} in a version that is known", text, "unknown-type")
+        return Refusal(f"no {v1.KIND} in a version that is known", text, Kind.UNKNOWN_TYPE)
+    message = f"found the kind {kind}, expected {v1.KIND}"
     reader = Reader(lenient=True)
     reader.struct(document, (), dict.fromkeys(("status", "message", "reason"), reader.text))
     for _, problem in reader.problems if kind == "Status" else ():
-        return Refusal(
-            f"found the kind {kind}, expected {v1.KIND}", problem.kubernetes_text, problem.error_class
-        )
+        return Refusal(message, problem.kubernetes_text, problem.kind, Fault.KIND)
     text = f"converting (v1.{kind}) to (clientauthentication.{v1.KIND}): unknown conversion"
     if not is_converted:
         group, _ = _split(api_version)
         shown = f"{kind}.{group}" if group else kind
         text = f"invalid group/kind: wanted {v1.KIND}.{v1.GROUP}, got {shown}"
-    return Refusal(f"found the kind {kind}, expected {v1.KIND}", text)
+    return Refusal(message, text, fault=Fault.KIND, is_decoded=True)
 
 
 def _shape_message(path: tuple[str | int, ...], problem: Problem) -> str:
@@ -216,17 +233,19 @@ def _check_version(plugin: str, expected: str, found: str, *, is_empty: bool) ->
     text = f"exec plugin is configured to use API version {expected}, plugin returned version {found}"
     answered = "without an apiVersion" if found == _INTERNAL else f"in apiVersion {shown_api_version(found)}"
     message = "it printed nothing" if is_empty else f"it answered {answered}, expected {expected!r}"
-    raise PluginProtocolError(plugin, message, text)
+    raise PluginProtocolError(plugin, message, text, fault=Fault.VERSION)
 
 
 def _check_status(plugin: str, status: ExecCredentialStatus | None) -> ExecCredentialStatus:
     if status is None:
         text = "exec plugin didn't return a status field"
-        raise PluginProtocolError(plugin, "its answer has no status", text)
+        raise PluginProtocolError(plugin, "its answer has no status", text, fault=Fault.NO_STATUS)
     if not (status.token or status.client_certificate_data or status.client_key_data):
         text = "exec plugin didn't return a token or cert/key pair"
-        raise PluginProtocolError(plugin, "its answer has neither a token nor a certificate and key", text)
+        message = "its answer has neither a token nor a certificate and key"
+        raise PluginProtocolError(plugin, message, text, fault=Fault.NO_CREDENTIAL)
     if bool(status.client_certificate_data) != bool(status.client_key_data):
         text = "exec plugin returned only certificate or key, not both"
-        raise PluginProtocolError(plugin, "its answer has only one of certificate and key", text)
+        message = "its answer has only one of certificate and key"
+        raise PluginProtocolError(plugin, message, text, fault=Fault.HALF_PAIR)
     return status

@@ -9,7 +9,7 @@ from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_fai
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, Kubeconfig, read_kubeconfig
 from keyferry.clusters.kubeconfig.trust import UNJUDGED
-from keyferry.errors import DocumentError, Problem
+from keyferry.errors import DocumentError, Kind, Problem
 
 __all__ = ["KubeconfigFile", "decode_file", "place", "refuse_file"]
 
@@ -25,7 +25,7 @@ class KubeconfigFile(Value):
     config: Kubeconfig
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote the whole file
-    error_class: str = ""
+    kind: Kind | None = None
     untrusted: str = UNJUDGED
 
     def find(self, section: str, name: str) -> Path:
@@ -52,8 +52,7 @@ def place(
     for file in files:
         if file.path == origin:
             return file.problem((*file.find(section, name), SECTIONS[section], *at), problem)
-    problem.path = format_path((section, name, *at))
-    return problem
+    return problem.changed(path=format_path((section, name, *at)))
 
 
 def decode_file(path: str, data: bytes) -> KubeconfigFile:
@@ -65,7 +64,7 @@ def decode_file(path: str, data: bytes) -> KubeconfigFile:
             "",
             error.message,
             kubernetes_text=error.kubernetes_text,
-            error_class=error.error_class,
+            kind=error.kind,
             file=path,
             line=error.line,
             column=error.column,
@@ -76,7 +75,11 @@ def decode_file(path: str, data: bytes) -> KubeconfigFile:
         foreign = _judge_type(*interpret(document.value), data)
     except WrongTypeError as error:
         foreign = Problem(
-            error.field, error.message, kubernetes_text=error.kubernetes_text, error_class="wrong-type"
+            error.field,
+            error.message,
+            kubernetes_text=error.kubernetes_text,
+            kind=Kind.WRONG_TYPE,
+            detail=error.detail,
         )
     if foreign is not None:
         at: Path = (foreign.path,) if foreign.path else ()
@@ -87,7 +90,7 @@ def decode_file(path: str, data: bytes) -> KubeconfigFile:
 def refuse_file(path: str, problem: Problem, document: Document | None = None) -> KubeconfigFile:
     """A file that is no kubeconfig at all, because of *problem*."""
     text = _loading_text(path, problem)
-    return KubeconfigFile(path, document, Kubeconfig(), (problem,), text, problem.error_class)
+    return KubeconfigFile(path, document, Kubeconfig(), (problem,), text, problem.kind)
 
 
 def _loading_text(path: str, problem: Problem) -> str:
@@ -99,12 +102,12 @@ def _judge_type(api_version: str, kind: str, data: bytes) -> Problem | None:
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
         message = f"{api_version!r} has more than one '/'"
-        return Problem("apiVersion", message, kubernetes_text=text, error_class="group-version")
+        return Problem("apiVersion", message, kubernetes_text=text, kind=Kind.GROUP_VERSION)
     group, _, version = api_version.rpartition("/")
     if group and not version:
         text = f"Object 'apiVersion' is missing in '{data.decode('utf-8', 'replace')}'"
         message = f"{api_version!r} has no version, expected {API_VERSION!r}"
-        return Problem("apiVersion", message, kubernetes_text=text, error_class="missing-apiversion")
+        return Problem("apiVersion", message, kubernetes_text=text, kind=Kind.MISSING_API_VERSION)
     shown = f"{group}/{version}" if group else version or API_VERSION
     if (shown, kind or KIND) == (API_VERSION, KIND):
         return None
@@ -113,7 +116,7 @@ def _judge_type(api_version: str, kind: str, data: bytes) -> Problem | None:
     )
     text = f'no kind "{kind or KIND}" is registered for version "{shown}" in scheme "<scheme>"'
     message = f"found {found!r}, expected {expected!r}"
-    return Problem(at, message, kubernetes_text=text, error_class="unknown-type")
+    return Problem(at, message, kubernetes_text=text, kind=Kind.UNKNOWN_TYPE)
 
 
 def _decode_config(file: KubeconfigFile, document: Document) -> KubeconfigFile:
@@ -124,7 +127,7 @@ def _decode_config(file: KubeconfigFile, document: Document) -> KubeconfigFile:
         return replace(file, config=config)
     problems = tuple(file.problem(at, problem) for at, problem in reader.problems)
     text = _loading_text(file.path, failure)
-    return KubeconfigFile(file.path, document, config, problems, text, failure.error_class)
+    return KubeconfigFile(file.path, document, config, problems, text, failure.kind)
 
 
 def _with_origin(config: Kubeconfig, origin: str) -> Kubeconfig:

@@ -31,6 +31,7 @@ _SUCCESSORS = {
 }
 _NO_OVERRIDES = Overrides()
 # More than any token, certificate or bundle; a kubeconfig may name a device that never ends.
+_UNREADABLE = "KF219"
 _LARGEST_FILE = 16 << 20
 
 
@@ -158,7 +159,8 @@ def _with_tls(config: ClientConfig, choice: Choice) -> ClientConfig:
     cluster, plugin = choice.cluster, choice.user.exec
     data, problem = _read(cluster.certificate_authority, cluster.certificate_authority_data)
     if problem is not None and plugin is not None and plugin.provide_cluster_info:
-        problem.kubernetes_text = f"failed to load CA bundle for execProvider: {problem.kubernetes_text}"
+        text = f"failed to load CA bundle for execProvider: {problem.kubernetes_text}"
+        problem = problem.changed(kubernetes_text=text)
     return replace(
         config,
         tls_server_name=cluster.tls_server_name,
@@ -231,9 +233,9 @@ def _read(path: str, data: bytes = b"") -> tuple[bytes, Problem | None]:
             data = stream.read(_LARGEST_FILE + 1)
     except (OSError, ValueError) as error:
         message = f"{path!r} cannot be read: {go_strerror(error)}"
-        return b"", Problem("", message, kubernetes_text=go_read_error(path, error))
+        return b"", Problem("", message, code=_UNREADABLE, kubernetes_text=go_read_error(path, error))
     if len(data) > _LARGEST_FILE:
-        return b"", Problem("", f"{path!r} is larger than {_LARGEST_FILE} bytes")
+        return b"", Problem("", f"{path!r} is larger than {_LARGEST_FILE} bytes", code=_UNREADABLE)
     return data, None
 
 
@@ -260,7 +262,8 @@ def _judge_api_version(config: ClientConfig) -> tuple[Problem, ...]:
             "and set interactiveMode to 'Never', 'IfAvailable' or 'Always'"
         )
     text = f"exec plugin: invalid apiVersion {quote(found)}"
-    return _at_user(config, ("exec", "apiVersion"), Problem("", message, kubernetes_text=text))
+    problem = Problem("", message, code="KF228", kubernetes_text=text)
+    return _at_user(config, ("exec", "apiVersion"), problem)
 
 
 def _judge_auth_provider(config: ClientConfig) -> tuple[Problem, ...]:
@@ -269,4 +272,5 @@ def _judge_auth_provider(config: ClientConfig) -> tuple[Problem, ...]:
         return ()
     message = f"auth providers are not supported, found {name!r}{_SUCCESSORS.get(name, '')}"
     text = f"no Auth Provider found for name {quote(name)}"
-    return _at_user(config, ("auth-provider",), Problem("", message, kubernetes_text=text))
+    problem = Problem("", message, code="KF229", kubernetes_text=text)
+    return _at_user(config, ("auth-provider",), problem)

@@ -29,7 +29,7 @@ def validate(config: Kubeconfig, files: Iterable[KubeconfigFile] = ()) -> tuple[
     """Everything client-go holds against *config* as a whole; *files* give the problems their positions."""
     files = tuple(files)
     if config.is_empty:
-        return (_problem("no kubeconfig was found, or it is empty", EMPTY_CONFIG),)
+        return (_problem("KF210", "no kubeconfig was found, or it is empty", EMPTY_CONFIG),)
     problems = list(_check_current(config.current_context, config, files))
     for name, context in config.contexts.items():
         found = _check_context(name, context, config)
@@ -58,7 +58,8 @@ def confirm_usable(
     if cluster[1] == Cluster():
         message = _describe_emptiness(config, context_name, cluster[0])
         # Where nothing else is wrong, client-go calls the whole config empty.
-        problems.append(_problem(message, EMPTY_CLUSTER if problems else EMPTY_CONFIG))
+        empty = ("KF216", EMPTY_CLUSTER) if problems else ("KF210", EMPTY_CONFIG)
+        problems.append(_problem(empty[0], message, empty[1]))
     else:
         problems += _placed(_check_cluster(*cluster), files, cluster[1].origin, ("clusters", cluster[0]))
     return tuple(problems)
@@ -75,8 +76,8 @@ def _placed(
     return (place(files, origin, entry, at, problem) for at, problem in found)
 
 
-def _problem(message: str, kubernetes_text: str) -> Problem:
-    return Problem("", message, kubernetes_text=kubernetes_text)
+def _problem(code: str, message: str, kubernetes_text: str) -> Problem:
+    return Problem("", message, code=code, kubernetes_text=kubernetes_text)
 
 
 def _describe_emptiness(config: Kubeconfig, context_name: str, cluster_name: str) -> str:
@@ -93,7 +94,7 @@ def _check_current(name: str, config: Kubeconfig, files: tuple[KubeconfigFile, .
         return
     known = ", ".join(map(repr, config.contexts)) or "none"
     message = f"there is no context {name!r} (contexts there are: {known})"
-    problem = _problem(message, f"context was not found for specified context: {name}")
+    problem = _problem("KF211", message, f"context was not found for specified context: {name}")
     holder = next((file for file in files if file.config.current_context == name), None)
     yield holder.problem(("current-context",), problem) if holder else problem
 
@@ -105,24 +106,27 @@ def _check_context(name: str, context: Context, config: Kubeconfig) -> Iterator[
             f"AuthInfo:{quote(context.user)}, Namespace:{quote(context.namespace)}, "
             "Extensions:map[string]runtime.Object{}}"
         )
-        yield (), _problem("the context has no name", f"empty context name for {shown} is not allowed")
+        yield (
+            (),
+            _problem("KF212", "the context has no name", f"empty context name for {shown} is not allowed"),
+        )
     for kind, target, known in (
         ("user", context.user, config.users),
         ("cluster", context.cluster, config.clusters),
     ):
         if not target:
             text = f"{kind} was not specified for context {quote(name)}"
-            yield (), _problem(f"context {name!r} names no {kind}", text)
+            yield (), _problem("KF213", f"context {name!r} names no {kind}", text)
         elif target not in known:
             text = f"{kind} {quote(target)} was not found for context {quote(name)}"
-            yield (kind,), _problem(f"there is no {kind} {target!r}", text)
+            yield (kind,), _problem("KF214", f"there is no {kind} {target!r}", text)
     if context.namespace and not _DNS_LABEL.fullmatch(context.namespace):
         text = (
             f"namespace {quote(context.namespace)} for context {quote(name)} "
             "does not conform to the kubernetes DNS_LABEL rules"
         )
         message = f"{context.namespace!r} is no namespace: expected at most 63 of a-z, 0-9 and inner '-'"
-        yield ("namespace",), _problem(message, text)
+        yield ("namespace",), _problem("KF215", message, text)
 
 
 def _check_cluster(name: str, cluster: Cluster) -> Iterator[_Found]:
@@ -130,7 +134,7 @@ def _check_cluster(name: str, cluster: Cluster) -> Iterator[_Found]:
         text = (
             f"no server found for cluster {quote(name)}" if name else "default cluster has no server defined"
         )
-        yield (), _problem(f"cluster {name!r} has no server", text)
+        yield (), _problem("KF216", f"cluster {name!r} has no server", text)
     if cluster.proxy_url:
         yield from _check_proxy(name, cluster.proxy_url)
     if cluster.certificate_authority and cluster.certificate_authority_data:
@@ -139,7 +143,7 @@ def _check_cluster(name: str, cluster: Cluster) -> Iterator[_Found]:
             "certificate-authority-data will override."
         )
         message = "certificate-authority and certificate-authority-data are both set, expected one of them"
-        yield ("certificate-authority",), _problem(message, text)
+        yield ("certificate-authority",), _problem("KF218", message, text)
     if cluster.certificate_authority:
         yield from _check_file(
             "certificate-authority", "certificate-authority", cluster.certificate_authority, name
@@ -155,7 +159,7 @@ def _check_proxy(name: str, proxy: str) -> Iterator[_Found]:
         reason = f"unsupported scheme {quote(url.scheme)}, must be http, https, or socks5"
     if url is None or url.scheme not in PROXY_SCHEMES:
         text = f"invalid 'proxy-url' {quote(proxy)} for cluster {quote(name)}: {reason}"
-        yield ("proxy-url",), _problem(message, text)
+        yield ("proxy-url",), _problem("KF217", message, text)
 
 
 def _check_user(name: str, user: AuthInfo) -> Iterator[_Found]:
@@ -167,12 +171,15 @@ def _check_user(name: str, user: AuthInfo) -> Iterator[_Found]:
         found = "found [token basicAuth], only one is allowed"
         text = f"more than one authentication method found for {name}; {found}"
         message = f"user {name!r} has both a token and a username or password, expected one of them"
-        yield ("token",), _problem(message, text)
+        yield ("token",), _problem("KF226", message, text)
     if not user.impersonate and (
         user.impersonate_uid or user.impersonate_groups or user.impersonate_user_extra
     ):
         text = f"requesting uid, groups or user-extra for {name} without impersonating a user"
-        yield (), _problem(f"user {name!r} has as-uid, as-groups or as-user-extra without 'as'", text)
+        yield (
+            (),
+            _problem("KF227", f"user {name!r} has as-uid, as-groups or as-user-extra without 'as'", text),
+        )
 
 
 def _check_certificate(name: str, user: AuthInfo) -> Iterator[_Found]:
@@ -181,17 +188,17 @@ def _check_certificate(name: str, user: AuthInfo) -> Iterator[_Found]:
             f"client-cert-data and client-cert are both specified for {name}. client-cert-data will override."
         )
         message = "client-certificate and client-certificate-data are both set, expected one of them"
-        yield ("client-certificate",), _problem(message, text)
+        yield ("client-certificate",), _problem("KF218", message, text)
     if user.client_key and user.client_key_data:
         text = f"client-key-data and client-key are both specified for {name}; client-key-data will override"
         message = "client-key and client-key-data are both set, expected one of them"
-        yield ("client-key",), _problem(message, text)
+        yield ("client-key",), _problem("KF218", message, text)
     if not user.client_key and not user.client_key_data:
         text = (
             f"client-key-data or client-key must be specified for {name} "
             "to use the clientCert authentication method."
         )
-        yield (), _problem(f"user {name!r} has a client certificate and no key for it", text)
+        yield (), _problem("KF220", f"user {name!r} has a client certificate and no key for it", text)
     if user.client_certificate:
         yield from _check_file("client-certificate", "client-cert", user.client_certificate, name)
     if user.client_key:
@@ -203,21 +210,33 @@ def _check_exec(name: str, plugin: ExecConfig, auth_provider: str | None) -> Ite
     if auth_provider is not None:
         text = f"authProvider cannot be provided in combination with an exec plugin for {name}"
         message = f"user {name!r} has both exec and auth-provider, expected one of them"
-        yield ("auth-provider",), _problem(message, text)
+        yield ("auth-provider",), _problem("KF221", message, text)
     if not plugin.command:
-        yield ("exec",), _problem("command is missing, expected the plugin's executable", f"command {use}")
+        yield (
+            ("exec",),
+            _problem("KF222", "command is missing, expected the plugin's executable", f"command {use}"),
+        )
     if not plugin.api_version:
         message = "apiVersion is missing, expected 'client.authentication.k8s.io/v1'"
-        yield ("exec",), _problem(message, f"apiVersion {use}")
+        yield ("exec",), _problem("KF223", message, f"apiVersion {use}")
     for index, variable in enumerate(plugin.env):
         if not variable.name:
-            yield ("exec", "env", index), _problem("the variable has no name", f"env variable name {use}")
+            yield (
+                ("exec", "env", index),
+                _problem("KF224", "the variable has no name", f"env variable name {use}"),
+            )
     expected = "expected 'Never', 'IfAvailable' or 'Always'"
     if not plugin.interactive_mode:
-        yield ("exec",), _problem(f"interactiveMode is missing, {expected}", f"interactiveMode {use}")
+        yield (
+            ("exec",),
+            _problem("KF225", f"interactiveMode is missing, {expected}", f"interactiveMode {use}"),
+        )
     elif plugin.interactive_mode not in INTERACTIVE_MODES:
         text = f"invalid interactiveMode for {name}: {quote(plugin.interactive_mode)}"
-        yield ("exec", "interactiveMode"), _problem(f"found {plugin.interactive_mode!r}, {expected}", text)
+        yield (
+            ("exec", "interactiveMode"),
+            _problem("KF225", f"found {plugin.interactive_mode!r}, {expected}", text),
+        )
 
 
 def _check_file(key: str, shown: str, path: str, name: str) -> Iterator[_Found]:
@@ -227,4 +246,4 @@ def _check_file(key: str, shown: str, path: str, name: str) -> Iterator[_Found]:
     except (OSError, ValueError) as error:
         reason = go_strerror(error)
         text = f"unable to read {shown} {path} for {name} due to open {path}: {reason}"
-        yield (key,), _problem(f"{path!r} cannot be read: {reason}", text)
+        yield (key,), _problem("KF219", f"{path!r} cannot be read: {reason}", text)

@@ -12,6 +12,7 @@ from keyferry.clusters.url import hide_password
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.masking import mask_arguments
 from keyferry.clusters.why.traps import traps_for
+from keyferry.errors import ClusterAuthError, KeyferryError
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["reasons_for"]
@@ -60,6 +61,11 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 def _shown(url: str) -> str:
     return hide_password(url) if "@" in url else url
+
+
+def _underlying(error: "KeyferryError | None") -> "KeyferryError | None":
+    """The error behind one of a cluster, which says the same with less around it."""
+    return error.underlying or error if isinstance(error, ClusterAuthError) else error
 
 
 def _words(error: object) -> str:
@@ -166,12 +172,8 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
         return
     command = diagnosis.config.exec.command if diagnosis.config.exec is not None else ""
     if diagnosis.stage is ReasonStage.PLUGIN:
-        yield Reason(
-            ReasonStage.PLUGIN,
-            command,
-            ReasonOutcome.FAILED,
-            _words(getattr(diagnosis.error, "cause", None) or diagnosis.error),
-        )
+        text = _words(_underlying(diagnosis.error))
+        yield Reason(ReasonStage.PLUGIN, command, ReasonOutcome.FAILED, text)
         return
     credential = diagnosis.credential
     if credential is None:

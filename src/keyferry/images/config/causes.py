@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from keyferry.errors import Problem
+from keyferry.errors import Detail, Problem
 
 _PROVIDER = ("name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes")
 _TOKEN = (
@@ -27,18 +27,9 @@ _EXECUTABLE = ("KF141", _UNUSABLE, _NAMELESS)
 def explain(problem: Problem) -> Problem:
     """*problem*, with what was probably meant."""
     hint = _hint(problem.path) if problem.code == _UNKNOWN else ""
-    if problem.code == _WRONG_TYPE and problem.message.endswith("expected a string"):
-        hint = "; put it in quotes" if "found a " in problem.message else ""
-    return Problem(
-        problem.path,
-        f"{problem.message}{hint}",
-        code=problem.code,
-        kubernetes_text=problem.kubernetes_text,
-        error_class=problem.error_class,
-        file=problem.file,
-        line=problem.line,
-        column=problem.column,
-    )
+    if problem.code == _WRONG_TYPE and problem.detail is Detail.SCALAR_FOR_TEXT:
+        hint = "; put it in quotes"
+    return problem.changed(message=f"{problem.message}{hint}")
 
 
 class Causes:

@@ -10,7 +10,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
 from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
 from keyferry.api.scheme import known_fields
-from keyferry.errors import DocumentError, Problem
+from keyferry.errors import Detail, DocumentError, Kind, Problem
 
 _KIND = "CredentialProviderConfig"
 _READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
@@ -18,7 +18,7 @@ _READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
     v1beta1.API_VERSION: v1beta1.read_config,
     v1alpha1.API_VERSION: v1alpha1.read_config,
 }
-_CODES = {"strict": "KF107", "wrong-type": "KF109", "duration": "KF110"}
+_CODES = {Kind.STRICT: "KF107", Kind.WRONG_TYPE: "KF109", Kind.DURATION: "KF110"}
 
 
 class ConfigFile(Value):
@@ -30,7 +30,7 @@ class ConfigFile(Value):
     config: v1.CredentialProviderConfig
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote the whole file
-    error_class: str = ""
+    kind: Kind | None = None
 
     def problem(self, at: Path, problem: Problem) -> Problem:
         """*problem*, placed at a path of this file."""
@@ -42,13 +42,13 @@ def decode_file(path: str, data: bytes) -> ConfigFile:
     try:
         document = read_document(data, quoting=True)
     except DocumentError as error:
-        stage = "couldn't get version/kind; json parse error: " if error.error_class == "json-syntax" else ""
+        stage = "couldn't get version/kind; json parse error: " if error.kind is Kind.JSON_SYNTAX else ""
         problem = Problem(
             "",
             error.message,
             code="KF103",
             kubernetes_text=stage + error.kubernetes_text,
-            error_class=error.error_class,
+            kind=error.kind,
             file=path,
             line=error.line,
             column=error.column,
@@ -62,7 +62,8 @@ def decode_file(path: str, data: bytes) -> ConfigFile:
             error.message,
             code="KF109",
             kubernetes_text=error.kubernetes_text,
-            error_class="wrong-type",
+            kind=Kind.WRONG_TYPE,
+            detail=error.detail,
         )
         at = (error.field,) if error.field else ()
         return refused(path, data, document, placed(problem, path, document, at))
@@ -82,16 +83,16 @@ def _judge_type(api_version: str, kind: str, data: bytes, document: Document) ->
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
         message = f"apiVersion {api_version!r} has more than one '/'"
-        return Problem("apiVersion", message, code="KF105", kubernetes_text=text, error_class="group-version")
+        return Problem("apiVersion", message, code="KF105", kubernetes_text=text, kind=Kind.GROUP_VERSION)
     if not kind:
         message = f"kind is missing, expected {_KIND!r}"
         text = f"Object 'Kind' is missing in '{shown}'"
-        return Problem("", message, code="KF104", kubernetes_text=text, error_class="missing-kind")
+        return Problem("", message, code="KF104", kubernetes_text=text, kind=Kind.MISSING_KIND)
     # A group alone, "kubelet.config.k8s.io/", leaves the version empty, which is all that Kubernetes looks at.
     if not api_version.rpartition("/")[2]:
         message = f"apiVersion is missing, expected {v1.API_VERSION!r}"
         text = f"Object 'apiVersion' is missing in '{shown}'"
-        return Problem("", message, code="KF104", kubernetes_text=text, error_class="missing-apiversion")
+        return Problem("", message, code="KF104", kubernetes_text=text, kind=Kind.MISSING_API_VERSION)
     if kind == _KIND and api_version in _READERS:
         return None
     return _judge_foreign(api_version, kind, document)
@@ -107,7 +108,7 @@ def _judge_foreign(api_version: str, kind: str, document: Document) -> Problem:
     if fields is None:
         version = api_version.removeprefix("/")
         text = f'no kind "{kind}" is registered for version "{version}" in scheme "<scheme>"'
-        return Problem(at, message, code="KF105", kubernetes_text=text, error_class="unknown-type")
+        return Problem(at, message, code="KF105", kubernetes_text=text, kind=Kind.UNKNOWN_TYPE)
     reader = _reader(document)
     reader.struct(document.value, (), dict.fromkeys(fields, reader.anything))
     failure = kubernetes_failure(reader.problems, _yaml_duplicates(document))
@@ -117,7 +118,7 @@ def _judge_foreign(api_version: str, kind: str, document: Document) -> Problem:
             message,
             code="KF106",
             kubernetes_text=failure.kubernetes_text,
-            error_class=failure.error_class,
+            kind=failure.kind,
         )
     return Problem(at, message, code="KF106", kubernetes_text=f'failed to decode "{kind}" (wrong Kind)')
 
@@ -131,16 +132,17 @@ def _decode_config(
     reader = _reader(document)
     config = read(document.value, reader)
     problems = [
-        placed(_coded(problem), path, document, at)
+        placed(problem.changed(code=_CODES[problem.kind]), path, document, at)
         for at, problem in reader.problems
-        if not (document.format == "json" and problem.message.startswith("the key is given"))
+        # Said below, with the places of both.
+        if problem.detail is not Detail.REPEATED_FIELD
     ]
     problems += [_duplicate_key(path, duplicate) for duplicate in document.duplicates]
     failure = kubernetes_failure(reader.problems, _yaml_duplicates(document))
     if failure is None:
         return ConfigFile(path, data, document, config)
     text = f"error decoding config {quote(path)}: {failure.kubernetes_text}"
-    return ConfigFile(path, data, document, config, tuple(problems), text, failure.error_class)
+    return ConfigFile(path, data, document, config, tuple(problems), text, failure.kind)
 
 
 def _reader(document: Document) -> Reader:
@@ -166,16 +168,12 @@ def _duplicate_key(path: str, duplicate: DuplicateKey) -> Problem:
         f"the key is given more than once, first at line {duplicate.first.line}",
         code="KF108",
         kubernetes_text=f'duplicate field "{shown}"',
-        error_class="strict",
+        kind=Kind.STRICT,
+        detail=Detail.REPEATED_FIELD,
         file=path,
         line=duplicate.position.line,
         column=duplicate.position.column,
     )
-
-
-def _coded(problem: Problem) -> Problem:
-    problem.code = _CODES[problem.error_class]
-    return problem
 
 
 def refused(
@@ -184,7 +182,7 @@ def refused(
     """A file with nothing in it that counts, and the one problem that made it so."""
     text = kubernetes_text or f"error decoding config {quote(path)}: {problem.kubernetes_text}"
     empty = v1.CredentialProviderConfig()
-    return ConfigFile(path, data, document, empty, (problem,), text, problem.error_class)
+    return ConfigFile(path, data, document, empty, (problem,), text, problem.kind)
 
 
 def placed(problem: Problem, file: str, document: Document | None, at: Path) -> Problem:

@@ -9,7 +9,7 @@ from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig import v1
-from keyferry.errors import ConfigError, Problem
+from keyferry.errors import ConfigError, Kind, Problem
 from keyferry.images.config.decode import ConfigFile, decode_file, refused
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
@@ -36,7 +36,7 @@ class ReadConfig(Value):
     hash: str = ""
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
-    error_class: str = ""
+    kind: Kind | None = None
 
     def raise_for_problems(self) -> None:
         """Raise what Kubernetes would have stopped at, with everything else that was found."""
@@ -54,18 +54,11 @@ def read_config(path: str) -> ReadConfig:
     providers, locations, clashes = _merge(files)
     problems = (*(problem for file in files for problem in file.problems), *clashes)
     first = next((file for file in files if file.kubernetes_text), None)
-    text, error_class = (first.kubernetes_text, first.error_class) if first else ("", "")
+    text, kind = (first.kubernetes_text, first.kind) if first else ("", None)
     if clashes and not first:
-        text, error_class = clashes[0].kubernetes_text, "other"
+        text, kind = clashes[0].kubernetes_text, Kind.OTHER
     return ReadConfig(
-        path,
-        files,
-        providers,
-        locations,
-        config_hash(file.data for file in files),
-        problems,
-        text,
-        error_class,
+        path, files, providers, locations, config_hash(file.data for file in files), problems, text, kind
     )
 
 
@@ -85,9 +78,7 @@ class _Unreadable(Exception):
 
 
 def _unread(path: str, problem: Problem) -> ReadConfig:
-    return ReadConfig(
-        path, problems=(problem,), kubernetes_text=problem.kubernetes_text, error_class=problem.error_class
-    )
+    return ReadConfig(path, problems=(problem,), kubernetes_text=problem.kubernetes_text, kind=problem.kind)
 
 
 def _config_files(path: str) -> list[str]:

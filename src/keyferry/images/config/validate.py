@@ -10,7 +10,7 @@ from keyferry.api.codec import aggregate
 from keyferry.api.credentialprovider.v1 import API_VERSION as PROVIDER_V1
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountTokenAttributes
 from keyferry.api.meta import format_duration
-from keyferry.errors import MatchError, Problem
+from keyferry.errors import Kind, MatchError, Problem
 from keyferry.images.config.files import ReadConfig
 from keyferry.images.match.url import parse_registry_url
 
@@ -46,8 +46,7 @@ def kubernetes_validation_text(problems: tuple[Problem, ...]) -> str:
 
 
 def _indexed(problem: Problem, index: int, at: Path) -> Problem:
-    problem.path = format_path(("providers", index, *at))
-    return problem
+    return problem.changed(path=format_path(("providers", index, *at)))
 
 
 def _check_provider(provider: CredentialProvider, *, gate: bool) -> Iterator[_Found]:
@@ -93,8 +92,7 @@ def _check_match_images(patterns: tuple[str, ...]) -> Iterator[_Found]:
         except MatchError as error:
             detail = f"match image is invalid: {error.kubernetes_text}"
             problem = _invalid("KF124", "providers.matchImages", quote(pattern), detail, error.message)
-            problem.error_class = "url"
-            yield ("matchImages", index), problem
+            yield ("matchImages", index), problem.changed(kind=Kind.URL)
 
 
 def _check_duration(nanoseconds: int | None) -> Iterator[_Found]:
@@ -152,9 +150,9 @@ def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> Iterator[_Found
     path, at = _child(field)
     seen: set[str] = set()
     for index, key in enumerate(keys):
-        for text in qualified_name_problems(key.lower()):
-            message = f"{key!r} is no annotation key: {text.partition(' (e.g.')[0]}"
-            yield (*at, index), _invalid("KF135", path, quote(key), text, message)
+        for rule, example in qualified_name_problems(key.lower()):
+            message = f"{key!r} is no annotation key: {rule}"
+            yield (*at, index), _invalid("KF135", path, quote(key), f"{rule}{example}", message)
         if key in seen:
             text = f"{path}: Duplicate value: {quote(key)}"
             yield (*at, index), Problem("", f"{key!r} is listed twice", code="KF135", kubernetes_text=text)
@@ -208,45 +206,49 @@ _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST_SUBDOMAIN = 253
 _NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "character"
+)
+_NAME_EXAMPLE = (
+    " (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     f"'({_NAME_FORM})?[A-Za-z0-9]')"
 )
 _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    rf"'{_LABEL}(\.{_LABEL})*')"
+    "start and end with an alphanumeric character"
 )
+_SUBDOMAIN_EXAMPLE = rf" (e.g. 'example.com', regex used for validation is '{_LABEL}(\.{_LABEL})*')"
+
+# In Kubernetes' words: the rule that a name breaks, and the example that follows it.
+_Broken = tuple[str, str]
 
 
-def qualified_name_problems(name: str) -> list[str]:
-    """What keeps *name* from being a qualified name (``example.com/my-name``), in Kubernetes' words."""
+def qualified_name_problems(name: str) -> list[_Broken]:
+    """What keeps *name* from being a qualified name (``example.com/my-name``): rules, each with its example."""
     prefix, slash, rest = name.partition("/")
     if "/" in rest:
-        return [
-            f"a valid label key {_NAME_RULE} with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')"
-        ]
+        more = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [(f"a valid label key {_NAME_RULE}", f"{_NAME_EXAMPLE}{more}")]
     problems = _subdomain_problems(prefix) if slash else []
     return problems + _name_part_problems(rest if slash else name)
 
 
-def _subdomain_problems(prefix: str) -> list[str]:
+def _subdomain_problems(prefix: str) -> list[_Broken]:
     if not prefix:
-        return ["prefix part must be non-empty"]
+        return [("prefix part must be non-empty", "")]
     problems = []
     if len(prefix.encode()) > _LONGEST_SUBDOMAIN:
-        problems.append(f"prefix part must be no more than {_LONGEST_SUBDOMAIN} bytes")
+        problems.append((f"prefix part must be no more than {_LONGEST_SUBDOMAIN} bytes", ""))
     if not _SUBDOMAIN.fullmatch(prefix):
-        problems.append(f"prefix part {_SUBDOMAIN_RULE}")
+        problems.append((f"prefix part {_SUBDOMAIN_RULE}", _SUBDOMAIN_EXAMPLE))
     return problems
 
 
-def _name_part_problems(name: str) -> list[str]:
+def _name_part_problems(name: str) -> list[_Broken]:
     problems = []
     if not name:
-        problems.append("name part must be non-empty")
+        problems.append(("name part must be non-empty", ""))
     elif len(name.encode()) > _LONGEST_NAME:
-        problems.append(f"name part must be no more than {_LONGEST_NAME} bytes")
+        problems.append((f"name part must be no more than {_LONGEST_NAME} bytes", ""))
     if not _NAME.fullmatch(name):
-        problems.append(f"name part {_NAME_RULE}")
+        problems.append((f"name part {_NAME_RULE}", _NAME_EXAMPLE))
     return problems

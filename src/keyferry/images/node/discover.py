@@ -10,6 +10,7 @@ from keyferry.images.node.node import Node
 
 # Where files are looked for if not below /: for a container that has its host's in another place.
 ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
+_ADVICE = f"give {CONFIG_FLAG} or KEYFERRY_CONFIG"
 
 
 class WellKnownConfig(Value):
@@ -68,11 +69,13 @@ def discover(
     environ: Mapping[str, str] | None = None,
     node: Node | None = None,
     root: str | None = None,
+    advice: str = _ADVICE,
 ) -> Discovery:
     """What was given, else what the environment names, else what this node uses.
 
     *node* has the kubelets that run here; *root* is where files are looked for, KEYFERRY_HOST_ROOT or ``/``.
-    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if nothing is found.
+    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if nothing is found,
+    with *advice* on how to name a config.
     """
     variables = os.environ if environ is None else environ
     given = (
@@ -82,10 +85,10 @@ def discover(
         Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
     )
     top = root or variables.get(ROOT_VARIABLE) or "/"
-    return _choose(given, _node_candidates(Node() if node is None else node, top))
+    return _choose(given, _node_candidates(Node() if node is None else node, top), advice)
 
 
-def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
+def _choose(given: Sequence[Discovery], more: Iterator[Discovery], advice: str) -> Discovery:
     """The first config and the first bin dir that goes with it; no more is looked at than that takes."""
     seen = [each for each in given if each.config or each.bin_dir]
     while True:
@@ -95,14 +98,14 @@ def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
             break
         following = next(more, None)
         if following is None:
-            raise _not_found(named, [note for each in seen for note in each.notes])
+            raise _not_found(named, advice, [note for each in seen for note in each.notes])
         seen.append(following)
     kubelet = next((each.kubelet for each in (named, plugins, *seen) if each.kubelet is not None), None)
     notes = tuple(note for each in seen for note in each.notes)
     return Discovery(named.config, plugins.bin_dir, named.config_from, plugins.bin_dir_from, kubelet, notes)
 
 
-def _not_found(named: Discovery | None, notes: Sequence[str]) -> EnvironmentProblem:
+def _not_found(named: Discovery | None, advice: str, notes: Sequence[str]) -> EnvironmentProblem:
     unread = "".join(f"; {note}" for note in notes)
     if named is not None:
         return EnvironmentProblem(
@@ -110,7 +113,7 @@ def _not_found(named: Discovery | None, notes: Sequence[str]) -> EnvironmentProb
             + unread
         )
     return EnvironmentProblem(
-        f"no provider config found: give {CONFIG_FLAG} or KEYFERRY_CONFIG; no running kubelet names one, "
+        f"no provider config found: {advice}; no running kubelet names one, "
         f"and there is none in the usual places of {', '.join(known.distribution for known in WELL_KNOWN_CONFIGS)}"
         + unread
     )

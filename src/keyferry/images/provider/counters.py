@@ -6,6 +6,7 @@ from bisect import bisect_left
 from keyferry._core.values import Value
 from keyferry.errors import (
     KeyferryError,
+    Kind,
     PluginError,
     PluginExitError,
     PluginNotFoundError,
@@ -27,7 +28,7 @@ class Counts(Value):
     shared: int
     runs: int
     execution_errors: int
-    failures: dict[str, int]
+    failures: dict[Kind, int]
     buckets: tuple[int, ...]
     seconds: float
 
@@ -43,7 +44,7 @@ class Counters:
         self._runs = 0
         self._errors = 0
         self._seconds = 0.0
-        self._failures: dict[str, int] = {}
+        self._failures: dict[Kind, int] = {}
         self._buckets = [0] * (len(BUCKETS) + 1)
 
     def count(self, what: str, by: int = 1) -> None:
@@ -57,13 +58,13 @@ class Counters:
             self._runs += 1
             self._observe(seconds or 0.0)
             if problem is not None:
-                self._fail(problem.cause if isinstance(problem, PluginError) else "error")
+                self._fail(problem.kind if isinstance(problem, PluginError) else Kind.ERROR)
                 self._errors += isinstance(problem, _EXECUTION)
 
-    def failed(self, cause: str) -> None:
+    def failed(self, kind: Kind) -> None:
         """Count a failure that happened before the plugin could be run."""
         with self._lock:
-            self._fail(cause)
+            self._fail(kind)
 
     def read(self) -> Counts:
         """Everything so far."""
@@ -78,8 +79,8 @@ class Counters:
                 self._seconds,
             )
 
-    def _fail(self, cause: str) -> None:
-        self._failures[cause] = self._failures.get(cause, 0) + 1
+    def _fail(self, kind: Kind) -> None:
+        self._failures[kind] = self._failures.get(kind, 0) + 1
 
     def _observe(self, seconds: float) -> None:
         self._seconds += seconds

@@ -19,6 +19,8 @@ from keyferry.api.credentialprovider.v1 import (
 )
 from keyferry.errors import (
     DocumentError,
+    Fault,
+    Kind,
     PluginError,
     PluginExitError,
     PluginNotFoundError,
@@ -143,20 +145,21 @@ def decode_response(
         found, kind = interpret(document)
     except DocumentError as error:
         failure = _unreadable(
-            plugin, "its standard output is not one JSON object", error.kubernetes_text, "json-syntax"
+            plugin, "its standard output is not one JSON object", error.kubernetes_text, Kind.JSON_SYNTAX
         )
     except WrongTypeError as error:
-        text = error.kubernetes_text.removeprefix("couldn't get version/kind; json parse error: ")
-        failure = _unreadable(plugin, "its standard output is not one JSON object", text, "wrong-type")
+        failure = _unreadable(
+            plugin, "its standard output is not one JSON object", error.decoder_text, Kind.WRONG_TYPE
+        )
     else:
         return _decode(plugin, api_version, (found, kind), document, duplicates)
     # Raised out here on purpose: the decoder's exception may hold the document.
     raise failure
 
 
-def _unreadable(plugin: str, message: str, text: str, error_class: str) -> PluginProtocolError:
+def _unreadable(plugin: str, message: str, text: str, kind: Kind) -> PluginProtocolError:
     prefix = "error reading GVK from response: couldn't get version/kind; json parse error: "
-    return PluginProtocolError(plugin, message, prefix + text, error_class)
+    return PluginProtocolError(plugin, message, prefix + text, kind, Fault.SYNTAX)
 
 
 def _decode(
@@ -168,7 +171,8 @@ def _decode(
 ) -> CredentialProviderResponse:
     if found[0].count("/") > 1:
         text = "error reading GVK from response: unexpected GroupVersion string: " + found[0]
-        raise PluginProtocolError(plugin, "the apiVersion of its answer has more than one '/'", text)
+        message = "the apiVersion of its answer has more than one '/'"
+        raise PluginProtocolError(plugin, message, text, fault=Fault.GROUP_VERSION)
     # As Kubernetes prints it, a group that is empty leaves no slash.
     answered = found[0].removeprefix("/")
     if answered != api_version:
@@ -176,27 +180,31 @@ def _decode(
             "apiVersion from credential plugin response did not match "
             f"expected apiVersion:{api_version}, actual apiVersion:{answered}"
         )
-        raise PluginProtocolError(plugin, _version_message(api_version, answered), text)
+        message = _version_message(api_version, answered)
+        raise PluginProtocolError(plugin, message, text, fault=Fault.VERSION)
     reader = Reader(duplicates)
     if found[1] != _KIND:
-        error_class = _wrong_kind(*found, document, reader)
-        raise PluginProtocolError(plugin, f"the kind of its answer is not {_KIND!r}", _DECODING, error_class)
+        message = f"the kind of its answer is not {_KIND!r}"
+        hidden = _wrong_kind(*found, document, reader)
+        raise PluginProtocolError(plugin, message, _DECODING, hidden, Fault.KIND)
     response = read_response(document, reader)
     failure = kubernetes_failure(reader.problems)
     if failure is not None:
-        raise PluginProtocolError(plugin, _shape_message(reader), _DECODING, failure.error_class)
+        is_duration = reader.problems[0][0][:1] == ("cacheDuration",)
+        fault = Fault.DURATION if is_duration else Fault.FIELD
+        raise PluginProtocolError(plugin, _shape_message(reader), _DECODING, failure.kind, fault)
     return response
 
 
-def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -> str:
-    """The class of the error that Kubernetes hides when the kind is not a response's."""
+def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -> Kind:
+    """The kind of the error that Kubernetes hides when the kind is not a response's."""
     from keyferry.api.scheme import known_fields
 
     fields = known_fields(api_version, kind)
     if fields is None:
-        return "unknown-type" if kind else "missing-kind"
+        return Kind.UNKNOWN_TYPE if kind else Kind.MISSING_KIND
     reader.struct(document, (), dict.fromkeys(fields, reader.anything))
-    return "strict" if reader.problems else "other"
+    return Kind.STRICT if reader.problems else Kind.OTHER
 
 
 def _version_message(expected: str, answered: str) -> str:
@@ -208,9 +216,9 @@ def _shape_message(reader: Reader) -> str:
     (path, problem), *rest = reader.problems
     field_name = next((part for part in path[:1] if part in _FIELDS), "an unknown field")
     more = f" and {len(rest)} more" if rest else ""
-    if problem.error_class == "duration":
+    if problem.kind is Kind.DURATION:
         return f"{field_name} of its answer is not a Go duration such as '10m'{more}"
-    if problem.error_class == "wrong-type":
+    if problem.kind is Kind.WRONG_TYPE:
         return f"{field_name} of its answer: {problem.message}{more}"
     return f"{field_name} of its answer: unknown or repeated field{more}"
 

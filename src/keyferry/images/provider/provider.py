@@ -148,7 +148,7 @@ class Provider:
         except NotGivenError as untold:
             return _unknown(self.name, untold, pod)
         except ServiceAccountError as error:
-            self.counters.failed("service-account")
+            self.counters.failed(error.kind)
             return Provision(
                 self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=error.kubernetes_text
             )
@@ -240,7 +240,7 @@ class Provider:
 
     def _late(self, seconds: float) -> Provision:
         """The failure of one whose time went by waiting for others; a run of theirs goes on."""
-        self.counters.failed(PluginTimeoutError.cause)
+        self.counters.failed(PluginTimeoutError.kind)
         text = _FAILED_RUN + "context deadline exceeded"
         error = PluginTimeoutError(self.name, seconds, text, was_killed=False)
         return Provision(self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=text)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from keyferry.errors import PluginProtocolError
+from keyferry.errors import Fault, PluginProtocolError
 from keyferry.invoke.process import Ending
 from keyferry.kit.lab.evidence import (
     GOOD_EXPERIMENTS,
@@ -17,18 +17,18 @@ from keyferry.kit.lab.evidence import (
 __all__ = ["ANSWER_RULES", "classify"]
 
 
+_CODES = {
+    Fault.SYNTAX: "KP102",
+    Fault.GROUP_VERSION: "KP103",
+    Fault.VERSION: "KP103",
+    Fault.KIND: "KP104",
+    Fault.DURATION: "KP107",
+}
+
+
 def classify(error: PluginProtocolError) -> str:
     """The code of what the kubelet has against an answer."""
-    text = error.kubernetes_text
-    if text.startswith("error reading GVK from response: unexpected GroupVersion"):
-        return "KP103"
-    if text.startswith("error reading GVK from response"):
-        return "KP102"
-    if text.startswith("apiVersion from credential plugin response"):
-        return "KP103"
-    if error.problem.startswith("the kind"):
-        return "KP104"
-    return "KP107" if error.problem.startswith("cacheDuration") else "KP105"
+    return _CODES.get(error.fault, "KP105")
 
 
 # As the kubelet reads: what is wrong first hides what comes after.

@@ -5,7 +5,14 @@ from collections.abc import Iterator
 from keyferry._core.json import loads
 from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.headers import FORBIDDEN
-from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
+from keyferry.errors import (
+    DocumentError,
+    EnvironmentProblem,
+    Fault,
+    KeyferryError,
+    Kind,
+    PluginProtocolError,
+)
 from keyferry.invoke.process import Ending
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, is_reached, succeeded
 from keyferry.kit.lab.tokens import expiry_of
@@ -15,14 +22,18 @@ from keyferry.kit.rules.scope import answered, answered_or_refused
 __all__ = ["CLUSTER_RULES", "classify_cluster"]
 
 _SECOND = 1_000_000_000
-# In the words of client-go, without its prefix for what does not decode.
-_TEXTS = {
-    "exec plugin is configured to use API version": "KP203",
-    "exec plugin didn't return a status": "KP205",
-    "exec plugin didn't return a token": "KP206",
-    "exec plugin returned only certificate or key": "KP207",
-    "failed parsing client key/certificate": "KP208",
+_CODES = {
+    Fault.VERSION: "KP203",
+    Fault.GROUP_VERSION: "KP203",
+    Fault.KIND: "KP204",
+    Fault.NO_STATUS: "KP205",
+    Fault.NO_CREDENTIAL: "KP206",
+    Fault.HALF_PAIR: "KP207",
+    Fault.KEY_PAIR: "KP208",
+    Fault.FIELD: "KP209",
 }
+# What a document lacks, or has, where its kind and version should be.
+_TYPELESS = (Kind.UNKNOWN_TYPE, Kind.MISSING_API_VERSION, Kind.MISSING_KIND)
 # As client-go reads: what is wrong first hides what comes after.
 _ORDER = (("KP202",), ("KP204",), ("KP203", "KP209"), ("KP205",), ("KP206",), ("KP207",), ("KP208",))
 _EXPECTED = {
@@ -41,17 +52,9 @@ def classify_cluster(error: PluginProtocolError, stdout: bytes) -> str:
     """The code of what client-go has against an answer."""
     if not stdout.strip():
         return "KP202"
-    for text, code in _TEXTS.items():
-        if error.kubernetes_text.startswith(text):
-            return code
-    if error.error_class in ("unknown-type", "missing-apiversion", "missing-kind"):
+    if error.document_kind in _TYPELESS:
         return "KP203" if _kind(stdout) in ("", "ExecCredential") else "KP204"
-    if error.problem.startswith("its answer: found the kind"):
-        return "KP204"
-    if "more than one '/'" in error.problem:
-        return "KP203"
-    is_field = error.problem.startswith(("its answer: status", "its answer: spec"))
-    return "KP209" if is_field else "KP202"
+    return _CODES.get(error.fault, "KP202")
 
 
 def _kind(stdout: bytes) -> object:

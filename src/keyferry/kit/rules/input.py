@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from keyferry.errors import Fault
 from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Rule, Violation, failed, succeeded
 from keyferry.kit.rules.scope import refuses
 
@@ -27,10 +28,7 @@ def survives(*names: str) -> Rule:
 def is_answer(evidence: Evidence, name: str) -> bool:
     """Tell whether what was printed is an answer in a version that was not asked for, or a good one."""
     error = evidence.problem(name)
-    texts = ("apiVersion from credential plugin", "exec plugin is configured to use API version")
-    return error is None or (
-        bool(evidence.outcome(name).stdout.strip()) and error.kubernetes_text.startswith(texts)
-    )
+    return error is None or (bool(evidence.outcome(name).stdout.strip()) and error.fault is Fault.VERSION)
 
 
 def _injected(evidence: Evidence) -> Iterator[Violation]:

@@ -14,7 +14,7 @@ from keyferry._core.paths import format_path
 from keyferry._core.secrets import MASK, redact, secret_values
 from keyferry.clusters.auth.credential import read_credential
 from keyferry.clusters.why.masking import mask_arguments
-from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, PluginProtocolError
+from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, Kind, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome
@@ -39,6 +39,10 @@ _LONGEST = 4096
 _STDERR_LINES = 50
 
 Json = dict[str, object]
+_LACKS = {
+    Kind.MISSING_KIND: "decoding stdout: Object 'Kind'",
+    Kind.MISSING_API_VERSION: "decoding stdout: Object 'apiVersion'",
+}
 
 
 def record(plugin: PluginUnderTest) -> Json:
@@ -165,8 +169,9 @@ def _judge(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutc
         response = decode_response(plugin.name, experiment.api_version, outcome.stdout)
     except KeyferryError as error:
         text = error.problem if isinstance(error, PluginProtocolError) else str(error)
-        # client-go quotes the whole answer where its kind is missing.
-        return text, error.kubernetes_text.partition(" is missing in '")[0]
+        # client-go quotes the whole answer where its kind or version is missing.
+        lack = _LACKS.get(error.document_kind) if isinstance(error, PluginProtocolError) else None
+        return text, error.kubernetes_text if lack is None or plugin.kind == PluginKind.IMAGE else lack
     if response.cache_key_type not in CACHE_KEY_TYPES:
         prefix = "credential provider plugin did not return a valid cacheKeyType: "
         return "cacheKeyType is none of Image, Registry, Global", prefix + response.cache_key_type[:40]

@@ -1,7 +1,7 @@
 """Everything wrong with a kubeconfig at once: what client-go refuses, and what is legal and hardly meant.
 
 Nothing here repeats client-go's rules: the file is loaded, validated and resolved by the code that uses
-kubeconfigs, once for every context, and each refusal is given its code by client-go's own words for it.
+kubeconfigs, once for every context, and gives what it refuses a code.
 """
 
 import os
@@ -21,7 +21,7 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, 
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 from keyferry.clusters.session import uses_plugin
 from keyferry.clusters.url import hide_password
-from keyferry.errors import ConfigError, EnvironmentProblem, Problem
+from keyferry.errors import ConfigError, Detail, EnvironmentProblem, Kind, Problem
 from keyferry.lint.kubeconfig.fields import check_fields
 from keyferry.lint.kubeconfig.files import check_file
 from keyferry.lint.kubeconfig.values import check_values
@@ -32,41 +32,17 @@ __all__ = ["lint_kubeconfig"]
 # A server for users that no context names: what would be said of them if one did.
 _SOMEWHERE = "https://unused.invalid"
 _SYNTAX, _FOREIGN, _TOO_LARGE = "KF201", "KF202", "KF286"
-_BY_CLASS = {
-    "yaml-syntax": _SYNTAX,
-    "json-syntax": _SYNTAX,
-    "unknown-type": _FOREIGN,
-    "missing-apiversion": _FOREIGN,
-    "wrong-type": "KF203",
-    "base64": "KF204",
+_TYPE = "KF203"
+_BY_KIND = {
+    Kind.YAML_SYNTAX: _SYNTAX,
+    Kind.JSON_SYNTAX: _SYNTAX,
+    Kind.UNKNOWN_TYPE: _FOREIGN,
+    Kind.MISSING_API_VERSION: _FOREIGN,
+    Kind.GROUP_VERSION: _FOREIGN,
+    Kind.WRONG_TYPE: _TYPE,
+    Kind.BASE64: "KF204",
 }
-_BY_TEXT = tuple(
-    (re.compile(pattern, re.DOTALL), code)
-    for pattern, code in (
-        (r"unexpected GroupVersion", _FOREIGN),
-        (r"error converting \*\[\]", "KF205"),
-        (r"no configuration has been provided", "KF210"),
-        (r"context was not found for specified context", "KF211"),
-        (r"empty context name", "KF212"),
-        (r"(?:user|cluster) was not specified for context", "KF213"),
-        (r"(?:user|cluster) \".*\" was not found for context", "KF214"),
-        (r"namespace ", "KF215"),
-        (r"no server found|default cluster has no server", "KF216"),
-        (r"invalid 'proxy-url'", "KF217"),
-        (r"\S+ and \S+ are both specified", "KF218"),
-        (r"client-key-data or client-key must be", "KF220"),
-        (r"authProvider cannot be", "KF221"),
-        (r"command must be", "KF222"),
-        (r"apiVersion must be", "KF223"),
-        (r"env variable name must be", "KF224"),
-        (r"interactiveMode must be|invalid interactiveMode", "KF225"),
-        (r"more than one authentication method", "KF226"),
-        (r"requesting uid, groups or user-extra", "KF227"),
-        (r"exec plugin: invalid apiVersion", "KF228"),
-        (r"no Auth Provider found", "KF229"),
-        (r"unable to read|(?:failed to load CA bundle for execProvider: )?(?:open|read|stat) ", "KF219"),
-    )
-)
+_BY_DETAIL = {Detail.REPEATED_NAME: "KF205"}
 _LARGEST_FILE = 16 << 20
 _NOT_FILES = ("/proc/", "/sys/", "/dev/")
 
@@ -196,23 +172,15 @@ def _is_odd(path: str) -> bool:
 
 
 def _with_code(path: str, problem: Problem, config: Kubeconfig) -> Problem:
-    code = _BY_CLASS.get(problem.error_class, "")
-    text = problem.kubernetes_text
-    code = code or next((known for pattern, known in _BY_TEXT if pattern.match(text)), _SYNTAX)
-    return Problem(
-        problem.path,
-        f"{problem.message}{_hint(code, problem.message)}",
+    code = problem.code or _BY_KIND.get(problem.kind) or _BY_DETAIL.get(problem.detail, _SYNTAX)
+    is_no_text = problem.detail in (Detail.SCALAR_FOR_TEXT, Detail.NO_TEXT)
+    hint = "; put it in quotes" if code == _TYPE and is_no_text else ""
+    return problem.changed(
+        message=f"{problem.message}{hint}",
         code=code,
-        kubernetes_text=_scrub(text, config),
-        error_class=problem.error_class,
+        kubernetes_text=_scrub(problem.kubernetes_text, config),
         file=problem.file or path,
-        line=problem.line,
-        column=problem.column,
     )
-
-
-def _hint(code: str, message: str) -> str:
-    return "; put it in quotes" if code == "KF203" and message.endswith("expected a string") else ""
 
 
 def _scrub(text: str, config: Kubeconfig) -> str:

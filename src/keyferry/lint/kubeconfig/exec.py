@@ -44,8 +44,7 @@ def _check_command(written: str, anchored: str) -> Iterator[Suspicion]:
     if not found.problem:
         yield from _check_program(at, found.path)
     elif is_path:
-        why = found.problem.rpartition(": ")[2]
-        yield at, "KF276", f"{anchored!r} cannot be run on this machine: {why}"
+        yield at, "KF276", f"{anchored!r} cannot be run on this machine: {found.reason}"
     else:
         message = f"{written!r} is not found in the PATH of this process; install it, or write its path"
         yield at, "KF275", message

@@ -8,7 +8,7 @@ from keyferry._core.paths import Path, format_path
 from keyferry.api.codec import Reader
 from keyferry.api.kubeconfig.v1 import read_kubeconfig
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile
-from keyferry.errors import Problem
+from keyferry.errors import Kind, Problem
 from keyferry.lint.files import second_document
 
 __all__ = [
@@ -57,7 +57,7 @@ def check_fields(file: KubeconfigFile, data: bytes) -> Iterator[Problem]:
 def unknown_fields(reader: NotingReader, consequence: str) -> Iterator[tuple[Path, str]]:
     """The unknown fields a reader came across, each with what was probably meant."""
     for at, problem in reader.problems:
-        if problem.error_class == "strict":
+        if problem.kind is Kind.STRICT:
             known = reader.known.get(at[:-1], ())
             yield at, f"unknown field: {consequence}{_hint(str(at[-1]), known)}"
 

@@ -16,7 +16,7 @@ from keyferry.api.kubeletconfig.records import (
     read_intent,
     read_record,
 )
-from keyferry.errors import DocumentError, Problem, RecordError
+from keyferry.errors import DocumentError, Kind, Problem, RecordError
 from keyferry.lint.records.content import check_record
 from keyferry.lint.records.files import check_entry, check_folder
 from keyferry.lint.report import FileKind, FileReport, Finding, finding_of, place_of
@@ -30,7 +30,7 @@ __all__ = ["KINDS", "is_records_folder", "lint_record_file", "lint_records"]
 
 KINDS = (INTENT, RECORD)
 _DAY_NS = 86_400 * 1_000_000_000
-_CODES = {"syntax": "KF401", "type": "KF402", "content": "KF403"}
+_CODES = {Kind.SYNTAX: "KF401", Kind.TYPE: "KF402", Kind.CONTENT: "KF403"}
 
 
 def is_records_folder(path: str) -> bool:
@@ -133,8 +133,8 @@ def _check_content(
 
 def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator[Problem]:
     """What keeps a file from being read; of its content all of it, with positions."""
-    code = _CODES.get(error.cause, "KF404")
-    if error.cause == "syntax":
+    code = _CODES.get(error.kind, "KF404")
+    if error.kind is Kind.SYNTAX:
         line, column = _position(data)
         yield Problem(
             "",
@@ -146,7 +146,7 @@ def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator
             column=column,
         )
         return
-    if error.cause != "content":
+    if error.kind is not Kind.CONTENT:
         # Kubernetes quotes a file without a kind whole, hashes and all.
         yield Problem("", error.message, code=code, kubernetes_text=error.message, file=path)
         return
@@ -156,8 +156,7 @@ def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator
     (read_intent if kind == INTENT else read_record)(document.value, reader)
     for at, problem in reader.problems:
         place = document.position(at)
-        problem.code = code
-        yield problem.placed(path, place.line, place.column)
+        yield problem.changed(code=code, file=path, line=place.line, column=place.column)
     for duplicate in document.duplicates if is_yaml else ():
         message = "the key is given more than once"
         place = duplicate.position

@@ -1,50 +1,50 @@
 """What a container runtime means when a pull fails: its status codes do not tell, only its words do."""
 
-__all__ = ["MISSING", "OTHER", "REFUSED", "TIMEOUT", "UNREACHABLE", "classify"]
+from keyferry.errors import Kind
 
-REFUSED, MISSING, UNREACHABLE, TIMEOUT, OTHER = "refused", "missing", "unreachable", "timeout", "other"
+__all__ = ["classify"]
 
 # By code where a runtime gives an honest one.
 _CODES = {
-    "UNAUTHENTICATED": REFUSED,
-    "PERMISSION_DENIED": REFUSED,
-    "NOT_FOUND": MISSING,
-    "DEADLINE_EXCEEDED": TIMEOUT,
-    "UNAVAILABLE": UNREACHABLE,
+    "UNAUTHENTICATED": Kind.REFUSED,
+    "PERMISSION_DENIED": Kind.REFUSED,
+    "NOT_FOUND": Kind.NOT_FOUND,
+    "DEADLINE_EXCEEDED": Kind.TIMEOUT,
+    "UNAVAILABLE": Kind.UNREACHABLE,
 }
-# Else by the words of containerd and CRI-O, in this order: a private repository that the registry hides says
-# "does not exist or may require authorization", which is a refusal.
+# Else by the words of containerd and CRI-O, which send most failures as UNKNOWN. In this order: a private repository
+# that the registry hides says "does not exist or may require authorization", which is a refusal.
 _WORDS = (
-    (REFUSED, "401 unauthorized"),
-    (REFUSED, "403 forbidden"),
-    (REFUSED, "pull access denied"),
-    (REFUSED, "insufficient_scope"),
-    (REFUSED, "authorization failed"),
-    (REFUSED, "failed to authorize"),
-    (REFUSED, "authentication required"),
-    (REFUSED, "unauthorized:"),
-    (REFUSED, "is not authorized"),
-    (REFUSED, "invalid username/password"),
-    (REFUSED, "requested access to the resource is denied"),
-    (REFUSED, "no basic auth credentials"),
-    (MISSING, ": not found"),
-    (MISSING, "manifest unknown"),
-    (MISSING, "name unknown"),
-    (TIMEOUT, "deadline exceeded"),
-    (TIMEOUT, "i/o timeout"),
-    (UNREACHABLE, "connection refused"),
-    (UNREACHABLE, "no such host"),
-    (UNREACHABLE, "connection reset"),
-    (UNREACHABLE, "failed to do request"),
-    (UNREACHABLE, "tls: "),
-    (UNREACHABLE, "x509: "),
+    (Kind.REFUSED, "401 unauthorized"),
+    (Kind.REFUSED, "403 forbidden"),
+    (Kind.REFUSED, "pull access denied"),
+    (Kind.REFUSED, "insufficient_scope"),
+    (Kind.REFUSED, "authorization failed"),
+    (Kind.REFUSED, "failed to authorize"),
+    (Kind.REFUSED, "authentication required"),
+    (Kind.REFUSED, "unauthorized:"),
+    (Kind.REFUSED, "is not authorized"),
+    (Kind.REFUSED, "invalid username/password"),
+    (Kind.REFUSED, "requested access to the resource is denied"),
+    (Kind.REFUSED, "no basic auth credentials"),
+    (Kind.NOT_FOUND, ": not found"),
+    (Kind.NOT_FOUND, "manifest unknown"),
+    (Kind.NOT_FOUND, "name unknown"),
+    (Kind.TIMEOUT, "deadline exceeded"),
+    (Kind.TIMEOUT, "i/o timeout"),
+    (Kind.UNREACHABLE, "connection refused"),
+    (Kind.UNREACHABLE, "no such host"),
+    (Kind.UNREACHABLE, "connection reset"),
+    (Kind.UNREACHABLE, "failed to do request"),
+    (Kind.UNREACHABLE, "tls: "),
+    (Kind.UNREACHABLE, "x509: "),
 )
 
 
-def classify(code: str, said: str) -> str:
-    """What a failure is: refused, missing, unreachable, timeout or other."""
+def classify(code: str, said: str) -> Kind:
+    """What a failure is: refused, not found, unreachable, a timeout, or some error."""
     known = _CODES.get(code)
     if known is not None:
         return known
     words = said.lower()
-    return next((kind for kind, mark in _WORDS if mark in words), OTHER)
+    return next((kind for kind, mark in _WORDS if mark in words), Kind.ERROR)

@@ -6,7 +6,7 @@ from threading import Event, Lock
 from time import sleep
 
 from keyferry._core.values import Value
-from keyferry.errors import EnvironmentProblem, HttpError, RegistryError
+from keyferry.errors import EnvironmentProblem, HttpError, Kind, RegistryError
 from keyferry.pulls.layout.draft import Draft
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.manifest import Descriptor
@@ -90,7 +90,7 @@ def fetch_blob(work: FetchContext, blob: Descriptor) -> None:
                 work.layout.adopt(drafts, blob.digest)
                 return
         if work.stop.is_set() or work.deadline.seconds_left <= 0:
-            raise RegistryError(work.registry.name, 0, f"{blob.digest}: not there in time", "timeout")
+            raise RegistryError(work.registry.name, 0, f"{blob.digest}: not there in time", Kind.TIMEOUT)
         sleep(_PAUSE_SECONDS)
     work.meter.add(blob.size)
 
@@ -129,8 +129,7 @@ def _fetch_rest(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
         except HttpError as error:
             breaks = 0 if draft.size - before >= _ENOUGH else breaks + 1
             if work.stop.is_set() or error.is_timeout or breaks > _MOST_BREAKS:
-                cause = "timeout" if error.is_timeout else "unreachable"
-                raise RegistryError(work.registry.name, 0, str(error), cause) from None
+                raise RegistryError(work.registry.name, 0, str(error), error.kind) from None
 
 
 def _receive(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
@@ -145,10 +144,10 @@ def _receive(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
             draft.write(piece)
             work.meter.add(len(piece))
             if work.stop.is_set():
-                raise RegistryError(work.registry.name, 0, "interrupted", "error")
+                raise RegistryError(work.registry.name, 0, "interrupted", Kind.ERROR)
     if draft.size < blob.size:
         raise _content_error(work, f"sends fewer bytes for {blob.digest} than its manifest says")
 
 
 def _content_error(work: FetchContext, message: str) -> RegistryError:
-    return RegistryError(work.registry.name, 0, message, "content")
+    return RegistryError(work.registry.name, 0, message, Kind.CONTENT)

@@ -6,7 +6,7 @@ from contextlib import closing
 from threading import Event
 
 from keyferry._core.values import replace
-from keyferry.errors import RegistryError
+from keyferry.errors import Kind, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import normalise
 from keyferry.pulls.layout.blobs import FetchContext, Meter, Progress, fetch_blobs
@@ -61,12 +61,14 @@ class LayoutPull:
         with closing(self._transport):
             registry = RegistryAccess(self._transport, self._target).with_credential(credential)
             if self._stop.is_set():
-                raise RegistryError(registry.name, 0, "cancelled", "error")
+                raise RegistryError(registry.name, 0, "cancelled", Kind.ERROR)
             try:
                 fetched, manifest = self._find_manifest(registry)
                 platform = self._fetch(registry, manifest)
             except ContentError as error:
-                raise RegistryError(registry.name, 0, f"{self._target.image!r}: {error}", "content") from None
+                raise RegistryError(
+                    registry.name, 0, f"{self._target.image!r}: {error}", Kind.CONTENT
+                ) from None
         stored = self._store(manifest, platform)
         return AttemptResult(stored.id, registry.asked_for_credential, fetched.digest, stored)
 

@@ -22,7 +22,7 @@ from keyferry.api.kubeletconfig.records import (
 )
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.scheme import known_fields
-from keyferry.errors import DocumentError, Problem, RecordError
+from keyferry.errors import DocumentError, Kind, Problem, RecordError
 
 __all__ = ["Decoded", "decode_intent", "decode_record"]
 
@@ -68,11 +68,11 @@ def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], 
         loaded = _load(data)
         api_version, found = interpret(loaded.value)
     except DocumentError as error:
-        stage = _STAGE if error.error_class == "json-syntax" else ""
-        failure = RecordError(path, str(error), stage + error.kubernetes_text, "syntax", error.error_class)
+        stage = _STAGE if error.kind is Kind.JSON_SYNTAX else ""
+        failure = RecordError(path, str(error), stage + error.kubernetes_text, Kind.SYNTAX, error.kind)
     except WrongTypeError as error:
         field = f"{error.field}: " if error.field else ""
-        failure = RecordError(path, field + error.message, error.kubernetes_text, "type", "wrong-type")
+        failure = RecordError(path, field + error.message, error.kubernetes_text, Kind.TYPE, Kind.WRONG_TYPE)
     else:
         _check_type(path, kind, (api_version, found), loaded, data)
         reader = loaded.reader()
@@ -110,8 +110,11 @@ def _check_type(path: str, kind: str, found: tuple[str, str], loaded: _Loaded, d
     api_version, found_kind = found
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
-        raise RecordError(path, "apiVersion has more than one '/'", text, "type", "group-version")
-    for value, field in ((found_kind, "kind"), (api_version.rpartition("/")[2], "apiVersion")):
+        raise RecordError(path, "apiVersion has more than one '/'", text, Kind.TYPE, Kind.GROUP_VERSION)
+    for value, field, lack in (
+        (found_kind, "kind", Kind.MISSING_KIND),
+        (api_version.rpartition("/")[2], "apiVersion", Kind.MISSING_API_VERSION),
+    ):
         if not value:
             go_name = "Kind" if field == "kind" else field
             text = f"Object '{go_name}' is missing in '{decode_utf8(data)}'"
@@ -119,7 +122,7 @@ def _check_type(path: str, kind: str, found: tuple[str, str], loaded: _Loaded, d
             message = (
                 f"{field} is missing, expected {expected!r}" if data else f"it is empty, expected {kind}"
             )
-            raise RecordError(path, message, text, "type", f"missing-{field.lower()}")
+            raise RecordError(path, message, text, Kind.TYPE, lack)
     if found_kind != kind or api_version not in API_VERSIONS:
         raise _foreign(path, kind, found, loaded)
 
@@ -134,15 +137,15 @@ def _foreign(path: str, kind: str, found: tuple[str, str], loaded: _Loaded) -> R
     if fields is None:
         version = api_version.removeprefix("/")
         text = f'no kind "{found_kind}" is registered for version "{version}" in scheme "<scheme>"'
-        return RecordError(path, message, text, "type", "unknown-type")
+        return RecordError(path, message, text, Kind.TYPE, Kind.UNKNOWN_TYPE)
     # Kubernetes decodes a kind it knows, strictly, before it finds that it wanted another.
     reader = loaded.reader()
     reader.struct(loaded.value, (), dict.fromkeys(fields, reader.anything))
     failure = kubernetes_failure(reader.problems, loaded.yaml_text)
     message = f"it is a {found_kind}, expected an {kind}"
     if failure is not None:
-        return RecordError(path, message, failure.kubernetes_text, "type", failure.error_class)
-    return RecordError(path, message, f"failed to convert object to *{kind}: *config.{found_kind}", "type")
+        return RecordError(path, message, failure.kubernetes_text, Kind.TYPE, failure.kind)
+    return RecordError(path, message, f"failed to convert object to *{kind}: *config.{found_kind}", Kind.TYPE)
 
 
 def _content_error(path: str, reader: Reader, problem: Problem) -> RecordError:
@@ -152,4 +155,4 @@ def _content_error(path: str, reader: Reader, problem: Problem) -> RecordError:
         shown = [f"{each.path}: {each.message}".removeprefix(": ") for _, each in reader.problems[:3]]
         more = len(reader.problems) - len(shown)
         message = "; ".join(shown) + (f"; and {more} more" if more else "")
-    return RecordError(path, message, problem.kubernetes_text, "content", problem.error_class)
+    return RecordError(path, message, problem.kubernetes_text, Kind.CONTENT, problem.kind)

@@ -13,7 +13,7 @@ from keyferry.api.kubeletconfig.records import (
     ImagePullServiceAccount,
 )
 from keyferry.api.meta import format_instant
-from keyferry.errors import KeyferryError
+from keyferry.errors import KeyferryError, Kind, RecordError
 from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.policy import PRELOADED, PolicyRule, PolicyVerdict, VerificationPolicy
 
@@ -141,6 +141,11 @@ class Decision(Value):
         """The kubelet's word for it in its metric; empty for an absent image, which is not counted."""
         return RESULTS[self.rule]
 
+    @property
+    def summary(self) -> str:
+        """The rule in words, without what is done about it."""
+        return _RULES[self.rule]
+
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
         """Why, in the order the kubelet goes about it: record, policy, credential, decision; no hash is in it."""
@@ -152,7 +157,7 @@ def _record(decision: Decision) -> Iterator[Reason]:
     lookup = situation.lookup
     for problem in (situation.problem, lookup.problem):
         if problem is not None:
-            outcome = getattr(problem, "cause", "error")
+            outcome = str(problem.kind if isinstance(problem, RecordError) else Kind.ERROR)
             yield _reason(ReasonStage.RECORD, situation.image_ref, outcome, str(problem), {"cause": outcome})
     if lookup.record is not None:
         yield _found(decision)
@@ -216,9 +221,8 @@ def _rule(decision: Decision) -> Reason:
     outcome = ReasonOutcome.PULL if decision.must_pull else ReasonOutcome.USE
     does = "the image is pulled, to verify" if decision.must_pull else "the image is used as it is"
     facts: dict[str, object] = {"rule": str(decision.rule), "result": decision.result}
-    return _reason(
-        ReasonStage.DECISION, decision.situation.image, outcome, f"{does}: {_RULES[decision.rule]}", facts
-    )
+    text = f"{does}: {decision.summary}"
+    return _reason(ReasonStage.DECISION, decision.situation.image, outcome, text, facts)
 
 
 def describe_entry(entry: ImagePullCredentials) -> str:

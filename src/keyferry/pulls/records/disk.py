@@ -6,7 +6,7 @@ import stat
 
 from keyferry._core.files import DistrustedError, Folder, open_folder
 from keyferry._core.gotext import go_strerror
-from keyferry.errors import RecordError
+from keyferry.errors import Kind, RecordError
 
 __all__ = ["Disk"]
 
@@ -77,28 +77,28 @@ def _check_folder(folder: Folder) -> None:
 
 def _check_file(path: str, found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise RecordError(path, f"it is not a regular file; {_AGAIN}; remove it", cause="trust")
+        raise RecordError(path, f"it is not a regular file; {_AGAIN}; remove it", kind=Kind.TRUST)
     _check_owner(path, found.st_uid)
     if found.st_mode & _OTHERS:
         what = "write" if found.st_mode & _OTHERS_WRITE else "read"
         raise _distrust(path, f"others can {what} it (mode {stat.S_IMODE(found.st_mode):04o})", "600")
     if found.st_nlink > 1:
         message = f"it has {found.st_nlink} names (hard links), expected 1; {_AGAIN}; remove it"
-        raise RecordError(path, message, cause="trust")
+        raise RecordError(path, message, kind=Kind.TRUST)
     if found.st_size > MOST_BYTES:
         message = f"it has {found.st_size} bytes, expected at most {MOST_BYTES}; {_AGAIN}; remove it"
-        raise RecordError(path, message, cause="trust")
+        raise RecordError(path, message, kind=Kind.TRUST)
 
 
 def _check_owner(path: str, uid: int) -> None:
     if uid not in (0, os.geteuid()):
         message = f"it belongs to user {uid}, expected root or user {os.geteuid()}; {_AGAIN}; remove it"
-        raise RecordError(path, message, cause="trust")
+        raise RecordError(path, message, kind=Kind.TRUST)
 
 
 def _distrust(path: str, why: str, mode: str) -> RecordError:
     return RecordError(
-        path, f"{why}; {_AGAIN}; the kubelet itself does not look: chmod {mode}", cause="trust"
+        path, f"{why}; {_AGAIN}; the kubelet itself does not look: chmod {mode}", kind=Kind.TRUST
     )
 
 
@@ -110,17 +110,17 @@ def _read_all(path: str, fd: int) -> bytes:
         parts.append(part)
         left -= len(part)
     if not left:
-        raise RecordError(path, f"it has more than {MOST_BYTES} bytes; {_AGAIN}; remove it", cause="trust")
+        raise RecordError(path, f"it has more than {MOST_BYTES} bytes; {_AGAIN}; remove it", kind=Kind.TRUST)
     return b"".join(parts)
 
 
 def unreadable(path: str, error: OSError) -> RecordError:
     """What the system says of a file or folder that is to be read, as an error of ours."""
     if isinstance(error, DistrustedError):
-        return RecordError(str(error.filename), f"{error.strerror}; {_AGAIN}", cause="trust")
+        return RecordError(str(error.filename), f"{error.strerror}; {_AGAIN}", kind=Kind.TRUST)
     if error.errno == errno.ELOOP:
         return RecordError(
-            path, f"it is a symbolic link, expected a file; {_AGAIN}; remove it", cause="trust"
+            path, f"it is a symbolic link, expected a file; {_AGAIN}; remove it", kind=Kind.TRUST
         )
     text = f"open {path}: {go_strerror(error)}"
     return RecordError(path, f"it cannot be read: {go_strerror(error)}; {_AGAIN}", text)

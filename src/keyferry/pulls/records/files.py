@@ -17,7 +17,7 @@ from keyferry.api.kubeletconfig.records import (
     encode_intent,
     encode_record,
 )
-from keyferry.errors import RecordError
+from keyferry.errors import Kind, RecordError
 from keyferry.pulls.records.codec import Decoded, decode_intent, decode_record
 from keyferry.pulls.records.disk import Disk, unreadable
 from keyferry.pulls.records.folder_lock import FolderLock
@@ -115,7 +115,7 @@ class RecordFiles:
             return RecordLookup()
         if decoded.value.image_ref != image_ref:
             message = f"it is a record of {decoded.value.image_ref!r}, expected {image_ref!r}; remove it"
-            problem = RecordError(self.record_path(image_ref), message, cause="foreign")
+            problem = RecordError(self.record_path(image_ref), message, kind=Kind.FOREIGN)
             return RecordLookup(problem=problem)
         return RecordLookup(decoded.value)
 
@@ -206,7 +206,7 @@ class RecordFiles:
                 decoded = self._read(folder, name, decode)
             except RecordError as error:
                 text = f"failed to deserialize content of file {quote(path)} into {kind}: {error.kubernetes_text}"
-                yield name, RecordError(path, error.message, text, error.cause, error.error_class)
+                yield name, RecordError(path, error.message, text, error.kind, error.document_kind)
             else:
                 if decoded is not None:
                     yield name, decoded
@@ -255,7 +255,7 @@ def _names(folder: Folder, *, folders: bool = False) -> list[str]:
 
 def _misplaced(path: str, key: str) -> RecordError:
     message = f"it says it is about {key!r}, whose file is {file_name(key)}; it is not believed; remove it"
-    return RecordError(path, message, cause="misplaced")
+    return RecordError(path, message, kind=Kind.MISPLACED)
 
 
 @contextmanager
@@ -264,7 +264,7 @@ def _wording(path: str, what: str) -> Iterator[None]:
     try:
         yield
     except DistrustedError as error:
-        raise RecordError(str(error.filename), f"{what}: {error.strerror}", cause="trust") from None
+        raise RecordError(str(error.filename), f"{what}: {error.strerror}", kind=Kind.TRUST) from None
     except OSError as error:
         message = f"{what}: {go_strerror(error)}"
         raise RecordError(path, message, f"{path}: {go_strerror(error)}") from None

@@ -14,7 +14,7 @@ from hashlib import sha256
 from threading import Lock
 
 from keyferry._core.files import Folder, open_folder
-from keyferry.errors import RecordError
+from keyferry.errors import Kind, RecordError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class FolderLock:
 
     def _late(self) -> RecordError:
         message = f"another process has held the lock for {self._timeout_seconds:g} s; end it, or try again"
-        return RecordError(self.path, message, cause="locked")
+        return RecordError(self.path, message, kind=Kind.LOCKED)
 
 
 def _read_number(fd: int) -> int:

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 from keyferry._core.values import Value
 from keyferry.api.codec import aggregate
 from keyferry.api.kubeletconfig.records import ImagePulledRecord
-from keyferry.errors import RecordError
+from keyferry.errors import Kind, RecordError
 
 __all__ = ["Listed", "Listing", "RecordLookup"]
 
@@ -79,7 +79,7 @@ class RecordLookup(Value):
     @property
     def exists(self) -> bool:
         """Whether there is a file that counts, readable or not."""
-        return self.record is not None or (self.problem is not None and self.problem.cause != "foreign")
+        return self.record is not None or (self.problem is not None and self.problem.kind is not Kind.FOREIGN)
 
     @property
     def failure(self) -> RecordError | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from keyferry._core.clock import time_ns
 from keyferry._core.values import replace
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord, ImagePullIntent
-from keyferry.errors import ImageNameError, KeyferryError, RecordError
+from keyferry.errors import ImageNameError, KeyferryError, Kind, RecordError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
 from keyferry.pulls.records.cache import CachedRecords
@@ -238,7 +238,7 @@ class Records:
             name = trim(image)
         except ImageNameError as error:
             text = f'invalid image name "{image}": {error.kubernetes_text}'
-            raise RecordError("", f"nothing can be recorded: {error.message}", text, "content") from None
+            raise RecordError("", f"nothing can be recorded: {error.message}", text, Kind.CONTENT) from None
         store = self._writable()
         with store.writing():
             # From the file and not from memory: a kubelet beside us may have written it.

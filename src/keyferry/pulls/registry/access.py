@@ -25,6 +25,5 @@ class RegistryAccess:
             try:
                 self._origin = find_origin(self._transport, name)
             except HttpError as error:
-                cause = "timeout" if error.is_timeout else "unreachable"
-                raise RegistryError(name, 0, str(error), cause) from None
+                raise RegistryError(name, 0, str(error), error.kind) from None
         return Registry(self._transport, self._origin, name, self._target.repository, credential)

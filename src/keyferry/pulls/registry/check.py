@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing
 
+from keyferry._core.clock import check_timeout
 from keyferry.images.keyring import Credential
 from keyferry.pulls.registry.access import RegistryAccess
 from keyferry.pulls.registry.route import RegistryRoute
@@ -23,8 +24,9 @@ def check_registry(
     """Ask the registry for *image* with each credential in order, or anonymously if there are none.
 
     Only the head of the manifest is asked for. Failures are in the attempts; raises ImageNameError,
-    and EnvironmentProblem for a CA file that cannot be read.
+    EnvironmentProblem for a CA file that cannot be read, and ValueError for a time limit that leaves no time.
     """
+    check_timeout(timeout_seconds)
     target = find_target(image)
     with closing(Transport(route, Deadline(timeout_seconds))) as transport:
         access = RegistryAccess(transport, target)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field, replace
-from keyferry.errors import HttpError, RegistryError
+from keyferry.errors import HttpError, Kind, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.manifest import ACCEPTED, ContentError, Descriptor, digest_of, hasher
 from keyferry.pulls.registry.destinations import admit_server_named, admit_user_named, find_redirect
@@ -123,10 +123,9 @@ class Registry:
                     return self._unencoded(answer)
                 answer = self._follow(answer, method, headers)
         except HttpError as error:
-            cause = "timeout" if error.is_timeout else "unreachable"
-            raise RegistryError(self.name, 0, str(error), cause) from None
+            raise RegistryError(self.name, 0, str(error), error.kind) from None
         with answer:
-            raise RegistryError(self.name, 0, f"redirects more than {_MOST_REDIRECTS} times", "unsafe")
+            raise RegistryError(self.name, 0, f"redirects more than {_MOST_REDIRECTS} times", Kind.UNSAFE)
 
     def _authorized(self, method: str, path: str, headers: Mapping[str, str]) -> HttpResponse:
         place = replace(self._origin, target=f"/v2/{self._repository}/{path}")
@@ -171,8 +170,8 @@ class Registry:
         try:
             return answer.read(most_bytes)
         except HttpError as error:
-            cause = "timeout" if error.is_timeout else "content"
-            raise RegistryError(self.name, 0, str(error), cause) from None
+            kind = Kind.TIMEOUT if error.is_timeout else Kind.CONTENT
+            raise RegistryError(self.name, 0, str(error), kind) from None
 
     def _check(self, content: bytes, digest: str) -> None:
         try:
@@ -183,14 +182,14 @@ class Registry:
             raise self._content_error(f"the manifest it sent is not the one with digest {digest}")
 
     def _content_error(self, message: str) -> RegistryError:
-        return RegistryError(self.name, 0, message, "content")
+        return RegistryError(self.name, 0, message, Kind.CONTENT)
 
     def _failure(self, answer: HttpResponse, blob: Descriptor | None = None) -> RegistryError:
         status = answer.head.status
         said = f"status {status}{read_words(answer, self._authorizer.secrets)}"
         if (answer.origin.host, answer.origin.port) != (self._origin.host, self._origin.port):
             message = f"{answer.origin.authority}, to which it redirects, does not have it ({said})"
-            return RegistryError(self.name, status, message, "error")
+            return RegistryError(self.name, status, message, Kind.ERROR)
         if blob is not None and status == _MISSING:
             where = (
                 "; the manifest says it is kept elsewhere, where it is not fetched from" if blob.urls else ""

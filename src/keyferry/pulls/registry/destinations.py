@@ -3,7 +3,7 @@
 from urllib.parse import urljoin
 
 from keyferry._core.values import replace
-from keyferry.errors import HttpError, RegistryError
+from keyferry.errors import HttpError, Kind, RegistryError
 from keyferry.pulls.registry.addresses import is_loopback, is_loopback_name, is_this_machine, why_forbidden
 from keyferry.pulls.registry.transport import Admit, HttpResponse, Origin, Transport, split_url
 
@@ -59,13 +59,15 @@ def find_redirect(registry: str, answer: HttpResponse, *, is_insecure: bool) -> 
     base = f"{answer.origin.scheme}://{answer.origin.authority}{answer.origin.target}"
     location = answer.head.value("location")
     if not location:
-        raise RegistryError(registry, answer.head.status, "redirects to nowhere", "content")
+        raise RegistryError(registry, answer.head.status, "redirects to nowhere", Kind.CONTENT)
     try:
         place = _split(registry, urljoin(base, location), "redirect")
     except ValueError:
-        raise RegistryError(registry, 0, "redirects to something that is no URL", "unsafe") from None
+        raise RegistryError(registry, 0, "redirects to something that is no URL", Kind.UNSAFE) from None
     if answer.origin.scheme == "https" and place.scheme == "http" and not is_insecure:
-        raise RegistryError(registry, 0, f"redirects from HTTPS to plain HTTP at {place.authority}", "unsafe")
+        raise RegistryError(
+            registry, 0, f"redirects from HTTPS to plain HTTP at {place.authority}", Kind.UNSAFE
+        )
     _check_plain(registry, place, answer, is_insecure=is_insecure, what="a redirect")
     return place
 
@@ -74,10 +76,12 @@ def _split(registry: str, url: str, what: str) -> Origin:
     try:
         place = split_url(url)
     except HttpError:
-        raise RegistryError(registry, 0, f"names a {what} that is no http or https URL", "unsafe") from None
+        raise RegistryError(
+            registry, 0, f"names a {what} that is no http or https URL", Kind.UNSAFE
+        ) from None
     if place.user_info:
         raise RegistryError(
-            registry, 0, f"names a {what} with a user name in it, at {place.authority}", "unsafe"
+            registry, 0, f"names a {what} with a user name in it, at {place.authority}", Kind.UNSAFE
         )
     return place
 
@@ -87,7 +91,7 @@ def _check_plain(registry: str, place: Origin, answer: HttpResponse, *, is_insec
     if place.scheme == "https" or is_insecure or is_local:
         return
     raise RegistryError(
-        registry, 0, f"would have {what} at {place.authority} asked over plain HTTP", "unsafe"
+        registry, 0, f"would have {what} at {place.authority} asked over plain HTTP", Kind.UNSAFE
     )
 
 
@@ -98,7 +102,7 @@ def admit_user_named(registry: str, origin: Origin, *, is_insecure: bool) -> Adm
         is_local = bool(address) and is_loopback(address)
         if origin.scheme == "http" and not is_insecure and not is_local:
             message = f"{origin.authority} is no loopback address, and plain HTTP is for those alone"
-            raise RegistryError(registry, 0, message, "unsafe")
+            raise RegistryError(registry, 0, message, Kind.UNSAFE)
 
     return admit
 
@@ -114,7 +118,7 @@ def admit_server_named(registry: str, place: Origin, answer: HttpResponse, *, is
     def admit(address: str) -> None:
         why = why_forbidden(address, allows_this_machine=allows_this_machine) if address else ""
         if why:
-            raise RegistryError(registry, 0, f"leads to {place.authority}, which is {why}", "unsafe")
+            raise RegistryError(registry, 0, f"leads to {place.authority}, which is {why}", Kind.UNSAFE)
         named(address)
 
     return admit

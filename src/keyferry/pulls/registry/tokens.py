@@ -7,7 +7,7 @@ from threading import Lock
 from keyferry._core.json import loads
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import replace
-from keyferry.errors import DocumentError, HttpError, RegistryError
+from keyferry.errors import DocumentError, HttpError, Kind, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.registry.challenge import Challenge, choose_challenge, parse_challenges
 from keyferry.pulls.registry.destinations import admit_server_named, find_realm
@@ -136,7 +136,7 @@ class Authorizer:
         token = _find_token(content)
         if not token:
             message = f"its token server {reply.origin.authority} answered with something that is no token"
-            raise RegistryError(self._registry, 0, message, "content")
+            raise RegistryError(self._registry, 0, message, Kind.CONTENT)
         return token
 
     def _refusal(self, reply: HttpResponse) -> RegistryError:
@@ -146,7 +146,7 @@ class Authorizer:
             who = "a request without a credential" if self._credential is None else "the credential"
             return RegistryError(self._registry, status, f"{server} refused {who} ({said})")
         # A credential is not carried on to another place, whatever the answer says.
-        return RegistryError(self._registry, status, f"{server} gave no token ({said})", "error")
+        return RegistryError(self._registry, status, f"{server} gave no token ({said})", Kind.ERROR)
 
 
 def _find_token(content: bytes) -> str:

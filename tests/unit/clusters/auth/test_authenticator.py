@@ -143,7 +143,7 @@ def test_failures_in_a_row_are_backed_off_and_success_ends_that() -> None:
             caught.value.kubernetes_text
             == "getting credentials: exec: executable plugin failed with exit code 1"
         )
-        assert isinstance(caught.value.cause, PluginExitError)
+        assert isinstance(caught.value.underlying, PluginExitError)
         assert str(caught.value).startswith("cluster 'https://k': no credential: plugin 'plugin'")
         return runs.count
 
@@ -213,8 +213,8 @@ def test_a_failure_holds_no_frame_of_the_run() -> None:
     authenticator = Authenticator(Runs(failure()))
     with pytest.raises(ClusterAuthError) as caught:
         authenticator.credential()
-    assert caught.value.cause is not None
-    assert caught.value.cause.__traceback__ is None
+    assert caught.value.underlying is not None
+    assert caught.value.underlying.__traceback__ is None
     assert caught.value.__context__ is None
 
 

@@ -171,7 +171,7 @@ def test_what_is_wrong_is_said_in_two_tongues_and_with_its_place(
     error = refusal(path)
     assert error.kubernetes_text.startswith(f'error loading config file "{path}": {kubernetes_text}')
     assert str(error).startswith(f"{path}:{where}")
-    assert read_kubeconfigs(path).files[0].error_class == error_class
+    assert read_kubeconfigs(path).files[0].kind == error_class
 
 
 def test_all_problems_of_all_files_are_named(tmp_path: Path) -> None:

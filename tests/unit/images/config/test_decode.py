@@ -13,13 +13,13 @@ GOOD = json.loads(config_text({}))
 def problems(document: object, suffix: str = "json") -> list[tuple[str, str, str]]:
     text = document if isinstance(document, str) else json.dumps(document)
     file = decode_file(f"config.{suffix}", text.encode())
-    return [(problem.code, problem.path, problem.error_class) for problem in file.problems]
+    return [(problem.code, problem.path, problem.kind) for problem in file.problems]
 
 
 def test_a_good_file_has_no_problem() -> None:
     """It gives its config and no words of Kubernetes."""
     file = decode_file("config.json", json.dumps(GOOD).encode())
-    assert (file.problems, file.kubernetes_text, file.error_class) == ((), "", "")
+    assert (file.problems, file.kubernetes_text, file.kind) == ((), "", None)
     assert file.config.providers[0].name == "plugin"
 
 

@@ -101,7 +101,7 @@ def test_every_problem_of_every_file_is_found(tmp_path: Path) -> None:
     read = read_config(write(tmp_path / "d", a__json=broken, b__yaml="{"))
     assert [problem.code for problem in read.problems] == ["KF107", "KF103"]
     assert 'unknown field "providers[0].matchImage"' in read.kubernetes_text
-    assert read.error_class == "strict"
+    assert read.kind == "strict"
     assert all(problem.file for problem in read.problems)
 
 

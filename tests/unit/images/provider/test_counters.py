@@ -6,6 +6,7 @@ import pytest
 
 from keyferry.errors import (
     KeyferryError,
+    Kind,
     PluginError,
     PluginExitError,
     PluginNotFoundError,
@@ -57,8 +58,8 @@ def test_every_run_is_observed() -> None:
 def test_a_failure_before_a_run_is_no_run() -> None:
     """A missing account counts by its cause and touches nothing else."""
     counters = Counters()
-    counters.failed("service-account")
-    counters.failed("service-account")
+    counters.failed(Kind.SERVICE_ACCOUNT)
+    counters.failed(Kind.SERVICE_ACCOUNT)
     counts = counters.read()
     assert (counts.runs, counts.execution_errors, counts.failures) == (0, 0, {"service-account": 2})
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyferry.errors import ContainerRuntimeError
+from keyferry.errors import ContainerRuntimeError, Kind
 from keyferry.pulls.cri.errors import classify
 
 PULL = 'failed to pull and unpack image "R": failed to resolve reference "R": '
@@ -36,23 +36,23 @@ PULL = 'failed to pull and unpack image "R": failed to resolve reference "R": '
         ("UNKNOWN", "reading manifest v1 in H/a: unauthorized: authentication required", "refused"),
         ("UNKNOWN", "unable to retrieve auth token: invalid username/password: unauthorized", "refused"),
         ("UNAUTHENTICATED", "who are you", "refused"),
-        ("NOT_FOUND", PULL + "R: not found", "missing"),
-        ("UNKNOWN", "reading manifest nope in H/a: manifest unknown", "missing"),
+        ("NOT_FOUND", PULL + "R: not found", "not-found"),
+        ("UNKNOWN", "reading manifest nope in H/a: manifest unknown", "not-found"),
         (
             "UNKNOWN",
             PULL + 'failed to do request: Head "http://H/v2/": dial tcp H: connect: connection refused',
             "unreachable",
         ),
         ("UNKNOWN", PULL + "failed to do request: dial tcp: lookup r.io on x: no such host", "unreachable"),
-        ("UNKNOWN", PULL + "http: server gave HTTP response to HTTPS client", "other"),
+        ("UNKNOWN", PULL + "http: server gave HTTP response to HTTPS client", "error"),
         (
             "UNKNOWN",
             PULL + "pulling from host H failed with status code [manifests v1]: 503 Service",
-            "other",
+            "error",
         ),
         ("DEADLINE_EXCEEDED", "Deadline Exceeded", "timeout"),
         ("UNAVAILABLE", "failed to connect to all addresses", "unreachable"),
-        ("UNKNOWN", "", "other"),
+        ("UNKNOWN", "", "error"),
     ],
 )
 def test_a_failure_is_told_by_code_or_words(code: str, said: str, kind: str) -> None:
@@ -62,6 +62,6 @@ def test_a_failure_is_told_by_code_or_words(code: str, said: str, kind: str) -> 
 
 def test_the_error_has_kubernetes_words() -> None:
     """What the kubelet would log can be searched for."""
-    error = ContainerRuntimeError("/run/c.sock", "DEADLINE_EXCEEDED", "too slow", "timeout")
+    error = ContainerRuntimeError("/run/c.sock", "DEADLINE_EXCEEDED", "too slow", Kind.TIMEOUT)
     assert error.kubernetes_text == "rpc error: code = DeadlineExceeded desc = too slow"
     assert str(error) == "container runtime: too slow"

@@ -7,12 +7,7 @@ from time import sleep
 
 import pytest
 
-from keyferry.errors import (
-    ContainerRuntimeError,
-    ImagePullError,
-    PullSecretError,
-    RecordError,
-)
+from keyferry.errors import ContainerRuntimeError, ImagePullError, Kind, PullSecretError, RecordError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.puller.backoff import BackOff
@@ -94,7 +89,7 @@ def test_another_pods_image_is_pulled_to_verify(tmp_path: Path) -> None:
     assert puller.pull(IMAGE, pull_secrets=[ALICE]).action == "present"
     assert puller.pull(IMAGE, pull_secrets=[BOB]).action == "pulled"
     assert puller.pull(IMAGE, pull_secrets=[BOB]).action == "present"
-    assert error_of(puller).cause == "refused"
+    assert error_of(puller).kind == "refused"
     assert there.asked == [(IMAGE, "a-word"), (IMAGE, "b-word"), (IMAGE, "")]
     (entry,) = records_in(tmp_path)["sha256:app-v1"].values()
     assert [each["name"] for each in entry["kubernetesSecrets"]] == ["alice", "bob"]
@@ -146,10 +141,14 @@ def test_if_nothing_works_all_that_was_said_is_told() -> None:
         f"cannot pull {IMAGE!r}: alice of pull secret team/alice: refused: no entry; "
         "bob of pull secret team/bob: refused: no entry"
     )
-    assert (error.reason, error.kubernetes_text, len(error.failures)) == ("ErrImagePull", "no entry", 2)
-    there.error = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")
+    assert (error.kubelet_reason, error.kubernetes_text, len(error.failures)) == (
+        "ErrImagePull",
+        "no entry",
+        2,
+    )
+    there.error = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)
     error = error_of(Puller(there), pull_secrets=[ALICE])
-    assert (error.cause, error.kubernetes_text) == (
+    assert (error.kind, error.kubernetes_text) == (
         "not-found",
         "rpc error: code = NotFound desc = x: not found",
     )
@@ -157,12 +156,12 @@ def test_if_nothing_works_all_that_was_said_is_told() -> None:
 
 def test_what_says_more_than_a_refusal_is_the_cause() -> None:
     """One credential was refused, the other came further: the image is not there."""
-    missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", "missing")
+    missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)
     attempts = tuple(Attempt(None, error) for error in (refusal(), missing, refusal()))
     error = pull_error(IMAGE, attempts)
-    assert error.cause == "not-found"
+    assert error.kind == "not-found"
     assert error.kubernetes_text == "[401 Unauthorized, rpc error: code = NotFound desc = x: not found]"
-    assert pull_error(IMAGE, attempts[:1]).cause == "refused"
+    assert pull_error(IMAGE, attempts[:1]).kind == "refused"
 
 
 @pytest.mark.parametrize(
@@ -174,9 +173,12 @@ def test_what_says_more_than_a_refusal_is_the_cause() -> None:
 )
 def test_what_a_runtime_says_first_can_be_a_reason(said: str, reason: str, text: str) -> None:
     """The kubelet knows two such words."""
-    there = FakeTarget(error=ContainerRuntimeError("s", "UNKNOWN", said, "other"))
+    there = FakeTarget(error=ContainerRuntimeError("s", "UNKNOWN", said, Kind.ERROR))
     error = error_of(Puller(there))
-    assert (error.reason, error.kubernetes_text) == (reason, f"image pull failed for {IMAGE} because {text}")
+    assert (error.kubelet_reason, error.kubernetes_text) == (
+        reason,
+        f"image pull failed for {IMAGE} because {text}",
+    )
 
 
 def test_a_failed_pull_is_waited_for_and_the_wait_writes_and_removes_an_intent(tmp_path: Path) -> None:
@@ -186,14 +188,14 @@ def test_a_failed_pull_is_waited_for_and_the_wait_writes_and_removes_an_intent(t
     pod, other = Pod("team", "a", "uid-a"), Pod("team", "b", "uid-b")
     first = error_of(puller, pod=pod)
     waiting = error_of(puller, pod=pod)
-    assert (waiting.reason, waiting.cause) == ("ImagePullBackOff", "refused")
+    assert (waiting.kubelet_reason, waiting.kind) == ("ImagePullBackOff", "refused")
     assert (
         waiting.kubernetes_text == f'Back-off pulling image "{IMAGE}": ErrImagePull: {first.kubernetes_text}'
     )
     assert str(waiting) == f"waiting another 10 s before {IMAGE!r} is pulled again; the last time: {first}"
     assert intents_in(tmp_path) == []
     assert len(there.asked) == 1
-    assert error_of(puller, pod=other).reason == "ErrImagePull"
+    assert error_of(puller, pod=other).kubelet_reason == "ErrImagePull"
     clock.step(10)
     there.logins.add(("", ""))
     assert puller.pull(IMAGE, pod=pod).action == "pulled"
@@ -203,7 +205,7 @@ def test_a_failed_pull_is_waited_for_and_the_wait_writes_and_removes_an_intent(t
 def test_an_intent_is_noted_before_it_is_seen_whether_to_wait(tmp_path: Path) -> None:
     """If it cannot be, that is what is said, as in the kubelet."""
     puller = Puller(FakeTarget(), records=open_quickly(tmp_path))
-    assert error_of(puller).reason == "ErrImagePull"
+    assert error_of(puller).kubelet_reason == "ErrImagePull"
     _obstruct(tmp_path, "pulling")
     assert isinstance(puller.ensure(IMAGE).error, RecordError)
 
@@ -253,7 +255,7 @@ def test_a_runtime_that_was_not_heard_to_the_end_leaves_the_intent(
     tmp_path: Path, code: str, left: list[str]
 ) -> None:
     """It may finish what we did not wait for."""
-    there = FakeTarget(error=ContainerRuntimeError("s", code, "", "timeout"))
+    there = FakeTarget(error=ContainerRuntimeError("s", code, "", Kind.TIMEOUT))
     error_of(Puller(there, records=open_quickly(tmp_path)))
     assert intents_in(tmp_path) == left
 
@@ -261,17 +263,17 @@ def test_a_runtime_that_was_not_heard_to_the_end_leaves_the_intent(
 def test_names_that_do_not_parse_and_runtimes_that_do_not_answer_have_reasons_of_their_own() -> None:
     """In the kubelet's words."""
     error = error_of(Puller(FakeTarget()), "UPPER case", pull_policy="Always")
-    assert (error.reason, error.cause) == ("InvalidImageName", "name")
+    assert (error.kubelet_reason, error.kind) == ("InvalidImageName", "name")
     assert error.kubernetes_text.startswith(
         'Failed to apply default image tag "UPPER case": couldn\'t parse image'
     )
 
     class Silent(FakeTarget):
         def find_image(self, image: str) -> None:
-            raise ContainerRuntimeError("s", "UNAVAILABLE", f"no {image}", "unreachable")
+            raise ContainerRuntimeError("s", "UNAVAILABLE", f"no {image}", Kind.UNREACHABLE)
 
     error = error_of(Puller(Silent()))
-    assert (error.reason, error.cause) == ("ImageInspectError", "unreachable")
+    assert (error.kubelet_reason, error.kind) == ("ImageInspectError", "unreachable")
     assert (
         error.kubernetes_text
         == f'Failed to inspect image "": rpc error: code = Unavailable desc = no {IMAGE}'
@@ -284,7 +286,7 @@ def test_a_provider_is_asked_once_more_when_its_credential_is_refused(node: Node
     node.entries.append(provider_entry(matchImages=["reg.io"]))
     node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
     there, providers = target(), node.load()
-    assert error_of(Puller(there, providers=providers, evict=False)).cause == "refused"
+    assert error_of(Puller(there, providers=providers, evict=False)).kind == "refused"
     node.file("answer").write_text(answer(auth={"reg.io": ("alice", "a-word")}))
     records = open_quickly(tmp_path)
     outcome = Puller(there, providers=providers, records=records).pull(IMAGE)
@@ -319,7 +321,7 @@ def test_a_registry_that_refuses_everything_does_not_make_plugins_run_on(node: N
     node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
     puller = Puller(FakeTarget(), providers=node.load())
     for number in range(4):
-        assert error_of(puller, pod=Pod("team", "web", f"uid-{number}")).cause == "refused"
+        assert error_of(puller, pod=Pod("team", "web", f"uid-{number}")).kind == "refused"
     assert node.file("runs").read_text().count("run") == 2
 
 
@@ -329,7 +331,7 @@ def test_a_plugin_that_fails_when_it_is_asked_once_more_is_told(node: Node) -> N
     node.entries.append(provider_entry(matchImages=["reg.io"]))
     node.file("answer").write_text(answer(auth={"reg.io": ("alice", "old-word")}))
     outcome = Puller(FakeTarget(), providers=node.load()).ensure(IMAGE)
-    assert [each.cause for each in outcome.attempts] == ["refused"]
+    assert [each.kind for each in outcome.attempts] == ["refused"]
     assert [each.provider for each in outcome.failures] == ["plugin"]
 
 

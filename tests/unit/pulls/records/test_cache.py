@@ -129,7 +129,7 @@ def test_a_record_under_another_name_is_not_believed(tmp_path: Path) -> None:
     lookup = store.find_record(REF)
     assert (lookup.record, lookup.exists) == (None, True)
     assert lookup.failure is not None
-    assert lookup.failure.cause == "misplaced"
+    assert lookup.failure.kind == "misplaced"
     with store.writing():
         store.write_record(record(entry=with_secrets(secret())))
     found = store.find_record(REF).record

@@ -50,7 +50,7 @@ def test_what_is_no_record_says_why(data: bytes, cause: str) -> None:
     """Every damage is one error with its cause."""
     with pytest.raises(RecordError) as caught:
         decode_record(data, "/f")
-    assert caught.value.cause == cause
+    assert caught.value.kind == cause
     assert str(caught.value).startswith("/f: ")
 
 
@@ -74,4 +74,4 @@ def test_a_repeated_yaml_key_is_refused() -> None:
     data = b"kind: ImagePullIntent\napiVersion: kubelet.config.k8s.io/v1beta1\nimage: a\nimage: b\n"
     with pytest.raises(RecordError, match="more than once") as caught:
         decode_intent(data)
-    assert caught.value.error_class == "strict"
+    assert caught.value.document_kind == "strict"

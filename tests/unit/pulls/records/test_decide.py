@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.errors import EnvironmentProblem, RecordError
+from keyferry.errors import EnvironmentProblem, Kind, RecordError
 from keyferry.images.keyring import Credential, SecretRef, Source, SourceKind
 from keyferry.images.provider.accounts import ServiceAccountRef
 from keyferry.pulls.records.decide import credentials_used, decide, pod_credentials
@@ -16,8 +16,8 @@ from support.records import EVERYBODY, HASH, IMAGE, REF, account, record, secret
 
 ALWAYS = VerificationPolicy("AlwaysVerify")
 NOTHING = PodCredentials()
-BROKEN = RecordLookup(problem=RecordError("/f", "damaged", cause="syntax"))
-FOREIGN = RecordLookup(problem=RecordError("/f", "of another", cause="foreign"))
+BROKEN = RecordLookup(problem=RecordError("/f", "damaged", kind=Kind.SYNTAX))
+FOREIGN = RecordLookup(problem=RecordError("/f", "of another", kind=Kind.FOREIGN))
 
 
 def never() -> PodCredentials:

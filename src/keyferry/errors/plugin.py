@@ -1,0 +1,143 @@
+"""A plugin that matched and did not give a usable answer."""
+
+from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
+
+__all__ = [
+    "Fault",
+    "PluginError",
+    "PluginExitError",
+    "PluginNotFoundError",
+    "PluginOutputError",
+    "PluginProtocolError",
+    "PluginStartError",
+    "PluginTimeoutError",
+    "UnusableCertificateError",
+]
+
+
+class PluginError(KeyferryError):
+    """A plugin that matched and did not give a usable answer."""
+
+    kind = Kind.ERROR
+    seconds: float | None = None  # how long the run took, where there was one
+
+    def __init__(self, plugin: str, message: str, kubernetes_text: str = "") -> None:
+        super().__init__(plugin, message, kubernetes_text)
+        self.plugin = plugin
+        self.message = message
+        self.kubernetes_text = kubernetes_text or message
+
+    def __str__(self) -> str:
+        return f"plugin {self.plugin!r}: {self.message}"
+
+
+class PluginNotFoundError(PluginError):
+    """The plugin's executable is missing."""
+
+    kind = Kind.NOT_FOUND
+
+    def __init__(self, plugin: str, message: str, kubernetes_text: str = "", install_hint: str = "") -> None:
+        super().__init__(plugin, message, kubernetes_text)
+        self.args = (plugin, message, kubernetes_text, install_hint)
+        self.install_hint = install_hint
+
+
+class PluginStartError(PluginError):
+    """The plugin's executable is there and cannot be started."""
+
+    kind = Kind.START
+
+
+class PluginTimeoutError(PluginError):
+    """The plugin did not finish in time; it and its process group were killed.
+
+    With *was_killed* false, the time went by waiting for other lookups, and a run of theirs goes on.
+    """
+
+    kind = Kind.TIMEOUT
+
+    def __init__(
+        self,
+        plugin: str,
+        timeout_seconds: float,
+        kubernetes_text: str = "",
+        stderr_tail: str = "",
+        was_killed: bool = True,  # noqa: FBT001, FBT002 - args mirror the constructor
+    ) -> None:
+        end = " and was killed" if was_killed else ", spent waiting for other lookups"
+        message = f"did not finish within {timeout_seconds:g} s{end}" + _tail(stderr_tail)
+        super().__init__(plugin, message, kubernetes_text)
+        self.args = (plugin, timeout_seconds, kubernetes_text, stderr_tail, was_killed)
+        self.timeout_seconds = timeout_seconds
+        self.stderr_tail = stderr_tail
+        self.was_killed = was_killed
+
+
+class PluginExitError(PluginError):
+    """The plugin exited with a status other than 0; ``status`` is negative for a signal."""
+
+    kind = Kind.EXIT
+
+    def __init__(self, plugin: str, status: int, kubernetes_text: str = "", stderr_tail: str = "") -> None:
+        what = f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
+        super().__init__(plugin, what + _tail(stderr_tail), kubernetes_text)
+        self.args = (plugin, status, kubernetes_text, stderr_tail)
+        self.status = status
+        self.stderr_tail = stderr_tail
+
+
+class PluginOutputError(PluginError):
+    """The plugin wrote more than it may; it and its process group were killed."""
+
+    kind = Kind.OUTPUT
+
+
+class Fault(WordEnum):
+    """What of the protocol a plugin's answer breaks."""
+
+    SYNTAX = "syntax"  # it is not one document of the protocol
+    GROUP_VERSION = "group-version"  # its apiVersion has more than one slash
+    VERSION = "version"  # it is in another version than was asked for
+    KIND = "kind"
+    FIELD = "field"
+    DURATION = "duration"  # its cacheDuration
+    NO_STATUS = "no-status"
+    NO_CREDENTIAL = "no-credential"
+    HALF_PAIR = "half-pair"  # a certificate without its key, or the reverse
+    KEY_PAIR = "key-pair"  # a certificate and key that cannot be used
+
+
+class PluginProtocolError(PluginError):
+    """The plugin's answer is not what the protocol asks for; no byte of it is quoted.
+
+    ``fault`` is what of the protocol it breaks, ``document_kind`` what Kubernetes' decoder has against the document.
+    """
+
+    kind = Kind.PROTOCOL
+
+    def __init__(
+        self,
+        plugin: str,
+        problem: str,
+        kubernetes_text: str = "",
+        document_kind: Kind = Kind.OTHER,
+        fault: Fault = Fault.FIELD,
+    ) -> None:
+        super().__init__(plugin, problem, kubernetes_text)
+        self.args = (plugin, problem, kubernetes_text, document_kind, fault)
+        self.problem = problem
+        self.document_kind = document_kind
+        self.fault = fault
+
+
+class UnusableCertificateError(PluginProtocolError):
+    """The plugin's certificate and key cannot be used; ``expires_ns`` is what its answer gave as expiry."""
+
+    def __init__(self, plugin: str, problem: str, kubernetes_text: str, expires_ns: int | None) -> None:
+        super().__init__(plugin, problem, kubernetes_text, fault=Fault.KEY_PAIR)
+        self.args = (plugin, problem, kubernetes_text, expires_ns)
+        self.expires_ns = expires_ns
+
+
+def _tail(stderr_tail: str) -> str:
+    return f"; it said: {stderr_tail}" if stderr_tail else ""

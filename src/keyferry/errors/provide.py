@@ -1,0 +1,32 @@
+"""Why a plugin made with the SDK has no credential."""
+
+from keyferry.errors.kinds import KeyferryError, Kind
+
+__all__ = ["HttpError", "ProvideError"]
+
+
+class ProvideError(KeyferryError):
+    """Why a plugin of ours has no credential; *hint* says what to grant, set or type next.
+
+    What the SDK prints on standard error before it exits with a status other than 0.
+    """
+
+    def __init__(self, message: str, hint: str = "", kind: Kind = Kind.ERROR) -> None:
+        super().__init__(message, hint, kind)
+        self.message = message
+        self.hint = hint
+        self.kind = kind
+
+    def __str__(self) -> str:
+        return f"{self.message}; {self.hint}" if self.hint else self.message
+
+
+class HttpError(ProvideError):
+    """A server that a plugin could not reach, or whose answer is no HTTP; *url* has no query and no user info."""
+
+    def __init__(self, url: str, problem: str, hint: str = "", is_timeout: bool = False) -> None:  # noqa: FBT001, FBT002 - args mirror it
+        super().__init__(f"{url}: {problem}", hint, Kind.TIMEOUT if is_timeout else Kind.UNREACHABLE)
+        self.args = (url, problem, hint, is_timeout)
+        self.url = url
+        self.problem = problem
+        self.is_timeout = is_timeout

@@ -1,0 +1,31 @@
+"""Where Python's decoder stops, told by what the one of this version says."""
+
+import json
+import sys
+
+import pytest
+
+from keyferry._core.json_wording import Stop, stop_of
+
+HAS_COMMA_ERRORS = sys.version_info >= (3, 13)
+TEXTS = {
+    '"x': Stop.UNTERMINATED,
+    '"\\x"': Stop.ESCAPE,
+    '"\\u12"': Stop.ESCAPE,
+    '"\n"': Stop.CONTROL,
+    "[x]": Stop.VALUE,
+    "{}x": Stop.AFTER_VALUE,
+    '{"a" 1}': Stop.COLON,
+    "{x}": Stop.KEY,
+    "[1 2]": Stop.BETWEEN,
+    '{"a": 1 "b"}': Stop.BETWEEN,
+    "[1,]": Stop.ELEMENT_COMMA if HAS_COMMA_ERRORS else Stop.VALUE,
+    '{"a": 1,}': Stop.MEMBER_COMMA if HAS_COMMA_ERRORS else Stop.KEY,
+}
+
+
+@pytest.mark.parametrize(("text", "stop"), TEXTS.items())
+def test_the_words_of_this_version_are_known(text: str, stop: Stop) -> None:
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads(text)
+    assert stop_of(caught.value.msg) is stop

@@ -1,0 +1,114 @@
+"""Errors and problems are values: whole after pickling, and never changed."""
+
+import inspect
+import pickle
+
+import pytest
+
+from keyferry import errors
+from keyferry.errors import Detail, Fault, KeyferryError, Kind, KubeletReason, Problem
+
+PROBLEM = Problem(
+    "a.b",
+    "m",
+    code="KF1",
+    kubernetes_text="k",
+    kind=Kind.WRONG_TYPE,
+    detail=Detail.NO_TEXT,
+    file="f",
+    line=1,
+    column=2,
+)
+ALL: list[KeyferryError] = [
+    errors.ClusterAuthError("https://s", "m", "k", errors.PolicyError("p"), Kind.TIMEOUT),
+    errors.ConfigError((PROBLEM,), "k"),
+    errors.ContainerRuntimeError("s", "UNKNOWN", "m", Kind.REFUSED),
+    errors.DocumentError("m", 1, 2, "k", Kind.JSON_SYNTAX),
+    errors.DurationError("m", "k"),
+    errors.EnvironmentProblem("m", "k"),
+    errors.HttpError("u", "p", "h", True),
+    errors.ImageNameError("m", "k"),
+    errors.ImagePullError(
+        "i", KubeletReason.ERR_IMAGE_PULL, "m", "k", Kind.REFUSED, (errors.PolicyError("f"),)
+    ),
+    errors.MatchError("m", "k"),
+    errors.PluginError("p", "m", "k"),
+    errors.PluginExitError("p", 1, "k", "tail"),
+    errors.PluginNotFoundError("p", "m", "k", "hint"),
+    errors.PluginOutputError("p", "m", "k"),
+    errors.PluginProtocolError("p", "m", "k", Kind.STRICT, Fault.KIND),
+    errors.PluginStartError("p", "m", "k"),
+    errors.PluginTimeoutError("p", 1.5, "k", "tail", False),
+    errors.PolicyError("m", "k", "sha256"),
+    errors.ProvideError("m", "h", Kind.NOT_FOUND),
+    errors.PullSecretError("m", "k"),
+    errors.RecordError("p", "m", "k", Kind.SYNTAX, Kind.JSON_SYNTAX),
+    errors.RegistryError("r", 401, "m"),
+    errors.ServiceAccountError("m", "k"),
+    errors.TimeError("m", "k"),
+    errors.UnusableCertificateError("p", "m", "k", 5),
+]
+
+
+def told(error: KeyferryError) -> object:
+    """All that an error holds, errors inside it included."""
+    fields = {
+        name: told(value) if isinstance(value, KeyferryError) else repr(value)
+        for name, value in vars(error).items()
+    }
+    return type(error), str(error), error.kind, error.kubernetes_text, fields
+
+
+@pytest.mark.parametrize("error", ALL, ids=lambda error: type(error).__name__)
+def test_an_error_is_whole_after_pickling(error: KeyferryError) -> None:
+    again = pickle.loads(pickle.dumps(error))  # our own bytes
+    assert told(again) == told(error)
+    assert again.kind is error.kind
+    assert isinstance(error.kind, Kind)
+
+
+def test_no_error_is_left_out() -> None:
+    named = {getattr(errors, name) for name in errors.__all__}
+    classes = {each for each in named if inspect.isclass(each) and issubclass(each, KeyferryError)}
+    assert classes - {KeyferryError} == set(map(type, ALL))
+
+
+@pytest.mark.parametrize("name", ["path", "message", "kind", "line", "other"])
+def test_a_problem_is_frozen(name: str) -> None:
+    with pytest.raises(AttributeError, match="Problem is frozen"):
+        setattr(PROBLEM, name, "x")
+    with pytest.raises(AttributeError, match="Problem is frozen"):
+        delattr(PROBLEM, name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"path": "x"},
+        {"message": "x"},
+        {"code": "x"},
+        {"kubernetes_text": "x"},
+        {"kind": Kind.STRICT},
+        {"detail": Detail.NONE},
+        {"file": "x"},
+        {"line": 9},
+        {"column": 9},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_every_field_counts_in_equality_and_hash(change: dict[str, object]) -> None:
+    other = PROBLEM.changed(**change)
+    assert other != PROBLEM
+    assert hash(other) != hash(PROBLEM)
+    assert other.changed(**{name: getattr(PROBLEM, name) for name in change}) == PROBLEM
+
+
+def test_equal_problems_have_one_hash_and_survive_pickling() -> None:
+    again = pickle.loads(pickle.dumps(PROBLEM))  # our own bytes
+    assert again == PROBLEM
+    assert {again, PROBLEM} == {PROBLEM}
+
+
+def test_a_cluster_error_has_the_kind_of_what_is_behind_it() -> None:
+    assert errors.ClusterAuthError("s", "m", "", errors.PluginNotFoundError("p", "m")).kind is Kind.NOT_FOUND
+    assert errors.ClusterAuthError("s", "m").kind is Kind.REFUSED
