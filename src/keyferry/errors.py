@@ -153,7 +153,11 @@ class ClusterAuthError(KeyferryError):
     def __init__(
         self, server: str, message: str, kubernetes_text: str = "", cause: KeyferryError | None = None
     ) -> None:
-        server = _without_user_info(server)
+        if "@" in server:
+            # Imported here: it is the only module that errors need, and seldom.
+            from keyferry._core.user_info import hide_user_info
+
+            server = hide_user_info(server)
         super().__init__(server, message, kubernetes_text, cause)
         self.server = server
         self.message = message
@@ -448,12 +452,6 @@ class UnusableCertificateError(PluginProtocolError):
 
 
 _STATUS_CAUSES = {401: "refused", 403: "refused", 404: "not-found", 429: "throttled"}
-
-
-def _without_user_info(url: str) -> str:
-    user_info, at, host = url.rpartition("@")
-    scheme, mark, _ = user_info.partition("://")
-    return f"{scheme if mark else ''}{mark}***@{host}" if at else url
 
 
 def _tail(stderr_tail: str) -> str:

@@ -5,11 +5,12 @@ import re
 from collections.abc import Mapping
 
 from keyferry._core.gotext import quote
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.clusters.auth.credential import Refusal, decode
 from keyferry.clusters.auth.execinfo import EXEC_INFO
-from keyferry.clusters.url import hide_password, parse_url
+from keyferry.clusters.url import parse_url
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -89,7 +90,7 @@ def _with_proxy(cluster: ClusterInfo) -> ClusterInfo:
         return cluster
     url = parse_url(cluster.proxy_url)
     if url is None:
-        shown = hide_password(cluster.proxy_url)
+        shown = hide_user_info(cluster.proxy_url)
         text = f"cannot create rest.Config: cannot parse proxy URL: {_why_refused(cluster.proxy_url)}"
         raise EnvironmentProblem(f"{EXEC_INFO}: the proxy {shown!r} is not a URL", text)
     return ClusterInfo(

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 from keyferry._core.values import Value
 
-__all__ = ["Url", "hide_password", "parse_request_uri", "parse_url"]
+__all__ = ["Url", "parse_request_uri", "parse_url"]
 
 _SCHEME = re.compile(r"([A-Za-z][-+.0-9A-Za-z]*):(.*)", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
@@ -68,12 +68,6 @@ def parse_url(text: str) -> Url | None:
 def parse_request_uri(text: str) -> Url | None:
     """Parse as ``url.ParseRequestURI`` does: it wants a scheme or a leading slash, and ``#`` ends no path."""
     return _parse(text, "", is_request=True) if text else None
-
-
-def hide_password(text: str) -> str:
-    """Give *text* with the user info of its URL, if any, blotted out."""
-    # Up to the last '@' of all: a password with a slash in it makes no URL, and is still a password.
-    return re.sub(r"(?s)\A([A-Za-z][-+.0-9A-Za-z]*://)?.*@", r"\1***@", text)
 
 
 def _parse(text: str, fragment: str, *, is_request: bool) -> Url | None:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from keyferry._core.json import dumps
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, field
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import covers
-from keyferry.images.match.url import hide_password, normalise_key
+from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.accounts import ServiceAccountRef
 
 DEFAULT_REGISTRY_KEY = "index.docker.io"
@@ -72,7 +73,7 @@ class Keyring:
             try:
                 key = normalise_key(raw)
             except MatchError as error:
-                self.dropped.append(DroppedKey(hide_password(raw), error.message))
+                self.dropped.append(DroppedKey(hide_user_info(raw), error.message))
                 continue
             # With user info in it, a key holds a secret of its own; what it is kept under does not.
             credential = Credential(username, password, source, key if "@" in raw else raw, email)

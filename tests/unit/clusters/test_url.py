@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyferry.clusters.url import hide_password, parse_request_uri, parse_url
+from keyferry.clusters.url import parse_request_uri, parse_url
 
 PRINTED = [
     pytest.param("https://k:6443", "https://k:6443", id="plain"),
@@ -62,16 +62,3 @@ def test_a_request_uri_has_no_fragment_and_is_absolute() -> None:
     assert str(parse_request_uri("*")) == "*"
     assert parse_request_uri("") is None
     assert parse_request_uri("a/b") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("http://u:p@h:1", "http://***@h:1"),
-        ("http://u:p/w@h", "http://***@h"),
-        ("u:p@h", "***@h"),
-        ("http://h", "http://h"),
-    ],
-)
-def test_passwords_are_blotted_out(text: str, shown: str) -> None:
-    assert hide_password(text) == shown

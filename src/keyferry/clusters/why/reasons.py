@@ -1,22 +1,19 @@
 """The reasons behind a context's fate, in words and as facts: pure functions of an inquiry."""
 
 import os
-import re
 import shlex
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason
 from keyferry._core.secrets import MASK
+from keyferry._core.user_info import hide_in_text, hide_user_info
 from keyferry.api.meta import format_instant
-from keyferry.clusters.url import hide_password
 from keyferry.clusters.why.disclose import mask_arguments
 from keyferry.clusters.why.inquiry import Inquiry
 from keyferry.clusters.why.traps import traps_for
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["reasons_for"]
-
-_USER_INFO = re.compile(r"://[^/\s'\"]*@")
 
 
 def reasons_for(inquiry: Inquiry) -> tuple[Reason, ...]:
@@ -52,19 +49,15 @@ def _context(inquiry: Inquiry) -> Iterator[Reason]:
         f"{which}: cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
     )
     yield Reason("context", config.context, "chosen", text, facts)
-    shown = _shown(config.server)
-    proxy = f", through the proxy {_shown(config.proxy_url)}" if config.proxy_url else ""
+    shown = hide_user_info(config.server)
+    proxy = f", through the proxy {hide_user_info(config.proxy_url)}" if config.proxy_url else ""
     facts = {"server": shown, "file": config.cluster_origin}
     yield Reason("cluster", config.cluster_name, "chosen", f"{shown}{proxy}", facts)
 
 
-def _shown(url: str) -> str:
-    return hide_password(url) if "@" in url else url
-
-
 def _words(error: object) -> str:
     """An error on one line; errors name the server, whose URL may hold a password."""
-    return _USER_INFO.sub("://***@", "; ".join(str(error).splitlines()))
+    return hide_in_text("; ".join(str(error).splitlines()))
 
 
 def _user(inquiry: Inquiry) -> Iterator[Reason]:
@@ -185,7 +178,7 @@ def _certificate(inquiry: Inquiry) -> Iterator[Reason]:
 
 
 def _server(inquiry: Inquiry) -> Iterator[Reason]:
-    answer, server = inquiry.review, _shown(inquiry.config.server)
+    answer, server = inquiry.review, hide_user_info(inquiry.config.server)
     if inquiry.stage == "server":
         yield Reason("server", server, "failed", _words(inquiry.error))
     elif answer is not None and not answer.status:
@@ -197,7 +190,7 @@ def _server(inquiry: Inquiry) -> Iterator[Reason]:
 
 
 def _refusal(inquiry: Inquiry, status: int, problem: str) -> Reason:
-    server, asked = _shown(inquiry.config.server), inquiry.version_status
+    server, asked = hide_user_info(inquiry.config.server), inquiry.version_status
     if 200 <= asked < 300:
         text = f"answers, and does not say who you are ({status}): /version gives {asked}"
         return Reason("server", server, "answers", text, {"status": asked})

@@ -8,11 +8,12 @@ every string method byte-exact. The private functions take and give bytewise tex
 import re
 from typing import NoReturn
 
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.errors import MatchError
 from keyferry.images.match.address import ParseError, bytewise, check_address, quote_raw, readable, shown
 
-__all__ = ["RegistryUrl", "bytewise", "hide_password", "normalise_key", "parse_registry_url", "readable"]
+__all__ = ["RegistryUrl", "bytewise", "normalise_key", "parse_registry_url", "readable"]
 
 _HOST_ESCAPED = re.compile(r"[%\x80-\xff]")
 # In a zone every character a host may have can be escaped, and a space as well, but no byte above 0x7f.
@@ -75,13 +76,8 @@ def normalise_key(key: str) -> str:
     return url.authority + path if path != "/" else url.authority
 
 
-def hide_password(text: str) -> str:
-    """Give *text* with the password of its user info, if any, blotted out."""
-    return re.sub(r"\A((?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#:]*:)[^/?#]*@", r"\1***@", text)
-
-
 def _match_error(prefix: str, whole: str, reported: str, error: ParseError) -> MatchError:
-    message = f"{hide_password(readable(whole))!r} is not a registry URL: {error.why}"
+    message = f"{hide_user_info(readable(whole))!r} is not a registry URL: {error.why}"
     return MatchError(message, f"parse {quote_raw(prefix + reported)}: {error.reason}")
 
 

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 
 from keyferry._core.gotext import quote
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
@@ -20,7 +21,6 @@ from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, merge_configs
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 from keyferry.clusters.session import uses_plugin
-from keyferry.clusters.url import hide_password
 from keyferry.errors import ConfigError, EnvironmentProblem, Problem
 from keyferry.lint.kubeconfig.fields import check_fields
 from keyferry.lint.kubeconfig.files import check_file
@@ -220,6 +220,6 @@ def _scrub(text: str, config: Kubeconfig) -> str:
     """Kubernetes' words without the passwords of proxies, which they quote."""
     for cluster in config.clusters.values():
         if "@" in cluster.proxy_url:
-            hidden = hide_password(cluster.proxy_url)
+            hidden = hide_user_info(cluster.proxy_url)
             text = text.replace(cluster.proxy_url, hidden).replace(quote(cluster.proxy_url), quote(hidden))
     return text

@@ -24,13 +24,6 @@ _FILLERS = ("a", "A", "localhost", "")
 _STRANGE = re.compile(r"[^A-Za-z0-9.*-]")
 
 
-def shown(text: str) -> str:
-    """A pattern with its user info blotted out, which may be a secret."""
-    scheme = _SCHEME.match(text)
-    start = scheme.end() if scheme else 0
-    return text[:start] + _USER_INFO.sub("***@", text[start:])
-
-
 def why_odd(pattern: Pattern) -> Reason | None:
     """Why a pattern is not what it looks like: parts of it are ignored, or taken for something else."""
     text = pattern.text
