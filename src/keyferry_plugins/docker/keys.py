@@ -3,11 +3,8 @@
 from keyferry.sdk.forms import decode_percent
 from keyferry.sdk.values import Value
 
-__all__ = ["DOCKER_HUB", "Place", "covers", "is_hub", "normalise", "read_place"]
+__all__ = ["Place", "covers", "normalise", "read_place"]
 
-DOCKER_HUB = "docker.io"
-HUB_KEY = "index.docker.io"
-_HUB_HOSTS = (DOCKER_HUB, HUB_KEY)
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 # What a host may have: letters, digits, a star for a glob, and these.
 _HOST_MARKS = frozenset("-._~!$&'()*+,;=")
@@ -61,12 +58,6 @@ def covers(key: Place, image: Place) -> bool:
     if key.port != image.port or len(wanted) != len(found) or not image.path.startswith(key.path):
         return False
     return all(map(_matches, wanted, found))
-
-
-def is_hub(image: str) -> bool:
-    """Tell whether *image* counts as one of Docker Hub, whose logins stand under a key of their own."""
-    first, slash, _ = image.partition("/")
-    return bool(first) and (not slash or first in _HUB_HOSTS or not ("." in first or ":" in first))
 
 
 def _split_authority(authority: str) -> tuple[str, str] | None:

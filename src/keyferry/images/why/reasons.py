@@ -6,9 +6,10 @@ pure functions that decided; calling them again costs time only when someone ask
 
 from collections.abc import Callable, Iterator
 
+from keyferry._core.docker_hub import LOGIN_HOST
 from keyferry._core.reasons import Reason
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring
+from keyferry.images.keyring import Credential, Keyring
 from keyferry.images.match.rules import Verdict, judge
 from keyferry.images.missing import Missing, missing_documents
 from keyferry.images.provider.provision import How, Provision
@@ -153,7 +154,7 @@ def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reas
     facts: dict[str, object] = {"source": str(credential.source), "normalised": key, "rule": verdict.rule}
     if verdict.matched:
         return Reason("key", credential.key, "covers", f"covers the image: {verdict.why}", facts)
-    if is_given and key == DEFAULT_REGISTRY_KEY:
+    if is_given and key == LOGIN_HOST:
         text = "is used as Docker Hub's own key, since no other key of its source covers the image"
         return Reason("key", credential.key, "default-registry", text, facts)
     return Reason("key", credential.key, "no-match", f"does not cover the image: {verdict.why}", facts)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from keyferry._core.docker_hub import HUB
 from keyferry._core.paths import Path
 from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import MatchError
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import Pattern, parse_pattern
-from keyferry.lint.providers.unreachable import HUB, Reason, hub_alias, why_never, why_odd
+from keyferry.lint.providers.unreachable import Reason, hub_alias, why_never, why_odd
 
 # Where in a provider, which code, and what to say.
 Suspicion = tuple[Path, str, str]

@@ -7,13 +7,11 @@ kubelet would use none of them, the most telling reason is looked for.
 import re
 from collections.abc import Callable, Iterator
 
+from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry.errors import ImageNameError
 from keyferry.images.match.rules import Pattern, fits
 from keyferry.images.match.url import parse_registry_url
 from keyferry.images.reference import normalise
-
-HUB = "docker.io"
-HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
 
 Reason = tuple[str, str]  # code and message
 
@@ -91,13 +89,13 @@ def _address(pattern: Pattern) -> Reason | None:
 
 
 def _hub_alias(pattern: Pattern) -> Reason | None:
-    return hub_alias(pattern) if pattern.url.host == HUB_ALIASES[0] else None
+    return hub_alias(pattern) if pattern.url.host == LOGIN_HOST else None
 
 
 def hub_alias(pattern: Pattern) -> Reason | None:
     """What is wrong with a pattern for Docker Hub under another name."""
     host = pattern.url.host
-    if host not in HUB_ALIASES:
+    if host not in ALIASES:
         return None
     wanted = HUB + pattern.url.path
     return "KF160", (

@@ -2,6 +2,7 @@
 
 from urllib.parse import urljoin
 
+from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
 from keyferry.errors import HttpError, RegistryError
 from keyferry.pulls.registry.addresses import is_here, is_loopback, is_loopback_name, why_forbidden
@@ -9,8 +10,6 @@ from keyferry.pulls.registry.transport import Admit, Answer, Origin, Transport, 
 
 __all__ = ["admit_led", "admit_named", "find_origin", "find_realm", "find_redirect"]
 
-# Docker Hub's images are served under another name than they are called by.
-_HOSTS = {"docker.io": "registry-1.docker.io"}
 _PING = "/v2/"
 _PORTS = {"http": 80, "https": 443}
 _BAD_REQUEST = 400
@@ -23,7 +22,7 @@ def find_origin(transport: Transport, registry: str) -> Origin:
     HTTPS everywhere; on this machine, and where the route is insecure, whichever of both the server speaks. Nothing
     is sent to find out but a request without a credential. Raises HttpError for one that cannot be reached.
     """
-    origin = split_url(f"https://{_HOSTS.get(registry, registry)}")
+    origin = split_url(f"https://{REGISTRY_HOST if registry == HUB else registry}")
     is_local = is_loopback_name(origin.host)
     if not is_local and not transport.route.is_insecure:
         return origin
