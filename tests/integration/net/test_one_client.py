@@ -3,6 +3,7 @@
 Each table runs over all three. Every name leads to this machine, and the environment's proxy decides the rest.
 """
 
+import hashlib
 import socket
 import ssl
 import sys
@@ -23,7 +24,7 @@ from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Transport
 from keyferry.pulls.registry.transport import split_url as split_registry_url
 from keyferry.sdk import Deadline
-from keyferry.sdk.http import ONCE, Route, fetch
+from keyferry.sdk.http import ONCE, Route, Thumbprint, fetch
 from support.api_server import Authority, Pair, running_proxy
 from support.kube import Kube
 
@@ -270,6 +271,38 @@ def test_half_an_answer_is_no_answer(
     assert outcome.body == (b"ok" if is_whole else b"")
     assert ("broke off" in outcome.words) is not is_whole
     assert not outcome.is_timeout
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+def test_a_thumbprint_is_compared_before_anything_is_sent(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, name: str, is_right: bool
+) -> None:
+    """It takes the place of authority and name, and a server with another certificate is told nothing."""
+    pair = Authority().server("other.invalid")
+    digest = hashlib.sha1(ssl.PEM_cert_to_DER_cert(pair.certificate), usedforsecurity=False).hexdigest()
+    thumbprint = Thumbprint(digest.upper() if is_right else "0" * 40, "SETTING")
+    with Server(WHOLE, pair) as server, way(name, authority, monkeypatch):
+        url = f"https://{NAME}:{server.port}/x"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        try:
+            route = Route(thumbprint=thumbprint)
+            reply = fetch("GET", url, deadline=Deadline(LATE), headers=headers, retry=ONCE, route=route)
+            outcome = reply.body.decode()
+        except HttpError as error:
+            outcome = str(error)
+    assert any(TOKEN.encode() in told for told in server.told) is is_right
+    assert outcome == "ok" if is_right else "its certificate is not the one that SETTING names" in outcome
+
+
+def test_a_thumbprint_is_not_the_proxys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is known of the server, a proxy must be vouched for before it gets its password."""
+    with running_proxy(Authority().server("127.0.0.1")) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"https://me:pass-word@{proxy.address}")
+        with pytest.raises(HttpError, match="its certificate is not trusted"):
+            route = Route(thumbprint=Thumbprint("0" * 40, "SETTING"))
+            fetch("GET", f"https://{NAME}/x", deadline=Deadline(LATE), retry=ONCE, route=route)
+        assert proxy.told == []
 
 
 @contextmanager
