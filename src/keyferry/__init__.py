@@ -22,7 +22,6 @@ __all__ = [
     "PullOptions",
     "PullOutcome",
     "PullSecret",
-    "Pulled",
     "Puller",
     "Reason",
     "Records",
@@ -45,8 +44,6 @@ __all__ = [
     "pull",
     "pull_async",
     "pull_metrics_collector",
-    "pull_to_layout",
-    "pull_to_layout_async",
 ]
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -77,15 +74,12 @@ if TYPE_CHECKING:
     from .metrics.images import metrics_collector as metrics_collector
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
     from .pulls.platform import Platform as Platform
-    from .pulls.puller.outcome import Pulled as Pulled
     from .pulls.puller.outcome import PullOutcome as PullOutcome
     from .pulls.puller.puller import Puller as Puller
     from .pulls.puller.puller import PullOptions as PullOptions
     from .pulls.puller.puller import open_target as open_target
     from .pulls.puller.puller import pull as pull
     from .pulls.puller.puller import pull_async as pull_async
-    from .pulls.puller.puller import pull_to_layout as pull_to_layout
-    from .pulls.puller.puller import pull_to_layout_async as pull_to_layout_async
     from .pulls.records.decision import Decision as Decision
     from .pulls.records.decision import PodCredentials as PodCredentials
     from .pulls.records.load import load_records as load_records
@@ -115,7 +109,6 @@ else:
         "PullOptions": "pulls.puller.puller",
         "PullOutcome": "pulls.puller.outcome",
         "PullSecret": "images.dockerconfig",
-        "Pulled": "pulls.puller.outcome",
         "Puller": "pulls.puller.puller",
         "Reason": "_core.reasons",
         "Records": "pulls.records.records",
@@ -138,8 +131,6 @@ else:
         "pull": "pulls.puller.puller",
         "pull_async": "pulls.puller.puller",
         "pull_metrics_collector": "metrics.pulls",
-        "pull_to_layout": "pulls.puller.puller",
-        "pull_to_layout_async": "pulls.puller.puller",
     }
 
     def __getattr__(name):

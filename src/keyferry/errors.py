@@ -28,7 +28,6 @@ __all__ = [
     "PolicyError",
     "Problem",
     "ProvideError",
-    "PullError",
     "PullSecretError",
     "RecordError",
     "RegistryError",
@@ -246,10 +245,6 @@ class ImagePullError(KeyferryError):
 
     def __str__(self) -> str:
         return self.message
-
-
-# Deprecated: what pull_to_layout raised had a type of its own.
-PullError = ImagePullError
 
 
 class DocumentError(KeyferryError):

@@ -191,7 +191,7 @@ def _client(route: Route, tls: Tls, deadline: "Deadline") -> "Client":
         proxy_tls=(lambda: default_context(route.ca_file, route.ca_data)) if route.thumbprint else None,
         proxy=choose_proxy if route.use_proxy and not route.address else lambda _: None,
         address=route.address,
-        judge=route.thumbprint and route.thumbprint.check,
+        judge=None if route.thumbprint is None else route.thumbprint.check,
     )
 
 

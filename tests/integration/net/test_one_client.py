@@ -299,8 +299,8 @@ def test_a_thumbprint_is_not_the_proxys(monkeypatch: pytest.MonkeyPatch) -> None
     """Whatever is known of the server, a proxy must be vouched for before it gets its password."""
     with running_proxy(Authority().server("127.0.0.1")) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", f"https://me:pass-word@{proxy.address}")
+        route = Route(thumbprint=Thumbprint("0" * 40, "SETTING"))
         with pytest.raises(HttpError, match="its certificate is not trusted"):
-            route = Route(thumbprint=Thumbprint("0" * 40, "SETTING"))
             fetch("GET", f"https://{NAME}/x", deadline=Deadline(LATE), retry=ONCE, route=route)
         assert proxy.told == []
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from keyferry.pulls.manifest import Descriptor
     from keyferry.pulls.platform import Platform
 
-__all__ = ["FAILED", "PRESENT", "PULLED", "PullOutcome", "Pulled"]
+__all__ = ["FAILED", "PRESENT", "PULLED", "PullOutcome"]
 
 PULLED, PRESENT, FAILED = "pulled", "present", "failed"
 
@@ -60,7 +60,3 @@ class PullOutcome(Value):
         """Raise what kept the image from being there, if anything did."""
         if self.error is not None:
             raise self.error
-
-
-# Deprecated: what pull_to_layout gave had a type of its own.
-Pulled = PullOutcome

@@ -16,7 +16,7 @@ from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.outcome import PullOutcome
-from keyferry.pulls.puller.pull_policy import ALWAYS, choose_pull_policy
+from keyferry.pulls.puller.pull_policy import choose_pull_policy
 from keyferry.pulls.puller.steps import PullContext, PullOperation, PullRequest
 from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
 from keyferry.pulls.records.counters import PullCounters
@@ -34,8 +34,6 @@ __all__ = [
     "open_target",
     "pull",
     "pull_async",
-    "pull_to_layout",
-    "pull_to_layout_async",
 ]
 
 _MOST_THREADS = 64
@@ -256,30 +254,3 @@ def _pull_to(
             no_kubelet=no_kubelet,
         )
         return puller.pull(image, **options)
-
-
-class _LayoutSettings(TypedDict, total=False):
-    platform: Platform | str | None
-    route: RegistryRoute
-    timeout_seconds: float | None
-    on_progress: OnProgress | None
-
-
-def pull_to_layout(
-    image: str,
-    folder: "str | os.PathLike[str]",
-    credentials: Sequence[Credential] = (),
-    **settings: Unpack[_LayoutSettings],
-) -> PullOutcome:
-    """Deprecated: the same as ``pull(image, to=folder, credentials=credentials, pull_policy="Always")``."""
-    return pull(image, to=folder, credentials=credentials, pull_policy=ALWAYS, **settings)
-
-
-async def pull_to_layout_async(
-    image: str,
-    folder: "str | os.PathLike[str]",
-    credentials: Sequence[Credential] = (),
-    **settings: Unpack[_LayoutSettings],
-) -> PullOutcome:
-    """Deprecated: the same as ``pull_async(image, to=folder, credentials=credentials, pull_policy="Always")``."""
-    return await pull_async(image, to=folder, credentials=credentials, pull_policy=ALWAYS, **settings)
