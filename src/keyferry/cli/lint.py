@@ -119,10 +119,8 @@ def _targets(args: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
 
 
 def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
-    try:
-        found = discover(None, bin_dir, node=node)
-    except EnvironmentProblem:
-        found = _discover_config(node)
+    found = _discover(bin_dir, node)
+    if not found.bin_dir:
         report(
             f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known"
         )
@@ -131,10 +129,10 @@ def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
     return found.config, found.bin_dir
 
 
-def _discover_config(node: Node) -> Discovery:
-    """The node's config alone: it can be looked at without its plugins."""
+def _discover(bin_dir: str | None, node: Node) -> Discovery:
+    """The node's config: it can be looked at without its plugins."""
     try:
-        return discover(None, os.curdir, node=node)
+        return discover(None, bin_dir, node=node, needs_bin_dir=False)
     except EnvironmentProblem as error:
         message = str(error).replace(f"give {CONFIG_FLAG}", "name a file or directory, or set")
     raise EnvironmentProblem(message.replace("set or ", "set "))

@@ -62,11 +62,14 @@ def discover(
     environ: Mapping[str, str] | None = None,
     node: Node | None = None,
     root: str | None = None,
+    needs_config: bool = True,
+    needs_bin_dir: bool = True,
 ) -> Discovery:
     """What was given, else what the environment names, else what this node uses.
 
     *node* has the kubelets that run here; *root* is where files are looked for, KEYFERRY_HOST_ROOT or ``/``.
-    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if nothing is found.
+    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if one of them is
+    needed and not found; one that is not needed is empty then.
     """
     variables = os.environ if environ is None else environ
     given = (
@@ -76,7 +79,10 @@ def discover(
         Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
     )
     top = root or variables.get(ROOT_VARIABLE) or "/"
-    return _choose(given, _node_candidates(Node() if node is None else node, top))
+    found = _choose(given, _node_candidates(Node() if node is None else node, top))
+    if (needs_config and not found.config) or (needs_bin_dir and found.config and not found.bin_dir):
+        raise _not_found(found)
+    return found
 
 
 def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
@@ -89,18 +95,19 @@ def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
             break
         following = next(more, None)
         if following is None:
-            raise _not_found(named, [note for each in seen for note in each.notes])
+            break
         seen.append(following)
+    named, plugins = named or Discovery(), plugins or Discovery()
     kubelet = next((each.kubelet for each in (named, plugins, *seen) if each.kubelet is not None), None)
     notes = tuple(note for each in seen for note in each.notes)
     return Discovery(named.config, plugins.bin_dir, named.config_from, plugins.bin_dir_from, kubelet, notes)
 
 
-def _not_found(named: Discovery | None, notes: Sequence[str]) -> EnvironmentProblem:
-    unread = "".join(f"; {note}" for note in notes)
-    if named is not None:
+def _not_found(found: Discovery) -> EnvironmentProblem:
+    unread = "".join(f"; {note}" for note in found.notes)
+    if found.config:
         return EnvironmentProblem(
-            f"the config is {named.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
+            f"the config is {found.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
             + unread
         )
     return EnvironmentProblem(
