@@ -23,6 +23,7 @@ SDK = [
     "testing",
     "text",
     "times",
+    "url",
     "values",
 ]
 API = [

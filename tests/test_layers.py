@@ -48,7 +48,6 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("load",),
     ),
     "clusters": (
-        ("url",),
         ("kubeconfig", "auth"),
         ("headers", "tls"),
         ("access",),

@@ -7,6 +7,7 @@ from keyferry.sdk.docker_hub import HUB, is_hub_host
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.process import run_program
 from keyferry.sdk.text import shown
+from keyferry.sdk.url import UrlSyntaxError, split_registry_url
 from keyferry_plugins.docker.config import Login
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -52,7 +53,10 @@ def check_server_url(url: str) -> str:
 
 def host_of(url: str) -> str:
     """Host and port of a server's URL, with or without a scheme; all names of Docker Hub count as one."""
-    host = url.rpartition("://")[2].partition("/")[0].lower()
+    try:
+        host = split_registry_url(url.rpartition("://")[2])[0].lower()
+    except UrlSyntaxError:
+        return ""
     return HUB if is_hub_host(host) else host
 
 

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
 from keyferry._core.user_info import hide_user_info
+from keyferry._net.url import parse_url
 from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, ExecConfig, Kubeconfig
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
-from keyferry.clusters.url import parse_url
 from keyferry.errors import Problem
 
 __all__ = ["INTERACTIVE_MODES", "confirm_usable", "kubernetes_validation_text", "validate"]

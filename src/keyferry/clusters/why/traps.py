@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason
+from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.url import parse_url
 from keyferry.clusters.why.inquiry import Inquiry
 from keyferry.clusters.why.mechanism import is_https
 from keyferry.invoke.executable import clean_path

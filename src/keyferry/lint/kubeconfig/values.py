@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from keyferry._core.clock import time_ns
 from keyferry._core.user_info import hide_user_info
+from keyferry._net.url import Url, parse_url
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.api.meta import format_time
@@ -13,7 +14,6 @@ from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES
 from keyferry.clusters.session import uses_plugin
-from keyferry.clusters.url import Url, parse_url
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, Problem
 from keyferry.lint.kubeconfig.exec import Suspicion, check_exec
 from keyferry.lint.kubeconfig.fields import entry_indices

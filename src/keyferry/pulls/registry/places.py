@@ -1,9 +1,8 @@
 """Where requests may go: the registry itself, and the places that its challenges and redirects name."""
 
-from urllib.parse import urljoin
-
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
+from keyferry._net.url import join_url
 from keyferry.errors import HttpError, RegistryError
 from keyferry.pulls.registry.addresses import is_here, is_loopback, is_loopback_name, why_forbidden
 from keyferry.pulls.registry.transport import Admit, Answer, Origin, Transport, split_url
@@ -60,7 +59,7 @@ def find_redirect(registry: str, answer: Answer, *, is_insecure: bool) -> Origin
     if not location:
         raise RegistryError(registry, answer.head.status, "redirects to nowhere", "content")
     try:
-        place = _split(registry, urljoin(base, location), "redirect")
+        place = _split(registry, join_url(base, location), "redirect")
     except ValueError:
         raise RegistryError(registry, 0, "redirects to something that is no URL", "unsafe") from None
     if answer.origin.scheme == "https" and place.scheme == "http" and not is_insecure:
