@@ -35,7 +35,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("meta", "scheme"),
         ("codec",),
-        ("clientauthentication", "credentialprovider", "kubeconfig", "kubeletconfig", "kuberc"),
+        ("clientauthentication", "credentialprovider", "kubeconfig", "kubeletconfig", "kuberc", "typed"),
     ),
     "images": (
         ("match", "reference", "missing", "node", "dockerconfig"),
