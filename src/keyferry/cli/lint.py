@@ -15,7 +15,7 @@ from keyferry.images.node.kubelet import CONFIG_FLAG
 from keyferry.images.node.node import Node
 from keyferry.lint.codes.catalogue import CODES, SEVERITIES, Severity
 from keyferry.lint.dispatch import lint_any
-from keyferry.lint.report import FileReport, Finding, LintReport
+from keyferry.lint.report import Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for
 from keyferry.show.documents import as_json
 from keyferry.show.report import report
@@ -174,7 +174,7 @@ def _summary(reports: Sequence[LintReport], shown: Sequence[Finding]) -> str:
 
 
 def _subjects(reports: Sequence[LintReport]) -> str:
-    kinds = Counter(report.kind for report in reports if isinstance(report, FileReport))
+    kinds = Counter(report.kind for report in reports if report.kind)
     texts = [_count(number, kind) for kind, number in kinds.items()]
     if len(reports) > kinds.total():
         texts.insert(0, _count(sum(report.providers for report in reports), "provider"))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.secrets import printable
 from keyferry.lint.codes.catalogue import CODES, Code, Severity
-from keyferry.lint.report import FileReport, Finding, LintReport
+from keyferry.lint.report import Finding, LintReport
 from keyferry.show.documents import as_json, make_document
 from keyferry.show.writer import style
 
@@ -84,11 +84,11 @@ def _target(report: LintReport) -> Json:
     return _present(
         {
             "path": report.path,
-            "kind": report.kind if isinstance(report, FileReport) else None,
+            "kind": report.kind or None,
             "binDir": report.bin_dir,
             "kubernetes": report.kubernetes,
             "files": list(report.files),
-            "providers": None if isinstance(report, FileReport) else report.providers,
+            "providers": None if report.kind else report.providers,
             "accepted": report.accepted,
             "kubernetesText": _without_secrets(report.kubernetes_text),
         }

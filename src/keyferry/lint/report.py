@@ -7,7 +7,7 @@ from keyferry.errors import Problem
 from keyferry.lint.codes.catalogue import CODES, Severity
 from keyferry.lint.versions import LATEST
 
-__all__ = ["FileReport", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
+__all__ = ["Finding", "LintReport", "finding_of", "make_report", "place_of"]
 
 _UNREADABLE = "KF101"
 
@@ -27,7 +27,10 @@ class Finding(Value):
 
 
 class LintReport(Value):
-    """What is wrong with one config; ``kubernetes_text`` is what the kubelet would stop with, if it would."""
+    """What is wrong with one config; ``kubernetes_text`` is what the kubelet would stop with, if it would.
+
+    ``kind`` says what else than a provider config it is: ``kubeconfig``, ``kuberc``, a record.
+    """
 
     path: str
     kubernetes: str
@@ -36,6 +39,7 @@ class LintReport(Value):
     providers: int = 0
     findings: tuple[Finding, ...] = ()
     kubernetes_text: str = field(default="", repr=False)
+    kind: str = ""
 
     @property
     def accepted(self) -> bool:
@@ -48,27 +52,13 @@ class LintReport(Value):
         return any(finding.code == _UNREADABLE for finding in self.findings)
 
 
-class FileReport(LintReport):
-    """A report on one file that is no provider config; ``kind`` is ``kubeconfig`` or ``kuberc``."""
-
-    # All fields once more: a value has only those of its own class.
-    path: str
-    kubernetes: str
-    bin_dir: str | None = None
-    files: tuple[str, ...] = ()
-    providers: int = 0
-    findings: tuple[Finding, ...] = ()
-    kubernetes_text: str = field(default="", repr=False)
-    kind: str = ""
-
-
-def make_report(kind: str, path: str, problems: Iterable[Problem], kubernetes_text: str) -> FileReport:
+def make_report(kind: str, path: str, problems: Iterable[Problem], kubernetes_text: str) -> LintReport:
     """A report of *problems*, each once and in the order of the file; the text is that of a refusal."""
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))
     refused = any(finding.severity == "error" for finding in ordered)
     text = kubernetes_text if refused else ""
-    return FileReport(path, LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind)
+    return LintReport(path, LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind)
 
 
 def finding_of(problem: Problem) -> Finding:

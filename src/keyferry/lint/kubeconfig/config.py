@@ -25,7 +25,7 @@ from keyferry.errors import ConfigError, EnvironmentProblem, Problem
 from keyferry.lint.kubeconfig.fields import check_fields
 from keyferry.lint.kubeconfig.files import check_file
 from keyferry.lint.kubeconfig.values import check_values
-from keyferry.lint.report import FileReport, make_report
+from keyferry.lint.report import LintReport, make_report
 
 __all__ = ["KIND", "lint_kubeconfig"]
 
@@ -72,7 +72,7 @@ _LARGEST_FILE = 16 << 20
 _NOT_FILES = ("/proc/", "/sys/", "/dev/")
 
 
-def lint_kubeconfig(path: str, data: bytes) -> FileReport:
+def lint_kubeconfig(path: str, data: bytes) -> LintReport:
     """Find everything wrong with the kubeconfig *path*, whose content is *data*."""
     file = decode_file(path, data)
     # Alone, as kubectl would see it; relative paths count from the folder of the file.
