@@ -327,6 +327,27 @@ def cloud_breaches(source: Path) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+# Who else than `_net.url` may read URLs by the standard library: what is handed to other libraries is read as they do.
+READ_URLS = ("_net.url", "clusters.adapters", "show.sarif")
+
+
+def outside_readers(source: Path, package: str) -> list[str]:
+    """Every import of the standard library's HTTP client and URL parser, as ``importer -> module``."""
+    return [
+        f"{each.importer} -> {of}.{each.module}"
+        for of in ("http", "urllib")
+        for each in imports(source, package, of)
+        if each.module in ("client", "request", "parse")
+    ]
+
+
+def test_requests_are_sent_and_urls_read_in_one_place() -> None:
+    """Another client would have other rules for proxies, trust and limits, another parser for who gets a secret."""
+    found = [*outside_readers(SOURCE, "keyferry"), *outside_readers(PLUGINS, "keyferry_plugins")]
+    assert [each for each in found if not (each.startswith(READ_URLS) and each.endswith("parse"))] == []
+    assert any(each.startswith("_net.url ") for each in found)
+
+
 def test_no_cloud_imports_another() -> None:
     """Each executable stands on one folder of its own and on what is shared."""
     assert cloud_breaches(PLUGINS) == []
