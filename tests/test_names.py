@@ -33,7 +33,7 @@ CHOICES = {
     "kit.report.Report": ("kind",),
     "kit.report.Result": ("status",),
     "kit.scaffold.install.Plugin": ("kind",),
-    "lint.report.FileReport": ("kind",),
+    "lint.report.LintReport": ("kind",),
     "pulls.puller.outcome.PullOutcome": ("action",),
     "pulls.records.access.Access": ("match",),
     "pulls.records.decision.Decision": ("rule",),

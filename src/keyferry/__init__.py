@@ -24,7 +24,6 @@ __all__ = [
     "PullOptions",
     "PullOutcome",
     "PullSecret",
-    "Pulled",
     "Puller",
     "Reason",
     "ReasonStage",
@@ -49,8 +48,6 @@ __all__ = [
     "pull",
     "pull_async",
     "pull_metrics_collector",
-    "pull_to_layout",
-    "pull_to_layout_async",
 ]
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -84,15 +81,12 @@ if TYPE_CHECKING:
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
     from .pulls.platform import Platform as Platform
     from .pulls.puller.outcome import PullAction as PullAction
-    from .pulls.puller.outcome import Pulled as Pulled
     from .pulls.puller.outcome import PullOutcome as PullOutcome
     from .pulls.puller.puller import Puller as Puller
     from .pulls.puller.puller import PullOptions as PullOptions
     from .pulls.puller.puller import open_target as open_target
     from .pulls.puller.puller import pull as pull
     from .pulls.puller.puller import pull_async as pull_async
-    from .pulls.puller.puller import pull_to_layout as pull_to_layout
-    from .pulls.puller.puller import pull_to_layout_async as pull_to_layout_async
     from .pulls.records.decision import Decision as Decision
     from .pulls.records.decision import DecisionRule as DecisionRule
     from .pulls.records.decision import PodCredentials as PodCredentials
@@ -125,7 +119,6 @@ else:
         "PullOptions": "pulls.puller.puller",
         "PullOutcome": "pulls.puller.outcome",
         "PullSecret": "images.dockerconfig",
-        "Pulled": "pulls.puller.outcome",
         "Puller": "pulls.puller.puller",
         "Reason": "_core.reasons",
         "ReasonStage": "_core.reasons",
@@ -150,8 +143,6 @@ else:
         "pull": "pulls.puller.puller",
         "pull_async": "pulls.puller.puller",
         "pull_metrics_collector": "metrics.pulls",
-        "pull_to_layout": "pulls.puller.puller",
-        "pull_to_layout_async": "pulls.puller.puller",
     }
 
     def __getattr__(name):

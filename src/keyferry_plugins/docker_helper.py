@@ -1,9 +1,10 @@
 """An image credential provider that asks one of docker's credential helpers."""
 
 from keyferry.sdk import Deadline, ProvideError, Response, serve
+from keyferry.sdk.docker_hub import HUB, LOGIN_URL
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
 from keyferry_plugins.docker.durations import read_cache_duration
-from keyferry_plugins.docker.helper import HUB_URL, ask_helper, check_server_url, host_of, program_of
+from keyferry_plugins.docker.helper import ask_helper, check_server_url, host_of, program_of
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _server_url(registry: str, given: "Sequence[str]") -> str:
         urls[name] = check_server_url(url)
     if registry in urls:
         return urls[registry]
-    return HUB_URL if host_of(registry) == "docker.io" else check_server_url(registry)
+    return LOGIN_URL if host_of(registry) == HUB else check_server_url(registry)
 
 
 def main() -> None:

@@ -99,7 +99,8 @@ def _ask_helpers(
     *,
     is_wanted: bool,
 ) -> list[tuple[str, Login]]:
-    from keyferry_plugins.docker.helper import HUB_URL, ask_helper, host_of
+    from keyferry.sdk.docker_hub import HUB, LOGIN_URL
+    from keyferry_plugins.docker.helper import ask_helper, host_of
 
     registry = request.registry
     deadline = Deadline(_SECONDS)
@@ -111,7 +112,7 @@ def _ask_helpers(
             notes.append(f"the helper {helper[:80]!r} for {registry!r} is not asked: add --helpers to ask it")
         elif helper:
             try:
-                url = HUB_URL if host_of(registry) == "docker.io" else registry
+                url = LOGIN_URL if host_of(registry) == HUB else registry
                 login = ask_helper(helper, url, deadline)
             except ProvideError as error:
                 problems.append(error)

@@ -13,10 +13,10 @@ from keyferry.errors import EnvironmentProblem, ImagePullError
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.outcome import PullOutcome
-from keyferry.pulls.puller.puller import pull_to_layout
 from support.fake_cloud import FakeServer, Reply, serving
 from support.fake_registry import REPOSITORY, TAG, FakeRegistry, blob_path
 from support.images import build, digest_of
+from support.layouts import pull_to_layout
 from support.parts import root as as_root
 
 IMAGE = build(b"content of the only layer")

@@ -15,7 +15,6 @@ import pytest
 from keyferry.errors import ImagePullError, KeyferryError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.pulls.puller.outcome import PullOutcome
-from keyferry.pulls.puller.puller import pull_to_layout
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.trial import Attempt
@@ -35,6 +34,7 @@ from support.fake_registry import (
     unauthorized,
 )
 from support.images import OCI, BuiltImage, build, build_index, describe, digest_of
+from support.layouts import pull_to_layout
 from support.networks import CAN_SEPARATE, own_addresses, run_separately
 from support.parts import BEYOND_CI
 from support.plugins import wait_until

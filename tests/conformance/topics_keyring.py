@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterable
 
 from conformance.layout import content_of
+from keyferry._core.docker_hub import is_default_registry
 from keyferry.api.credentialprovider.v1 import (
     AuthConfig,
     CredentialProviderRequest,
@@ -19,15 +20,7 @@ from keyferry.images.dockerconfig import (
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import (
-    Credential,
-    Keyring,
-    SecretRef,
-    Source,
-    SourceKind,
-    is_default_registry,
-    lookup_all,
-)
+from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, SourceKind, lookup_all
 from keyferry.images.lookup import Providers, pull_secrets_keyring
 from keyferry.images.match.rules import covers
 from keyferry.images.provider import cache

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from keyferry.pulls.platform import parse_platform
-from keyferry.pulls.puller.puller import pull_to_layout
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
+from support.layouts import pull_to_layout
 from support.parts import need
 from support.plugins import wait_until
 from support.registry import Registry, basic, running
@@ -26,9 +26,9 @@ ARM = build(b"d", architecture="arm64", variant="v8")
 PULL = """\
 import os, sys
 from keyferry.images.keyring import Credential, Source, SourceKind
-from keyferry.pulls.puller.puller import pull_to_layout
+from keyferry.pulls.puller.puller import pull
 login = Credential(os.environ["LOGIN_USER"], os.environ["LOGIN_WORD"], Source(SourceKind.PROVIDER, "one"), "key")
-print(pull_to_layout(sys.argv[1], sys.argv[2], [login]).manifest_digest)
+print(pull(sys.argv[1], to=sys.argv[2], credentials=[login], pull_policy="Always").manifest_digest)
 """
 
 

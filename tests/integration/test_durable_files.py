@@ -111,7 +111,7 @@ def test_an_image_is_in_the_index_when_all_of_it_is_on_the_disk(library: Path, t
 
 
 PULL = """
-from keyferry.pulls.puller.puller import pull_to_layout
+from support.layouts import pull_to_layout
 from support.fake_cloud import serving
 from support.fake_registry import *
 from support.images import build

@@ -84,7 +84,6 @@ async def fetch(image: str, answer: keyferry.Answer) -> keyferry.PullOutcome:
     outcome = keyferry.pull(image, to="app", credentials=answer.credentials, platform="linux/arm64")
     assert_type(outcome, keyferry.PullOutcome)
     assert_type(outcome.attempts, tuple[keyferry.Attempt, ...])
-    assert_type(keyferry.pull_to_layout(image, "app", answer.credentials), keyferry.PullOutcome)
     return await keyferry.pull_async(
         image, to="app", platform=keyferry.Platform("linux", "arm64"), route=route
     )

@@ -56,8 +56,9 @@ class Client:
     """Requests within one deadline, over up to *most_spare* kept connections a server; safe between threads.
 
     *tls* makes the context for servers, *proxy_tls* the one for proxies behind https, which is the same unless given.
-    *proxy* chooses the proxy for a server; *address* is dialled in place of a server's own. What a request raises is
-    made by *tell* of a NetworkError and of the server that was asked.
+    *proxy* chooses the proxy for a server; *address* is dialled in place of a server's own. *judge* is given a server's
+    certificate after the handshake, and raises for one that must not be. What a request raises is made by *tell* of a
+    NetworkError and of the server that was asked.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Client:
         proxy_tls: "MakeContext | None" = None,
         proxy: "Callable[[Origin], Origin | None]" = choose_proxy,
         address: str = "",
+        judge: "Callable[[bytes], None] | None" = None,
         most_spare: int = 0,
         tell: "Callable[[Origin, NetworkError], Exception]" = lambda _, error: error,
     ) -> None:
@@ -78,6 +80,7 @@ class Client:
         self._deadline = deadline
         self._proxy = proxy
         self._address = address
+        self._judge = judge
         self._most_spare = most_spare
         self._lock = allocate_lock()
         self._spare: dict[_Key, list[_Channel]] = {}
@@ -190,6 +193,7 @@ class Client:
             connect_seconds=self._patience.connect_seconds,
             address=self._address,
             admit=note if proxy is None else None,
+            judge=self._judge,
         )
         channel = _Channel(connection, timer, origin, proxy, dialled[-1] if dialled else "")
         with self._lock:

@@ -54,6 +54,14 @@ class Connection:
         sock = context.wrap_socket(self._socket, server_hostname=name, suppress_ragged_eofs=False)
         return Connection(sock, self._deadline)
 
+    def certificate(self) -> bytes:
+        """The server's certificate as DER; empty where there is no TLS."""
+        import ssl
+
+        if not isinstance(self._socket, ssl.SSLSocket):
+            return b""
+        return self._socket.getpeercert(binary_form=True) or b""
+
     def abort(self) -> None:
         """End it from another thread: whoever waits on it comes back at once."""
         try:
@@ -99,6 +107,10 @@ class _Nested(Connection):
         """What has come in, or nothing at the end."""
         return self._pump(lambda: self._tls.read(most_bytes))
 
+    def certificate(self) -> bytes:
+        """The certificate of the server inside, as DER."""
+        return self._tls.getpeercert(binary_form=True) or b""
+
     def _pump(self, act: "Callable[[], T]") -> "T":
         """Do *act*, moving bytes between the buffers and the connection outside until it is done."""
         import ssl
@@ -128,11 +140,13 @@ def connect(
     connect_seconds: float,
     address: str = "",
     admit: "Callable[[str], None] | None" = None,
+    judge: "Callable[[bytes], None] | None" = None,
 ) -> Connection:
     """Connect to *origin*: through *proxy*, or to another *address* than its host's, if one is given.
 
     *tls* and *proxy_tls* are asked for a context once there is a connection: loading it takes longer than the way
-    there. *admit* is given each address before it is dialled, and raises for one that must not be.
+    there. *admit* is given each address before it is dialled, and raises for one that must not be; so does *judge*
+    for the server's certificate, before anything is sent.
     Raises OSError, ValueError or NetworkError.
     """
     first = proxy or origin
@@ -145,6 +159,8 @@ def connect(
             if proxy is not None:
                 _tunnel(connection, origin, proxy)
             connection = connection.secure(tls(), origin.host)
+            if judge is not None:
+                judge(connection.certificate())
     except BaseException:
         connection.close()
         raise

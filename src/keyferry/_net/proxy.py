@@ -5,6 +5,7 @@ import os
 from keyferry._core.values import Value, field
 from keyferry._net.errors import UrlError
 from keyferry._net.forms import decode_percent, encode_percent
+from keyferry._net.url import parse_url, split_host_port
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -50,20 +51,14 @@ class Origin(Value):
 
 def split_url(url: str) -> Origin:
     """The parts of an http or https URL; raises UrlError for anything else, quoting only what is no secret."""
-    scheme, mark, rest = url.partition("://")
-    scheme = scheme.lower()
+    parsed = parse_url(url)
     # Not quoted: a URL may hold a password, and one that cannot be parsed cannot be cleaned.
-    if not mark or scheme not in _PORTS or any(char <= " " or char == "\x7f" for char in url):
+    if parsed is None or parsed.scheme not in _PORTS or parsed.authority is None or " " in url:
         raise UrlError("is not an http:// or https:// URL", subject="a configured URL")
-    rest = rest.partition("#")[0]
-    cut = min((at for at in (rest.find("/"), rest.find("?")) if at >= 0), default=len(rest))
-    authority, target = rest[:cut], rest[cut:]
-    user_info, _, place = authority.rpartition("@")
-    host, _ = _split_host(place)
-    # What stands where a port should be is not quoted: it may be a password with a slash in it.
-    if not host or not host.isascii():
+    if not _split_host(parsed.host)[0] or not parsed.host.isascii():
         raise UrlError("has no host, or one that is not written in ASCII", subject="a configured URL")
-    return make_origin(scheme, place, _escape(target if target.startswith("/") else f"/{target}"), user_info)
+    query = "" if parsed.query is None else f"?{parsed.query}"
+    return make_origin(parsed.scheme, parsed.host, _escape((parsed.path or "/") + query), parsed.user_info)
 
 
 def make_origin(scheme: str, place: str, target: str = "/", user_info: str = "") -> Origin:
@@ -83,11 +78,8 @@ def _escape(target: str) -> str:
 
 
 def _split_host(place: str) -> tuple[str, str]:
-    if place.startswith("["):
-        host, _, rest = place[1:].partition("]")
-        return host, rest.removeprefix(":")
-    host, _, port = place.partition(":")
-    return host, port
+    host, port = split_host_port(place)
+    return (host[1:-1] if host.startswith("[") else host), port
 
 
 def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> Origin | None:

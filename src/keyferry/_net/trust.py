@@ -9,13 +9,13 @@ import os
 import sys
 
 from keyferry._core.values import Value
-from keyferry._net.errors import BundleError
+from keyferry._net.errors import BundleError, UntrustedError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Tls", "Trust", "default_context", "judge_as_go"]
+__all__ = ["Thumbprint", "Tls", "Trust", "default_context", "judge_as_go"]
 
 # A line in the head of a PEM block that is encrypted.
 _ENCRYPTED = "Proc-Type:"
@@ -30,6 +30,26 @@ class Trust(Value):
     ca_file: str = ""
     ca_data: str = ""
     is_insecure: bool = False
+
+
+class Thumbprint(Value):
+    """The SHA-1 of the one certificate that is trusted, in hexadecimal, and the setting that names it."""
+
+    digest: str
+    setting: str
+
+    def check(self, certificate: bytes) -> None:
+        """Raise UntrustedError for any other certificate, given as DER."""
+        from hashlib import sha1
+        from hmac import compare_digest
+
+        found = sha1(certificate, usedforsecurity=False).hexdigest()
+        wanted = self.digest.replace(":", "").strip().lower()
+        if not compare_digest(found.encode(), wanted.encode("utf-8", "replace")):
+            raise UntrustedError(
+                f"its certificate is not the one that {self.setting} names",
+                "a renewed certificate has another thumbprint",
+            )
 
 
 class Tls:

@@ -8,13 +8,12 @@ from collections.abc import Iterator, Sequence
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.lint_output import listing, report_document, sarif_document, table_lines
-from keyferry.errors import EnvironmentProblem
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.node.node import Node
 from keyferry.lint.codes.catalogue import CODES, SEVERITIES, Severity
 from keyferry.lint.dispatch import lint_any
-from keyferry.lint.report import FileReport, Finding, LintReport
+from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for
 from keyferry.show.documents import as_json
 from keyferry.show.report import report
@@ -118,10 +117,8 @@ def _targets(args: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
 
 
 def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
-    try:
-        found = discover(None, bin_dir, node=node)
-    except EnvironmentProblem:
-        found = _discover_config(node)
+    found = _discover(bin_dir, node)
+    if not found.bin_dir:
         report(
             f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known"
         )
@@ -130,9 +127,10 @@ def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
     return found.config, found.bin_dir
 
 
-def _discover_config(node: Node) -> Discovery:
-    """The node's config alone: it can be looked at without its plugins."""
-    return discover(None, os.curdir, node=node, advice="name a file or directory, or set KEYFERRY_CONFIG")
+def _discover(bin_dir: str | None, node: Node) -> Discovery:
+    """The node's config: it can be looked at without its plugins."""
+    advice = "name a file or directory, or set KEYFERRY_CONFIG"
+    return discover(None, bin_dir, node=node, needs_bin_dir=False, advice=advice)
 
 
 def _is_shown(finding: Finding, least: Severity) -> bool:
@@ -171,7 +169,7 @@ def _summary(reports: Sequence[LintReport], shown: Sequence[Finding]) -> str:
 
 
 def _subjects(reports: Sequence[LintReport]) -> str:
-    kinds = Counter(report.kind for report in reports if isinstance(report, FileReport))
+    kinds = Counter(report.kind for report in reports if report.kind is not FileKind.PROVIDERS)
     texts = [_count(number, kind) for kind, number in kinds.items()]
     if len(reports) > kinds.total():
         texts.insert(0, _count(sum(report.providers for report in reports), "provider"))

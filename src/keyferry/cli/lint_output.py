@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.secrets import printable
 from keyferry.lint.codes.catalogue import CODES, Code, Severity
-from keyferry.lint.report import FileReport, Finding, LintReport
+from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.show.documents import as_json, make_document
 from keyferry.show.writer import style
 
@@ -88,11 +88,11 @@ def _target(report: LintReport) -> Json:
     return _present(
         {
             "path": report.path,
-            "kind": report.kind if isinstance(report, FileReport) else None,
+            "kind": None if report.kind is FileKind.PROVIDERS else report.kind,
             "binDir": report.bin_dir,
             "kubernetes": report.kubernetes,
             "files": list(report.files),
-            "providers": None if isinstance(report, FileReport) else report.providers,
+            "providers": report.providers if report.kind is FileKind.PROVIDERS else None,
             "accepted": report.accepted,
             "kubernetesText": _without_secrets(report.kubernetes_text),
         }

@@ -1,15 +1,14 @@
 """For plugins: read KUBERNETES_EXEC_INFO back, with the errors of client-go's own helper."""
 
 import os
-import re
 from collections.abc import Mapping
 
-from keyferry._core.gotext import quote
-from keyferry._core.values import Value
+from keyferry._core.user_info import hide_user_info
+from keyferry._core.values import Value, replace
+from keyferry._net.url import UrlSyntaxError, go_words, read_url
 from keyferry.api.clientauthentication.v1 import ClusterInfo, ExecCredentialStatus
 from keyferry.clusters.auth.credential import Refusal, decode
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
-from keyferry.clusters.url import hide_password, parse_url
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
     from keyferry.clusters.session import ClusterSession
 
 __all__ = ["ExecInfo", "load_exec_info", "read_exec_info"]
-
-_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
-_FORBIDDEN = re.compile(r"""[\x00-\x20#/?@\\^`{|}\x7f]|%(?!25|[89A-Fa-f][0-9A-Fa-f]).{0,2}""", re.DOTALL)
-_USER_INFO = re.compile(r"[-._:~!$&'()*+,;=%@0-9A-Za-z]*")
-_SCHEME = re.compile(r"[A-Za-z][-+.0-9A-Za-z]*:")
 
 
 class ExecInfo(Value):
@@ -85,84 +79,15 @@ def read_exec_info(data: bytes) -> ExecInfo:
 
 
 def _with_proxy(cluster: ClusterInfo) -> ClusterInfo:
+    """The cluster with its proxy as Go spells it."""
     if not cluster.proxy_url:
         return cluster
-    url = parse_url(cluster.proxy_url)
-    if url is None:
-        shown = hide_password(cluster.proxy_url)
-        text = f"cannot create rest.Config: cannot parse proxy URL: {_why_refused(cluster.proxy_url)}"
-        raise EnvironmentProblem(f"{EXEC_INFO}: the proxy {shown!r} is not a URL", text)
-    return ClusterInfo(
-        server=cluster.server,
-        tls_server_name=cluster.tls_server_name,
-        insecure_skip_tls_verify=cluster.insecure_skip_tls_verify,
-        certificate_authority_data=cluster.certificate_authority_data,
-        proxy_url=str(url),
-        disable_compression=cluster.disable_compression,
-        config=cluster.config,
-    )
-
-
-def _why_refused(text: str) -> str:
-    """Go's words for a URL that does not parse."""
-    url, _, fragment = text.partition("#")
-    reason = _reason(url)
-    if not reason and (bad := _ESCAPE.search(fragment)):
-        url, reason = text, f"invalid URL escape {quote(bad[0])}"
-    return f"parse {quote(url)}: {reason or 'invalid URL'}"
-
-
-def _reason(url: str) -> str:
-    if re.search(r"[\x00-\x1f\x7f]", url):
-        return "net/url: invalid control character in URL"
-    if url.startswith(":"):
-        return "missing protocol scheme"
-    scheme = _SCHEME.match(url)
-    rest = url[scheme.end() if scheme else 0 :].partition("?")[0]
-    if not scheme and ":" in rest.partition("/")[0]:
-        return "first path segment in URL cannot contain colon"
-    path = rest
-    if rest.startswith("//"):
-        authority, slash, tail = rest[2:].partition("/")
-        path = slash + tail
-        if reason := _authority_reason(authority):
-            return reason
-    bad = _ESCAPE.search(path)
-    return f"invalid URL escape {quote(bad[0])}" if bad else ""
-
-
-def _authority_reason(authority: str) -> str:
-    user_info, _, host = authority.rpartition("@")
-    if reason := _literal_reason(host) if "[" in host else _name_reason(host):
-        return reason
-    if not _USER_INFO.fullmatch(user_info):
-        return "net/url: invalid userinfo"
-    bad = _ESCAPE.search(user_info)
-    return f"invalid URL escape {quote(bad[0])}" if bad else ""
-
-
-def _name_reason(host: str) -> str:
-    name, colon, port = host.partition(":")
-    if colon and not re.fullmatch("[0-9]*", port):
-        return f"invalid port {quote(colon + port)} after host"
-    bad = _FORBIDDEN.search(name)
-    if bad is None:
-        return ""
-    if bad[0].startswith("%"):
-        return f"invalid URL escape {quote(bad[0])}"
-    return f"invalid character {quote(bad[0])} in host name"
-
-
-def _literal_reason(host: str) -> str:
-    if host.rindex("["):
-        return "invalid IP-literal"
-    literal, closing, port = host[1:].rpartition("]")
-    if not closing:
-        return "missing ']' in host"
-    if not re.fullmatch("(?::[0-9]*)?", port):
-        return f"invalid port {quote(port)} after host"
-    return (
-        ""
-        if parse_url(f"http://[{literal}]")
-        else f"invalid host: ParseAddr({quote(literal)}): unable to parse IP"
+    try:
+        return replace(cluster, proxy_url=str(read_url(cluster.proxy_url)))
+    except UrlSyntaxError as error:
+        reason = go_words(cluster.proxy_url, error)
+    # Raised out here on purpose: what was caught may hold a password.
+    text = f"cannot create rest.Config: cannot parse proxy URL: {reason}"
+    raise EnvironmentProblem(
+        f"{EXEC_INFO}: the proxy {hide_user_info(cluster.proxy_url)!r} is not a URL", text
     )

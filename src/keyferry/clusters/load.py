@@ -3,12 +3,12 @@
 import os
 
 from keyferry._core.clock import check_timeout
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.clusters.kubeconfig.files import load_kubeconfig
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, Overrides, resolve
 from keyferry.clusters.kubeconfig.trust import UNJUDGED
 from keyferry.clusters.session import ClusterSession, has_credential, make_session, uses_plugin
-from keyferry.clusters.url import hide_password
 from keyferry.errors import PolicyError
 from keyferry.invoke.kuberc import load_kuberc
 from keyferry.invoke.policy import PluginPolicy
@@ -97,7 +97,7 @@ def find_distrust(config: ClientConfig) -> Distrust | None:
 
 def _find_diversion(config: ClientConfig) -> Distrust | None:
     """What sends the credential of one file where another says, if that one is not to be trusted."""
-    server = hide_password(config.server) if "@" in config.server else config.server
+    server = hide_user_info(config.server)
     whose = f"would get the credential of user {config.user_name!r} of {config.user_origin},"
     for origin, what in (
         (config.cluster_origin, f"server {server!r}, which {whose}"),

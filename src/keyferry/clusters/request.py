@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from urllib.parse import quote, urljoin
 
 from keyferry import __version__
 from keyferry._core.secrets import printable
@@ -10,11 +9,11 @@ from keyferry._core.values import replace
 from keyferry._net.client import Client, HttpResponse
 from keyferry._net.deadline import NO_LIMIT, Deadline, WaitLimits
 from keyferry._net.errors import NetworkError, TimedOutError, UrlError, WrongNameError
-from keyferry._net.forms import decode_percent
+from keyferry._net.forms import encode_percent
 from keyferry._net.proxy import Origin, choose_proxy, make_origin, parse_proxy
 from keyferry._net.trust import default_context
+from keyferry._net.url import Url, join_url, parse_url
 from keyferry.clusters.access import ClusterAccess, Grant
-from keyferry.clusters.url import Url, parse_url
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, Kind
 
 TYPE_CHECKING = False
@@ -107,7 +106,7 @@ def _find_server(server: str) -> tuple[Url, Origin]:
     message = "the server is not an http or https URL"
     if url is not None and url.scheme in ("http", "https"):
         try:
-            return url, make_origin(url.scheme, decode_percent(url.host))
+            return url, make_origin(url.scheme, url.host)
         except UrlError as error:
             message = f"the server {error.problem}"
     raise ClusterAuthError(server, message, "", EnvironmentProblem(message))
@@ -124,7 +123,7 @@ def _send(  # noqa: PLR0917 - the parts of a request
 ) -> ClusterResponse:
     """Send a request, and follow redirects; the head of the last answer is there before the deadline."""
     url, origin = _find_server(session.server)
-    target = url.path.rstrip("/") + quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE)
+    target = url.path.rstrip("/") + encode_percent(path, _SAFE)
     # First of all: what is wrong with a key or an authority needs no server to be told.
     tls = session.ssl_context(grant=grant) if url.scheme == "https" else None
     for _ in range(_MOST_REDIRECTS):
@@ -169,9 +168,9 @@ def _onward(url: Url, target: str, reply: ClusterResponse) -> str:
     if reply.status not in _REDIRECTS or not reply.location:
         return ""
     origin = f"{url.scheme}://{url.host}"
-    joined = urljoin(origin + target, reply.location)
+    joined = join_url(origin + target, reply.location)
     inside = joined.startswith(f"{origin}/")
-    return quote(joined.removeprefix(origin).partition("#")[0], safe=_SAFE) if inside else ""
+    return encode_percent(joined.removeprefix(origin).partition("#")[0], _SAFE) if inside else ""
 
 
 def _failure(server: str, error: NetworkError) -> ClusterAuthError:

@@ -32,7 +32,6 @@ __all__ = [
     "PolicyError",
     "Problem",
     "ProvideError",
-    "PullError",
     "PullSecretError",
     "RecordError",
     "RegistryError",
@@ -70,7 +69,6 @@ if TYPE_CHECKING:
     from .registry import ContainerRuntimeError as ContainerRuntimeError
     from .registry import ImagePullError as ImagePullError
     from .registry import KubeletReason as KubeletReason
-    from .registry import PullError as PullError
     from .registry import RegistryError as RegistryError
     from .syntax import DocumentError as DocumentError
     from .syntax import DurationError as DurationError
@@ -102,7 +100,6 @@ else:
         "PolicyError": "local",
         "Problem": "document",
         "ProvideError": "provide",
-        "PullError": "registry",
         "PullSecretError": "local",
         "RecordError": "local",
         "RegistryError": "registry",

@@ -20,7 +20,11 @@ class ClusterAuthError(KeyferryError):
         underlying: KeyferryError | None = None,
         kind: Kind = Kind.REFUSED,
     ) -> None:
-        server = _without_user_info(server)
+        if "@" in server:
+            # Imported here: it is the only module that errors need, and seldom.
+            from keyferry._core.user_info import hide_user_info
+
+            server = hide_user_info(server)
         super().__init__(server, message, kubernetes_text, underlying, kind)
         self.server = server
         self.message = message
@@ -30,9 +34,3 @@ class ClusterAuthError(KeyferryError):
 
     def __str__(self) -> str:
         return f"cluster {self.server!r}: {self.message}" if self.server else self.message
-
-
-def _without_user_info(url: str) -> str:
-    user_info, at, host = url.rpartition("@")
-    scheme, mark, _ = user_info.partition("://")
-    return f"{scheme if mark else ''}{mark}***@{host}" if at else url

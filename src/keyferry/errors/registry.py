@@ -2,7 +2,7 @@
 
 from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
 
-__all__ = ["ContainerRuntimeError", "ImagePullError", "KubeletReason", "PullError", "RegistryError"]
+__all__ = ["ContainerRuntimeError", "ImagePullError", "KubeletReason", "RegistryError"]
 
 
 class ContainerRuntimeError(KeyferryError):
@@ -95,10 +95,6 @@ class ImagePullError(KeyferryError):
 
     def __str__(self) -> str:
         return self.message
-
-
-# Deprecated: what pull_to_layout raised had a type of its own.
-PullError = ImagePullError
 
 
 _STATUS_KINDS = {401: Kind.REFUSED, 403: Kind.REFUSED, 404: Kind.NOT_FOUND, 429: Kind.THROTTLED}

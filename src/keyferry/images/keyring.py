@@ -4,15 +4,14 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from hashlib import sha256
 
+from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
 from keyferry._core.json import dumps
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, field
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import covers
-from keyferry.images.match.url import hide_password, normalise_key
+from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.accounts import ServiceAccountRef
-
-DEFAULT_REGISTRY_KEY = "index.docker.io"
-_DEFAULT_HOSTS = ("docker.io", "index.docker.io")
 
 
 class SecretRef(Value):
@@ -81,7 +80,7 @@ class Keyring:
             try:
                 key = normalise_key(raw)
             except MatchError as error:
-                self.dropped.append(DroppedKey(hide_password(raw), error.message))
+                self.dropped.append(DroppedKey(hide_user_info(raw), error.message))
                 continue
             # With user info in it, a key holds a secret of its own; what it is kept under does not.
             credential = Credential(username, password, source, key if "@" in raw else raw, email)
@@ -103,26 +102,13 @@ class Keyring:
             keys = self.index()
         found = [credential for key in keys if covers(key, image) for credential in self._credentials[key]]
         if not found and is_default_registry(image):
-            return list(self._credentials.get(DEFAULT_REGISTRY_KEY, ()))
+            return list(self._credentials.get(LOGIN_HOST, ()))
         return found
 
 
 def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
     """The union of several keyrings: each looks for itself, fallback included, in the order given."""
     return [credential for keyring in keyrings for credential in keyring.lookup(image)]
-
-
-def is_default_registry(image: str) -> bool:
-    """Tell whether an image counts as one of Docker Hub for the fallback key.
-
-    The first component decides: a host has a '.' or a ':'. So ``localhost/x`` counts too, as in Kubernetes.
-    """
-    first, slash, _ = image.partition("/")
-    if not first:
-        return False
-    if not slash or first in _DEFAULT_HOSTS:
-        return True
-    return "." not in first and ":" not in first
 
 
 def credential_hash(username: str, password: str, email: str = "") -> str:

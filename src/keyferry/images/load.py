@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._core.clock import check_timeout, monotonic_ns
+from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError
 from keyferry.images.config.files import ReadConfig, read_config
@@ -15,6 +16,19 @@ from keyferry.images.provider.accounts import ServiceAccounts
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
+
+
+class ProviderSettings(Value):
+    """How providers look up and run their plugins; see ``load_providers``."""
+
+    service_accounts: ServiceAccounts | None = None
+    service_account_tokens: bool = True
+    docker_config: str | None = None
+    timeout_seconds: float = 60.0
+    withhold_env: frozenset[str] = frozenset()
+    environ: Mapping[str, str] | None = field(default=None, repr=False)
+    coalesce: bool = True
+    clock: Callable[[], int] = monotonic_ns
 
 
 def load_providers(
@@ -45,24 +59,40 @@ def load_providers(
     """
     check_timeout(timeout_seconds)
     found = discover(_path(config), _path(bin_dir))
-    read = check_config(found.config, found.bin_dir, service_account_tokens=service_account_tokens)
+    settings = ProviderSettings(
+        service_accounts,
+        service_account_tokens,
+        _path(docker_config),
+        timeout_seconds,
+        frozenset(withhold_env),
+        environ,
+        coalesce,
+        clock,
+    )
+    return make_providers(found.config, found.bin_dir, settings)
+
+
+def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Providers:
+    """As ``load_providers``, of a config that has been found."""
+    read = check_config(config, bin_dir, service_account_tokens=settings.service_account_tokens)
     # Pinned: a program that changes its directory later must not change which plugins it runs.
-    plugins = os.path.abspath(found.bin_dir)
-    limits = Limits(timeout_seconds=timeout_seconds)
-    withheld = frozenset(withhold_env)
-    environment = None if environ is None else encode_environment(environ)
+    plugins = os.path.abspath(bin_dir)
+    limits = Limits(timeout_seconds=settings.timeout_seconds)
+    environment = None if settings.environ is None else encode_environment(settings.environ)
     providers = [
         Provider(
             entry,
-            exec_plugin(entry, plugins, limits, withheld, environment),
-            accounts=service_accounts,
-            clock=clock,
-            coalesce=coalesce,
-            timeout_seconds=timeout_seconds,
+            exec_plugin(entry, plugins, limits, settings.withhold_env, environment),
+            accounts=settings.service_accounts,
+            clock=settings.clock,
+            coalesce=settings.coalesce,
+            timeout_seconds=settings.timeout_seconds,
         )
         for entry in read.providers
     ]
-    return Providers(providers, config_hash=read.hash, docker_config=_path(docker_config), clock=clock)
+    return Providers(
+        providers, config_hash=read.hash, docker_config=settings.docker_config, clock=settings.clock
+    )
 
 
 def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = True) -> ReadConfig:

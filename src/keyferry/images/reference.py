@@ -2,14 +2,13 @@
 
 import re
 
+from keyferry._core.docker_hub import HUB, LOGIN_HOST
 from keyferry._core.gotext import quote
 from keyferry._core.values import Value, replace
 from keyferry.errors import ImageNameError
 
 __all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim", "with_default_tag"]
 
-_HUB = "docker.io"
-_OLD_HUB = "index.docker.io"
 _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
@@ -120,12 +119,12 @@ def _qualify(image: str) -> str:
     """Put in what *image* leaves out: the registry, and the "library" of Docker's own images."""
     first, slash, rest = image.partition("/")
     if not slash:
-        return f"{_HUB}/{_OFFICIAL}{image}"
-    if first in (_HUB, _OLD_HUB):
-        return f"{_HUB}/{rest}" if "/" in rest else f"{_HUB}/{_OFFICIAL}{rest}"
+        return f"{HUB}/{_OFFICIAL}{image}"
+    if first in (HUB, LOGIN_HOST):
+        return f"{HUB}/{rest}" if "/" in rest else f"{HUB}/{_OFFICIAL}{rest}"
     if "." in first or ":" in first or first == "localhost" or _lower(first) != first:
         return image
-    return f"{_HUB}/{image}"
+    return f"{HUB}/{image}"
 
 
 def _is_image_id(image: str) -> bool:

@@ -19,7 +19,7 @@ from keyferry.invoke.kuberc import SEPARATOR, load_preference, policy_of, read_k
 from keyferry.invoke.policy import ALLOWLIST, AllowlistEntry, PluginPolicy, open_pinned, validate_entry
 from keyferry.lint.kubeconfig.fields import NotingReader, unknown_fields
 from keyferry.lint.kubeconfig.files import check_writers
-from keyferry.lint.report import FileKind, FileReport, make_report
+from keyferry.lint.report import FileKind, LintReport, make_report
 
 __all__ = ["lint_kuberc"]
 
@@ -60,7 +60,7 @@ class _Part(Value):
         )
 
 
-def lint_kuberc(path: str, data: bytes) -> FileReport:
+def lint_kuberc(path: str, data: bytes) -> LintReport:
     """Find everything wrong with the kuberc *path*, whose content is *data*."""
     parts = list(_parts(path, data))
     refused, text = _refusal(path, data)

@@ -8,7 +8,7 @@ from keyferry.errors import Problem
 from keyferry.lint.codes.catalogue import CODES, Severity
 from keyferry.lint.versions import LATEST
 
-__all__ = ["FileKind", "FileReport", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
+__all__ = ["FileKind", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
 
 _UNREADABLE = "KF101"
 
@@ -47,6 +47,7 @@ class LintReport(Value):
     providers: int = 0
     findings: tuple[Finding, ...] = ()
     kubernetes_text: str = field(default="", repr=False)
+    kind: FileKind = FileKind.PROVIDERS
 
     @property
     def accepted(self) -> bool:
@@ -59,27 +60,13 @@ class LintReport(Value):
         return any(finding.code == _UNREADABLE for finding in self.findings)
 
 
-class FileReport(LintReport):
-    """A report on a file, or a folder of records, that is no provider config."""
-
-    # All fields once more: a value has only those of its own class.
-    path: str
-    kubernetes: str
-    bin_dir: str | None = None
-    files: tuple[str, ...] = ()
-    providers: int = 0
-    findings: tuple[Finding, ...] = ()
-    kubernetes_text: str = field(default="", repr=False)
-    kind: FileKind = FileKind.PROVIDERS
-
-
-def make_report(kind: FileKind, path: str, problems: Iterable[Problem], kubernetes_text: str) -> FileReport:
+def make_report(kind: FileKind, path: str, problems: Iterable[Problem], kubernetes_text: str) -> LintReport:
     """A report of *problems*, each once and in the order of the file; the text is that of a refusal."""
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))
     refused = any(finding.severity == "error" for finding in ordered)
     text = kubernetes_text if refused else ""
-    return FileReport(path, LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind)
+    return LintReport(path, LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind)
 
 
 def finding_of(problem: Problem) -> Finding:

@@ -8,7 +8,7 @@ from time import sleep
 
 from keyferry._core.values import Value, field
 from keyferry._net.errors import NetworkError, UntrustedError
-from keyferry._net.trust import Tls, Trust
+from keyferry._net.trust import Thumbprint, Tls, Trust, default_context
 from keyferry.errors import DocumentError, HttpError
 from keyferry.sdk.proxy import split_url, to_http_error
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from keyferry._net.deadline import Deadline
     from keyferry._net.proxy import Origin
 
-__all__ = ["ONCE", "HttpOptions", "Reply", "Retry", "fetch"]
+__all__ = ["ONCE", "HttpOptions", "Reply", "Retry", "Thumbprint", "fetch"]
 
 _THROTTLED = 429
 _TRANSIENT = frozenset((408, _THROTTLED, 500, 502, 503, 504))
@@ -84,7 +84,8 @@ class HttpOptions(Value):
     *ca_file* is a bundle to trust in place of the system's, *ca_data* such a bundle as PEM text; SSL_CERT_FILE and
     SSL_CERT_DIR are honoured without them. One that *is_insecure* trusts any certificate: only where the user says
     so. *address* is dialled in place of the host's own, and never through a proxy. *attempt_seconds* bounds one
-    attempt from name look-up to the last byte of the answer.
+    attempt from name look-up to the last byte of the answer. One with a *thumbprint* trusts the certificate that has
+    it, and no other.
     """
 
     use_proxy: bool = True
@@ -95,6 +96,7 @@ class HttpOptions(Value):
     connect_seconds: float = 5.0
     attempt_seconds: float = 15.0
     most_bytes: int = 10 * 1024 * 1024
+    thumbprint: Thumbprint | None = None
 
 
 def fetch(
@@ -143,7 +145,9 @@ def _try(
     request: _Request, options: HttpOptions, deadline: "Deadline", retry: Retry
 ) -> "tuple[Reply, NetworkError | None]":
     """Make attempts as long as another one may help."""
-    tls = Tls(Trust(options.ca_file, options.ca_data, options.is_insecure))
+    # Nobody vouches for a certificate that is known by its thumbprint, which is compared before anything is sent.
+    is_insecure = options.is_insecure or options.thumbprint is not None
+    tls = Tls(Trust(options.ca_file, options.ca_data, is_insecure))
     number = 0
     while True:
         number += 1
@@ -183,8 +187,11 @@ def _client(options: HttpOptions, tls: Tls, deadline: "Deadline") -> "Client":
         tls.context,
         WaitLimits(options.connect_seconds, options.attempt_seconds),
         deadline,
+        # The thumbprint is the server's, and says nothing about a proxy.
+        proxy_tls=(lambda: default_context(options.ca_file, options.ca_data)) if options.thumbprint else None,
         proxy=choose_proxy if options.use_proxy and not options.address else lambda _: None,
         address=options.address,
+        judge=None if options.thumbprint is None else options.thumbprint.check,
     )
 
 

@@ -1,8 +1,9 @@
 """Make what others wrote fit for a message: no secrets, no control characters, not too long."""
 
 from keyferry._core.secrets import printable, redact
+from keyferry._core.user_info import hide_user_info
 
-__all__ = ["shown"]
+__all__ = ["hide_user_info", "shown"]
 
 _MOST_CHARACTERS = 1 << 16
 

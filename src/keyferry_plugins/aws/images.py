@@ -1,6 +1,7 @@
 """The registry that an image names: its host as Go reads a URL, and what the host of a private ECR says."""
 
 from keyferry.sdk import ProvideError
+from keyferry.sdk.url import UrlSyntaxError, read_url, split_host_port
 from keyferry.sdk.values import Value
 
 __all__ = ["PUBLIC_HOSTS", "EcrHost", "ImageHost", "parse_ecr_host", "parse_image"]
@@ -21,9 +22,6 @@ _SUFFIXES = (
 )
 _LETTERS_DIGITS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 _REGION = _LETTERS_DIGITS.union("-_")
-# What Go takes in the host of a URL, and in what stands before "@".
-_HOST = _LETTERS_DIGITS.union("-_.~!$&'()*+,;=:[]<>\"")
-_USER_INFO = _LETTERS_DIGITS.union("-._:~!$&'()*+,;=%@")
 
 
 class ImageHost(Value):
@@ -51,43 +49,17 @@ def parse_image(image: str) -> ImageHost:
     """The host of *image*, which may be a URL; raises ProvideError where Go's parser would refuse it."""
     if any(char <= " " or char == "\x7f" for char in image):
         raise ProvideError(f"image {image[:200]!r}: has a blank or a control character")
-    scheme, mark, rest = image.partition("://")
-    if not mark:
-        scheme, rest = "https", image
-    if not _is_scheme(scheme):
-        raise ProvideError(f"image {image[:200]!r}: {scheme[:40]!r} is not a scheme")
-    authority = rest.partition("#")[0].partition("?")[0].partition("/")[0]
-    user_info, _, place = authority.rpartition("@")
-    if not _USER_INFO.issuperset(user_info):
-        # Not quoted: it may be a password.
-        raise ProvideError("image: what stands before '@' is not fit for a URL")
-    return _parse_place(place)
-
-
-def _is_scheme(scheme: str) -> bool:
-    return (
-        bool(scheme)
-        and scheme[0].isalpha()
-        and scheme.isascii()
-        and not set(scheme) - _LETTERS_DIGITS - set("+-.")
-    )
-
-
-def _parse_place(place: str) -> ImageHost:
-    if place.startswith("["):
-        name, bracket, after = place[1:].rpartition("]")
-        colon, port = after[:1], after[1:]
-        is_split = bool(bracket) and colon in {"", ":"}
+    try:
+        authority = read_url(image if "://" in image else f"https://{image}").host
+    except UrlSyntaxError as error:
+        why = error.why
     else:
-        name, colon, port = place.rpartition(":") if ":" in place else (place, "", "")
-        is_split = True
-    if not is_split or (port and not (port.isascii() and port.isdigit())):
-        raise ProvideError(f"image: the port of {place[:200]!r} is not a number")
-    if any(char < "\x80" and char not in _HOST for char in name):
-        raise ProvideError(f"image: {name[:200]!r} is not a host name")
-    if not name:
-        raise ProvideError("image: there is no host in it")
-    return ImageHost(name, port)
+        name, port = split_host_port(authority)
+        if name:
+            return ImageHost(name[1:-1] if name.startswith("[") else name, port)
+        why = "there is no host in it"
+    # Raised out here, and only why: the image may have a password in it.
+    raise ProvideError(f"image: {why}")
 
 
 def parse_ecr_host(host: str) -> EcrHost | None:

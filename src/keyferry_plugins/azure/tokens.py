@@ -44,11 +44,14 @@ def text_of(document: "Mapping[str, object]", name: str) -> str:
 
 def check_https(url: str, what: str) -> str:
     """The URL as it is, if what is sent there can be read there alone: by TLS, or not leaving this machine."""
-    scheme, _, rest = url.partition("://")
-    host = rest.partition("/")[0].rpartition("@")[2]
-    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    is_local = name in ("localhost", "127.0.0.1", "::1")
-    if scheme.lower() != "https" and not (scheme.lower() == "http" and is_local):
+    from keyferry.sdk.proxy import split_url
+
+    try:
+        origin = split_url(url)
+        is_safe = origin.scheme == "https" or origin.host in ("localhost", "127.0.0.1", "::1")
+    except HttpError:
+        is_safe = False
+    if not is_safe:
         raise ProvideError(f"{what} is not an https:// URL", "a credential is sent there, so it must be one")
     return url
 

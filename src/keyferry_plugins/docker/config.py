@@ -2,6 +2,7 @@
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import DocumentError, loads
+from keyferry.sdk.text import hide_user_info
 from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -55,7 +56,7 @@ def _load(content: bytes, where: str) -> object:
 def _read_logins(document: object, where: str) -> dict[str, Login]:
     logins = {}
     for key, value in _object(document, where).items():
-        place = f"{where}[{_hide(key)!r}]"
+        place = f"{where}[{hide_user_info(key)!r}]"
         login = _read_login(_object(value, place), place)
         # Docker leaves an empty entry behind where a helper keeps the login.
         if login.username or login.password or login.has_identity_token:
@@ -112,10 +113,3 @@ def _text(value: object, where: str) -> str:
     if not isinstance(value, str):
         raise ProvideError(f"{where} is not a string")
     return value
-
-
-def _hide(key: str) -> str:
-    """A key without its user info, which may be a password."""
-    scheme, mark, rest = key.rpartition("://")
-    authority, slash, path = rest.partition("/")
-    return f"{scheme}{mark}{authority.rpartition('@')[2]}{slash}{path}"

@@ -3,23 +3,23 @@
 import os
 
 from keyferry.sdk import ProvideError
+from keyferry.sdk.docker_hub import HUB, is_hub_host
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.process import run_program
 from keyferry.sdk.text import shown
+from keyferry.sdk.url import UrlSyntaxError, split_registry_url
 from keyferry_plugins.docker.config import Login
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from keyferry.sdk import Deadline
 
-__all__ = ["HUB_URL", "ask_helper", "check_server_url", "host_of", "program_of"]
+__all__ = ["ask_helper", "check_server_url", "host_of", "program_of"]
 
-HUB_URL = "https://index.docker.io/v1/"
 PREFIX = "docker-credential-"
 _NOT_FOUND = "credentials not found in native keychain"
 # The user name that means: the secret is no password, but a token to be exchanged for others.
 _IDENTITY_TOKEN = "<token>"  # noqa: S105 - a user name
-_HUB_HOSTS = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 
 def program_of(helper: str) -> str:
@@ -53,8 +53,11 @@ def check_server_url(url: str) -> str:
 
 def host_of(url: str) -> str:
     """Host and port of a server's URL, with or without a scheme; all names of Docker Hub count as one."""
-    host = url.rpartition("://")[2].partition("/")[0].lower()
-    return _HUB_HOSTS[0] if host in _HUB_HOSTS else host
+    try:
+        host = split_registry_url(url.rpartition("://")[2])[0].lower()
+    except UrlSyntaxError:
+        return ""
+    return HUB if is_hub_host(host) else host
 
 
 def ask_helper(helper: str, server_url: str, deadline: "Deadline") -> Login | None:

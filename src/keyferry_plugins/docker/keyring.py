@@ -1,15 +1,8 @@
 """Which logins of several docker configs to answer with, under keys that the kubelet understands."""
 
 from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
-from keyferry_plugins.docker.keys import (
-    DOCKER_HUB,
-    HUB_KEY,
-    HostPath,
-    covers,
-    is_hub,
-    normalise,
-    parse_host_path,
-)
+from keyferry.sdk.docker_hub import HUB, LOGIN_HOST, is_default_registry
+from keyferry_plugins.docker.keys import HostPath, covers, normalise, parse_host_path
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -47,11 +40,11 @@ def choose_logins(entries: "Iterable[tuple[str, Login]]", image: str, cache_key_
 
 def _hub_logins(places: "Kept", image: str) -> "Kept":
     """The logins under Docker Hub's own key, which count only where no other does."""
-    if not is_hub(image):
+    if not is_default_registry(image):
         return []
-    host = image.partition("/")[0] if "/" in image else DOCKER_HUB
-    hub = parse_host_path(host) or HostPath(DOCKER_HUB, "", "")
-    return [(hub, login) for place, login in places if str(place) == HUB_KEY]
+    host = image.partition("/")[0] if "/" in image else HUB
+    hub = parse_host_path(host) or HostPath(HUB, "", "")
+    return [(hub, login) for place, login in places if str(place) == LOGIN_HOST]
 
 
 def write_auth(kept: "Kept", notes: list[str]) -> dict[str, AuthConfig]:

@@ -1,16 +1,13 @@
 """The keys that docker configs keep logins under, and which of them cover an image, by the kubelet's rules."""
 
-from keyferry.sdk.forms import decode_percent
+from keyferry.sdk.url import UrlSyntaxError, split_registry_key, split_registry_url
 from keyferry.sdk.values import Value
 
-__all__ = ["DOCKER_HUB", "HostPath", "covers", "is_hub", "normalise", "parse_host_path"]
+__all__ = ["HostPath", "covers", "normalise", "parse_host_path"]
 
-DOCKER_HUB = "docker.io"
-HUB_KEY = "index.docker.io"
-_HUB_HOSTS = (DOCKER_HUB, HUB_KEY)
-_HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
-# What a host may have: letters, digits, a star for a glob, and these.
-_HOST_MARKS = frozenset("-._~!$&'()*+,;=")
+# What a host may have: letters, digits, a star for a glob, and a few more.
+_HOST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=")
+_ADDRESS = frozenset("0123456789abcdefABCDEF:")
 
 
 class HostPath(Value):
@@ -32,27 +29,20 @@ def normalise(key: str) -> HostPath | None:
     loses it. Keys of a kind that no registry has are given up where the kubelet might still match them:
     escapes in a host, and IPv6 addresses without a port.
     """
-    prefix = "http://" if key.startswith("http://") else "https://"
-    place = parse_host_path(key.removeprefix(prefix))
-    if place is None:
+    try:
+        _, host, port, path = split_registry_key(key)
+    except UrlSyntaxError:
         return None
-    path = place.path[3:] if place.path.startswith(("/v1/", "/v2/")) else place.path
-    return HostPath(place.host, place.port, "" if path == "/" else path)
+    return HostPath(host, port, path) if _is_host(host) else None
 
 
 def parse_host_path(text: str) -> HostPath | None:
     """The parts of a key without its scheme, or of an image's name; None if there is no host in it."""
-    if any(char < " " or char == "\x7f" for char in text):
+    try:
+        _, host, port, path = split_registry_url(text)
+    except UrlSyntaxError:
         return None
-    url, _, fragment = text.partition("#")
-    authority, slash, path = url.partition("?")[0].partition("/")
-    user_info, _, place = authority.rpartition("@")
-    split = _split_authority(place)
-    if split is None or not all(map(_has_good_escapes, (user_info, path, fragment))):
-        return None
-    if not all(_fits_host(char) or char in ":%@" for char in user_info):
-        return None
-    return HostPath(*split, decode_percent(slash + path))
+    return HostPath(host, port, path) if _is_host(host) else None
 
 
 def covers(key: HostPath, image: HostPath) -> bool:
@@ -63,34 +53,9 @@ def covers(key: HostPath, image: HostPath) -> bool:
     return all(map(_matches, wanted, found))
 
 
-def is_hub(image: str) -> bool:
-    """Tell whether *image* counts as one of Docker Hub, whose logins stand under a key of their own."""
-    first, slash, _ = image.partition("/")
-    return bool(first) and (not slash or first in _HUB_HOSTS or not ("." in first or ":" in first))
-
-
-def _split_authority(authority: str) -> tuple[str, str] | None:
-    if authority.startswith("["):
-        host, bracket, port = authority[1:].partition("]")
-        is_address = ":" in host and all(char in _HEX_DIGITS or char == ":" for char in host)
-        return (host, port[1:]) if bracket and is_address and _is_port(port[1:]) and port[1:] else None
-    host, _, port = authority.partition(":")
-    if not host or not all(map(_fits_host, host)) or not _is_port(port):
-        return None
-    return host, port
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and (not text or text.isdigit())
-
-
-def _fits_host(char: str) -> bool:
-    return char.isascii() and (char.isalnum() or char in _HOST_MARKS)
-
-
-def _has_good_escapes(text: str) -> bool:
-    pieces = text.split("%")[1:]
-    return all(len(piece) > 1 and _HEX_DIGITS.issuperset(piece[:2]) for piece in pieces)
+def _is_host(host: str) -> bool:
+    """Tell whether it is a name, or an address that had a port behind it and so has lost its brackets."""
+    return bool(host) and (_HOST.issuperset(host) or (":" in host and _ADDRESS.issuperset(host)))
 
 
 def _matches(glob: str, label: str) -> bool:

@@ -3,6 +3,8 @@
 Each table runs over all three. Every name leads to this machine, and the environment's proxy decides the rest.
 """
 
+import base64
+import hashlib
 import socket
 import ssl
 import sys
@@ -23,7 +25,7 @@ from keyferry.pulls.registry.route import RegistryRoute
 from keyferry.pulls.registry.transport import Transport
 from keyferry.pulls.registry.transport import split_url as split_registry_url
 from keyferry.sdk import Deadline
-from keyferry.sdk.http import ONCE, HttpOptions, fetch
+from keyferry.sdk.http import ONCE, HttpOptions, Thumbprint, fetch
 from support.api_server import Authority, Pair, running_proxy
 from support.kube import Kube
 
@@ -214,6 +216,7 @@ CHOICES = {
     "domain": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "cluster.invalid"}, False),
     "suffix": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": ".invalid"}, False),
     "star suffix": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "*.cluster.invalid"}, False),
+    "another name": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "other.invalid"}, True),
     "half a name": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "uster.invalid"}, True),
     "all": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": "*"}, False),
     "other port": (NAME, {"HTTPS_PROXY": P, "NO_PROXY": f"{NAME}:1"}, True),
@@ -236,6 +239,73 @@ def test_the_proxy_is_chosen_by_gos_rules(
         assert ask(f"https://{host}:{server.port}/x", LATE) == Outcome(b"ok")
         told = [each.splitlines()[0] for each in proxy.told]
     assert told == ([f"CONNECT {host}:{server.port} HTTP/1.1"] if is_asked else [])
+
+
+def test_loopback_never_goes_through_a_proxy_without_tls_either(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with Server(WHOLE) as server:
+        for host in ("127.0.0.1", "localhost"):
+            assert ask(f"http://{host}:{server.port}/x", LATE) == Outcome(b"ok")
+
+
+# The login of a proxy as its URL has it, and as it is meant.
+LOGINS = {
+    "plain": ("jo:word@", b"jo:word"),
+    "escaped": ("us%40er:p%3Aw%2F@", b"us@er:p:w/"),
+    "none": ("", b""),
+}
+
+
+@pytest.mark.parametrize("case", LOGINS.values(), ids=LOGINS)
+def test_the_login_of_a_proxy_goes_to_the_proxy_alone(
+    ask: Ask, authority: Authority, monkeypatch: pytest.MonkeyPatch, case: tuple[str, bytes]
+) -> None:
+    """CONNECT carries it, the request inside does not; and the request's own secrets stay inside."""
+    written, meant = case
+    with running_proxy() as proxy, Server(WHOLE, authority.server(NAME)) as server:
+        monkeypatch.setenv("HTTPS_PROXY", f"http://{written}{proxy.address}")
+        place = f"{NAME}:{server.port}"
+        assert ask(f"https://{place}/x", LATE) == Outcome(b"ok")
+    assert proxy.told[0].startswith(f"CONNECT {place} HTTP/1.1\nHost: {place}")
+    login = f"Proxy-Authorization: Basic {base64.b64encode(meant).decode()}"
+    assert (login in proxy.told[0]) is bool(meant)
+    assert TOKEN not in proxy.told[0]
+    head = server.told[0].decode()
+    assert head.startswith("GET /x HTTP/1.1\r\n")
+    assert f"\r\nHost: {place}\r\n" in head
+    assert f"\r\nAuthorization: Bearer {TOKEN}\r\n" in head
+    assert "proxy-authorization" not in head.lower()
+
+
+@pytest.mark.parametrize("case", LOGINS.values(), ids=LOGINS)
+@pytest.mark.parametrize("is_tls", [False, True], ids=["http", "https"])
+def test_plain_requests_go_to_the_proxy_whole(
+    ask: Ask, authority: Authority, monkeypatch: pytest.MonkeyPatch, is_tls: bool, case: tuple[str, bytes]
+) -> None:
+    """With the whole URL, and the proxy's login beside it; also where TLS leads to the proxy itself."""
+    written, meant = case
+    with Server(WHOLE, authority.server("127.0.0.1") if is_tls else None) as proxy:
+        scheme = "https" if is_tls else "http"
+        monkeypatch.setenv("HTTP_PROXY", f"{scheme}://{written}127.0.0.1:{proxy.port}")
+        assert ask(f"http://{NAME}:8080/a?b=c", LATE) == Outcome(b"ok")
+    head = proxy.told[0].decode()
+    assert head.startswith(f"GET http://{NAME}:8080/a?b=c HTTP/1.1\r\n")
+    assert f"\r\nHost: {NAME}:8080\r\n" in head
+    login = f"\r\nProxy-Authorization: Basic {base64.b64encode(meant).decode()}\r\n"
+    assert (login in head) is bool(meant)
+
+
+def test_a_proxy_that_is_not_there_is_named(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not the server that cannot be reached."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    monkeypatch.setenv("HTTPS_PROXY", f"http://jo:w0rd@127.0.0.1:{port}")
+    words = ask(f"https://{NAME}/x", LATE).words
+    assert f"cannot be reached: connection refused (through the proxy http://127.0.0.1:{port})" in words
+    assert f"https://{NAME}" in words
+    assert "w0rd" not in words
 
 
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -270,6 +340,38 @@ def test_half_an_answer_is_no_answer(
     assert outcome.body == (b"ok" if is_whole else b"")
     assert ("broke off" in outcome.words) is not is_whole
     assert not outcome.is_timeout
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("is_right", [True, False], ids=["right", "wrong"])
+def test_a_thumbprint_is_compared_before_anything_is_sent(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, name: str, is_right: bool
+) -> None:
+    """It takes the place of authority and name, and a server with another certificate is told nothing."""
+    pair = Authority().server("other.invalid")
+    digest = hashlib.sha1(ssl.PEM_cert_to_DER_cert(pair.certificate), usedforsecurity=False).hexdigest()
+    thumbprint = Thumbprint(digest.upper() if is_right else "0" * 40, "SETTING")
+    with Server(WHOLE, pair) as server, way(name, authority, monkeypatch):
+        url = f"https://{NAME}:{server.port}/x"
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        try:
+            options = HttpOptions(thumbprint=thumbprint)
+            reply = fetch("GET", url, deadline=Deadline(LATE), headers=headers, retry=ONCE, options=options)
+            outcome = reply.body.decode()
+        except HttpError as error:
+            outcome = str(error)
+    assert any(TOKEN.encode() in told for told in server.told) is is_right
+    assert outcome == "ok" if is_right else "its certificate is not the one that SETTING names" in outcome
+
+
+def test_a_thumbprint_is_not_the_proxys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is known of the server, a proxy must be vouched for before it gets its password."""
+    with running_proxy(Authority().server("127.0.0.1")) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", f"https://me:pass-word@{proxy.address}")
+        options = HttpOptions(thumbprint=Thumbprint("0" * 40, "SETTING"))
+        with pytest.raises(HttpError, match="its certificate is not trusted"):
+            fetch("GET", f"https://{NAME}/x", deadline=Deadline(LATE), retry=ONCE, options=options)
+        assert proxy.told == []
 
 
 @contextmanager
@@ -460,7 +562,7 @@ def test_a_proxy_that_refuses_is_named_without_its_password(
 
 
 @pytest.mark.parametrize(
-    "value", ["http://me:pass-word@", "socks5://me:pass-word@p:1", "http://me:pass/word@p:1"]
+    "value", ["http://me:pass-word@", "socks5://me:pass-word@p:1", "http://me:pass/word@p:1", "http://["]
 )
 def test_a_proxy_that_is_no_url_is_not_passed_over(
     ask: Ask, monkeypatch: pytest.MonkeyPatch, value: str
@@ -468,6 +570,7 @@ def test_a_proxy_that_is_no_url_is_not_passed_over(
     monkeypatch.setenv("HTTPS_PROXY", value)
     outcome = ask(f"https://{NAME}/x", LATE)
     assert "the proxy in HTTPS_PROXY: is not a URL of the form http://" in outcome.words
+    assert ("such as socks5://, is not supported here" in outcome.words) is value.startswith("socks5://")
     assert "pass" not in outcome.words.replace("PASSWORD", "").replace("password", "")
 
 

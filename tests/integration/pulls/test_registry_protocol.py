@@ -12,7 +12,6 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem, ImagePullError
 from keyferry.pulls.layout.pull import LayoutPull
-from keyferry.pulls.puller.puller import pull_to_layout, pull_to_layout_async
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.destinations import find_origin
 from keyferry.pulls.registry.route import RegistryRoute
@@ -36,6 +35,7 @@ from support.fake_registry import (
     unauthorized,
 )
 from support.images import BuiltImage, build, digest_of, noise
+from support.layouts import pull_to_layout, pull_to_layout_async
 
 IMAGE = build(noise(200_000))
 CONFIG, LAYER = IMAGE.blobs.values()

@@ -14,12 +14,12 @@ from keyferry.pulls.layout.blobs import Progress
 from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import pull as pull_image
-from keyferry.pulls.puller.puller import pull_to_layout, pull_to_layout_async
 from keyferry.pulls.registry.check import check_registry, check_registry_async
 from keyferry.pulls.registry.route import RegistryRoute
 from support.fake_cloud import Authority
 from support.fake_registry import credential
 from support.images import DOCKER, BuiltImage, build, build_index, digest_of, noise, push
+from support.layouts import pull_to_layout, pull_to_layout_async
 from support.plugins import Node, answer, provider_entry
 from support.registry import Registry, basic, running
 from support.token_server import TokenServer, token_server

@@ -1,7 +1,5 @@
 """Keys are tried in descending byte order, several sources one after the other."""
 
-import pytest
-
 from keyferry.images.keyring import (
     Credential,
     Keyring,
@@ -9,7 +7,6 @@ from keyferry.images.keyring import (
     Source,
     SourceKind,
     credential_hash,
-    is_default_registry,
     lookup_all,
 )
 from keyferry.images.provider.accounts import ServiceAccountRef
@@ -50,25 +47,6 @@ def test_the_default_registry_is_a_last_resort() -> None:
     assert names(ring("index.docker.io", "docker.io").lookup("docker.io/library/busybox")) == ["docker.io"]
     assert ring("index.docker.io").lookup("reg.io/app") == []
     assert ring("reg.io").lookup("docker.io/library/busybox") == []
-
-
-@pytest.mark.parametrize(
-    ("image", "is_default"),
-    [
-        ("busybox", True),
-        ("docker.io/x", True),
-        ("index.docker.io/x", True),
-        ("team/app", True),
-        ("localhost/x", True),
-        ("reg.io/x", False),
-        ("localhost:5000/x", False),
-        ("/x", False),
-        ("", False),
-    ],
-)
-def test_the_first_component_tells_the_default_registry(image: str, is_default: bool) -> None:
-    """A dot or a colon makes a host of it, as in Kubernetes."""
-    assert is_default_registry(image) is is_default
 
 
 def test_keyrings_are_joined_not_mixed() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.kuberc import lint_kuberc
-from keyferry.lint.report import FileReport
+from keyferry.lint.report import LintReport
 from support.parts import root
 from support.plugins import write_executable
 
@@ -17,7 +17,7 @@ LISTED = HEAD + "credentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n
 LIST = "credentialPluginAllowlist"
 
 
-def lint(folder: Path, text: str, mode: int = 0o600) -> FileReport:
+def lint(folder: Path, text: str, mode: int = 0o600) -> LintReport:
     path = folder / "kuberc"
     path.write_text(text)
     path.chmod(mode)

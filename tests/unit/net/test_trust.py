@@ -128,11 +128,9 @@ def test_a_narrow_context_checks_as_much_as_a_full_one() -> None:
 
 SOURCES = (Path(keyferry.__file__).parent, Path(keyferry_plugins.__file__).parent)
 MAKERS = {"SSLContext", "create_default_context", "create_ssl_context"}
-# Service Fabric's server is known by its certificate's thumbprint, and by no name at all.
 MAKE_CONTEXTS = {
     "keyferry/_net/trust.py",
     "keyferry/clusters/tls.py",
-    "keyferry_plugins/azure/service_fabric.py",
 }
 
 

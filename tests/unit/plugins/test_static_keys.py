@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.errors import MatchError
-from keyferry.images.keyring import Keyring, Source, SourceKind, is_default_registry
+from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.match.rules import covers as kubelet_covers
 from keyferry.images.match.url import normalise_key
 from keyferry_plugins.docker.config import Login
 from keyferry_plugins.docker.keyring import choose_logins
-from keyferry_plugins.docker.keys import covers, is_hub, normalise, parse_host_path
+from keyferry_plugins.docker.keys import covers, normalise, parse_host_path
 
 LABEL = st.text(st.sampled_from("ab*-"), min_size=1, max_size=4)
 HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)
@@ -65,12 +65,6 @@ def test_what_is_answered_is_what_the_kubelet_then_finds(keys: list[str], image:
     names = sorted(found.username for found in in_file.lookup(image))
     assert sorted(found.username for found in in_answer.lookup(image)) == names
     assert len(kept) == len(names)
-
-
-@given(st.one_of(IMAGE, st.sampled_from(["docker.io/x", "index.docker.io/x", "localhost/x", "/x", "x"])))
-def test_docker_hub_is_told_as_the_kubelet_tells_it(image: str) -> None:
-    """Which images fall back to Docker Hub's key."""
-    assert is_hub(image) is is_default_registry(image)
 
 
 @pytest.mark.parametrize(

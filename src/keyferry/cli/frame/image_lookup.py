@@ -5,11 +5,11 @@ import argparse
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
-from keyferry.cli.frame.node_settings import environment_notes, plugin_environment
+from keyferry.cli.frame.node_settings import PluginEnvironment, environment_notes, plugin_environment
 from keyferry.cli.frame.sources import OPTIONS, Sources, add_source_arguments, read_sources
 from keyferry.images.answer import Answer
 from keyferry.images.config.validate import GATE
-from keyferry.images.load import load_providers
+from keyferry.images.load import ProviderSettings, make_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
@@ -17,21 +17,36 @@ from keyferry.images.reference import normalise
 from keyferry.show.report import report
 
 
+class Inputs(Value):
+    """What a command line gives to look up images with: sources, the node's config, the environment of plugins.
+
+    *found* has no config where none is needed and none is found; then there are no providers.
+    """
+
+    sources: Sources
+    found: Discovery
+    environment: PluginEnvironment
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is odd about them."""
+        return (*self.sources.notes, *self.found.notes)
+
+
 class ImageLookup(Value):
-    """The answer about an image, where its providers were found, what else was given.
+    """The answer about an image, and what it was looked up with.
 
     *environment* says whose environment plugins got, where that is not the kubelet's.
     """
 
     answer: Answer
-    found: Discovery
-    sources: Sources
+    inputs: Inputs
     environment: tuple[str, ...] = ()
 
     def report(self) -> None:
-        """Say what is odd about the sources, which option would tell what is missing, and which providers failed."""
+        """Say what is odd about the inputs, which option would tell what is missing, and which providers failed."""
         answer = self.answer
-        notes = (*self.sources.notes, *self.environment, *missing_lines(answer.missing))
+        notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing))
         report(*notes, *answer.kubelet_failures)
 
 
@@ -48,30 +63,39 @@ def add_lookup_arguments(parser: argparse.ArgumentParser) -> None:
     add_run_arguments(parser)
 
 
+def gather_inputs(args: argparse.Namespace, *, needs_config: bool = True) -> Inputs:
+    """Read the sources of the command line and find the node's config, each once; raises EnvironmentProblem."""
+    sources = read_sources(args)
+    found = discover(args.config, args.bin_dir, node=args.node, needs_config=needs_config)
+    environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
+    return Inputs(sources, found, environment)
+
+
 def look_up_image(args: argparse.Namespace) -> ImageLookup:
     """Look up the image of the command line with all its sources."""
     normalise(args.image)  # a wrong image name is said before anything is read
-    sources = read_sources(args)
-    found = discover(args.config, args.bin_dir, node=args.node)
-    sources = replace(sources, notes=(*sources.notes, *found.notes))
-    providers = open_providers(args, found, sources)
+    inputs = gather_inputs(args)
+    sources = inputs.sources
+    providers = open_providers(args, inputs)
     answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
-    environment = tuple(environment_notes(args, found)) if answer.provisions else ()
-    return ImageLookup(replace(answer, untold=sources.missing), found, sources, environment)
+    environment = environment_notes(args, inputs.environment) if answer.provisions else ()
+    return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
 
 
-def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources) -> Providers:
+def open_providers(args: argparse.Namespace, inputs: Inputs) -> Providers:
     """The providers of a node, as the command line says; raises ConfigError."""
-    return load_providers(
-        found.config,
-        found.bin_dir,
+    found, sources = inputs.found, inputs.sources
+    if not found.config:
+        return Providers((), docker_config=sources.docker_config)
+    settings = ProviderSettings(
         service_accounts=sources.accounts,
         docker_config=sources.docker_config,
         timeout_seconds=args.timeout,
-        withhold_env=args.withhold_env,
-        environ=plugin_environment(args, found),
+        withhold_env=frozenset(args.withhold_env),
+        environ=inputs.environment.variables,
         service_account_tokens=_takes_tokens(args, found),
     )
+    return make_providers(found.config, found.bin_dir, settings)
 
 
 def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:

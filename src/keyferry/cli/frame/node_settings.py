@@ -5,10 +5,11 @@ import os
 from collections.abc import Mapping, Sequence
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
+from keyferry._core.values import Value, field
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import EnvironmentProblem, PolicyError
 from keyferry.images.node.discover import Discovery
-from keyferry.images.node.kubelet import KUBELET_ROOT
+from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
 from keyferry.images.node.node import Node
 from keyferry.show.report import report
 
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     from keyferry.pulls.records.policy import VerificationPolicy
 
 __all__ = [
+    "PluginEnvironment",
     "add_no_kubelet_argument",
     "environment_notes",
-    "environment_text",
-    "environment_traps",
     "node_policy",
     "node_root",
     "node_runtime",
@@ -127,47 +127,43 @@ def node_runtime(address: str, node: Node) -> str:
     return path
 
 
-def plugin_environment(args: argparse.Namespace, found: Discovery) -> Mapping[str, str] | None:
-    """The environment that plugins get; None for that of this process.
+class PluginEnvironment(Value):
+    """The environment that plugins get: *variables*, None for that of this process, and whose it is.
 
-    A kubelet's is taken where discovery has found one, or if it is asked for; then it raises EnvironmentProblem.
+    *traps* beware of one that is not the kubelet's, though the kubelet is known.
     """
-    if args.env_from == SELF:
-        return None
-    if args.env_from != KUBELET:
-        return None if found.kubelet is None else found.kubelet.read_environment()
+
+    owner: str
+    variables: Mapping[str, str] | None = field(default=None, repr=False)
+    traps: tuple[Reason, ...] = ()
+
+
+def plugin_environment(args: argparse.Namespace, found: Discovery) -> PluginEnvironment:
+    """A kubelet's, where discovery has found one, or if it is asked for; then it raises EnvironmentProblem."""
     node: Node = args.node
-    kubelet = found.kubelet or node.kubelet
+    kubelet = found.kubelet or (node.kubelet if args.env_from == KUBELET else None)
+    variables = None if kubelet is None or args.env_from == SELF else kubelet.read_environment()
+    if variables is not None:
+        return PluginEnvironment(str(kubelet), variables)
+    if args.env_from != KUBELET:
+        return PluginEnvironment("this process", traps=() if kubelet is None else (_trap(args, kubelet),))
     if kubelet is None:
         raise EnvironmentProblem("--env-from kubelet: no running kubelet is found")
-    environment = kubelet.read_environment()
-    if environment is None:
-        raise EnvironmentProblem(
-            f"--env-from kubelet: the environment of {kubelet} may not be read; try with sudo"
-        )
-    return environment
+    raise EnvironmentProblem(
+        f"--env-from kubelet: the environment of {kubelet} may not be read; try with sudo"
+    )
 
 
-def environment_text(args: argparse.Namespace, found: Discovery) -> str:
-    """Whose environment plugins get."""
-    if plugin_environment(args, found) is None:
-        return "this process"
-    node: Node = args.node
-    return str(found.kubelet or node.kubelet)
+def environment_notes(args: argparse.Namespace, environment: PluginEnvironment) -> tuple[str, ...]:
+    """The traps for those who print none; who said which environment it is knows it."""
+    return () if args.env_from == SELF else tuple(reason.text for reason in environment.traps)
 
 
-def environment_notes(args: argparse.Namespace, found: Discovery) -> list[str]:
-    """The same for those who print no traps; who said which environment it is knows it."""
-    return [] if args.env_from == SELF else [reason.text for reason in environment_traps(args, found)]
-
-
-def environment_traps(args: argparse.Namespace, found: Discovery) -> tuple[Reason, ...]:
+def _trap(args: argparse.Namespace, kubelet: Kubelet) -> Reason:
     """Beware: plugins get another environment than the kubelet gives them."""
-    if found.kubelet is None or plugin_environment(args, found) is not None:
-        return ()
     why = "as --env-from says" if args.env_from == SELF else "since its own may not be read; try with sudo"
     text = (
-        f"plugins get the environment of this process and not that of {found.kubelet}, {why}: "
+        f"plugins get the environment of this process and not that of {kubelet}, {why}: "
         "proxies, regions and credentials may differ, and with them the answer"
     )
-    return (Reason(ReasonStage.TRAP, "environment", ReasonOutcome.ENVIRONMENT, text),)
+    return Reason(ReasonStage.TRAP, "environment", ReasonOutcome.ENVIRONMENT, text)

@@ -3,22 +3,20 @@
 import argparse
 
 from keyferry.cli.frame.image_lookup import (
+    Inputs,
     add_image_and_output_arguments,
     add_lookup_arguments,
     code_for,
     look_up_image,
     missing_lines,
 )
-from keyferry.cli.frame.node_settings import environment_text, environment_traps
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
-from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.access import add_access_arguments, decide_access
 from keyferry.explain.decision import decision_document, decision_lines
 from keyferry.explain.document import explanation_document
 from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
-from keyferry.images.node.discover import Discovery
 from keyferry.show.documents import render_document
 
 DESCRIPTION = """\
@@ -63,17 +61,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the explanation."""
     lookup = look_up_image(args)
-    answer, found, sources = lookup.answer, lookup.found, lookup.sources
+    answer, inputs, traps = lookup.answer, lookup.inputs, lookup.inputs.environment.traps
     check = check_answer(args, answer) if args.check_registry else None
     decision = decide_access(args, answer)
-    traps = environment_traps(args, found)
-    environment = environment_text(args, found)
     if args.output in ("json", "yaml"):
         checked = None if check is None else check_document(check)
         access = None if decision is None else decision_document(decision, answer.missing)
         document = explanation_document(
             answer,
-            config=_config(found, sources, environment),
+            config=_config(inputs),
             registry=checked,
             access=access,
             traps=traps,
@@ -82,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         all_patterns = args.all_patterns or args.output == "wide"
         said = () if check is None else tuple(attempt_lines(check))
-        where = _where(found, sources, environment)
+        where = _where(inputs)
         access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
         print(
             render(
@@ -98,20 +94,22 @@ def run(args: argparse.Namespace) -> int:
     return code_for(answer) if check is None else code_for_check(answer, check)
 
 
-def _config(found: Discovery, sources: Sources, environment: str) -> dict[str, object]:
+def _config(inputs: Inputs) -> dict[str, object]:
+    found, sources = inputs.found, inputs.sources
     return {
         "path": found.config,
         "pathFrom": found.config_from,
         "binDir": found.bin_dir,
         "binDirFrom": found.bin_dir_from,
-        "environmentFrom": environment,
+        "environmentFrom": inputs.environment.owner,
         "dockerConfig": sources.docker_config,
         "pullSecrets": [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets],
-        "notes": list(sources.notes),
+        "notes": list(inputs.notes),
     }
 
 
-def _where(found: Discovery, sources: Sources, environment: str) -> tuple[str, ...]:
+def _where(inputs: Inputs) -> tuple[str, ...]:
+    found, sources = inputs.found, inputs.sources
     secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
     is_known = not any(each.input in (LookupInput.POD, LookupInput.PULL_SECRET) for each in sources.missing)
     none = "the pod lists none" if is_known else "not given (--pod, --secret)"
@@ -119,6 +117,6 @@ def _where(found: Discovery, sources: Sources, environment: str) -> tuple[str, .
         f"pull secrets: {secrets or none}",
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
         f"providers: {found.config} ({found.config_from})",
-        f"plugins: {found.bin_dir} ({found.bin_dir_from}), in the environment of {environment}",
-        *sources.notes,
+        f"plugins: {found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}",
+        *inputs.notes,
     )

@@ -5,6 +5,7 @@ import base64
 import sys
 from collections.abc import Callable
 
+from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.secrets import MASK, printable
 from keyferry.cli.frame.image_lookup import (
     add_image_and_output_arguments,
@@ -109,7 +110,7 @@ def _dockerconfig(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the sh
 def _registry_key(name: str) -> str:
     """What docker clients look under: the registry, or Docker Hub's old address."""
     registry = name.partition("/")[0]
-    return "https://index.docker.io/v1/" if registry == "docker.io" else registry
+    return LOGIN_URL if registry == HUB else registry
 
 
 def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer

@@ -7,15 +7,14 @@ from contextlib import closing
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
-from keyferry.cli.frame.image_lookup import add_lookup_arguments, missing_lines
-from keyferry.cli.frame.node_settings import node_policy, node_runtime
+from keyferry.cli.frame.image_lookup import add_lookup_arguments, gather_inputs, missing_lines, open_providers
+from keyferry.cli.frame.node_settings import environment_notes, node_policy, node_runtime
 from keyferry.cli.frame.registry_arguments import route_for
-from keyferry.cli.frame.sources import Sources, read_sources
+from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.pull_arguments import (
     add_pull_arguments,
     add_root_arguments,
     add_target_arguments,
-    open_providers,
 )
 from keyferry.cli.image.pull_output import outcome_table, outcomes_document
 from keyferry.cli.image.pull_progress import ProgressReporter
@@ -82,9 +81,14 @@ def run(args: argparse.Namespace) -> int:
         raise WrongUsage("--platform goes with --to DIR: a container runtime pulls for its own platform")
     root = "" if args.root is None else os.path.abspath(args.root)
     policy = node_policy(args.policy, args.allow, root, args.node)
-    sources = read_sources(args)
-    report(*sources.notes, *missing_lines(sources.missing_secrets))
-    providers = open_providers(args, sources)
+    # Without a config there is no plugin to ask, and the other sources may do; a folder of plugins wants one.
+    inputs = gather_inputs(args, needs_config=bool(args.bin_dir))
+    sources = inputs.sources
+    report(*inputs.notes, *missing_lines(sources.missing_secrets))
+    report(*environment_notes(args, inputs.environment))
+    if not inputs.found.config:
+        report("no provider config is found, so no plugin is asked; --config names one")
+    providers = open_providers(args, inputs)
     with closing(_open_target(args)) as target:
         records = None
         if root:

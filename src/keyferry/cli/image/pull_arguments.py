@@ -1,19 +1,13 @@
 """The options of ``pull``, and those about records that ``explain`` shares with it."""
 
 import argparse
-import os
 
-from keyferry.cli.frame import image_lookup
 from keyferry.cli.frame.arguments import parse_seconds
-from keyferry.cli.frame.node_settings import add_no_kubelet_argument, environment_notes
-from keyferry.cli.frame.sources import Sources
+from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.errors import EnvironmentProblem
-from keyferry.images.lookup import Providers
-from keyferry.images.node.discover import discover
 from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.pull_policy import PULL_POLICIES
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
-from keyferry.show.report import report
 
 _MOST_PARALLEL = 64
 _PULL_SECONDS = 900.0
@@ -108,25 +102,6 @@ def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) ->
         help="a pattern of that policy's allowlist; may be repeated",
     )
     return group
-
-
-def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
-    """The node's providers; none, with a note, if no config is named and none is found."""
-    if not args.bin_dir and not _finds_config(args):
-        report("no provider config is found, so no plugin is asked; --config names one")
-        return Providers((), docker_config=sources.docker_config)
-    found = discover(args.config, args.bin_dir, node=args.node)
-    report(*found.notes, *environment_notes(args, found))
-    return image_lookup.open_providers(args, found, sources)
-
-
-def _finds_config(args: argparse.Namespace) -> bool:
-    try:
-        # With a folder of plugins given, a config is all that can be missing.
-        discover(args.config, os.curdir, node=args.node)
-    except EnvironmentProblem:
-        return False
-    return True
 
 
 def _parse_platform(text: str) -> str:

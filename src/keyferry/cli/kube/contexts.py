@@ -56,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _rows(loaded: "LoadedKubeconfig") -> list[dict[str, object]]:
+    from keyferry._core.user_info import hide_user_info
     from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster
-    from keyferry.clusters.url import hide_password
     from keyferry.clusters.why.mechanism import find_mechanism
 
     rows: list[dict[str, object]] = []
@@ -69,7 +69,7 @@ def _rows(loaded: "LoadedKubeconfig") -> list[dict[str, object]]:
                 "name": name,
                 "current": name == loaded.config.current_context,
                 "cluster": context.cluster,
-                "server": hide_password(cluster.server) if "@" in cluster.server else cluster.server,
+                "server": hide_user_info(cluster.server),
                 "user": context.user,
                 "namespace": context.namespace,
                 "mechanism": str(find_mechanism(user, cluster.server)),

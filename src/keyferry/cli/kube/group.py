@@ -1,8 +1,8 @@
 """An authenticated connection to any cluster that kubectl can reach, from the shell."""
 
 import argparse
-import re
 
+from keyferry._core.user_info import hide_in_text
 from keyferry.cli.frame.commands import Command, report_failure
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PolicyError
@@ -41,7 +41,6 @@ SUBCOMMANDS = {
     "contexts": Command("keyferry.cli.kube.contexts", "every context and how its user is authenticated"),
     "explain": Command("keyferry.cli.kube.explain", "why a context works or does not"),
 }
-_USER_INFO = re.compile(r"://[^/\s'\"]*@")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(error: KeyferryError) -> int:
     # A server's URL may hold a user and password, and errors name the server.
-    return report_failure(error, lambda line: _USER_INFO.sub("://***@", line), _hint(error))
+    return report_failure(error, hide_in_text, _hint(error))
 
 
 def _hint(error: KeyferryError) -> str:

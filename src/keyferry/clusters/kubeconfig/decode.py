@@ -5,11 +5,12 @@ from collections.abc import Iterable
 from keyferry._core.documents import Document, read_yaml
 from keyferry._core.paths import Path, format_path
 from keyferry._core.values import Value, field, replace
-from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
+from keyferry.api.codec import Reader, kubernetes_failure
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import API_VERSION, KIND, Kubeconfig, read_kubeconfig
+from keyferry.api.typed import Refused, place_problem, read_typed
 from keyferry.clusters.kubeconfig.trust import UNJUDGED
-from keyferry.errors import DocumentError, Kind, Problem
+from keyferry.errors import Kind, Problem
 
 __all__ = ["KubeconfigFile", "decode_file", "place", "refuse_file"]
 
@@ -39,9 +40,7 @@ class KubeconfigFile(Value):
 
     def problem(self, at: Path, problem: Problem) -> Problem:
         """*problem*, placed at a path of this file."""
-        position = self.document.position(at) if self.document else None
-        line, column = (position.line, position.column) if position else (None, None)
-        return problem.placed(self.path, line, column, format_path(at))
+        return place_problem(problem, self.path, self.document, at, format_path(at))
 
 
 def place(
@@ -57,34 +56,15 @@ def place(
 
 def decode_file(path: str, data: bytes) -> KubeconfigFile:
     """Decode one kubeconfig; what is wrong with it is part of the result."""
-    try:
-        document = read_yaml(data, quoting=True)
-    except DocumentError as error:
-        problem = Problem(
-            "",
-            error.message,
-            kubernetes_text=error.kubernetes_text,
-            kind=error.kind,
-            file=path,
-            line=error.line,
-            column=error.column,
-        )
-        return refuse_file(path, problem)
-    file = KubeconfigFile(path, document, Kubeconfig())
-    try:
-        foreign = _judge_type(*interpret(document.value), data)
-    except WrongTypeError as error:
-        foreign = Problem(
-            error.field,
-            error.message,
-            kubernetes_text=error.kubernetes_text,
-            kind=Kind.WRONG_TYPE,
-            detail=error.detail,
-        )
+    read = read_typed(path, data, lambda content: read_yaml(content, quoting=True))
+    if isinstance(read, Refused):
+        return refuse_file(path, read.problem, read.document)
+    file = KubeconfigFile(path, read.document, Kubeconfig())
+    foreign = _judge_type(read.api_version, read.kind, data)
     if foreign is not None:
         at: Path = (foreign.path,) if foreign.path else ()
-        return refuse_file(path, file.problem(at, foreign), document)
-    return _decode_config(file, document)
+        return refuse_file(path, file.problem(at, foreign), read.document)
+    return _decode_config(file, read.document)
 
 
 def refuse_file(path: str, problem: Problem, document: Document | None = None) -> KubeconfigFile:

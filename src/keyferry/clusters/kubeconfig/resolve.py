@@ -7,13 +7,13 @@ from typing import Any
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field, replace
+from keyferry._net.url import parse_request_uri, parse_url
 from keyferry.api.clientauthentication.v1 import ClusterInfo
 from keyferry.api.kubeconfig.v1 import AuthInfo, ExecConfig
 from keyferry.clusters.kubeconfig.choose import Choice, Overrides, choose
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, go_read_error
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
-from keyferry.clusters.url import parse_request_uri, parse_url
 from keyferry.errors import ConfigError, Problem
 
 __all__ = ["ClientConfig", "Overrides", "check_transport", "clean_install_hint", "resolve"]

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 
 from keyferry._core.json import dumps, loads
 from keyferry._core.secrets import MASK, redact
+from keyferry._core.user_info import hide_user_info
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.url import hide_password
 
 __all__ = ["exec_info_document", "exec_info_text", "mask_arguments", "mask_document", "write_document"]
 
@@ -53,7 +53,7 @@ def mask_document(value: object, name: str = "") -> object:
     if not isinstance(value, str) or name == "certificate-authority-data":
         return value  # an authority's certificate is for everyone to see
     if name == "proxy-url":
-        return hide_password(value) if "@" in value else value
+        return hide_user_info(value)
     return MASK if value and _NAME.fullmatch(name) else redact(value)
 
 

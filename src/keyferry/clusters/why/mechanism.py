@@ -1,8 +1,8 @@
 """How a user of a kubeconfig is authenticated, in a word or two, and what stands there for nothing."""
 
 from keyferry._core.values import Value
+from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import AuthInfo
-from keyferry.clusters.url import parse_url
 from keyferry.invoke.executable import base_name, clean_path
 
 __all__ = ["Mechanism", "find_mechanism", "is_https"]

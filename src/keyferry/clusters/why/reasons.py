@@ -1,14 +1,13 @@
 """The reasons behind a context's fate, in words and as facts: pure functions of a diagnosis."""
 
 import os
-import re
 import shlex
 from collections.abc import Iterator
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import MASK
+from keyferry._core.user_info import hide_in_text, hide_user_info
 from keyferry.api.meta import format_instant
-from keyferry.clusters.url import hide_password
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.masking import mask_arguments
 from keyferry.clusters.why.traps import traps_for
@@ -16,8 +15,6 @@ from keyferry.errors import ClusterAuthError, KeyferryError
 from keyferry.invoke.executable import clean_path
 
 __all__ = ["reasons_for"]
-
-_USER_INFO = re.compile(r"://[^/\s'\"]*@")
 
 
 def reasons_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
@@ -53,14 +50,10 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
         f"{which}: cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
     )
     yield Reason(ReasonStage.CONTEXT, config.context, ReasonOutcome.CHOSEN, text, facts)
-    shown = _shown(config.server)
-    proxy = f", through the proxy {_shown(config.proxy_url)}" if config.proxy_url else ""
+    shown = hide_user_info(config.server)
+    proxy = f", through the proxy {hide_user_info(config.proxy_url)}" if config.proxy_url else ""
     facts = {"server": shown, "file": config.cluster_origin}
     yield Reason(ReasonStage.CLUSTER, config.cluster_name, ReasonOutcome.CHOSEN, f"{shown}{proxy}", facts)
-
-
-def _shown(url: str) -> str:
-    return hide_password(url) if "@" in url else url
 
 
 def _underlying(error: "KeyferryError | None") -> "KeyferryError | None":
@@ -70,7 +63,7 @@ def _underlying(error: "KeyferryError | None") -> "KeyferryError | None":
 
 def _words(error: object) -> str:
     """An error on one line; errors name the server, whose URL may hold a password."""
-    return _USER_INFO.sub("://***@", "; ".join(str(error).splitlines()))
+    return hide_in_text("; ".join(str(error).splitlines()))
 
 
 def _user(diagnosis: Diagnosis) -> Iterator[Reason]:
@@ -209,7 +202,7 @@ def _certificate(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 
 def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
-    answer, server = diagnosis.review, _shown(diagnosis.config.server)
+    answer, server = diagnosis.review, hide_user_info(diagnosis.config.server)
     if diagnosis.stage is ReasonStage.SERVER:
         yield Reason(ReasonStage.SERVER, server, ReasonOutcome.FAILED, _words(diagnosis.error))
     elif answer is not None and not answer.status:
@@ -227,7 +220,7 @@ def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 
 def _refusal(diagnosis: Diagnosis, status: int, problem: str) -> Reason:
-    server, asked = _shown(diagnosis.config.server), diagnosis.version_status
+    server, asked = hide_user_info(diagnosis.config.server), diagnosis.version_status
     if 200 <= asked < 300:
         text = f"answers, and does not say who you are ({status}): /version gives {asked}"
         return Reason(ReasonStage.SERVER, server, ReasonOutcome.ANSWERS, text, {"status": asked})

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from enum import StrEnum
 
 from keyferry._core.reasons import Reason, ReasonStage
+from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import ExecConfig
-from keyferry.clusters.url import parse_url
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.clusters.why.mechanism import is_https
 from keyferry.invoke.executable import clean_path

@@ -7,10 +7,11 @@ from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
 from keyferry._core.positions import DuplicateKey
 from keyferry._core.values import Value, field
-from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure
+from keyferry.api.codec import Reader, kubernetes_failure
 from keyferry.api.kubeletconfig import v1, v1alpha1, v1beta1
 from keyferry.api.scheme import known_fields
-from keyferry.errors import Detail, DocumentError, Kind, Problem
+from keyferry.api.typed import Refused, place_problem, read_typed
+from keyferry.errors import Detail, Kind, Problem
 
 _KIND = "CredentialProviderConfig"
 _READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
@@ -34,43 +35,26 @@ class ConfigFile(Value):
 
     def problem(self, at: Path, problem: Problem) -> Problem:
         """*problem*, placed at a path of this file."""
-        return placed(problem, self.path, self.document, at)
+        return place_problem(problem, self.path, self.document, at)
 
 
 def decode_file(path: str, data: bytes) -> ConfigFile:
     """Decode one config file strictly; what is wrong with it is part of the result."""
-    try:
-        document = read_document(data, quoting=True)
-    except DocumentError as error:
-        stage = "couldn't get version/kind; json parse error: " if error.kind is Kind.JSON_SYNTAX else ""
-        problem = Problem(
-            "",
-            error.message,
-            code="KF103",
-            kubernetes_text=stage + error.kubernetes_text,
-            kind=error.kind,
-            file=path,
-            line=error.line,
-            column=error.column,
-        )
-        return refused(path, data, None, problem)
-    try:
-        api_version, kind = interpret(document.value)
-    except WrongTypeError as error:
-        problem = Problem(
-            error.field,
-            error.message,
-            code="KF109",
-            kubernetes_text=error.kubernetes_text,
-            kind=Kind.WRONG_TYPE,
-            detail=error.detail,
-        )
-        at = (error.field,) if error.field else ()
-        return refused(path, data, document, placed(problem, path, document, at))
-    unknown = _judge_type(api_version, kind, data, document)
+    read = read_typed(
+        path,
+        data,
+        lambda content: read_document(content, quoting=True),
+        syntax_code="KF103",
+        type_code="KF109",
+        json_stage="couldn't get version/kind; json parse error: ",
+    )
+    if isinstance(read, Refused):
+        return refused(path, data, read.document, read.problem)
+    document = read.document
+    unknown = _judge_type(read.api_version, read.kind, data, document)
     if unknown is not None:
-        return refused(path, data, document, placed(unknown, path, document, _type_path(unknown)))
-    return _decode_config(path, data, document, _READERS[api_version])
+        return refused(path, data, document, place_problem(unknown, path, document, _type_path(unknown)))
+    return _decode_config(path, data, document, _READERS[read.api_version])
 
 
 def _type_path(problem: Problem) -> Path:
@@ -132,7 +116,7 @@ def _decode_config(
     reader = _reader(document)
     config = read(document.value, reader)
     problems = [
-        placed(problem.changed(code=_CODES[problem.kind]), path, document, at)
+        place_problem(problem.changed(code=_CODES[problem.kind]), path, document, at)
         for at, problem in reader.problems
         # Said below, with the places of both.
         if problem.detail is not Detail.REPEATED_FIELD
@@ -183,10 +167,3 @@ def refused(
     text = kubernetes_text or f"error decoding config {quote(path)}: {problem.kubernetes_text}"
     empty = v1.CredentialProviderConfig()
     return ConfigFile(path, data, document, empty, (problem,), text, problem.kind)
-
-
-def placed(problem: Problem, file: str, document: Document | None, at: Path) -> Problem:
-    """*problem* with the file and position of a path."""
-    position = document.position(at) if document else None
-    line, column = (position.line, position.column) if position else (None, None)
-    return problem.placed(file, line, column)

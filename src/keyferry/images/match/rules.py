@@ -6,9 +6,10 @@
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.errors import MatchError
-from keyferry.images.match.url import RegistryUrl, bytewise, hide_password, parse_registry_url, readable
+from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url, readable
 
 __all__ = [
     "Glob",
@@ -89,7 +90,7 @@ def matches(pattern_text: str, image: str) -> bool:
     failure = _first_failure(pattern, parse_registry_url(image))
     if failure and failure.rule == "bad-glob":
         message = (
-            f"{readable(pattern.labels[failure.label])!r} in {hide_password(pattern_text)!r} is not a glob"
+            f"{readable(pattern.labels[failure.label])!r} in {hide_user_info(pattern_text)!r} is not a glob"
         )
         raise MatchError(message, "syntax error in pattern")
     return failure is None
@@ -220,8 +221,8 @@ def _unparsable(rule: MatchRule, pattern: str, image: str, error: MatchError) ->
     return MatchVerdict(
         matched=False,
         rule=rule,
-        found=hide_password(image),
-        expected=hide_password(pattern),
+        found=hide_user_info(image),
+        expected=hide_user_info(pattern),
         why=str(error),
     )
 
@@ -240,7 +241,7 @@ def _facts(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> tuple[str
     if failure.rule == "path-prefix":
         return image.path, wanted.path, _why_path(image.path, wanted.path)
     if failure.rule == "matched":
-        return image.authority + image.path, hide_password(pattern.text), _why_matched(image, wanted)
+        return image.authority + image.path, hide_user_info(pattern.text), _why_matched(image, wanted)
     return _label_facts(pattern, image, failure)
 
 

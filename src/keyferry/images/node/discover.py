@@ -69,13 +69,15 @@ def discover(
     environ: Mapping[str, str] | None = None,
     node: Node | None = None,
     root: str | None = None,
+    needs_config: bool = True,
+    needs_bin_dir: bool = True,
     advice: str = _ADVICE,
 ) -> Discovery:
     """What was given, else what the environment names, else what this node uses.
 
     *node* has the kubelets that run here; *root* is where files are looked for, KEYFERRY_HOST_ROOT or ``/``.
-    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if nothing is found,
-    with *advice* on how to name a config.
+    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if one of them is
+    needed and not found, with *advice* on how to name a config; one that is not needed is empty then.
     """
     variables = os.environ if environ is None else environ
     given = (
@@ -85,10 +87,13 @@ def discover(
         Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
     )
     top = root or variables.get(ROOT_VARIABLE) or "/"
-    return _choose(given, _node_candidates(Node() if node is None else node, top), advice)
+    found = _choose(given, _node_candidates(Node() if node is None else node, top))
+    if (needs_config and not found.config) or (needs_bin_dir and found.config and not found.bin_dir):
+        raise _not_found(found, advice)
+    return found
 
 
-def _choose(given: Sequence[Discovery], more: Iterator[Discovery], advice: str) -> Discovery:
+def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
     """The first config and the first bin dir that goes with it; no more is looked at than that takes."""
     seen = [each for each in given if each.config or each.bin_dir]
     while True:
@@ -98,18 +103,19 @@ def _choose(given: Sequence[Discovery], more: Iterator[Discovery], advice: str) 
             break
         following = next(more, None)
         if following is None:
-            raise _not_found(named, advice, [note for each in seen for note in each.notes])
+            break
         seen.append(following)
+    named, plugins = named or Discovery(), plugins or Discovery()
     kubelet = next((each.kubelet for each in (named, plugins, *seen) if each.kubelet is not None), None)
     notes = tuple(note for each in seen for note in each.notes)
     return Discovery(named.config, plugins.bin_dir, named.config_from, plugins.bin_dir_from, kubelet, notes)
 
 
-def _not_found(named: Discovery | None, advice: str, notes: Sequence[str]) -> EnvironmentProblem:
-    unread = "".join(f"; {note}" for note in notes)
-    if named is not None:
+def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
+    unread = "".join(f"; {note}" for note in found.notes)
+    if found.config:
         return EnvironmentProblem(
-            f"the config is {named.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
+            f"the config is {found.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
             + unread
         )
     return EnvironmentProblem(

@@ -6,9 +6,10 @@ pure functions that decided; calling them again costs time only when someone ask
 
 from collections.abc import Callable, Iterator
 
+from keyferry._core.docker_hub import LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential, Keyring, SourceKind
+from keyferry.images.keyring import Credential, Keyring, SourceKind
 from keyferry.images.match.rules import MatchVerdict, judge
 from keyferry.images.missing import MissingInput, missing_documents
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
@@ -161,7 +162,7 @@ def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reas
         return Reason(
             ReasonStage.KEY, credential.key, ReasonOutcome.COVERS, f"covers the image: {verdict.why}", facts
         )
-    if is_given and key == DEFAULT_REGISTRY_KEY:
+    if is_given and key == LOGIN_HOST:
         text = "is used as Docker Hub's own key, since no other key of its source covers the image"
         return Reason(ReasonStage.KEY, credential.key, ReasonOutcome.DEFAULT_REGISTRY, text, facts)
     return Reason(

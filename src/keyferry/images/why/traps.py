@@ -4,14 +4,14 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from itertools import pairwise
 
+from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
-from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, Credential
+from keyferry.images.keyring import Credential
 from keyferry.images.match.rules import judge
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupResult
 
 _ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
-_HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
 
 
 class ImageTrap(StrEnum):
@@ -101,20 +101,17 @@ def _boundary(answer: LookupResult) -> Iterator[Reason]:
 
 
 def _hub_alias(answer: LookupResult) -> Iterator[Reason]:
-    if not answer.name.startswith("docker.io/"):
+    if not answer.name.startswith(f"{HUB}/"):
         return
     for provider, pattern in _patterns(answer):
         host, _, _ = pattern.partition("/")
-        if host in _HUB_ALIASES:
+        if host in ALIASES:
             text = (
                 f"pattern {pattern!r} of {provider!r} covers nothing: images of Docker Hub are always looked up as "
                 f"docker.io/...; write 'docker.io'"
             )
             yield _trap(ImageTrap.DOCKER_HUB, pattern, text)
-        elif (
-            host == "docker.io"
-            and judge(pattern.replace("docker.io/", "docker.io/library/", 1), answer.name).matched
-        ):
+        elif host == HUB and judge(pattern.replace(f"{HUB}/", f"{HUB}/library/", 1), answer.name).matched:
             text = f"pattern {pattern!r} of {provider!r} lacks 'library/': this image is looked up as {answer.name}"
             yield _trap(ImageTrap.DOCKER_HUB, pattern, text)
 
@@ -201,8 +198,8 @@ def _bare(credential: Credential) -> str:
 
 def _default_registry(answer: LookupResult) -> Iterator[Reason]:
     for credential in answer.credentials:
-        is_hub_key = _bare(credential).partition("/")[0] == DEFAULT_REGISTRY_KEY
-        if is_hub_key and not answer.name.startswith("docker.io/"):
+        is_hub_key = _bare(credential).partition("/")[0] == LOGIN_HOST
+        if is_hub_key and not answer.name.startswith(f"{HUB}/"):
             text = (
                 f"{answer.name} has no '.' or ':' in its first part, so Docker Hub's credential under "
                 f"{credential.key!r} is tried for it"

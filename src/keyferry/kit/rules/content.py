@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
+from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
 from keyferry._core.secrets import MASK
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.errors import MatchError
-from keyferry.images.keyring import DEFAULT_REGISTRY_KEY, is_default_registry
 from keyferry.images.match.rules import judge as judge_match
 from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
@@ -155,7 +155,7 @@ def serves(key: str, image: str) -> bool:
     normalised = normalise_key(key)
     if judge_match(normalised, image).matched:
         return True
-    return normalised == DEFAULT_REGISTRY_KEY and is_default_registry(image)
+    return normalised == LOGIN_HOST and is_default_registry(image)
 
 
 def _seconds(nanoseconds: int | None) -> int:

@@ -10,6 +10,7 @@ import stat
 from collections.abc import Iterator
 
 from keyferry._core.gotext import quote
+from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import encode_exec_info
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
@@ -20,12 +21,11 @@ from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, merge_configs
 from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 from keyferry.clusters.session import uses_plugin
-from keyferry.clusters.url import hide_password
 from keyferry.errors import ConfigError, Detail, EnvironmentProblem, Kind, Problem
 from keyferry.lint.kubeconfig.fields import check_fields
 from keyferry.lint.kubeconfig.files import check_file
 from keyferry.lint.kubeconfig.values import check_values
-from keyferry.lint.report import FileKind, FileReport, make_report
+from keyferry.lint.report import FileKind, LintReport, make_report
 
 __all__ = ["lint_kubeconfig"]
 
@@ -47,7 +47,7 @@ _LARGEST_FILE = 16 << 20
 _NOT_FILES = ("/proc/", "/sys/", "/dev/")
 
 
-def lint_kubeconfig(path: str, data: bytes) -> FileReport:
+def lint_kubeconfig(path: str, data: bytes) -> LintReport:
     """Find everything wrong with the kubeconfig *path*, whose content is *data*."""
     file = decode_file(path, data)
     # Alone, as kubectl would see it; relative paths count from the folder of the file.
@@ -187,6 +187,6 @@ def _scrub(text: str, config: Kubeconfig) -> str:
     """Kubernetes' words without the passwords of proxies, which they quote."""
     for cluster in config.clusters.values():
         if "@" in cluster.proxy_url:
-            hidden = hide_password(cluster.proxy_url)
+            hidden = hide_user_info(cluster.proxy_url)
             text = text.replace(cluster.proxy_url, hidden).replace(quote(cluster.proxy_url), quote(hidden))
     return text

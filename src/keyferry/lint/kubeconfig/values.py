@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.clock import time_ns
+from keyferry._core.user_info import hide_user_info
+from keyferry._net.url import Url, parse_url
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.api.meta import format_time
@@ -12,7 +14,6 @@ from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES
 from keyferry.clusters.session import uses_plugin
-from keyferry.clusters.url import Url, hide_password, parse_url
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, Problem
 from keyferry.lint.kubeconfig.exec import Suspicion, check_exec
 from keyferry.lint.kubeconfig.fields import entry_indices
@@ -68,7 +69,7 @@ def check_cluster(cluster: Cluster) -> Iterator[Suspicion]:
 def _check_server(server: str) -> Iterator[Suspicion]:
     if not server:
         return  # a refusal
-    url, shown = parse_url(server), hide_password(server)
+    url, shown = parse_url(server), hide_user_info(server)
     if url is not None and url.scheme == "http":
         message = (
             f"{shown!r} is plain http, where client-go sends no credentials at all and never runs the plugin, "
@@ -90,7 +91,7 @@ def _check_server(server: str) -> Iterator[Suspicion]:
 
 
 def _check_proxy(proxy: str, url: Url) -> Iterator[Suspicion]:
-    shown = hide_password(proxy)
+    shown = hide_user_info(proxy)
     if "@" in (url.authority or ""):
         message = (
             f"there is a user or password in {shown!r}, which a plugin with provideClusterInfo is told too; "

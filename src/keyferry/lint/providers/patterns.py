@@ -2,19 +2,14 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from keyferry._core.docker_hub import HUB
 from keyferry._core.paths import Path
+from keyferry._core.user_info import hide_user_info
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import MatchError
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import Pattern, parse_pattern
-from keyferry.lint.providers.unreachable import (
-    HUB,
-    CodedMessage,
-    hub_alias,
-    shown,
-    why_misread,
-    why_unmatchable,
-)
+from keyferry.lint.providers.unreachable import CodedMessage, hub_alias, why_misread, why_unmatchable
 
 # Where in a provider, which code, and what to say.
 Suspicion = tuple[Path, str, str]
@@ -43,7 +38,7 @@ def check_patterns(provider: CredentialProvider) -> Iterator[Suspicion]:
             sound.append((index, pattern))
             reason = _first_reason(pattern)
         if reason:
-            yield ("matchImages", index), reason[0], f"{shown(pattern.text)!r}: {reason[1]}"
+            yield ("matchImages", index), reason[0], f"{hide_user_info(pattern.text)!r}: {reason[1]}"
     yield from _redundant(sound)
 
 
@@ -66,7 +61,7 @@ def check_shared(providers: Sequence[CredentialProvider]) -> Iterator[tuple[int,
             first = owners.setdefault(_identity(pattern), number)
             if first != number:
                 message = (
-                    f"{shown(pattern.text)!r} is a pattern of {providers[first].name!r} too: both plugins "
+                    f"{hide_user_info(pattern.text)!r} is a pattern of {providers[first].name!r} too: both plugins "
                     "are run, "
                     f"and the credentials of {providers[first].name!r} are tried first"
                 )
@@ -153,8 +148,8 @@ def _redundant(patterns: list[tuple[int, Pattern]]) -> Iterator[Suspicion]:
         for other, wider in places.match(text):
             if other < index or (other > index and (index, text) not in places.match(wider)):
                 message = (
-                    f"{shown(text)!r} adds nothing: matchImages[{other}], {shown(wider)!r}, covers the "
-                    "same images"
+                    f"{hide_user_info(text)!r} adds nothing: matchImages[{other}], {hide_user_info(wider)!r}, "
+                    "covers the same images"
                 )
                 yield ("matchImages", index), "KF166", message
                 break

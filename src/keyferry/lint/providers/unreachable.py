@@ -7,13 +7,11 @@ kubelet would use none of them, the most telling reason is looked for.
 import re
 from collections.abc import Callable, Iterator
 
+from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry.errors import ImageNameError
 from keyferry.images.match.rules import Pattern, fits
 from keyferry.images.match.url import parse_registry_url
 from keyferry.images.reference import normalise
-
-HUB = "docker.io"
-HUB_ALIASES = ("index.docker.io", "registry-1.docker.io", "registry.hub.docker.com", "hub.docker.com")
 
 CodedMessage = tuple[str, str]  # code and message
 
@@ -22,13 +20,6 @@ _USER_INFO = re.compile(r"\A[^/?#]*@")
 # An upper-case letter makes a registry of a first part without a dot, as does the name localhost.
 _FILLERS = ("a", "A", "localhost", "")
 _STRANGE = re.compile(r"[^A-Za-z0-9.*-]")
-
-
-def shown(text: str) -> str:
-    """A pattern with its user info blotted out, which may be a secret."""
-    scheme = _SCHEME.match(text)
-    start = scheme.end() if scheme else 0
-    return text[:start] + _USER_INFO.sub("***@", text[start:])
 
 
 def why_misread(pattern: Pattern) -> CodedMessage | None:
@@ -98,13 +89,13 @@ def _address(pattern: Pattern) -> CodedMessage | None:
 
 
 def _hub_alias(pattern: Pattern) -> CodedMessage | None:
-    return hub_alias(pattern) if pattern.url.host == HUB_ALIASES[0] else None
+    return hub_alias(pattern) if pattern.url.host == LOGIN_HOST else None
 
 
 def hub_alias(pattern: Pattern) -> CodedMessage | None:
     """What is wrong with a pattern for Docker Hub under another name."""
     host = pattern.url.host
-    if host not in HUB_ALIASES:
+    if host not in ALIASES:
         return None
     wanted = HUB + pattern.url.path
     return "KF160", (

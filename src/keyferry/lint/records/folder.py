@@ -19,7 +19,7 @@ from keyferry.api.kubeletconfig.records import (
 from keyferry.errors import DocumentError, Kind, Problem, RecordError
 from keyferry.lint.records.content import check_record
 from keyferry.lint.records.files import check_entry, check_folder
-from keyferry.lint.report import FileKind, FileReport, Finding, finding_of, place_of
+from keyferry.lint.report import FileKind, Finding, LintReport, finding_of, place_of
 from keyferry.lint.versions import LATEST
 from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.disk import MOST_BYTES
@@ -40,7 +40,7 @@ def is_records_folder(path: str) -> bool:
     return os.path.isdir(path) and (name == FOLDER or (name in (PULLING, PULLED) and above == FOLDER))
 
 
-def lint_records(path: str, *, clock: Callable[[], int] = time_ns) -> FileReport:
+def lint_records(path: str, *, clock: Callable[[], int] = time_ns) -> LintReport:
     """Find everything wrong with a folder of records."""
     inside = [os.path.join(path, name) for name in (PULLING, PULLED)]
     folders = [each for each in inside if os.path.isdir(each)] or [path]
@@ -52,7 +52,7 @@ def lint_records(path: str, *, clock: Callable[[], int] = time_ns) -> FileReport
     return _report(FileKind.PULL_RECORDS_FOLDER, path, tuple(files), problems)
 
 
-def lint_record_file(path: str, data: bytes, *, clock: Callable[[], int] = time_ns) -> FileReport:
+def lint_record_file(path: str, data: bytes, *, clock: Callable[[], int] = time_ns) -> LintReport:
     """Find everything wrong with one record or intent, wherever it lies."""
     kind = INTENT if INTENT.encode() in data else RECORD
     return _report(
@@ -60,10 +60,10 @@ def lint_record_file(path: str, data: bytes, *, clock: Callable[[], int] = time_
     )
 
 
-def _report(kind: FileKind, path: str, files: tuple[str, ...], problems: list[Problem]) -> FileReport:
+def _report(kind: FileKind, path: str, files: tuple[str, ...], problems: list[Problem]) -> LintReport:
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))
-    return FileReport(path, LATEST, files=files, findings=ordered, kind=kind)
+    return LintReport(path, LATEST, files=files, findings=ordered, kind=kind)
 
 
 def _check_all(folder: str, files: list[str], now_ns: int) -> Iterator[Problem]:

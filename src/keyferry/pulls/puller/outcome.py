@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from keyferry.pulls.manifest import Descriptor
     from keyferry.pulls.platform import Platform
 
-__all__ = ["PullAction", "PullOutcome", "Pulled"]
+__all__ = ["PullAction", "PullOutcome"]
 
 
 class PullAction(StrEnum):
@@ -68,7 +68,3 @@ class PullOutcome(Value):
         """Raise what kept the image from being there, if anything did."""
         if self.error is not None:
             raise self.error
-
-
-# Deprecated: what pull_to_layout gave had a type of its own.
-Pulled = PullOutcome

@@ -5,6 +5,7 @@ from contextlib import closing, nullcontext
 from threading import BoundedSemaphore, Lock
 from typing import Self, TypedDict, Unpack
 
+from keyferry._core.values import Value, field
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
@@ -16,7 +17,7 @@ from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.outcome import PullOutcome
-from keyferry.pulls.puller.pull_policy import ALWAYS, choose_pull_policy
+from keyferry.pulls.puller.pull_policy import choose_pull_policy
 from keyferry.pulls.puller.steps import PullContext, PullOperation, PullRequest
 from keyferry.pulls.puller.target import OnProgress, PullTarget, RuntimeTarget
 from keyferry.pulls.records.counters import PullCounters
@@ -34,8 +35,6 @@ __all__ = [
     "open_target",
     "pull",
     "pull_async",
-    "pull_to_layout",
-    "pull_to_layout_async",
 ]
 
 _MOST_THREADS = 64
@@ -162,8 +161,17 @@ class Puller:
             return self._executor
 
 
-class PullSettings(PullOptions, total=False):
-    """What ``pull`` takes beside the place to pull to: ``PullOptions``, and what a ``Puller`` is made with."""
+class TargetOptions(TypedDict, total=False):
+    """Where to pull to; see ``open_target``."""
+
+    cri: str
+    to: "str | os.PathLike[str] | None"
+    platform: Platform | str | None
+    route: RegistryRoute
+
+
+class PullSettings(PullOptions, TargetOptions, total=False):
+    """What ``pull`` takes: where to, ``PullOptions``, and what a ``Puller`` is made with."""
 
     providers: Providers | None
     records: Records | None
@@ -194,60 +202,67 @@ def open_target(
     return LayoutTarget(to, platform=wanted or None, route=route)
 
 
-def pull(
-    image: str,
-    *,
-    cri: str = "",
-    to: "str | os.PathLike[str] | None" = None,
-    platform: Platform | str | None = None,
-    route: RegistryRoute = RegistryRoute(),
-    **settings: Unpack[PullSettings],
-) -> PullOutcome:
+def pull(image: str, **settings: Unpack[PullSettings]) -> PullOutcome:
     """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
 
     See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raises ImagePullError, and
     EnvironmentProblem beside a kubelet.
     """
-    return _pull_to(open_target(cri=cri, to=to, platform=platform, route=route), image, **settings)
+    plan = _plan(image, **settings)
+    return plan.run(plan.open())
 
 
-async def pull_async(
-    image: str,
-    *,
-    cri: str = "",
-    to: "str | os.PathLike[str] | None" = None,
-    platform: Platform | str | None = None,
-    route: RegistryRoute = RegistryRoute(),
-    **settings: Unpack[PullSettings],
-) -> PullOutcome:
+async def pull_async(image: str, **settings: Unpack[PullSettings]) -> PullOutcome:
     """As ``pull``, without blocking the event loop.
 
     Cancelling ends a pull into a folder. One of a container runtime goes on, and is recorded when it is done.
     """
     import asyncio
 
-    target = await asyncio.to_thread(open_target, cri=cri, to=to, platform=platform, route=route)
+    plan = _plan(image, **settings)
+    target = await asyncio.to_thread(plan.open)
     try:
-        return await asyncio.to_thread(_pull_to, target, image, **settings)
+        return await asyncio.to_thread(plan.run, target)
     except asyncio.CancelledError:
-        if to is not None:
+        if plan.place.get("to") is not None:
             target.close()
         raise
 
 
-def _pull_to(
-    target: PullTarget,
+class _Plan(Value):
+    """One pull as it is asked for, in the parts that its steps take."""
+
+    image: str
+    place: TargetOptions
+    make: Callable[[PullTarget], Puller]
+    options: PullOptions = field(repr=False)
+
+    def open(self) -> PullTarget:
+        """Open the place to pull to."""
+        return open_target(**self.place)
+
+    def run(self, target: PullTarget) -> PullOutcome:
+        """Pull, and close the target."""
+        with closing(target):
+            return self.make(target).pull(self.image, **self.options)
+
+
+def _plan(
     image: str,
     *,
+    cri: str = "",
+    to: "str | os.PathLike[str] | None" = None,
+    platform: Platform | str | None = None,
+    route: RegistryRoute = RegistryRoute(),
     providers: Providers | None = None,
     records: Records | None = None,
     evict: bool = True,
     preload: bool = False,
     no_kubelet: bool = False,
     **options: Unpack[PullOptions],
-) -> PullOutcome:
-    with closing(target):
-        puller = Puller(
+) -> _Plan:
+    def make(target: PullTarget) -> Puller:
+        return Puller(
             target,
             providers=providers,
             records=records,
@@ -255,31 +270,6 @@ def _pull_to(
             preload=preload,
             no_kubelet=no_kubelet,
         )
-        return puller.pull(image, **options)
 
-
-class _LayoutSettings(TypedDict, total=False):
-    platform: Platform | str | None
-    route: RegistryRoute
-    timeout_seconds: float | None
-    on_progress: OnProgress | None
-
-
-def pull_to_layout(
-    image: str,
-    folder: "str | os.PathLike[str]",
-    credentials: Sequence[Credential] = (),
-    **settings: Unpack[_LayoutSettings],
-) -> PullOutcome:
-    """Deprecated: the same as ``pull(image, to=folder, credentials=credentials, pull_policy="Always")``."""
-    return pull(image, to=folder, credentials=credentials, pull_policy=ALWAYS, **settings)
-
-
-async def pull_to_layout_async(
-    image: str,
-    folder: "str | os.PathLike[str]",
-    credentials: Sequence[Credential] = (),
-    **settings: Unpack[_LayoutSettings],
-) -> PullOutcome:
-    """Deprecated: the same as ``pull_async(image, to=folder, credentials=credentials, pull_policy="Always")``."""
-    return await pull_async(image, to=folder, credentials=credentials, pull_policy=ALWAYS, **settings)
+    place = TargetOptions(cri=cri, to=to, platform=platform, route=route)
+    return _Plan(image, place, make, options)

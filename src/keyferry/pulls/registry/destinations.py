@@ -1,16 +1,14 @@
 """Where requests may go: the registry itself, and the places that its challenges and redirects name."""
 
-from urllib.parse import urljoin
-
+from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
+from keyferry._net.url import join_url
 from keyferry.errors import HttpError, Kind, RegistryError
 from keyferry.pulls.registry.addresses import is_loopback, is_loopback_name, is_this_machine, why_forbidden
 from keyferry.pulls.registry.transport import Admit, HttpResponse, Origin, Transport, split_url
 
 __all__ = ["admit_server_named", "admit_user_named", "find_origin", "find_realm", "find_redirect"]
 
-# Docker Hub's images are served under another name than they are called by.
-_HOSTS = {"docker.io": "registry-1.docker.io"}
 _PING = "/v2/"
 _PORTS = {"http": 80, "https": 443}
 _BAD_REQUEST = 400
@@ -23,7 +21,7 @@ def find_origin(transport: Transport, registry: str) -> Origin:
     HTTPS everywhere; on this machine, and where the route is insecure, whichever of both the server speaks. Nothing
     is sent to find out but a request without a credential. Raises HttpError for one that cannot be reached.
     """
-    origin = split_url(f"https://{_HOSTS.get(registry, registry)}")
+    origin = split_url(f"https://{REGISTRY_HOST if registry == HUB else registry}")
     is_local = is_loopback_name(origin.host)
     if not is_local and not transport.route.is_insecure:
         return origin
@@ -61,7 +59,7 @@ def find_redirect(registry: str, answer: HttpResponse, *, is_insecure: bool) -> 
     if not location:
         raise RegistryError(registry, answer.head.status, "redirects to nowhere", Kind.CONTENT)
     try:
-        place = _split(registry, urljoin(base, location), "redirect")
+        place = _split(registry, join_url(base, location), "redirect")
     except ValueError:
         raise RegistryError(registry, 0, "redirects to something that is no URL", Kind.UNSAFE) from None
     if answer.origin.scheme == "https" and place.scheme == "http" and not is_insecure:

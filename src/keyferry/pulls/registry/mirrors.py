@@ -5,6 +5,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from glob import glob
 
+from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import Value
 
 __all__ = ["Mirrors", "find_mirrors"]
@@ -26,7 +27,7 @@ _SECTIONS = (
     ("plugins", "io.containerd.grpc.v1.cri", "registry"),
     ("plugins", "cri", "registry"),
 )
-_DEFAULT, _HUB, _HUB_HOST = "_default", "docker.io", "registry-1.docker.io"
+_DEFAULT = "_default"
 _Table = dict[str, object]
 
 
@@ -114,7 +115,7 @@ def _can_pull(host: object) -> bool:
 
 def _others(urls: Sequence[str], registry: str) -> Iterator[str]:
     """The URLs of other hosts than the registry itself."""
-    own = {registry, f"{registry}:443", f"{registry}:80"} | ({_HUB_HOST} if registry == _HUB else set())
+    own = {registry, f"{registry}:443", f"{registry}:80"} | ({REGISTRY_HOST} if registry == HUB else set())
     for url in urls:
         host = url.split("://")[-1].partition("/")[0]
         if host and host not in own:

@@ -18,7 +18,7 @@ from cryptography.x509.oid import NameOID
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.dispatch import lint_any, recognise
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
-from keyferry.lint.report import FileReport
+from keyferry.lint.report import LintReport
 from support.certificates import key_pem, make_certificate, make_key
 from support.parts import root
 from support.plugins import write_executable
@@ -49,7 +49,7 @@ def config(
     return whole | more
 
 
-def lint(folder: Path, document: Json | str, mode: int = 0o600) -> FileReport:
+def lint(folder: Path, document: Json | str, mode: int = 0o600) -> LintReport:
     path = folder / "config"
     text = document if isinstance(document, str) else json.dumps(document, indent=1)
     path.write_text(text)

@@ -103,8 +103,10 @@ def test_service_fabric_is_known_by_its_thumbprint(tmp_path: Path) -> None:
         assert len(server.received) == before
         with pytest.raises(ProvideError, match="no user-assigned"):
             request_identity_token(question(environ, Identity("c")))
-        with pytest.raises(HttpError, match="https"):
-            request_identity_token(question({**environ, "IDENTITY_ENDPOINT": "http://x/"}))
+        for endpoint in ("http://x/", f"https://u:p@127.0.0.1:{server.port}/"):
+            with pytest.raises(HttpError, match="IDENTITY_ENDPOINT: is not an https:// URL"):
+                request_identity_token(question({**environ, "IDENTITY_ENDPOINT": endpoint}))
+        assert len(server.received) == before
 
 
 def test_service_fabric_that_is_gone_is_an_error() -> None:
@@ -114,7 +116,7 @@ def test_service_fabric_that_is_gone_is_an_error() -> None:
         "IDENTITY_HEADER": "hidden",
         "IDENTITY_SERVER_THUMBPRINT": "0",
     }
-    with pytest.raises(HttpError, match=r"https://127.0.0.1:1/token: cannot be asked") as caught:
+    with pytest.raises(HttpError, match=r"https://127.0.0.1:1/token: cannot be reached") as caught:
         request_identity_token(question(environ))
     assert "hidden" not in str(caught.value)
 

@@ -2,7 +2,14 @@
 
 import pytest
 
-from keyferry.clusters.url import hide_password, parse_request_uri, parse_url
+from keyferry._net.url import (
+    UrlSyntaxError,
+    go_words,
+    parse_request_uri,
+    parse_url,
+    read_url,
+    split_host_port,
+)
 
 PRINTED = [
     pytest.param("https://k:6443", "https://k:6443", id="plain"),
@@ -22,6 +29,7 @@ PRINTED = [
     pytest.param("///x", "///x", id="three slashes begin a path"),
     pytest.param("a/b:c", "a/b:c", id="relative"),
     pytest.param("http://p#a b", "http://p#a%20b", id="fragment"),
+    pytest.param("http://p/\udc80", "http://p/%80", id="a byte that is no text"),
 ]
 REFUSED = [
     *(
@@ -65,13 +73,50 @@ def test_a_request_uri_has_no_fragment_and_is_absolute() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "host", "user_info"),
     [
-        ("http://u:p@h:1", "http://***@h:1"),
-        ("http://u:p/w@h", "http://***@h"),
-        ("u:p@h", "***@h"),
-        ("http://h", "http://h"),
+        pytest.param("https://u:p%40w@k:6443/x", "k:6443", "u:p%40w", id="user info stays as it is written"),
+        pytest.param("https://a@b@k", "k", "a@b", id="the last sign counts"),
+        pytest.param("https://pr%C3%B6xy", "pröxy", "", id="a host is decoded"),
+        pytest.param("https://[fe80::1%25eth0]:80", "[fe80::1%eth0]:80", "", id="so is a zone"),
+        pytest.param("/path", "", "", id="none"),
     ],
 )
-def test_passwords_are_blotted_out(text: str, shown: str) -> None:
-    assert hide_password(text) == shown
+def test_host_and_user_info_are_told_apart(text: str, host: str, user_info: str) -> None:
+    url = read_url(text)
+    assert (url.host, url.user_info) == (host, user_info)
+
+
+@pytest.mark.parametrize(
+    ("authority", "parts"),
+    [
+        ("h", ("h", "")),
+        ("h:1", ("h", "1")),
+        ("h:", ("h", "")),
+        ("[::1]", ("[::1]", "")),
+        ("[::1]:1", ("::1", "1")),
+        ("::1", ("::1", "")),
+        ("a]b:5", ("a]b:5", "")),
+        ("", ("", "")),
+    ],
+)
+def test_a_host_is_told_apart_from_its_port(authority: str, parts: tuple[str, str]) -> None:
+    """Brackets go only where a port follows, as in the kubelet."""
+    assert split_host_port(authority) == parts
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("http://k:x#f", 'parse "http://k:x": invalid port ":x" after host'),
+        ("http://k#%z", 'parse "http://k#%z": invalid URL escape "%z"'),
+        ("http://k/%é", 'parse "http://k/%é": invalid URL escape "%é"'),
+        ("http://u:%zz@k", 'parse "http://u:%zz@k": invalid URL escape "%zz"'),
+    ],
+)
+def test_a_refusal_has_gos_words(text: str, words: str) -> None:
+    """The fragment is left out unless it is at fault, and our own words have no part of a password."""
+    with pytest.raises(UrlSyntaxError) as caught:
+        read_url(text)
+    assert go_words(text, caught.value) == words
+    assert "%zz" not in caught.value.why

@@ -1,25 +1,27 @@
-"""IPv6 addresses in brackets, judged as Go judges them, and the bytewise text that URLs are read in."""
+"""IPv6 addresses in brackets, judged as Go judges them, and the bytewise text that URLs are read in.
 
-import re
-from typing import NoReturn
+Go's strings are bytes; a *bytewise* text has one character per byte, which makes every string method byte-exact.
+"""
 
-from keyferry._core.gotext import quote
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-__all__ = ["ParseError", "bytewise", "check_address", "quote_raw", "readable", "shown"]
+__all__ = ["UrlSyntaxError", "bytewise", "check_address", "quote_raw", "readable", "shown"]
 
-_HEX_DIGITS = re.compile(r"[0-9A-Fa-f]*")
-_IPV4_TOKEN = re.compile(r"[0-9]+|.", re.DOTALL)
+_HEX_DIGITS = "0123456789abcdefABCDEF"
 _GROUPS, _GROUP_DIGITS = 8, 4
 _DOTS, _OCTET_DIGITS, _OCTET_MAX = 3, 3, 255
 
 
-class ParseError(Exception):
+class UrlSyntaxError(Exception):
     """Why a URL was refused, in our words and in Go's."""
 
-    def __init__(self, why: str, reason: str) -> None:
+    def __init__(self, why: str, reason: str, *, is_in_fragment: bool = False) -> None:
         super().__init__(why, reason)
         self.why = why
         self.reason = reason
+        self.is_in_fragment = is_in_fragment
 
 
 def bytewise(text: str) -> str:
@@ -29,8 +31,9 @@ def bytewise(text: str) -> str:
     try:
         return text.encode("utf-8", "surrogateescape").decode("latin-1")
     except UnicodeEncodeError:
-        # No Go string holds other lone surrogates: its decoders put U+FFFD in their place.
-        return re.sub("[\ud800-\udfff]", "\ufffd", text).encode().decode("latin-1")
+        # No Go string holds lone surrogates: its decoders put U+FFFD in their place.
+        valid = "".join(["\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text])
+        return valid.encode().decode("latin-1")
 
 
 def readable(raw: str) -> str:
@@ -40,6 +43,8 @@ def readable(raw: str) -> str:
 
 def quote_raw(raw: str) -> str:
     """Bytewise text in Go's quotes."""
+    from keyferry._core.gotext import quote
+
     return quote(readable(raw))
 
 
@@ -49,11 +54,11 @@ def shown(raw: str) -> str:
 
 
 def check_address(address: str) -> None:
-    """Raise ParseError unless what stood in brackets is an IPv6 address, with or without a zone."""
+    """Raise UrlSyntaxError unless what stood in brackets is an IPv6 address, with or without a zone."""
     kind = next((character for character in address if character in ".:%"), "")
     if kind == ".":
         _check_ipv4(address, address)
-        raise ParseError("an IPv4 address takes no brackets", "invalid IP-literal")
+        raise UrlSyntaxError("an IPv4 address takes no brackets", "invalid IP-literal")
     if kind != ":":
         _refuse_address(address, "missing IPv6 address" if kind else "unable to parse IP")
     groups, percent, zone = address.partition("%")
@@ -82,8 +87,7 @@ def _check_ipv6(address: str, rest: str) -> None:
 
 
 def _skip_group(address: str, rest: str) -> str:
-    digits = _HEX_DIGITS.match(rest)
-    length = digits.end() if digits else 0
+    length = len(rest) - len(rest.lstrip(_HEX_DIGITS))
     if length > _GROUP_DIGITS:
         _refuse_address(address, "each group must have 4 or less digits", rest)
     if not length:
@@ -120,18 +124,20 @@ def _check_embedded_ipv4(address: str, rest: str, count: int, *, gap: bool) -> N
 
 
 def _check_ipv4(address: str, quad: str) -> None:
-    dots = 0
-    for token in _IPV4_TOKEN.finditer(quad):
-        if token[0].isdecimal():
-            _check_octet(address, token[0])
-        elif token[0] != ".":
-            _refuse_address(address, "unexpected character", quad[token.start() :])
-        elif token.start() in (0, len(quad) - 1) or quad[token.start() - 1] == ".":
-            _refuse_address(address, "IPv4 field must have at least one digit", quad[token.start() :])
+    dots = at = 0
+    while at < len(quad):
+        digits = len(quad) - at - len(quad[at:].lstrip("0123456789"))
+        if digits:
+            _check_octet(address, quad[at : at + digits])
+        elif quad[at] != ".":
+            _refuse_address(address, "unexpected character", quad[at:])
+        elif at in (0, len(quad) - 1) or quad[at - 1] == ".":
+            _refuse_address(address, "IPv4 field must have at least one digit", quad[at:])
         elif dots == _DOTS:
             _refuse_address(address, "IPv4 address too long")
         else:
             dots += 1
+        at += digits or 1
     if dots < _DOTS:
         _refuse_address(address, "IPv4 address too short")
 
@@ -143,7 +149,7 @@ def _check_octet(address: str, digits: str) -> None:
         _refuse_address(address, "IPv4 field has value >255")
 
 
-def _refuse_address(address: str, problem: str, at: str = "") -> NoReturn:
+def _refuse_address(address: str, problem: str, at: str = "") -> "NoReturn":
     where = f" (at {quote_raw(at)})" if at else ""
     reason = f"invalid host: ParseAddr({quote_raw(address)}): {problem}{where}"
-    raise ParseError(f"{shown(address)} in brackets is not an IPv6 address: {problem}", reason)
+    raise UrlSyntaxError(f"{shown(address)} in brackets is not an IPv6 address: {problem}", reason)

@@ -1,0 +1,48 @@
+"""User info in URLs, which may be a password: the one place that takes it out of what is shown.
+
+This module imports nothing, so that errors can use it: they are below everything else.
+"""
+
+__all__ = ["HIDDEN", "hide_in_text", "hide_user_info"]
+
+HIDDEN = "***"
+_SCHEME_MARK = "://"
+# In an image's name these follow an '@', with or without user info before it.
+_DIGESTS = ("sha256:", "sha384:", "sha512:")
+_LONGEST_SCHEME = 32
+
+
+def hide_user_info(url: str) -> str:
+    """Return *url*, with or without a scheme, with ``***`` in the place of its user info.
+
+    All up to the last ``@`` counts as user info, because a password with a slash in it is a password even though it
+    makes no URL. The ``@`` of an image's digest does not count.
+    """
+    if "@" not in url:
+        return url
+    name, digest = _split_digest(url)
+    user_info, at, place = name.rpartition("@")
+    if not at:
+        return url
+    scheme, mark, _ = user_info.partition(_SCHEME_MARK)
+    start = scheme + mark if mark and _is_scheme(scheme) else ""
+    return f"{start}{HIDDEN}@{place}{digest}"
+
+
+def hide_in_text(text: str) -> str:
+    """Return a sentence with the user info of every URL in it hidden, up to a slash, a blank or a quotation mark."""
+    if "@" not in text or _SCHEME_MARK not in text:
+        return text
+    import re  # only here: a plugin that does its job never needs it
+
+    return re.sub(r"(://)(?:[^/\s'\"\\]|\\.)*@", rf"\1{HIDDEN}@", text)
+
+
+def _split_digest(url: str) -> tuple[str, str]:
+    name, at, last = url.rpartition("@")
+    return (name, at + last) if last.startswith(_DIGESTS) else (url, "")
+
+
+def _is_scheme(text: str) -> bool:
+    letters = text.replace("+", "").replace("-", "").replace(".", "")
+    return 0 < len(text) <= _LONGEST_SCHEME and text[0].isalpha() and letters.isalnum() and text.isascii()

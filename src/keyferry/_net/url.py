@@ -1,0 +1,317 @@
+"""URLs as Go's ``net/url`` parses and prints them: the one parser, for servers, proxies, registries and images.
+
+The kubelet and client-go decide by what that parser makes of a text, so its verdict, its spelling and each of its
+oddities count. No regular expressions: a plugin's start must not pay for them. The private functions take and give
+bytewise text, see `keyferry._net.address`.
+"""
+
+from keyferry._core.values import Value
+from keyferry._net.address import UrlSyntaxError, bytewise, check_address, quote_raw, readable, shown
+from keyferry._net.forms import decode_percent, encode_percent
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+__all__ = [
+    "Url",
+    "UrlSyntaxError",
+    "go_words",
+    "join_url",
+    "parse_request_uri",
+    "parse_url",
+    "read_url",
+    "split_host_port",
+    "split_registry_key",
+    "split_registry_url",
+]
+
+_DIGITS = frozenset("0123456789")
+_HEX_DIGITS = _DIGITS.union("abcdefABCDEF")
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+_UNRESERVED = _LETTERS | _DIGITS | frozenset("-_.~")
+_SCHEME = _LETTERS | _DIGITS | frozenset("+-.")
+_CONTROLS = frozenset(map(chr, (*range(32), 127)))
+_USER_INFO = _UNRESERVED.union("!$&'()*+,;=:%@")
+_ASCII_HOST = _UNRESERVED.union("!$&'()*+,;=:[]<>\"")
+_HIGH_BYTES = frozenset(map(chr, range(128, 256)))
+_HOST = _ASCII_HOST | _HIGH_BYTES
+# What may be escaped: in a host the percent sign and bytes that are not ASCII; in a zone what a host may have as it
+# is, and a space as well, but no byte above 0x7f.
+_HOST_ESCAPED = _HIGH_BYTES.union("%")
+_ZONE_ESCAPED = _ASCII_HOST.union("% ")
+# A spelling that Go keeps.
+_KEPT_PATH = _UNRESERVED.union("!$&'()*+,;=:@[]%/")
+_KEPT_FRAGMENT = _KEPT_PATH.union("?")
+# What Go does not escape where it spells something anew.
+_SAFE_PATH = "$&+,/:;=@"
+_SAFE_USER = "$&+,;="
+_SAFE_HOST = "!$&'()*+,;=:[]<>\""
+_SAFE_FRAGMENT = "$&+,/:;=?@!()*"
+
+
+class Url(Value):
+    """A URL in parts, each as written; ``authority`` is None where there is no ``//``.
+
+    ``host`` is host and port, percent-decoded; a byte that is not UTF-8 is a lone surrogate.
+    """
+
+    scheme: str = ""
+    opaque: str = ""
+    authority: str | None = None
+    path: str = ""
+    query: str | None = None
+    fragment: str = ""
+    host: str = ""
+
+    @property
+    def user_info(self) -> str:
+        """What stands before the ``@``, as written."""
+        return (self.authority or "").rpartition("@")[0]
+
+    def __str__(self) -> str:
+        scheme = f"{self.scheme}:" if self.scheme else ""
+        body = self.opaque or self._authority_text() + _respell(self.path, _KEPT_PATH, _SAFE_PATH)
+        query = "" if self.query is None else f"?{self.query}"
+        fragment = _respell(self.fragment, _KEPT_FRAGMENT, _SAFE_FRAGMENT)
+        return scheme + body + query + (f"#{fragment}" if fragment else "")
+
+    def _authority_text(self) -> str:
+        if self.authority is None or not (self.authority or self.path):
+            return ""
+        user_info, at, host = self.authority.rpartition("@")
+        parts = [encode_percent(decode_percent(part), _SAFE_USER) for part in user_info.split(":", 1)]
+        return "//" + ":".join(parts) + at + encode_percent(decode_percent(host), _SAFE_HOST)
+
+
+def read_url(text: str) -> Url:
+    """Parse as ``url.Parse`` does; raises UrlSyntaxError."""
+    url, _, fragment = bytewise(text).partition("#")
+    parsed = _parse(url, fragment, is_request=False)
+    _check_fragment(fragment)
+    return _readable(parsed)
+
+
+def go_words(text: str, error: UrlSyntaxError) -> str:
+    """All that Go says of a URL that it refuses: without its fragment, unless that is what is at fault."""
+    raw = bytewise(text)
+    reported = raw if error.is_in_fragment else raw.partition("#")[0]
+    return f"parse {quote_raw(reported)}: {error.reason}"
+
+
+def parse_url(text: str) -> Url | None:
+    """Parse as ``url.Parse`` does; None is a refusal."""
+    try:
+        return read_url(text)
+    except UrlSyntaxError:
+        return None
+
+
+def parse_request_uri(text: str) -> Url | None:
+    """Parse as ``url.ParseRequestURI`` does: it wants a scheme or a leading slash, and ``#`` ends no path."""
+    try:
+        return _readable(_parse(bytewise(text), "", is_request=True))
+    except UrlSyntaxError:
+        return None
+
+
+def join_url(base: str, reference: str) -> str:
+    """The URL that *reference* means on the page *base*; raises ValueError."""
+    from urllib.parse import urljoin  # only here: few servers redirect
+
+    return urljoin(base, reference)
+
+
+def split_registry_url(text: str) -> tuple[str, str, str, str]:
+    """Authority, host, port and path of the URL that ``https://`` before *text* makes; raises UrlSyntaxError.
+
+    All are percent-decoded, user info, query and fragment are gone. An IPv6 address loses its brackets in the host
+    only where a port follows.
+    """
+    url, _, fragment = bytewise(text).partition("#")
+    _check_controls(url)
+    authority, slash, path = url.partition("?")[0].partition("/")
+    authority = _parse_authority(authority)
+    path = _unescape(slash + path)
+    _check_fragment(fragment)
+    host, port = split_host_port(authority)
+    return readable(authority), readable(host), port, readable(path)
+
+
+def split_registry_key(key: str) -> tuple[str, str, str, str]:
+    """As ``split_registry_url``, of a key that credentials are kept under, which may have a scheme.
+
+    Docker's API versions stand for the bare host, and only with the slash behind them.
+    """
+    prefix = "http://" if key.startswith("http://") else "https://"
+    authority, host, port, path = split_registry_url(key.removeprefix(prefix))
+    path = path[3:] if path.startswith(("/v1/", "/v2/")) else path
+    return authority, host, port, "" if path == "/" else path
+
+
+def split_host_port(authority: str) -> tuple[str, str]:
+    """Host and port; where they cannot be told apart, the kubelet takes all of it for the host."""
+    host, colon, port = authority.rpartition(":")
+    if not colon or "[" in port or "]" in port:
+        return authority, ""
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+        return (authority, "") if "[" in host or "]" in host else (host, port)
+    return (authority, "") if ":" in host or "[" in host or "]" in host else (host, port)
+
+
+def _readable(url: Url) -> Url:
+    return Url(
+        url.scheme,
+        readable(url.opaque),
+        None if url.authority is None else readable(url.authority),
+        readable(url.path),
+        None if url.query is None else readable(url.query),
+        readable(url.fragment),
+        readable(url.host),
+    )
+
+
+def _parse(text: str, fragment: str, *, is_request: bool) -> Url:
+    _check_controls(text)
+    if is_request and not text:
+        raise UrlSyntaxError("it is empty", "empty url")
+    scheme, rest = _split_scheme(text)
+    rest, mark, query = rest.partition("?")
+    found = query if mark else None
+    if not rest.startswith("/"):
+        if scheme:
+            return Url(scheme, rest, None, "", found, fragment)
+        _check_relative(rest, is_request=is_request)
+    authority, host = None, ""
+    # Without a scheme, three slashes begin a path.
+    if rest.startswith("//") and (scheme or not (is_request or rest.startswith("///"))):
+        authority, slash, path = rest[2:].partition("/")
+        rest = slash + path
+        host = _parse_authority(authority)
+    _unescape(rest)
+    return Url(scheme, "", authority, rest, found, fragment, host)
+
+
+def _check_controls(text: str) -> None:
+    if not _CONTROLS.isdisjoint(text):
+        raise UrlSyntaxError("it has a control character", "net/url: invalid control character in URL")
+
+
+def _check_fragment(fragment: str) -> None:
+    try:
+        _unescape(fragment)
+    except UrlSyntaxError as error:
+        raise UrlSyntaxError(error.why, error.reason, is_in_fragment=True) from None
+
+
+def _split_scheme(text: str) -> tuple[str, str]:
+    scheme, colon, rest = text.partition(":")
+    if colon and not scheme:
+        raise UrlSyntaxError("it begins with a colon", "missing protocol scheme")
+    if colon and scheme[0] in _LETTERS and _SCHEME.issuperset(scheme):
+        return scheme.lower(), rest
+    return "", text
+
+
+def _check_relative(rest: str, *, is_request: bool) -> None:
+    if is_request and rest != "*":
+        raise UrlSyntaxError("it has neither a scheme nor a leading slash", "invalid URI for request")
+    if ":" in rest.partition("/")[0]:
+        reason = "first path segment in URL cannot contain colon"
+        raise UrlSyntaxError("there is a colon before the first slash, and no scheme", reason)
+
+
+def _parse_authority(authority: str) -> str:
+    """Host and port, decoded."""
+    user_info, _, host = authority.rpartition("@")
+    host = _parse_literal(host) if "[" in host else _parse_name(host)
+    if user_info:
+        _check_user_info(user_info)
+    return host
+
+
+def _check_user_info(user_info: str) -> None:
+    if not _USER_INFO.issuperset(user_info):
+        why = "what stands before the '@' has a forbidden character"
+        raise UrlSyntaxError(why, "net/url: invalid userinfo")
+    try:
+        for part in user_info.split(":", 1):
+            _unescape(part)
+    except UrlSyntaxError as error:
+        # Our own words quote nothing here: it may be part of a password.
+        raise UrlSyntaxError("what stands before the '@' has a malformed escape", error.reason) from None
+
+
+def _parse_name(host: str) -> str:
+    name, colon, port = host.partition(":")
+    if not _DIGITS.issuperset(port):
+        _refuse_port(colon + port, f"port {shown(port)} is not a number")
+    return _unescape_host(name, _HOST_ESCAPED) + colon + port
+
+
+def _parse_literal(host: str) -> str:
+    if host.rindex("[") > 0:
+        raise UrlSyntaxError("'[' is permitted only before an IPv6 address", "invalid IP-literal")
+    literal, closing, port = host[1:].rpartition("]")
+    if not closing:
+        raise UrlSyntaxError("'[' has no matching ']'", "missing ']' in host")
+    if port and not (port[0] == ":" and _DIGITS.issuperset(port[1:])):
+        _refuse_port(port, f"{shown(port)} after ']' is not a port")
+    address, zone_mark, zone = literal.partition("%25")
+    address = _unescape_host(address, _HOST_ESCAPED) + _unescape_host(zone_mark + zone, _ZONE_ESCAPED)
+    check_address(address)
+    return f"[{address}]{port}"
+
+
+def _refuse_port(port: str, why: str) -> "NoReturn":
+    raise UrlSyntaxError(why, f"invalid port {quote_raw(port)} after host")
+
+
+def _unescape(text: str) -> str:
+    if "%" not in text:
+        return text
+    decoded, end = [], 0
+    at = text.find("%")
+    while at >= 0:
+        decoded += [text[end:at], _decode(text[at : at + 3])]
+        end = at + 3
+        at = text.find("%", end)
+    return "".join(decoded) + text[end:]
+
+
+def _unescape_host(text: str, permitted: frozenset[str]) -> str:
+    if _HOST.issuperset(text):
+        return text
+    decoded, at = "", 0
+    while at < len(text):
+        char = text[at]
+        if char == "%":
+            escape = text[at : at + 3]
+            char = _decode(escape)
+            if char not in permitted:
+                _refuse_escape(escape)
+            at += 2
+        elif char not in _HOST:
+            why = f"the host has the forbidden character {shown(char)}"
+            raise UrlSyntaxError(why, f"invalid character {quote_raw(char)} in host name")
+        decoded += char
+        at += 1
+    return decoded
+
+
+def _decode(escape: str) -> str:
+    if len(escape) < 3 or not _HEX_DIGITS.issuperset(escape[1:]):  # %XX
+        _refuse_escape(escape)
+    return chr(int(escape[1:], 16))
+
+
+def _refuse_escape(escape: str) -> "NoReturn":
+    raise UrlSyntaxError(
+        f"{shown(escape)} is not a permitted escape", f"invalid URL escape {quote_raw(escape)}"
+    )
+
+
+def _respell(text: str, kept: frozenset[str], safe: str) -> str:
+    """Go keeps a spelling that could be its own, and otherwise spells the decoded text anew."""
+    return text if kept.issuperset(text) else encode_percent(decode_percent(text), safe)

@@ -1,0 +1,79 @@
+"""From the bytes of a file to a document whose type is known, or to the problem with it and its place."""
+
+from collections.abc import Callable
+
+from keyferry._core.documents import Document
+from keyferry._core.paths import Path
+from keyferry._core.values import Value
+from keyferry.api.codec import WrongTypeError, interpret
+from keyferry.errors import DocumentError, Kind, Problem
+
+__all__ = ["Refused", "TypedDocument", "place_problem", "read_typed"]
+
+
+class TypedDocument(Value):
+    """A document with its apiVersion and kind."""
+
+    document: Document
+    api_version: str
+    kind: str
+
+
+class Refused(Value):
+    """Why a text is no document, or why the type of a document cannot be read."""
+
+    problem: Problem
+    document: Document | None = None
+
+
+def read_typed(
+    file: str,
+    data: bytes,
+    read: Callable[[bytes], Document],
+    *,
+    syntax_code: str = "",
+    type_code: str = "",
+    json_stage: str = "",
+) -> TypedDocument | Refused:
+    """Read the content of *file* by *read*, and tell its type; what is wrong with it is part of the result.
+
+    The codes are those that lint lists such problems under; *json_stage* stands before Kubernetes' words for what is
+    no JSON.
+    """
+    try:
+        document = read(data)
+    except DocumentError as error:
+        stage = json_stage if error.kind is Kind.JSON_SYNTAX else ""
+        problem = Problem(
+            "",
+            error.message,
+            code=syntax_code,
+            kubernetes_text=stage + error.kubernetes_text,
+            kind=error.kind,
+            file=file,
+            line=error.line,
+            column=error.column,
+        )
+        return Refused(problem)
+    try:
+        return TypedDocument(document, *interpret(document.value))
+    except WrongTypeError as error:
+        problem = Problem(
+            error.field,
+            error.message,
+            code=type_code,
+            kubernetes_text=error.kubernetes_text,
+            kind=Kind.WRONG_TYPE,
+            detail=error.detail,
+        )
+        at: Path = (error.field,) if error.field else ()
+        return Refused(place_problem(problem, file, document, at), document)
+
+
+def place_problem(
+    problem: Problem, file: str, document: Document | None, at: Path, path: str | None = None
+) -> Problem:
+    """*problem* with the file and position of the path *at*; under another *path* if one is given."""
+    position = document.position(at) if document else None
+    line, column = (position.line, position.column) if position else (None, None)
+    return problem.placed(file, line, column, path)
