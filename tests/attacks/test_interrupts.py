@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs sleep from
 # So a run is made again and again, each time with the interrupt one moment later, until it ends before it comes.
 SWEEP = """
 import _signal, os, signal, sys, time
-from keyferry._core.reap import collect_stragglers, left_to_collect
+from keyferry._core.program.reap import collect_stragglers, left_to_collect
 
 ARGV = ("/bin/sleep", "60")
 SECONDS = 0.02

@@ -9,9 +9,15 @@ import signal
 import time
 from collections.abc import Mapping
 
-from keyferry._core.pump import Limits
-from keyferry._core.reap import DEATH_SECONDS, await_exit, collect_stragglers, kill_group, left_to_collect
-from keyferry._core.spawn import EMPTY, IS_PORTABLE, LAST_STANDARD_FD, PIPE, new_child, spawn
+from keyferry._core.program.pump import Limits
+from keyferry._core.program.reap import (
+    DEATH_SECONDS,
+    await_exit,
+    collect_stragglers,
+    kill_group,
+    left_to_collect,
+)
+from keyferry._core.program.spawn import EMPTY, IS_PORTABLE, LAST_STANDARD_FD, PIPE, new_child, spawn
 from keyferry.invoke.process import Outcome
 
 

@@ -10,9 +10,9 @@ import select
 import time
 from collections.abc import Mapping
 
-from keyferry._core.pump import Ending, Limits
-from keyferry._core.reap import collect_stragglers, left_to_collect, watch_for_exit
-from keyferry._core.spawn import IS_PORTABLE, new_child, spawn
+from keyferry._core.program.pump import Ending, Limits
+from keyferry._core.program.reap import collect_stragglers, left_to_collect, watch_for_exit
+from keyferry._core.program.spawn import IS_PORTABLE, new_child, spawn
 from keyferry._core.values import Value, field
 
 __all__ = ["Ending", "Limits", "Outcome", "run"]

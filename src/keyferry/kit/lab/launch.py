@@ -10,10 +10,10 @@ import sys
 import time
 from collections.abc import Mapping
 
-from keyferry._core.child import Child
-from keyferry._core.pump import Ending, Limits, Pump
-from keyferry._core.reap import DEATH_SECONDS, has_ended, left_to_collect
-from keyferry._core.spawn import EMPTY, PIPE, move_up, spawn
+from keyferry._core.program.child import Child
+from keyferry._core.program.pump import Ending, Limits, Pump
+from keyferry._core.program.reap import DEATH_SECONDS, has_ended, left_to_collect
+from keyferry._core.program.spawn import EMPTY, PIPE, move_up, spawn
 from keyferry._core.values import Value, field
 from keyferry.invoke.process import Outcome
 from keyferry.kit.lab import processes

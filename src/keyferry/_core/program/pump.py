@@ -5,7 +5,7 @@ import select
 import time
 from enum import StrEnum
 
-from keyferry._core.reap import milliseconds
+from keyferry._core.program.reap import milliseconds
 from keyferry._core.values import Value
 
 __all__ = ["CHUNK", "Ending", "Limits", "Pump"]

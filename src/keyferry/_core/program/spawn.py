@@ -4,15 +4,15 @@ import errno
 import os
 import time
 
-from keyferry._core.child import Child
-from keyferry._core.popen import HeldSignals, popen
-from keyferry._core.reap import kill_group
+from keyferry._core.program.child import Child
+from keyferry._core.program.popen import HeldSignals, popen
+from keyferry._core.program.reap import kill_group
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from keyferry._core.popen import Environ
+    from keyferry._core.program.popen import Environ
 
 __all__ = ["EMPTY", "IS_PORTABLE", "LAST_STANDARD_FD", "PIPE", "move_up", "new_child", "spawn"]
 
@@ -34,7 +34,7 @@ def new_child(
     """A program that is to be started, in the way of this system or in the one that every system has."""
     if not is_portable:
         return Child(kill, kills_always=kills_always)
-    from keyferry._core.portable import PortableChild
+    from keyferry._core.program.portable import PortableChild
 
     return PortableChild()
 
@@ -58,7 +58,7 @@ def spawn(
     nothing else does beyond its three streams. No signal is blocked in it, or ignored by our doing.
     """
     if child.is_portable:
-        from keyferry._core.portable import adapt
+        from keyferry._core.program.portable import adapt
 
         path, environ = adapt(path, argv[0], environ, kept_fds)
     theirs: list[int] = []

@@ -2,15 +2,15 @@
 
 import os
 
-from keyferry._core.pump import Ending, Pump
-from keyferry._core.reap import CAN_LOOK, await_end, await_exit, kill_group
+from keyferry._core.program.pump import Ending, Pump
+from keyferry._core.program.reap import CAN_LOOK, await_end, await_exit, kill_group
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
 
-    from keyferry._core.pump import Limits
+    from keyferry._core.program.pump import Limits
 
 __all__ = ["Child"]
 

@@ -7,17 +7,17 @@ import errno
 import os
 import time
 
-from keyferry._core.child import Child
-from keyferry._core.pump import CHUNK, Ending, Pump
-from keyferry._core.reap import DEATH_SECONDS, LONGEST_WAIT_SECONDS
+from keyferry._core.program.child import Child
+from keyferry._core.program.pump import CHUNK, Ending, Pump
+from keyferry._core.program.reap import DEATH_SECONDS, LONGEST_WAIT_SECONDS
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Sequence
 
-    from keyferry._core.popen import Environ
-    from keyferry._core.pump import Limits
+    from keyferry._core.program.popen import Environ
+    from keyferry._core.program.pump import Limits
 
 __all__ = ["PortableChild", "ThreadedPump", "adapt"]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core.spawn import new_child, spawn
+from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.attached import run_attached
 from keyferry.invoke.process import Ending, Limits, Outcome, run
 from support.plugins import PATIENCE_SECONDS, is_running, read_pids, wait_until, write_executable
