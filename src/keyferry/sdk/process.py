@@ -71,8 +71,11 @@ def run_program(
 def _start(child: "Child", name: str, argv: "Sequence[str]", environ: "Mapping[str, str] | None") -> None:
     from keyferry._core.program.spawn import spawn
 
+    given = None
+    if environ is not None:
+        given = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
     try:
-        spawn(child, None, argv, environ)
+        spawn(child, None, argv, given)
     except FileNotFoundError:
         raise ProvideError(f"the program {name!r} is not installed, or not on PATH") from None
     except (OSError, ValueError) as error:

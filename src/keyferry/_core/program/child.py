@@ -1,18 +1,32 @@
 """A program that is run: what there is to end, to collect and to close, whenever its run is interrupted."""
 
 import os
+from enum import Enum
 
+from keyferry._core.program.fork_exec import CAN_FORK_EXEC, fork_exec
+from keyferry._core.program.popen import popen
 from keyferry._core.program.pump import Ending, Pump
 from keyferry._core.program.reap import CAN_LOOK, await_end, await_exit, kill_group
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from keyferry._core.program.pump import Limits
 
-__all__ = ["Child"]
+__all__ = ["USUAL_WAY", "Child", "Way"]
+
+
+class Way(Enum):
+    """How a program is started and served."""
+
+    FORK_EXEC = "by the call that Popen itself makes, in the versions of Python whose call is known"
+    POPEN = "by Popen, and with what POSIX has to wait and to end"
+    THREADS = "by Popen, and with a thread for each pipe, as every system can"
+
+
+# The quickest one that there is here.
+USUAL_WAY = Way.FORK_EXEC if CAN_FORK_EXEC else Way.POPEN if hasattr(os, "killpg") else Way.THREADS
 
 
 class Child:
@@ -23,12 +37,16 @@ class Child:
     is called for one that has ended by itself as well: others of its process group may be left.
     """
 
-    __slots__ = ("_kill", "_kills_always", "fds", "pid", "status")
-    is_portable = False
+    __slots__ = ("_kill", "_kills_always", "_way", "fds", "pid", "status")
 
     def __init__(
-        self, kill: "Callable[[int], int | None]" = kill_group, *, kills_always: bool = False
+        self,
+        kill: "Callable[[int], int | None]" = kill_group,
+        *,
+        kills_always: bool = False,
+        way: Way = USUAL_WAY,
     ) -> None:
+        self._way = way
         self._kill = kill
         self._kills_always = kills_always and CAN_LOOK
         self.pid = 0
@@ -36,8 +54,21 @@ class Child:
         # Our ends of the pipes for its three standard streams; -1 where there is none, or none any more.
         self.fds = [-1, -1, -1]
 
-    def begin(self, process: "subprocess.Popen[bytes]") -> None:
-        """Note the program that was started."""
+    def start(
+        self,
+        path: str | None,
+        argv: "Sequence[str]",
+        environ: "Mapping[bytes, bytes] | None",
+        streams: tuple[int, int, int],
+        *,
+        own_session: bool,
+        kept_fds: tuple[int, ...],
+    ) -> None:
+        """Start the program and note its process id, to be called under HeldSignals; raises OSError or ValueError."""
+        if self._way is Way.FORK_EXEC:
+            self.pid = fork_exec(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
+            return
+        process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
         self.pid = process.pid
         process.returncode = 0  # it is collected here, and no business of its own any more
 

@@ -4,36 +4,27 @@ import errno
 import os
 import time
 
-from keyferry._core.program.child import Child
-from keyferry._core.program.popen import HeldSignals, popen
+from keyferry._core.program.child import USUAL_WAY, Child, Way
+from keyferry._core.program.pipes import PIPE, duplicate, make_pipe
 from keyferry._core.program.reap import kill_group
+from keyferry._core.program.signals import HeldSignals, NothingBlocked
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from keyferry._core.program.popen import Environ
+__all__ = ["new_child", "spawn"]
 
-__all__ = ["EMPTY", "IS_PORTABLE", "LAST_STANDARD_FD", "PIPE", "move_up", "new_child", "spawn"]
-
-# Whether this system lacks what a Child needs.
-IS_PORTABLE = not hasattr(os, "killpg")
-LAST_STANDARD_FD = 2
-# For a stream of the program: a pipe, whose other end is ours; or nothing to read, nowhere to write.
-PIPE, EMPTY = -1, -2
 _BUSY_TRIES = 5
 _BUSY_SECONDS = 0.02
 
 
 def new_child(
-    kill: "Callable[[int], int | None]" = kill_group,
-    *,
-    kills_always: bool = False,
-    is_portable: bool = IS_PORTABLE,
+    kill: "Callable[[int], int | None]" = kill_group, *, kills_always: bool = False, way: Way = USUAL_WAY
 ) -> Child:
-    """A program that is to be started, in the way of this system or in the one that every system has."""
-    if not is_portable:
-        return Child(kill, kills_always=kills_always)
+    """A program that is to be started, in the usual way of this system or in another one."""
+    if way is not Way.THREADS:
+        return Child(kill, kills_always=kills_always, way=way)
     from keyferry._core.program.portable import PortableChild
 
     return PortableChild()
@@ -43,7 +34,7 @@ def spawn(
     child: Child,
     path: str | None,
     argv: "Sequence[str]",
-    environ: "Environ | None",
+    environ: "Mapping[bytes, bytes] | None",
     *,
     streams: tuple[int, int, int] = (PIPE, PIPE, PIPE),
     stdin: bytes | None = None,
@@ -57,15 +48,11 @@ def spawn(
     takes it at once; without it the pipe stays open. *kept_fds* stay open in the program under their numbers, and
     nothing else does beyond its three streams. No signal is blocked in it, or ignored by our doing.
     """
-    if child.is_portable:
-        from keyferry._core.program.portable import adapt
-
-        path, environ = adapt(path, argv[0], environ, kept_fds)
     theirs: list[int] = []
     with HeldSignals():
         try:
             for number, wanted in enumerate(streams):
-                theirs.append(_open_pipe(child, number) if wanted == PIPE else _duplicate(wanted))
+                theirs.append(_open_pipe(child, number) if wanted == PIPE else duplicate(wanted))
             if stdin is not None:
                 os.write(child.fds[0], stdin)
                 child.close(0)
@@ -76,12 +63,19 @@ def spawn(
                 os.close(fd)
 
 
+def _open_pipe(child: Child, number: int) -> int:
+    """Make the pipe for a standard stream, note our end of it, and give the other one."""
+    reader, writer = make_pipe()
+    child.fds[number], theirs = (writer, reader) if number == 0 else (reader, writer)
+    return theirs
+
+
 def _start(
     child: Child,
     path: str | None,
     argv: "Sequence[str]",
-    environ: "Environ | None",
-    streams: tuple[int, int, int],
+    environ: "Mapping[bytes, bytes] | None",
+    fds: tuple[int, int, int],
     *,
     own_session: bool,
     kept_fds: tuple[int, ...],
@@ -91,40 +85,11 @@ def _start(
     path = path if path is None or os.path.dirname(path) else os.path.join(os.curdir, path)
     for patience in range(_BUSY_TRIES, -1, -1):
         try:
-            process = popen(argv, streams, environ, path=path, own_session=own_session, kept_fds=kept_fds)
+            with NothingBlocked():
+                child.start(path, argv, environ, fds, own_session=own_session, kept_fds=kept_fds)
         except OSError as error:
             if error.errno != errno.ETXTBSY or not patience:
                 raise
             time.sleep(_BUSY_SECONDS)
         else:
-            child.begin(process)
             return
-
-
-def _open_pipe(child: Child, number: int) -> int:
-    """Make the pipe for a standard stream, note our end of it, and give the other one."""
-    reader, writer = map(move_up, os.pipe())
-    child.fds[number], theirs = (writer, reader) if number == 0 else (reader, writer)
-    return theirs
-
-
-def move_up(fd: int) -> int:
-    """*fd* under a number clear of the standard streams, which may be closed in a daemon."""
-    if fd > LAST_STANDARD_FD:
-        return fd
-    import fcntl
-
-    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LAST_STANDARD_FD + 1)
-    os.close(fd)
-    return moved
-
-
-def _duplicate(fd: int) -> int:
-    """A copy of *fd* clear of the standard streams; an empty device for EMPTY, or for one that is closed."""
-    if fd != EMPTY:
-        try:
-            return move_up(os.dup(fd))
-        except OSError as error:
-            if error.errno != errno.EBADF:
-                raise
-    return move_up(os.open(os.devnull, os.O_RDWR))
