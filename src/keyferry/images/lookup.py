@@ -206,7 +206,8 @@ class Providers:
             covering,
             self._configs,
             tuple(keyrings),
-            answered_ns=self._clock(),
+            (),
+            self._clock(),
         )
         if pod is None and not pull_secrets:
             self._keep_warm(table, answer, node_expires_ns)
@@ -304,7 +305,7 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
 def _providers_keyring(provisions: Iterable[Provision]) -> Keyring:
     keyring = Keyring()
     for provision in provisions:
-        source = Source("provider", provision.provider, service_account=provision.account)
+        source = Source("provider", provision.provider, None, provision.account)
         keyring.add(source, _auth_entries(provision.auth.items()))
     return keyring
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from keyferry._core.program.child import USUAL_WAY, Way
 from keyferry._core.program.pump import Ending, Limits
-from keyferry._core.program.reap import collect_stragglers, left_to_collect, watch_for_exit
+from keyferry._core.program.reap import collect_stragglers, left_to_collect
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry._core.values import Value, field
 
@@ -57,9 +57,8 @@ def run(
     try:
         spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None)
         pump = child.pump(stdin, limits)
-        if is_short and limits.timeout_seconds > _MOMENT_SECONDS:
-            watch_for_exit(child.pid, started + _MOMENT_SECONDS)
-        ending = child.follow(pump, deadline)
+        is_watched = is_short and limits.timeout_seconds > _MOMENT_SECONDS
+        ending = child.follow(pump, deadline, moment=started + _MOMENT_SECONDS if is_watched else None)
     finally:
         try:
             child.end()

@@ -6,7 +6,7 @@ from enum import Enum
 from keyferry._core.program.fork_exec import CAN_FORK_EXEC, fork_exec
 from keyferry._core.program.popen import popen
 from keyferry._core.program.pump import Ending, Pump
-from keyferry._core.program.reap import CAN_LOOK, await_end, await_exit, kill_group
+from keyferry._core.program.reap import CAN_LOOK, await_end, await_exit, kill_group, watch_for_exit
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -76,9 +76,16 @@ class Child:
         """The pump for its pipes, to be made when it was started."""
         return Pump(self.fds, stdin, limits)
 
-    def follow(self, pump: Pump, deadline: float) -> Ending:
-        """Serve its pipes and collect it; at the end of the time, or at a limit, it is left as it is."""
-        ending = pump.serve(deadline)
+    def follow(self, pump: Pump, deadline: float, *, moment: float | None = None) -> Ending:
+        """Serve its pipes and collect it; at the end of the time, or at a limit, it is left as it is.
+
+        A program that is done before the instant *moment* is not looked at before: one wake-up serves for all it says.
+        """
+        ending = None
+        if moment is not None and watch_for_exit(self.pid, moment):
+            ending = pump.finish()
+        if ending is None:
+            ending = pump.serve(deadline)
         return self.wait(deadline) if ending is Ending.EXITED else ending
 
     def wait(self, deadline: float) -> Ending:
@@ -112,8 +119,9 @@ class Child:
             if self.pid:
                 self.collected(self.kill())
         finally:
-            for stream in range(len(self.fds)):
-                self.close(stream)
+            if max(self.fds) >= 0:
+                for stream in range(len(self.fds)):
+                    self.close(stream)
 
     def close(self, stream: int) -> None:
         """Let go of our end of the pipe for a standard stream."""

@@ -127,6 +127,10 @@ class ThreadedPump(Pump):
         """Tell whether somebody still holds an output pipe, or has input to read."""
         return self._open > 0
 
+    def finish(self) -> Ending | None:
+        """What is there to take, the threads take."""
+        return None
+
     def step(self, seconds: float) -> Ending | None:
         """Wait at most so long for the end of a pipe; an ending if a limit is passed."""
         from queue import Empty

@@ -52,7 +52,12 @@ def spawn(
     with HeldSignals():
         try:
             for number, wanted in enumerate(streams):
-                theirs.append(_open_pipe(child, number) if wanted == PIPE else duplicate(wanted))
+                if wanted != PIPE:
+                    theirs.append(duplicate(wanted))
+                    continue
+                reader, writer = make_pipe()
+                child.fds[number] = reader if number else writer
+                theirs.append(writer if number else reader)
             if stdin is not None:
                 os.write(child.fds[0], stdin)
                 child.close(0)
@@ -61,13 +66,6 @@ def spawn(
         finally:
             for fd in theirs:
                 os.close(fd)
-
-
-def _open_pipe(child: Child, number: int) -> int:
-    """Make the pipe for a standard stream, note our end of it, and give the other one."""
-    reader, writer = make_pipe()
-    child.fds[number], theirs = (writer, reader) if number == 0 else (reader, writer)
-    return theirs
 
 
 def _start(
@@ -82,7 +80,8 @@ def _start(
 ) -> None:
     """Start it and note its process id; try again for a moment while the file is being written."""
     # A bare name is a file in the working directory, and not to be searched for.
-    path = path if path is None or os.path.dirname(path) else os.path.join(os.curdir, path)
+    if path is not None and os.sep not in path and not os.path.dirname(path):
+        path = os.path.join(os.curdir, path)
     for patience in range(_BUSY_TRIES, -1, -1):
         try:
             with NothingBlocked():

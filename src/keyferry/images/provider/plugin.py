@@ -63,7 +63,7 @@ class ExecPlugin(Value):
     def _run(self, request: CredentialProviderRequest, timeout_seconds: float | None) -> Outcome:
         limits = self.limits if timeout_seconds is None else _with_timeout(self.limits, timeout_seconds)
         problem: OSError | ValueError
-        if any("\0" in name + value for name, value in self.env):
+        if self.env and any("\0" in name + value for name, value in self.env):
             raise self._nul_failure(request.image)
         try:
             return run(
