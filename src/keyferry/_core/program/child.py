@@ -27,6 +27,8 @@ class Way(Enum):
 
 # The quickest one that there is here.
 USUAL_WAY = Way.FORK_EXEC if CAN_FORK_EXEC else Way.POPEN if hasattr(os, "killpg") else Way.THREADS
+# By names of their own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+_FORK_EXEC, _EXITED = Way.FORK_EXEC, Ending.EXITED
 
 
 class Child:
@@ -65,7 +67,7 @@ class Child:
         kept_fds: tuple[int, ...],
     ) -> None:
         """Start the program and note its process id, to be called under HeldSignals; raises OSError or ValueError."""
-        if self._way is Way.FORK_EXEC:
+        if self._way is _FORK_EXEC:
             self.pid = fork_exec(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
             return
         process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
@@ -86,7 +88,7 @@ class Child:
             ending = pump.finish()
         if ending is None:
             ending = pump.serve(deadline)
-        return self.wait(deadline) if ending is Ending.EXITED else ending
+        return self.wait(deadline) if ending is _EXITED else ending
 
     def wait(self, deadline: float) -> Ending:
         """Wait for the end of a program that has closed its outputs, and collect it."""
@@ -102,7 +104,7 @@ class Child:
         if status is None:
             return Ending.TIMED_OUT
         self.collected(status)
-        return Ending.EXITED
+        return _EXITED
 
     def kill(self) -> int | None:
         """End the program, which was not collected yet; its status, or None."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["new_child", "spawn"]
 
+_THREADS = Way.THREADS
 _BUSY_TRIES = 5
 _BUSY_SECONDS = 0.02
 
@@ -23,7 +24,7 @@ def new_child(
     kill: "Callable[[int], int | None]" = kill_group, *, kills_always: bool = False, way: Way = USUAL_WAY
 ) -> Child:
     """A program that is to be started, in the usual way of this system or in another one."""
-    if way is not Way.THREADS:
+    if way is not _THREADS:
         return Child(kill, kills_always=kills_always, way=way)
     from keyferry._core.program.portable import PortableChild
 
