@@ -78,6 +78,17 @@ from keyferry.invoke.process import Limits, run
 def work():
     run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS))
 """,
+    "run, by Popen": """
+from keyferry._core.program.child import Way
+from keyferry.invoke.process import Limits, run
+def work():
+    run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS), way=Way.POPEN)
+""",
+    "that ends at once": """
+from keyferry.invoke.process import run
+def work():
+    run(("/bin/true",), stdin=b"x", environ={})
+""",
     "with more input than a pipe takes": """
 from keyferry.invoke.process import Limits, run
 def work():
