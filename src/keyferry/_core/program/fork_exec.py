@@ -1,7 +1,4 @@
-"""Start a program by the call that ``subprocess.Popen`` is made of, without what stands around it.
-
-The call is private to CPython. It is used in versions whose arguments are known; elsewhere there is ``Popen``.
-"""
+"""Start a program by the call that Popen makes itself: private to CPython, and used where its arguments are known."""
 
 import os
 import sys
@@ -11,18 +8,11 @@ from keyferry._core.program.pipes import make_pipe
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import NoReturn
 
 __all__ = ["CAN_FORK_EXEC", "fork_exec"]
 
-# By version, the arguments after the mask for new files: no function to call before, and that vfork may be used.
-_LAST_ARGUMENTS: dict[tuple[int, int], tuple[object, ...]] = {
-    (3, 11): (None, True),
-    (3, 12): (None, True),
-    (3, 13): (None, True),
-    (3, 14): (None,),
-}
-_LAST = _LAST_ARGUMENTS.get(sys.version_info[:2], ())
+# The last arguments, by version: no function to call before, and up to 3.13 that vfork may be used.
+_LAST = {11: (None, True), 12: (None, True), 13: (None, True), 14: (None,)}.get(sys.version_info.minor, ())
 CAN_FORK_EXEC = sys.platform == "linux" and sys.implementation.name == "cpython" and bool(_LAST)
 if CAN_FORK_EXEC:
     import _posixsubprocess
@@ -59,7 +49,7 @@ def fork_exec(
     finally:
         os.close(reader)
     if complaint:
-        _fail(pid, complaint, program)
+        raise _failure(pid, complaint, program)
     return pid
 
 
@@ -79,10 +69,10 @@ def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | No
     return [*map(b"%b=%b".__mod__, environ.items())]
 
 
-def _fail(pid: int, complaint: bytes, program: str) -> "NoReturn":
+def _failure(pid: int, complaint: bytes, program: str) -> OSError:
     try:
         os.waitpid(pid, 0)
     except ChildProcessError:
         pass
     number = int(complaint.split(b":")[1], 16)
-    raise OSError(number, os.strerror(number), program)
+    return OSError(number, os.strerror(number), program)
