@@ -1,6 +1,7 @@
 """Whole lookups: warm from memory, cold through a plugin, and many at once."""
 
 import os
+import shutil
 import subprocess
 import threading
 import time
@@ -24,7 +25,11 @@ _BLOCKS = 40
 _BLOCK_RUNS = 50
 # The first runs of a block pay for what its neighbour left in the caches; they are not counted.
 _SETTLING_RUNS = 5
-_COLD_BAR = 1.15
+_COLD_BAR = 1.2
+_OVER_BAR, _OVER_MUSL_BAR = 130, 70
+_DESCRIPTORS = {1_000: 1.1, 10_000: 2.0}
+_THREADS = 16
+_THREAD_RUNS = 10
 _CONCURRENT = 1_000
 
 
@@ -56,7 +61,12 @@ def run_cold(folder: str) -> list[Row]:
     config = write_config(os.path.join(folder, "cold.json"), "instant", [REGISTRY])
     request = encode_request(CredentialProviderRequest(f"{REGISTRY}/team/app-10000"))
     with _kubelet_environment():
-        return _measure_cold(plugin, floor, config, folder, request)
+        return [
+            *_measure_cold(plugin, floor, config, folder, request),
+            *_measure_musl(floor, folder, request),
+            *_measure_descriptors(config, folder),
+            *_measure_threads(config, folder),
+        ]
 
 
 @contextmanager
@@ -93,9 +103,104 @@ def _measure_cold(plugin: str, floor: str, config: str, folder: str, request: by
             "C floor",
             note="steadier on a busy machine",
         ),
+        Row("  over the floor", lookup - spawn, "µs", _OVER_BAR, note=note),
         Row("  of it, the process alone", process, "µs", spawn, "C floor", note=note),
         Row("  of it, everything else", lookup - process, "µs", spawn, "C floor", note=note),
     ]
+
+
+def _measure_musl(floor: str, folder: str, request: bytes) -> list[Row]:
+    """A plugin that starts in no time: what is left is the asker's."""
+    what = "cold lookup through an instant plugin, static with musl, over the floor"
+    compiler, plugin = shutil.which("musl-gcc"), os.path.join(folder, "instant-musl")
+    if compiler is None:
+        return [skipped(what, "skipped: no musl-gcc")]
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "instant.c")
+    subprocess.run([compiler, "-O2", "-static", "-o", plugin, source], check=True)
+    config = write_config(os.path.join(folder, "cold-musl.json"), "instant-musl", [REGISTRY])
+    results = take_turns(
+        {
+            "floor": partial(_floor, floor, plugin, request),
+            "lookup": partial(_block, _Fresh(load_providers(config, folder)).look_up),
+        },
+        _BLOCKS,
+    )
+    over = median(results["lookup"]) - median(results["floor"])
+    quickest = quickest_tenth(results["lookup"]) - quickest_tenth(results["floor"])
+    return [
+        Row(what, over, "µs", _OVER_MUSL_BAR, note=f"median of {_BLOCKS} x {_BLOCK_RUNS} runs"),
+        Row("  in the quickest tenth of the runs", quickest, "µs", _OVER_MUSL_BAR),
+    ]
+
+
+def _measure_descriptors(config: str, folder: str) -> list[Row]:
+    """The same in a host that has many files open."""
+    look_up = _Fresh(load_providers(config, folder)).look_up
+    contestants = {number: partial(_block_beside, number, look_up) for number in (0, *_DESCRIPTORS)}
+    what = "cold lookup, {:,} descriptors open in the host"
+    try:
+        results = take_turns(contestants, _BLOCKS // 2)
+    except OSError:
+        return [skipped(what.format(max(_DESCRIPTORS)), "skipped: so many may not be opened here")]
+    alone = quickest_tenth(results[0])
+    note = "the quickest tenth of the runs"
+    return [
+        Row(what.format(number), quickest_tenth(results[number]), "µs", alone, "none open", bar, note)
+        for number, bar in _DESCRIPTORS.items()
+    ]
+
+
+def _block_beside(descriptors: int, look_up: Callable[[], None]) -> list[float]:
+    with _many_descriptors(descriptors):
+        return _block(look_up)
+
+
+@contextmanager
+def _many_descriptors(number: int) -> Iterator[None]:
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        while len(held) < number:
+            held.append(os.open(os.devnull, os.O_RDONLY))
+        yield
+    finally:
+        for fd in held:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def _measure_threads(config: str, folder: str) -> list[Row]:
+    """Lookups of many threads, each of an image of its own."""
+    providers = load_providers(config, folder)
+    results = take_turns(
+        {"one": partial(_together, providers, 1), "many": partial(_together, providers, _THREADS)},
+        _BLOCKS // 2,
+    )
+    what = f"cold lookups, {_THREADS} threads at once, each"
+    note = f"median of {_BLOCKS // 2} x {_THREADS * _THREAD_RUNS} runs"
+    return [Row(what, median(results["many"]), "µs", median(results["one"]), "one thread", note=note)]
+
+
+def _together(providers: Providers, threads: int) -> list[float]:
+    """Microseconds for each lookup of so many threads that begin at the same instant."""
+    gate = threading.Barrier(threads + 1)
+
+    def ask(name: int) -> None:
+        gate.wait()
+        for number in range(_THREAD_RUNS):
+            providers.lookup(f"{REGISTRY}/team/app-{name}-{number}")
+
+    workers = [threading.Thread(target=ask, args=(name,)) for name in range(threads)]
+    for worker in workers:
+        worker.start()
+    gate.wait()
+    before = time.perf_counter_ns()
+    for worker in workers:
+        worker.join()
+    return [(time.perf_counter_ns() - before) / 1e3 / (threads * _THREAD_RUNS)]
 
 
 def run_concurrent(folder: str) -> list[Row]:

@@ -32,6 +32,15 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # Shelves by tier inside the rooms that have folders, lowest first; a file beside the folders is a shelf of its own.
 # Shelves of one tier do not know each other. In rooms without folders it is enough that nothing goes in a circle.
 SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "_core": (
+        ("base64", "clock", "extras", "files", "gotext", "paths", "values", "wording"),
+        ("json_wording", "masking", "positions", "program", "reasons"),
+        ("json_errors", "secrets"),
+        ("json",),
+        ("yaml_scalars",),
+        ("yaml",),
+        ("documents",),
+    ),
     "api": (
         ("meta", "scheme"),
         ("codec",),

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="runs sleep from
 # So a run is made again and again, each time with the interrupt one moment later, until it ends before it comes.
 SWEEP = """
 import _signal, os, signal, sys, time
-from keyferry._core.reap import collect_stragglers, left_to_collect
+from keyferry._core.program.reap import collect_stragglers, left_to_collect
 
 ARGV = ("/bin/sleep", "60")
 SECONDS = 0.02
@@ -77,6 +77,17 @@ RUNS = {
 from keyferry.invoke.process import Limits, run
 def work():
     run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS))
+""",
+    "run, by Popen": """
+from keyferry._core.program.child import Way
+from keyferry.invoke.process import Limits, run
+def work():
+    run(ARGV, stdin=b"x", environ={}, limits=Limits(SECONDS), way=Way.POPEN)
+""",
+    "that ends at once": """
+from keyferry.invoke.process import run
+def work():
+    run(("/bin/true",), stdin=b"x", environ={})
 """,
     "with more input than a pipe takes": """
 from keyferry.invoke.process import Limits, run

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._core.program.child import Way
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest
 from keyferry.errors import (
     ConfigError,
@@ -618,6 +619,7 @@ int main(void) {
 """
 STARTERS: dict[str, Callable[[str], bytes]] = {
     "run": lambda path: run((path,)).stdout,
+    "run, by Popen": lambda path: run((path,), way=Way.POPEN).stdout,
     "attached": lambda path: run_attached((path,), program=path, environ={}).stdout,
     "the kit's": lambda path: launch(Launch((path,), {})).outcome.stdout,
     "the SDK's": lambda path: run_program([path], deadline=Deadline(PATIENCE_SECONDS)).stdout,

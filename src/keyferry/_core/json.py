@@ -96,7 +96,7 @@ def dumps(value: object) -> str:
         from keyferry._core.json_errors import encode
 
         return encode(value)
-    if text.isascii() and not any(mark in text for mark in "<>&"):
+    if text.isascii() and "<" not in text and ">" not in text and "&" not in text:
         return text
     from keyferry._core.json_errors import escape
 

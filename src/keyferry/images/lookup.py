@@ -24,6 +24,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
+# By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+_RAN = ProvisionOutcome.RAN
 _MOST_WARM = 4096
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
@@ -210,7 +212,8 @@ class Providers:
             covering,
             self._configs,
             tuple(keyrings),
-            answered_ns=self._clock(),
+            (),
+            self._clock(),
         )
         if pod is None and not pull_secrets:
             self._keep_warm(table, answer, node_expires_ns)
@@ -219,6 +222,8 @@ class Providers:
     def _keep_warm(self, table: dict[str, _Warm], answer: Answer, expires_ns: int) -> None:
         """Keep an answer that only time can change: all of it from caches, or nothing to ask."""
         for provision in answer.provisions:
+            if provision.outcome is _RAN:
+                return
             if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
@@ -308,7 +313,7 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
 def _providers_keyring(provisions: Iterable[Provision]) -> Keyring:
     keyring = Keyring()
     for provision in provisions:
-        source = Source(SourceKind.PROVIDER, provision.provider, service_account=provision.account)
+        source = Source(SourceKind.PROVIDER, provision.provider, None, provision.account)
         keyring.add(source, _auth_entries(provision.auth.items()))
     return keyring
 

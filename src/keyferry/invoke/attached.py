@@ -9,9 +9,17 @@ import signal
 import time
 from collections.abc import Mapping
 
-from keyferry._core.pump import Limits
-from keyferry._core.reap import DEATH_SECONDS, await_exit, collect_stragglers, kill_group, left_to_collect
-from keyferry._core.spawn import EMPTY, IS_PORTABLE, LAST_STANDARD_FD, PIPE, new_child, spawn
+from keyferry._core.program.child import USUAL_WAY, Way
+from keyferry._core.program.pipes import EMPTY, LAST_STANDARD_FD, PIPE
+from keyferry._core.program.pump import Limits
+from keyferry._core.program.reap import (
+    DEATH_SECONDS,
+    await_exit,
+    collect_stragglers,
+    kill_group,
+    left_to_collect,
+)
+from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.process import ProcessOutcome
 
 
@@ -23,7 +31,7 @@ def run_attached(
     limits: Limits = Limits(),
     stdin_fd: int | None = None,
     stderr_fd: int = LAST_STANDARD_FD,
-    is_portable: bool = IS_PORTABLE,
+    way: Way = USUAL_WAY,
 ) -> ProcessOutcome:
     """Run *program*, a path or on Linux an open file; raises OSError or ValueError if it does not start.
 
@@ -33,7 +41,7 @@ def run_attached(
     started = time.monotonic()
     collect_stragglers()
     deadline = started + limits.timeout_seconds
-    child = new_child(kill_group if stdin_fd is None else _kill_one, is_portable=is_portable)
+    child = new_child(kill_group if stdin_fd is None else _kill_one, way=way)
     # A program that is an open file stays open: of a script the kernel gives its interpreter this name to open.
     path, kept = (program, ()) if isinstance(program, str) else (f"/proc/self/fd/{program}", (program,))
     try:

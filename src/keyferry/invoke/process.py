@@ -10,9 +10,10 @@ import select
 import time
 from collections.abc import Mapping
 
-from keyferry._core.pump import Ending, Limits
-from keyferry._core.reap import collect_stragglers, left_to_collect, watch_for_exit
-from keyferry._core.spawn import IS_PORTABLE, new_child, spawn
+from keyferry._core.program.child import USUAL_WAY, Way
+from keyferry._core.program.pump import Ending, Limits
+from keyferry._core.program.reap import collect_stragglers, left_to_collect
+from keyferry._core.program.spawn import new_child, spawn
 from keyferry._core.values import Value, field
 
 __all__ = ["Ending", "Limits", "ProcessOutcome", "run"]
@@ -38,14 +39,13 @@ def run(
     stdin: bytes = b"",
     environ: Mapping[bytes, bytes] | None = None,
     limits: Limits = Limits(),
-    is_portable: bool = IS_PORTABLE,
+    way: Way = USUAL_WAY,
 ) -> ProcessOutcome:
     """Run ``argv[0]``, a path, with *stdin*, and wait for the end of it and of its output.
 
     As in the kubelet, the run lasts until every holder of its output pipes has
     closed them and *stdin* was read or refused; unlike there, the deadline ends
-    it whoever holds them. With *is_portable* it is run as every system can,
-    which is slower.
+    it whoever holds them.
     """
     started = time.monotonic()
     if left_to_collect:
@@ -53,13 +53,12 @@ def run(
     deadline = started + limits.timeout_seconds
     # An empty pipe takes this much at once: then nothing is left to write while the program runs.
     is_short = len(stdin) <= _PIPE_BYTES
-    child = new_child(is_portable=is_portable)
+    child = new_child(way=way)
     try:
         spawn(child, argv[0], argv, environ, stdin=stdin if is_short else None)
         pump = child.pump(stdin, limits)
-        if is_short and limits.timeout_seconds > _MOMENT_SECONDS:
-            watch_for_exit(child.pid, started + _MOMENT_SECONDS)
-        ending = child.follow(pump, deadline)
+        is_watched = is_short and limits.timeout_seconds > _MOMENT_SECONDS
+        ending = child.follow(pump, deadline, moment=started + _MOMENT_SECONDS if is_watched else None)
     finally:
         try:
             child.end()

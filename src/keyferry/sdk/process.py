@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from keyferry._core.child import Child
+    from keyferry._core.program.child import Child
     from keyferry._net.deadline import Deadline
 
 __all__ = ["Finished", "run_program"]
@@ -45,8 +45,8 @@ def run_program(
     Raises ProvideError if it cannot be started, does not end in time, or writes more than a megabyte.
     """
     # Imported here: most runs of a plugin start no other program.
-    from keyferry._core.pump import Ending, Limits
-    from keyferry._core.spawn import new_child
+    from keyferry._core.program.pump import Ending, Limits
+    from keyferry._core.program.spawn import new_child
 
     name = os.path.basename(argv[0])
     end = monotonic() + deadline.seconds_left
@@ -69,10 +69,13 @@ def run_program(
 
 
 def _start(child: "Child", name: str, argv: "Sequence[str]", environ: "Mapping[str, str] | None") -> None:
-    from keyferry._core.spawn import spawn
+    from keyferry._core.program.spawn import spawn
 
+    given = None
+    if environ is not None:
+        given = {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
     try:
-        spawn(child, None, argv, environ)
+        spawn(child, None, argv, given)
     except FileNotFoundError:
         raise ProvideError(
             f"the program {name!r} is not installed, or not on PATH", kind=Kind.NOT_FOUND

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core import reap
+from keyferry._core.program import reap
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 from support.plugins import Node, wait_until
 

@@ -38,6 +38,8 @@ from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
+# By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+_RAN = ProvisionOutcome.RAN
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
@@ -213,7 +215,7 @@ class Provider:
             # The other run's answer does not cover this image, or it failed: ask for this image alone.
             wait_for_registry = False
         run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
-        return self._from_run(run, identity, ProvisionOutcome.RAN)
+        return self._from_run(run, identity, _RAN)
 
     def _wide_key(self, image: str, account_key: bytes, own_key: bytes) -> Hashable:
         """What runs whose answers may cover each other have in common, going by the last answer's type."""

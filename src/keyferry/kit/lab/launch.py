@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Mapping
 
-from keyferry._core.child import Child
-from keyferry._core.pump import Ending, Limits, Pump
-from keyferry._core.reap import DEATH_SECONDS, has_ended, left_to_collect
-from keyferry._core.spawn import EMPTY, PIPE, move_up, spawn
+from keyferry._core.program.child import Child
+from keyferry._core.program.pipes import EMPTY, PIPE, make_pipe
+from keyferry._core.program.pump import Ending, Limits, Pump
+from keyferry._core.program.reap import DEATH_SECONDS, has_ended, left_to_collect
+from keyferry._core.program.spawn import spawn
 from keyferry._core.values import Value, field
 from keyferry.invoke.process import ProcessOutcome
 from keyferry.kit.lab import processes
@@ -156,7 +157,7 @@ def _spawn(
 
 def _make_input(data: bytes) -> int:
     """The end of a pipe from which *data*, or what a pipe takes of it at once, can be read, and then no more."""
-    reader, writer = map(move_up, os.pipe())
+    reader, writer = make_pipe()
     try:
         os.set_blocking(writer, False)
         os.write(writer, data)

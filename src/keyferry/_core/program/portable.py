@@ -7,24 +7,23 @@ import errno
 import os
 import time
 
-from keyferry._core.child import Child
-from keyferry._core.pump import CHUNK, Ending, Pump
-from keyferry._core.reap import DEATH_SECONDS, LONGEST_WAIT_SECONDS
+from keyferry._core.program.child import Child
+from keyferry._core.program.popen import popen
+from keyferry._core.program.pump import CHUNK, Ending, Pump
+from keyferry._core.program.reap import DEATH_SECONDS, LONGEST_WAIT_SECONDS
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from keyferry._core.popen import Environ
-    from keyferry._core.pump import Limits
+    from keyferry._core.program.pump import Limits
 
-__all__ = ["PortableChild", "ThreadedPump", "adapt"]
+__all__ = ["PortableChild", "ThreadedPump"]
 
 
-def adapt(
-    path: str | None, name: str, environ: "Environ | None", kept_fds: "Sequence[int]"
-) -> "tuple[str, Environ | None]":
+def _adapt(
+    path: str | None, name: str, environ: "Mapping[bytes, bytes] | None", kept_fds: "Sequence[int]"
+) -> "tuple[str, Mapping[str, str] | None]":
     """The path of a program, and its environment as text, which Windows wants; OSError for what cannot be started."""
     path = path or _find(name)
     # Windows hands a batch file to a shell, which reads the arguments anew; it ignores dots and blanks at the end.
@@ -32,7 +31,9 @@ def adapt(
     if is_batch or kept_fds:
         number = errno.ENOEXEC if is_batch else errno.ENOSYS
         raise OSError(number, os.strerror(number), path)
-    return path, environ and {os.fsdecode(key): os.fsdecode(value) for key, value in environ.items()}
+    if environ is None:
+        return path, None
+    return path, {os.fsdecode(key): os.fsdecode(value) for key, value in environ.items()}
 
 
 def _find(name: str) -> str:
@@ -53,12 +54,21 @@ class PortableChild(Child):
     """A program that is known by its handle alone."""
 
     __slots__ = ("_process",)
-    is_portable = True
 
-    def begin(self, process: "subprocess.Popen[bytes]") -> None:
-        """Note the program that was started."""
-        self.pid = process.pid
-        self._process = process
+    def start(
+        self,
+        path: str | None,
+        argv: "Sequence[str]",
+        environ: "Mapping[bytes, bytes] | None",
+        streams: tuple[int, int, int],
+        *,
+        own_session: bool,
+        kept_fds: tuple[int, ...],
+    ) -> None:
+        """Start the program and keep its handle; raises OSError or ValueError."""
+        path, variables = _adapt(path, argv[0], environ, kept_fds)
+        self._process = popen(path, argv, variables, streams, own_session=own_session)
+        self.pid = self._process.pid
 
     def pump(self, stdin: bytes, limits: "Limits") -> Pump:
         """The pump for its pipes, with a thread for each."""
@@ -116,6 +126,10 @@ class ThreadedPump(Pump):
     def is_open(self) -> bool:
         """Tell whether somebody still holds an output pipe, or has input to read."""
         return self._open > 0
+
+    def finish(self) -> Ending | None:
+        """What is there to take, the threads take."""
+        return None
 
     def step(self, seconds: float) -> Ending | None:
         """Wait at most so long for the end of a pipe; an ending if a limit is passed."""

@@ -5,13 +5,15 @@ import select
 import time
 from enum import StrEnum
 
-from keyferry._core.reap import milliseconds
+from keyferry._core.program.reap import milliseconds
 from keyferry._core.values import Value
 
 __all__ = ["CHUNK", "Ending", "Limits", "Pump"]
 
 CHUNK = 65536
 _IN, _OUT = 0, 1
+# Not where pipes cannot be polled, and are moved by threads.
+_POLLIN, _POLLHUP = getattr(select, "POLLIN", 0), getattr(select, "POLLHUP", 0)
 
 
 class Limits(Value):
@@ -34,6 +36,10 @@ class Ending(StrEnum):
     STDERR_LIMIT = "wrote too much to standard error"
     # This process ignores SIGCHLD, or other code in it waits for any child.
     LOST = "was collected by other code of this process"
+
+
+# By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+_EXITED = Ending.EXITED
 
 
 class Pump:
@@ -72,6 +78,19 @@ class Pump:
         """The end of what was written to standard error."""
         return bytes(self._errors[max(0, len(self._errors) - self._limits.stderr_bytes) :])
 
+    def finish(self) -> Ending | None:
+        """Take what a program that has ended leaves, if that is little and on its standard output alone.
+
+        Otherwise None: it is to be served. The pipes are the caller's to close.
+        """
+        _, output, errors = self._fds
+        # Hung up, nobody can write to a pipe any more, and a read that is given less than it asks for has got all.
+        if self._poll.poll(0) != [(output, _POLLIN | _POLLHUP), (errors, _POLLHUP)]:
+            return None
+        chunk = os.read(output, CHUNK)
+        ending = self._keep(_OUT, chunk)
+        return _EXITED if ending is None and len(chunk) < CHUNK else ending
+
     def serve(self, deadline: float) -> Ending:
         """Move bytes until all pipes are closed, a limit is passed or time is up."""
         while self.is_open:
@@ -97,7 +116,7 @@ class Pump:
         stdin, *outputs = self._fds
         for fd in (*outputs, self._wake_fd):
             if fd >= 0:
-                self._poll.register(fd, select.POLLIN)
+                self._poll.register(fd, _POLLIN)
         if stdin >= 0:
             os.set_blocking(stdin, False)
             self._poll.register(stdin, select.POLLOUT)
@@ -108,10 +127,12 @@ class Pump:
         if stream == _IN:
             self._feed(fd)
             return None
-        while chunk := os.read(fd, CHUNK):
+        while event & _POLLIN and (chunk := os.read(fd, CHUNK)):
             # Only a pipe that nobody can write to any more is sure not to block the next read.
-            if (ending := self._keep(stream, chunk)) is not None or not event & select.POLLHUP:
+            if (ending := self._keep(stream, chunk)) is not None or not event & _POLLHUP:
                 return ending
+            if len(chunk) < CHUNK:  # of such a pipe, that is all there is
+                break
         self._shut(fd)
         return None
 

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from keyferry._core.popen import HeldSignals
+from keyferry._core.program.signals import HeldSignals
 from support.plugins import exit_code_in_fork
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="sends signals to itself")

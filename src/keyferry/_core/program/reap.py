@@ -57,18 +57,18 @@ def _await(look: "Callable[[int], T | None]", pid: int, deadline: float) -> "T |
     return found
 
 
-def watch_for_exit(pid: int, deadline: float) -> None:
-    """Sleep until the program ends or the deadline comes, if this system lets us watch it."""
+def watch_for_exit(pid: int, deadline: float) -> bool:
+    """Sleep until the program ends or the deadline comes, if this system lets us watch it; True if it has ended."""
     if not hasattr(os, "pidfd_open"):
-        return
+        return False
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
-        return  # an old kernel, a sandbox that refuses the call, no descriptor left, or gone already
+        return False  # an old kernel, a sandbox that refuses the call, no descriptor left, or gone already
     try:
         watch = select.poll()
         watch.register(pidfd, select.POLLIN)
-        watch.poll(milliseconds(deadline - time.monotonic()))
+        return bool(watch.poll(milliseconds(deadline - time.monotonic())))
     finally:
         os.close(pidfd)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry._core.spawn import new_child, spawn
+from keyferry._core.program.child import Way
+from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.attached import run_attached
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 from support.plugins import PATIENCE_SECONDS, is_running, read_pids, wait_until, write_executable
@@ -21,7 +22,7 @@ SHELL = "/bin/sh"
 
 
 def shell(script: str, stdin: bytes = b"", limits: Limits = Limits(20)) -> ProcessOutcome:
-    return run((SHELL, "-c", script), stdin=stdin, limits=limits, is_portable=True)
+    return run((SHELL, "-c", script), stdin=stdin, limits=limits, way=Way.THREADS)
 
 
 def test_output_and_status_come_back() -> None:
@@ -88,8 +89,8 @@ def test_a_flood_is_cut_off(script: str, ending: Ending) -> None:
 
 def test_a_given_environment_is_the_whole_of_it() -> None:
     """Whatever bytes it has."""
-    assert run(("/usr/bin/env",), environ={b"A": b"\xff b"}, is_portable=True).stdout == b"A=\xff b\n"
-    assert run(("/usr/bin/env",), environ={}, is_portable=True).stdout == b""
+    assert run(("/usr/bin/env",), environ={b"A": b"\xff b"}, way=Way.THREADS).stdout == b"A=\xff b\n"
+    assert run(("/usr/bin/env",), environ={}, way=Way.THREADS).stdout == b""
 
 
 def test_nothing_is_left_open_or_waiting() -> None:
@@ -98,7 +99,7 @@ def test_nothing_is_left_open_or_waiting() -> None:
     for _ in range(5):
         shell("cat", b"x" * 100_000)
         with pytest.raises(FileNotFoundError):
-            run(("/nonexistent/program",), is_portable=True)
+            run(("/nonexistent/program",), way=Way.THREADS)
     wait_until(lambda: threading.active_count() <= threads, "the threads of the pipes")
     assert len(os.listdir("/dev/fd")) == before
 
@@ -113,13 +114,13 @@ def test_a_program_can_be_on_our_own_streams(tmp_path: Path) -> None:
             environ=os.environb,
             stdin_fd=given.fileno(),
             stderr_fd=log.fileno(),
-            is_portable=True,
+            way=Way.THREADS,
         )
     assert (done.ending, done.status, done.stdout) == (Ending.EXITED, 3, b"given\nname\n")
     assert (tmp_path / "log").read_bytes() == b"said\n"
     started = time.monotonic()
     late = run_attached(
-        ("sleep", "60"), program="/bin/sleep", environ={}, limits=Limits(0.2), stdin_fd=0, is_portable=True
+        ("sleep", "60"), program="/bin/sleep", environ={}, limits=Limits(0.2), stdin_fd=0, way=Way.THREADS
     )
     assert (late.ending, late.status) == (Ending.TIMED_OUT, -9)
     assert time.monotonic() - started < PATIENCE_SECONDS
@@ -130,14 +131,14 @@ def test_a_batch_file_is_refused(name: str, tmp_path: Path) -> None:
     """A shell would read its arguments anew."""
     path = write_executable(tmp_path / name, "#!/bin/sh\necho ran\n")
     with pytest.raises(OSError, match=r"[Ee]xec format error") as caught:
-        run((str(path),), is_portable=True)
+        run((str(path),), way=Way.THREADS)
     assert caught.value.errno == errno.ENOEXEC
 
 
 def test_an_open_file_cannot_be_run() -> None:
     """Its descriptor would have to stay open in the program."""
     with pytest.raises(OSError, match="not implemented"):
-        run_attached(("x",), program=0, environ={}, is_portable=True)
+        run_attached(("x",), program=0, environ={}, way=Way.THREADS)
 
 
 def test_a_bare_name_is_found_in_path_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +147,7 @@ def test_a_bare_name_is_found_in_path_alone(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.chdir(tmp_path)
     for path, is_found in (("", False), (".", False), (f"/bin:{tmp_path}", True)):
         monkeypatch.setenv("PATH", path)
-        child = new_child(is_portable=True)
+        child = new_child(way=Way.THREADS)
         try:
             if is_found:
                 spawn(child, None, ["acme-login"], None)

@@ -1,54 +1,26 @@
-"""Start a program so that it is never lost from sight, and has nothing of ours but what it is given."""
+"""Signals while a program is started: it must not be lost from sight, nor inherit what is blocked here."""
 
 # What `signal` itself is made of: the same functions without the detour over enums, which takes twenty times as long.
-from _signal import NSIG, getsignal, signal  # type: ignore[import-not-found]  # typeshed does not list it
+import _signal  # type: ignore[import-not-found]  # typeshed does not list it
+from _signal import NSIG, getsignal, signal
 from os import getpid
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from types import FrameType
 
     Handler = Callable[[int, FrameType | None], object]
-    Environ = Mapping[bytes, bytes] | Mapping[str, str]
 
-__all__ = ["HeldSignals", "popen"]
+__all__ = ["HeldSignals", "NothingBlocked"]
 
-
-def popen(
-    argv: "Sequence[str]",
-    streams: tuple[int, int, int],
-    environ: "Environ | None",
-    *,
-    path: str | None = None,
-    own_session: bool = True,
-    kept_fds: "Sequence[int]" = (),
-) -> "subprocess.Popen[bytes]":
-    """Start a program, to be called under HeldSignals; raises OSError or ValueError if it cannot be started.
-
-    No descriptor of ours reaches it beyond its three streams and *kept_fds*: they are closed in the new process,
-    since a list of them made here would miss those that other threads make meanwhile. No signal is blocked in it,
-    and none ignored by Python's doing.
-    """
-    from subprocess import Popen
-
-    stdin, stdout, stderr = streams
-    with _NothingBlocked():
-        return Popen(
-            argv,
-            executable=path,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
-            env=environ,
-            close_fds=True,
-            start_new_session=own_session,
-            pass_fds=kept_fds,
-        )
+# Not on Windows.
+_CAN_BLOCK = hasattr(_signal, "pthread_sigmask")
+if _CAN_BLOCK:
+    from _signal import SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK, pthread_sigmask, sigpending
 
 
-class _NothingBlocked:
+class NothingBlocked:
     """A block of code in which this thread blocks no signal, for a program inherits what it blocks.
 
     A signal that waits to be let through stays blocked: here is not the place for it to arrive.
@@ -57,19 +29,13 @@ class _NothingBlocked:
     __slots__ = ("_blocked",)
 
     def __enter__(self) -> None:
-        import signal
-
-        self._blocked: set[int] = set()
-        if hasattr(signal, "pthread_sigmask"):
-            self._blocked = set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+        self._blocked = pthread_sigmask(SIG_BLOCK, ()) if _CAN_BLOCK else ()
         if self._blocked:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, self._blocked - signal.sigpending())
+            pthread_sigmask(SIG_UNBLOCK, self._blocked - sigpending())
 
     def __exit__(self, *_: object) -> None:
-        import signal
-
         if self._blocked:
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._blocked)
+            pthread_sigmask(SIG_SETMASK, self._blocked)
 
 
 class HeldSignals:

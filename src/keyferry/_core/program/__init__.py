@@ -1,0 +1,1 @@
+"""Run a program: start it, feed it, bound it, end it and collect it."""

@@ -1,0 +1,78 @@
+"""Start a program by the call that Popen makes itself: private to CPython, and used where its arguments are known."""
+
+import os
+import sys
+
+from keyferry._core.program.pipes import make_pipe
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["CAN_FORK_EXEC", "fork_exec"]
+
+# The last arguments, by version: no function to call before, and up to 3.13 that vfork may be used.
+_LAST = {11: (None, True), 12: (None, True), 13: (None, True), 14: (None,)}.get(sys.version_info.minor, ())
+CAN_FORK_EXEC = sys.platform == "linux" and sys.implementation.name == "cpython" and bool(_LAST)
+if CAN_FORK_EXEC:
+    import _posixsubprocess
+
+    _fork_exec: "Callable[..., int]" = _posixsubprocess.fork_exec
+
+
+def fork_exec(
+    path: str | None,
+    argv: "Sequence[str]",
+    environ: "Mapping[bytes, bytes] | None",
+    streams: tuple[int, int, int],
+    *,
+    own_session: bool,
+    kept_fds: "Sequence[int]",
+) -> int:
+    """Start a program and return its process id; raises as ``Popen`` does if it cannot be started."""
+    program = path or argv[0]
+    sys.audit("subprocess.Popen", program, argv, None, environ)
+    reader, writer = make_pipe()
+    complaint = b""
+    try:
+        try:
+            pid = _fork_exec(
+                argv, _candidates(program, environ), True, (*sorted((*kept_fds, writer)),), None,
+                _variables(environ), streams[0], -1, -1, streams[1], -1, streams[2], reader, writer,
+                True, own_session, -1, None, None, None, -1, *_LAST,
+            )  # fmt: skip
+        finally:
+            os.close(writer)
+        # The program's own end of this pipe is closed when it starts.
+        while part := os.read(reader, 64):
+            complaint += part
+    finally:
+        os.close(reader)
+    if complaint:
+        raise _failure(pid, complaint, program)
+    return pid
+
+
+def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes]":
+    if "/" in program:
+        return (os.fsencode(program),)
+    folders = os.get_exec_path(environ)  # type: ignore[arg-type]  # it takes bytes as well
+    return [os.fsencode(os.path.join(folder, program)) for folder in folders]
+
+
+def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | None":
+    if environ is None:
+        return None
+    if b"=" in b"".join(environ):
+        raise ValueError("illegal environment variable name")
+    # In one step: another thread may change our environment.
+    return [*map(b"%b=%b".__mod__, environ.items())]
+
+
+def _failure(pid: int, complaint: bytes, program: str) -> OSError:
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass
+    number = int(complaint.split(b":")[1], 16)
+    return OSError(number, os.strerror(number), program)

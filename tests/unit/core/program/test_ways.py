@@ -1,0 +1,330 @@
+"""Both ways to start a program on POSIX keep the same promises: the quick one of CPython, and Popen."""
+
+import ast
+import errno
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keyferry._core.program import fork_exec
+from keyferry._core.program.child import USUAL_WAY, Child, Way
+from keyferry._core.program.pipes import EMPTY, PIPE
+from keyferry._core.program.spawn import new_child, spawn
+from keyferry.invoke.process import Ending, Limits, run
+from support.plugins import PATIENCE_SECONDS, compile_program, run_script, write_executable
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+
+KNOWN = pytest.mark.skipif(not fork_exec.CAN_FORK_EXEC, reason="this Python's call is not known")
+WAYS = (pytest.param(Way.FORK_EXEC, id="fork_exec", marks=KNOWN), pytest.param(Way.POPEN, id="popen"))
+SHELL = "/bin/sh"
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest) -> Way:
+    """Each way to start a program that this system has."""
+    asked: Way = request.param
+    return asked
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """Whatever a test does: no descriptor and no child more than before."""
+    before = sorted(os.listdir("/dev/fd"))
+    yield
+    assert sorted(os.listdir("/dev/fd")) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def shell(way: Way, script: str, **options: object) -> str:
+    """What a shell script prints that was started with options of ``spawn``."""
+    child = new_child(way=way)
+    options.setdefault("streams", (EMPTY, PIPE, EMPTY))
+    try:
+        spawn(child, SHELL, ("sh", "-c", script), dict(os.environb), **options)  # type: ignore[arg-type] # any of them
+        pump = child.pump(b"", Limits())
+        assert child.follow(pump, time.monotonic() + PATIENCE_SECONDS) is Ending.EXITED
+        return pump.stdout.decode()
+    finally:
+        child.end()
+
+
+def test_the_usual_way_is_the_quickest_there_is() -> None:
+    """On Linux, in the versions whose call is known, without Popen."""
+    is_known = sys.platform == "linux" and sys.version_info < (3, 15) and sys.implementation.name == "cpython"
+    assert USUAL_WAY is (Way.FORK_EXEC if is_known else Way.POPEN)
+
+
+@KNOWN
+def test_the_call_has_as_many_arguments_as_popen_gives() -> None:
+    """The private call is made as the standard library of this version makes it."""
+    counts = [
+        sum(len(fork_exec._LAST) if isinstance(argument, ast.Starred) else 1 for argument in call.args)
+        for module in (subprocess, fork_exec)
+        for call in ast.walk(ast.parse(inspect.getsource(module)))
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "_fork_exec"
+    ]
+    assert len(counts) == 2
+    assert counts[0] == counts[1]
+
+
+@KNOWN
+def test_the_quick_way_needs_no_subprocess_module() -> None:
+    """Which takes longer to load than a plugin takes to run."""
+    script = """
+import sys
+from keyferry.invoke.process import run
+assert run(("/bin/echo", "ran")).stdout == b"ran\\n"
+print("subprocess" in sys.modules)
+"""
+    done = run_script(script)
+    assert done.stdout == "False\n", done.stderr
+
+
+def test_audit_hooks_are_told(way: Way) -> None:
+    """Who watches programs that start, by the event of Popen, sees each of them."""
+    script = f"""
+import sys
+from keyferry._core.program.child import Way
+from keyferry.invoke.process import run
+sys.addaudithook(lambda event, args: event == "subprocess.Popen" and print(args[0], list(args[1])))
+run(("/bin/echo", "x"), environ={{}}, way=Way.{way.name})
+"""
+    done = run_script(script)
+    assert done.stdout == "/bin/echo ['/bin/echo', 'x']\n", done.stderr
+
+
+# What the program is given
+
+
+@pytest.mark.parametrize("own_session", [True, False])
+def test_a_session_is_its_own_or_ours(way: Way, own_session: bool) -> None:
+    """As the caller wants it; with it comes a group of processes."""
+    pid, group, session = shell(
+        way,
+        'cut -d" " -f1,5,6 /proc/$$/stat 2>/dev/null || ps -o pid=,pgid=,sess= -p $$',
+        own_session=own_session,
+    ).split()
+    assert (pid == group == session) is own_session
+    if not own_session:
+        assert (int(group), int(session)) == (os.getpgrp(), os.getsid(0))
+
+
+def test_a_descriptor_that_is_kept_has_its_number(way: Way) -> None:
+    """Though it is not inheritable here, and stays so."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    try:
+        assert shell(way, f"echo given >/dev/fd/{writer}", kept_fds=(writer,)) == ""
+        assert os.read(reader, 10) == b"given\n"
+        assert not os.get_inheritable(writer)
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads signal sets in /proc")
+def test_no_signal_is_blocked_or_ignored(way: Way) -> None:
+    """Neither what this thread blocks, nor what Python ignores for itself; one that waits here goes on waiting."""
+    blocked = {signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGCHLD}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+        # Not by a shell, which clears the mask itself.
+        done = run(("/bin/grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"), way=way)
+        during, waiting = signal.pthread_sigmask(signal.SIG_BLOCK, ()), signal.sigpending()
+        signal.sigwait({signal.SIGUSR1})
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    sets = {name: int(value, 16) for name, value in map(str.split, done.stdout.decode().splitlines())}
+    # What waits cannot be let through, and so stays blocked in the program.
+    assert sets["SigBlk:"] == 1 << (signal.SIGUSR1 - 1)
+    assert not sets["SigIgn:"] & (1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1))
+    assert during == blocked
+    assert waiting == {signal.SIGUSR1}
+
+
+@pytest.mark.parametrize(
+    ("environ", "printed"),
+    [({}, b""), ({b"A": b"\xff =b"}, b"A=\xff =b\n"), ({b"A": b"", b"B": b"2"}, b"A=\nB=2\n")],
+)
+def test_a_given_environment_is_the_whole_of_it(
+    way: Way, environ: dict[bytes, bytes], printed: bytes
+) -> None:
+    """Whatever bytes it has."""
+    assert run(("/usr/bin/env",), environ=environ, way=way).stdout == printed
+
+
+def test_without_an_environment_the_program_has_ours(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is at this moment."""
+    monkeypatch.setenv("KF_OURS", "now")
+    assert b"\nKF_OURS=now\n" in b"\n" + run(("/usr/bin/env",), way=way).stdout
+
+
+def test_a_bare_name_is_searched_for_in_the_path_that_the_program_gets(way: Way, tmp_path: Path) -> None:
+    """And is found in its second folder; with no path at all it is a file of the working directory."""
+    write_executable(tmp_path / "acme-login", "#!/bin/sh\nexit 7\n")
+    child = new_child(way=way)
+    try:
+        spawn(child, None, ["acme-login"], {b"PATH": b"/nonexistent:" + os.fsencode(tmp_path)})
+        assert child.wait(time.monotonic() + PATIENCE_SECONDS) is Ending.EXITED
+        assert child.status == 7
+    finally:
+        child.end()
+    with pytest.raises(FileNotFoundError):
+        spawn(Child(way=way), None, ["acme-login"], {b"PATH": b"/nonexistent"}, streams=(EMPTY, EMPTY, EMPTY))
+
+
+# What cannot be started
+
+
+def broken(folder: Path, kind: str) -> str:
+    """The path of a file that cannot be run."""
+    path = folder / kind
+    if kind == "no-permission":
+        write_executable(path, "#!/bin/sh\n", 0o644)
+    elif kind == "no-format":
+        write_executable(path, b"\0\0\0\0")
+    elif kind == "no-interpreter":
+        write_executable(path, "#!/nonexistent/interpreter\n")
+    elif kind == "loop":
+        path.symlink_to(path)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"),
+    [
+        ("missing", errno.ENOENT),
+        ("no-permission", errno.EACCES),
+        ("no-format", errno.ENOEXEC),
+        ("no-interpreter", errno.ENOENT),
+        ("loop", errno.ELOOP),
+    ],
+)
+def test_an_error_has_the_number_and_the_path(way: Way, kind: str, number: int, tmp_path: Path) -> None:
+    """The same of both ways, and of the type that goes with the number."""
+    path = broken(tmp_path, kind)
+    with pytest.raises(OSError, match=r"\[Errno") as caught:
+        run((path,), way=way)
+    assert (caught.value.errno, caught.value.strerror, caught.value.filename) == (
+        number,
+        os.strerror(number),
+        path,
+    )
+    assert type(caught.value) is type(OSError(number, ""))
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ"),
+    [
+        (("/bin/echo", "a\0b"), {}),
+        (("/bin/echo\0",), {}),
+        (("/bin/echo",), {b"A": b"a\0b"}),
+        (("/bin/echo",), {b"A\0": b"b"}),
+        (("/bin/echo",), {b"A=B": b"c"}),
+    ],
+)
+def test_what_no_program_can_be_given_is_a_value_error(
+    way: Way, argv: tuple[str, ...], environ: dict[bytes, bytes]
+) -> None:
+    """Nulls, and a name that holds an equals sign."""
+    with pytest.raises(ValueError, match=r"null byte|illegal environment variable name"):
+        run(argv, environ=environ, way=way)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file that is written to can be run")
+def test_a_file_that_is_still_written_is_tried_again(way: Way, tmp_path: Path) -> None:
+    """For a moment; then it is an error."""
+    path = compile_program(tmp_path / "plugin", "int main(void) { return 7; }")
+    held = path.open("ab")
+    timer = threading.Timer(0.03, held.close)
+    timer.start()
+    try:
+        assert run((str(path),), way=way).status == 7
+    finally:
+        timer.join()
+    with path.open("ab"), pytest.raises(OSError, match="Text file busy"):
+        run((str(path),), way=way)
+
+
+def test_without_descriptors_the_start_fails_cleanly(way: Way) -> None:
+    """Wherever in a start the last one is used up; the check around each test finds what is left."""
+    script = f"""
+import errno, os, resource
+from keyferry._core.program.child import Way
+from keyferry.invoke.process import run
+run(("/bin/true",), way=Way.{way.name})
+held = []
+try:
+    resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+    while True:
+        held.append(os.dup(0))
+except OSError:
+    pass
+came = []
+for _ in range(12):
+    before = len(held)
+    try:
+        came.append(run(("/bin/true",), way=Way.{way.name}).status)
+    except OSError as error:
+        came.append(errno.errorcode[error.errno])
+    os.close(held.pop())
+free = 12
+while True:
+    try:
+        os.dup(0)
+        free -= 1
+    except OSError:
+        break
+print(*came, free)
+"""
+    done = run_script(script)
+    *came, left = done.stdout.split()
+    assert came[0] == "EMFILE", done.stderr
+    assert came[-1] == "0"
+    assert set(came) == {"EMFILE", "0"}
+    assert left == "0"
+
+
+# Answers that are served in one look
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="makes a pipe larger")
+@pytest.mark.parametrize("size", [0, 1, 65_535, 65_536, 65_537, 131_072, 200_000])
+@pytest.mark.parametrize("errors", [b"", b"said"])
+def test_an_answer_that_is_there_at_once_is_whole(way: Way, size: int, errors: bytes, tmp_path: Path) -> None:
+    """Also one that fills several reads, from a program that ended before the first."""
+    source = f"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+static char data[{size} + 1];
+int main(void) {{
+  memset(data, 'x', sizeof data);
+  fcntl(1, F_SETPIPE_SZ, 1 << 20);
+  return write(2, "said", {len(errors)}) < 0 || write(1, data, {size}) != {size};
+}}
+"""
+    path = compile_program(tmp_path / "plugin", source)
+    done = run((str(path),), way=way)
+    assert (done.ending, done.status, done.stdout, done.stderr) == (Ending.EXITED, 0, b"x" * size, errors)
+    if size:
+        limited = run((str(path),), way=way, limits=Limits(20, stdout_bytes=size - 1))
+        assert limited.ending is Ending.STDOUT_LIMIT
+
+
+def test_output_that_another_still_holds_is_waited_for(way: Way) -> None:
+    """The program has ended, and what it left running goes on writing."""
+    done = run((SHELL, "-c", "printf a; (sleep 0.1; printf b) &"), way=way)
+    assert (done.ending, done.stdout) == (Ending.EXITED, b"ab")
