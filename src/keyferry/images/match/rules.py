@@ -8,7 +8,14 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from keyferry._core.values import Value
 from keyferry.errors import MatchError
-from keyferry.images.match.url import RegistryUrl, bytewise, hide_password, parse_registry_url, readable
+from keyferry.images.match.url import (
+    RegistryUrl,
+    bytewise,
+    hide_password,
+    parse_registry_url,
+    readable,
+    split_plain,
+)
 
 __all__ = [
     "Glob",
@@ -95,15 +102,11 @@ def matches(pattern_text: str, image: str) -> bool:
     return failure is None
 
 
-# Names that parse to themselves: no glob, no escape, no user info, query or fragment.
-_PLAIN = re.compile(r"[-._0-9A-Za-z]+(?::[0-9]+)?(?:/[-._/0-9A-Za-z]*)?")
-
-
 def covers(pattern: str, image: str) -> bool:
     """Tell whether *pattern* covers *image* when credentials are chosen: an error means that it does not."""
     # The everyday case, an image under a registry or repository of that very name, needs no parsing:
     # host and port are equal as text, and the path is a prefix.
-    if pattern and image.startswith(pattern) and _PLAIN.fullmatch(image):
+    if pattern and image.startswith(pattern) and split_plain(image) is not None:
         if "/" in pattern or image[len(pattern) : len(pattern) + 1] in ("", "/"):
             return True
     try:

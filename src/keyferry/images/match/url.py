@@ -12,7 +12,15 @@ from keyferry._core.values import Value
 from keyferry.errors import MatchError
 from keyferry.images.match.address import ParseError, bytewise, check_address, quote_raw, readable, shown
 
-__all__ = ["RegistryUrl", "bytewise", "hide_password", "normalise_key", "parse_registry_url", "readable"]
+__all__ = [
+    "RegistryUrl",
+    "bytewise",
+    "hide_password",
+    "normalise_key",
+    "parse_registry_url",
+    "readable",
+    "split_plain",
+]
 
 _HOST_ESCAPED = re.compile(r"[%\x80-\xff]")
 # In a zone every character a host may have can be escaped, and a space as well, but no byte above 0x7f.
@@ -24,6 +32,8 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _USER_INFO = re.compile(r"[-._:~!$&'()*+,;=%@0-9A-Za-z]*")
 _OPTIONAL_PORT = re.compile(r"(?::[0-9]*)?")
 _HOST_AND_PORT = re.compile(r"(?:\[(?P<literal>[^\[\]]*)\]|(?P<name>[^:\[\]]*)):(?P<port>[^:\[\]]*)")
+# Nothing in it is encoded, quoted or cut off: no escape, user info, query, fragment, brackets or control character.
+_PLAIN = re.compile(r'([-._*0-9A-Za-z]*)(?::([0-9]*))?((?:/[ -"$&->@-~]*)?)').fullmatch
 
 
 class RegistryUrl(Value):
@@ -39,11 +49,23 @@ class RegistryUrl(Value):
     path: str
 
 
+def split_plain(text: str) -> tuple[str, str, str] | None:
+    """Give host, port and path of a name that parses to itself, as nearly all do; None for any other."""
+    plain = _PLAIN(text)
+    if plain is None:
+        return None
+    host, port, path = plain.groups("")
+    return host, port, path
+
+
 def parse_registry_url(text: str, *, prefix: str = "https://") -> RegistryUrl:
     """Parse *text* as the URL that *prefix*, ``http://`` or ``https://``, makes of it.
 
     Raises MatchError with Go's own error as its ``kubernetes_text``.
     """
+    plain = split_plain(text)
+    if plain is not None:
+        return RegistryUrl(text[: len(text) - len(plain[2])], *plain)
     raw = bytewise(text)
     url, _, fragment = raw.partition("#")
     # Go reports the URL without its fragment, unless the fragment itself is at fault.
@@ -58,15 +80,13 @@ def parse_registry_url(text: str, *, prefix: str = "https://") -> RegistryUrl:
     return parsed
 
 
-_PLAIN_HOST = re.compile(r"[-._0-9A-Za-z]+(?::[0-9]+)?")
-
-
 def normalise_key(key: str) -> str:
     """Turn the registry of a credential into the key it is kept under.
 
     Raises MatchError for a key that does not parse; the kubelet drops such a credential.
     """
-    if _PLAIN_HOST.fullmatch(key):
+    plain = split_plain(key)
+    if plain is not None and not plain[2]:
         return key
     prefix = "http://" if key.startswith("http://") else "https://"
     url = parse_registry_url(key.removeprefix(prefix), prefix=prefix)
