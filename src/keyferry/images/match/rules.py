@@ -24,6 +24,7 @@ __all__ = [
     "covers",
     "fits",
     "glob_matches",
+    "is_literal",
     "judge",
     "matches",
     "parse_pattern",
@@ -168,7 +169,14 @@ def _first_failure(pattern: Pattern, image: RegistryUrl) -> _Failure | None:
     return None
 
 
+def is_literal(glob: Glob) -> bool:
+    """Tell whether *glob* is plain text."""
+    return len(glob) == 1 and (not glob[0] or (len(glob[0]) == 1 and isinstance(glob[0][0], str)))
+
+
 def _parse_glob(label: str) -> Glob | None:
+    if "*" not in label and "[" not in label:
+        return ((label,),) if label else ((),)
     chunks: list[tuple[Piece, ...]] = [()]
     for token in _TOKEN.finditer(label):
         if token["star"]:
