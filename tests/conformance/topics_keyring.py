@@ -19,11 +19,19 @@ from keyferry.images.dockerconfig import (
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, is_default_registry, lookup_all
+from keyferry.images.keyring import (
+    Credential,
+    Keyring,
+    SecretRef,
+    ServiceAccountRef,
+    Source,
+    is_default_registry,
+    lookup_all,
+)
 from keyferry.images.lookup import Providers, pull_secrets_keyring
 from keyferry.images.match.rules import covers
 from keyferry.images.provider import cache
-from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef, TokenRequest
+from keyferry.images.provider.accounts import Pod, ServiceAccount, TokenRequest
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import How
 from keyferry.images.reference import registry_of

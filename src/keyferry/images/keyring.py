@@ -6,9 +6,9 @@ from hashlib import sha256
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, field
 from keyferry.errors import MatchError
+from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import covers
 from keyferry.images.match.url import hide_password, normalise_key
-from keyferry.images.provider.accounts import ServiceAccountRef
 
 DEFAULT_REGISTRY_KEY = "index.docker.io"
 _DEFAULT_HOSTS = ("docker.io", "index.docker.io")
@@ -16,6 +16,14 @@ _DEFAULT_HOSTS = ("docker.io", "index.docker.io")
 
 class SecretRef(Value):
     """Which pull secret a credential came from."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class ServiceAccountRef(Value):
+    """Which account a credential was obtained for."""
 
     namespace: str
     name: str
@@ -60,10 +68,13 @@ class DroppedKey(Value):
 class Keyring:
     """Credentials by auth key, from one or more sources in order."""
 
-    __slots__ = ("_credentials", "dropped")
+    __slots__ = ("_credentials", "_keys", "_patterns", "dropped")
 
     def __init__(self) -> None:
         self._credentials: dict[str, list[Credential]] = {}
+        # Both are made when they are needed: the keys in the order of trial, and what finds those that cover.
+        self._keys: list[str] | None = None
+        self._patterns: PatternIndex | None = None
         self.dropped: list[DroppedKey] = []
 
     def add(self, source: Source, entries: Iterable[tuple[str, str, str, str]]) -> None:
@@ -77,6 +88,19 @@ class Keyring:
             # With user info in it, a key holds a secret of its own; what it is kept under does not.
             credential = Credential(username, password, source, key if "@" in raw else raw, email)
             self._credentials.setdefault(key, []).append(credential)
+        self._keys = self._patterns = None
+
+    @classmethod
+    def join(cls, keyrings: "Sequence[Keyring]") -> "Keyring":
+        """One keyring with the credentials of all, as if they had been added to it one after the other."""
+        if len(keyrings) == 1:
+            return keyrings[0]
+        joined = cls()
+        for keyring in keyrings:
+            joined.dropped += keyring.dropped
+            for key, credentials in keyring._credentials.items():
+                joined._credentials.setdefault(key, []).extend(credentials)
+        return joined
 
     def credentials(self, key: str) -> tuple[Credential, ...]:
         """What stands under one key of the index, in the order it was added."""
@@ -88,14 +112,22 @@ class Keyring:
 
     def lookup(self, image: str) -> list[Credential]:
         """The credentials of every key that covers *image*; only if there is none, the default registry's."""
-        if len(self._credentials) == 1:
-            keys: Iterable[str] = self._credentials
-        else:
-            keys = self.index()
-        found = [credential for key in keys if covers(key, image) for credential in self._credentials[key]]
+        found = [credential for key in self._covering(image) for credential in self._credentials[key]]
         if not found and is_default_registry(image):
             return list(self._credentials.get(DEFAULT_REGISTRY_KEY, ()))
         return found
+
+    def _covering(self, image: str) -> Iterable[str]:
+        if len(self._credentials) <= 1:
+            return [key for key in self._credentials if covers(key, image)]
+        if self._patterns is not None:
+            return [key for _, key in self._patterns.find(image)]
+        if self._keys is None:
+            self._keys = self.index()
+            return [key for key in self._keys if covers(key, image)]
+        # Asked for the second time: this keyring stays, and many keys are worth an index.
+        self._patterns = PatternIndex(enumerate(self._keys))
+        return self._covering(image)
 
 
 def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:

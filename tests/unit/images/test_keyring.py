@@ -6,12 +6,12 @@ from keyferry.images.keyring import (
     Credential,
     Keyring,
     SecretRef,
+    ServiceAccountRef,
     Source,
     credential_hash,
     is_default_registry,
     lookup_all,
 )
-from keyferry.images.provider.accounts import ServiceAccountRef
 
 ONE, TWO = Source("provider", "one"), Source("provider", "two")
 

@@ -121,17 +121,18 @@ class PatternIndex:
         """Give each owner with a pattern that covers *image*, ascending, with its first such pattern."""
         hits = self._images.get(image)
         if hits is None:
-            hits = self._find(image)
+            hits = self.find(image)
             _remember(self._images, image, hits)
         return hits
 
-    def _find(self, image: str) -> _Hits:
+    def find(self, image: str) -> _Hits:
+        """Give what `match` gives, and do not remember the image."""
         host, port, path = split_plain(image) or _parse(image)
         labels = host.split(".")
         count = len(labels)
         shapes = self._closed.get((count, labels[-1]))
         if shapes is None:
-            shapes = self._open.get(count, ())
+            shapes = self._open.get(count, [])
         labels.append(port)
         nodes = []
         for shape in shapes:
@@ -249,15 +250,19 @@ def _shape(numbers: tuple[int, ...], grouped: _Grouped) -> _Shape:
     shape = _Shape(itemgetter(*numbers))
     cuts: dict[tuple[object, _Sight], dict[object, _Places]] = {}
     for (sight, key, cut, globs), orders in grouped.items():
-        found = shape.whole
-        if sight.cut_of is not None:
-            if (key, sight) not in cuts:
-                cuts[key, sight] = {}
-                shape.cut.setdefault(key, []).append((sight.cut_of, cuts[key, sight]))
-            found, key = cuts[key, sight], cut
         place = _place(globs, orders)
-        found[key] = (*found[key], place) if key in found else (place,)
+        if sight.cut_of is None:
+            _append(shape.whole, key, place)
+            continue
+        if (key, sight) not in cuts:
+            cuts[key, sight] = {}
+            shape.cut.setdefault(key, []).append((sight.cut_of, cuts[key, sight]))
+        _append(cuts[key, sight], cut, place)
     return shape
+
+
+def _append(places: dict[object, _Places], key: object, place: _PathNode | _Paths) -> None:
+    places[key] = (*places[key], place) if key in places else (place,)
 
 
 def _place(globs: _Globs, orders: dict[str, list[int]]) -> _PathNode | _Paths:
