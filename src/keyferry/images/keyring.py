@@ -90,17 +90,12 @@ class Keyring:
             self._credentials.setdefault(key, []).append(credential)
         self._keys = self._patterns = None
 
-    @classmethod
-    def join(cls, keyrings: "Sequence[Keyring]") -> "Keyring":
-        """One keyring with the credentials of all, as if they had been added to it one after the other."""
-        if len(keyrings) == 1:
-            return keyrings[0]
-        joined = cls()
-        for keyring in keyrings:
-            joined.dropped += keyring.dropped
-            for key, credentials in keyring._credentials.items():
-                joined._credentials.setdefault(key, []).extend(credentials)
-        return joined
+    def add_all(self, other: "Keyring") -> None:
+        """Add what another keyring holds, after what is there already."""
+        self.dropped += other.dropped
+        for key in other.index():
+            self._credentials.setdefault(key, []).extend(other.credentials(key))
+        self._keys = self._patterns = None
 
     def credentials(self, key: str) -> tuple[Credential, ...]:
         """What stands under one key of the index, in the order it was added."""
@@ -128,6 +123,16 @@ class Keyring:
         # Asked for the second time: this keyring stays, and many keys are worth an index.
         self._patterns = PatternIndex(enumerate(self._keys))
         return self._covering(image)
+
+
+def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
+    """One keyring with what all of them hold, in order."""
+    if len(keyrings) == 1:
+        return keyrings[0]
+    joined = Keyring()
+    for keyring in keyrings:
+        joined.add_all(keyring)
+    return joined
 
 
 def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:

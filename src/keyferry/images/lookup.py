@@ -11,7 +11,7 @@ from keyferry._core.clock import monotonic_ns
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, lookup_all
+from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, join_keyrings, lookup_all
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.provider import Provider
@@ -27,6 +27,7 @@ _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 _MOST_THREADS = 64
 _NO_KEYRING = Keyring()
+_CACHED = How.CACHED
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 
@@ -187,9 +188,9 @@ class Providers:
             if provision is None:
                 return None
             provisions.append(provision)
-        for provision in provisions:
-            if provision.how is How.CACHED:
-                self._by_name[provision.provider].counters.count("hits")
+        for (owner, _), provision in zip(question.covering, provisions, strict=True):
+            if provision.how is _CACHED:
+                self._providers[owner].counters.count("hits")
         return self._finish(question, tuple(provisions), [], node)
 
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
@@ -214,7 +215,7 @@ class Providers:
         name = question.name
         # All providers are one keyring, as in the kubelet: what they gave is tried in the order of its keys.
         given = [provision.keyring for provision in provisions if provision.auth]
-        keyrings = (*secrets, *node[0], Keyring.join(given) if given else _NO_KEYRING)
+        keyrings = (*secrets, *node[0], join_keyrings(given) if given else _NO_KEYRING)
         answer = Answer(
             name.text,
             name.repository,
@@ -233,7 +234,7 @@ class Providers:
     def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
         """Keep an answer that only time can change: all of it from caches, or nothing to ask."""
         for provision in answer.provisions:
-            if provision.how is How.CACHED and provision.expires_ns is not None:
+            if provision.how is _CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.how not in (How.SKIPPED, How.UNKNOWN):
                 return

@@ -1,7 +1,8 @@
 """Finished answers by image, so that one who asks again has the whole answer at the cost of a dictionary hit.
 
-The table is bounded, by the number of images and by bytes. What gives way is chosen by chance: whoever goes round
-and round a few images more than the table holds would find none of them if the oldest gave way.
+The table is bounded, by the number of images and by bytes. Which image a full table takes in, and which one gives
+way, is left to chance: whoever goes round and round a few images more than the table holds would find none of them
+if the oldest gave way.
 """
 
 from _thread import allocate_lock
@@ -11,11 +12,16 @@ from itertools import count
 from keyferry.images.answer import Answer
 from keyferry.images.provider.cache import MOST_BYTES, auth_bytes
 from keyferry.images.provider.provision import How
-from keyferry.images.reference import ImageName
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from keyferry.images.reference import ImageName
 
 MOST_IMAGES = 4096
 # What one image takes beside its texts and what its providers gave, roughly.
 _IMAGE_BYTES = 1280
+# A full table takes in one image of so many: one that is asked for often has its place soon, the others cost little.
+_TAKES_ONE_OF = 8
 # Reasons tell the time left in tenths of a second, so that an answer given less than one ago is given again as it is.
 _INSTANT_NS = 100_000_000
 
@@ -26,11 +32,12 @@ class Warm:
     From ``since_ns`` to before ``until_ns`` the answer is given as it is.
     """
 
-    __slots__ = ("_readings", "answer", "expires_ns", "since_ns", "slot", "tick", "until_ns")
+    __slots__ = ("_readings", "answer", "expires_ns", "since_ns", "size", "slot", "tick", "until_ns")
 
     def __init__(self, answer: Answer, expires_ns: int) -> None:
         self.expires_ns = expires_ns
         self.slot = 0
+        self.size = _IMAGE_BYTES + len(answer.image) + len(answer.name)
         # next() on a count is one uninterrupted step, so no hit is lost between threads.
         self.tick = count(1).__next__
         self._readings = 0
@@ -68,7 +75,7 @@ class WarmTable(dict["str | ImageName", Warm]):
     A parsed name may be asked for and is not found: who carries one asks for the image once.
     """
 
-    __slots__ = ("_bytes", "_chance", "_given", "_images", "_lock", "_most", "_most_bytes")
+    __slots__ = ("_bytes", "_chance", "_given", "_images", "_is_full", "_lock", "_most", "_most_bytes")
 
     def __init__(self, most: int = MOST_IMAGES, most_bytes: int = MOST_BYTES) -> None:
         self._most = most
@@ -79,15 +86,20 @@ class WarmTable(dict["str | ImageName", Warm]):
         # By its identity, what a provider gave: for how many images, and its size, which counts once.
         self._given: dict[int, list[int]] = {}
         self._chance = 1
+        # Whether something had to give way since an image was last dropped.
+        self._is_full = False
         self._lock = allocate_lock()
 
     def keep(self, answer: Answer, expires_ns: int) -> list[Warm]:
-        """Keep an answer until an instant; give what had to give way."""
+        """Keep an answer until an instant, unless the table is full and luck is against it; give what gave way."""
         with self._lock:
+            if self._is_full and self._any_number() % _TAKES_ONE_OF:
+                return []
             gone = self._drop(answer.image)
             self._add(Warm(answer, expires_ns))
             while len(self) > self._most or self._bytes > self._most_bytes:
-                gone += self._drop(self._any_image())
+                self._is_full = True
+                gone += self._drop(self._images[self._any_number() % len(self._images)])
         return gone
 
     def forget(self, image: str) -> list[Warm]:
@@ -95,6 +107,7 @@ class WarmTable(dict["str | ImageName", Warm]):
         if image not in self:
             return []
         with self._lock:
+            self._is_full = False
             return self._drop(image)
 
     def hits(self) -> list[tuple[Warm, int]]:
@@ -111,7 +124,7 @@ class WarmTable(dict["str | ImageName", Warm]):
         warm.slot = len(self._images)
         self._images.append(image)
         self[image] = warm
-        self._bytes += _own_bytes(warm)
+        self._bytes += warm.size
         for provision in warm.answer.provisions:
             given = self._given.setdefault(id(provision.auth), [0, 0])
             if not given[0]:
@@ -127,7 +140,7 @@ class WarmTable(dict["str | ImageName", Warm]):
         if last != image:
             self._images[warm.slot] = last
             self[last].slot = warm.slot
-        self._bytes -= _own_bytes(warm)
+        self._bytes -= warm.size
         for provision in warm.answer.provisions:
             given = self._given[id(provision.auth)]
             given[0] -= 1
@@ -136,11 +149,7 @@ class WarmTable(dict["str | ImageName", Warm]):
                 del self._given[id(provision.auth)]
         return [warm]
 
-    def _any_image(self) -> str:
+    def _any_number(self) -> int:
         # A plain generator will do, and costs no import; its low bits are not random.
         self._chance = (self._chance * 1_103_515_245 + 12_345) & 0x7FFFFFFF
-        return self._images[(self._chance >> 8) % len(self._images)]
-
-
-def _own_bytes(warm: Warm) -> int:
-    return _IMAGE_BYTES + len(warm.answer.image) + len(warm.answer.name)
+        return self._chance >> 8

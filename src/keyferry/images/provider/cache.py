@@ -135,7 +135,11 @@ def covers(cache_key_type: str, asked: str, image: str) -> bool:
 
 def cache_key(base: str, account_key: bytes) -> bytes:
     """Both parts with their lengths in front, so that no two pairs make one key."""
-    return _text(base) + _bytes(account_key)
+    # Written out: most lookups make two.
+    text = base.encode("utf-8", "surrogateescape")
+    if len(text) > _LONGEST:
+        return _bytes(text)
+    return b"%b%b%b" % (len(text).to_bytes(2, "big"), text, _bytes(account_key) if account_key else _EMPTY)
 
 
 def base_of(key: bytes) -> bytes:
@@ -170,6 +174,7 @@ def hash_token(token: str) -> str:
     return f"sha256:{sha256(token.encode('utf-8', 'surrogateescape')).hexdigest()}" if token else ""
 
 
+_EMPTY = bytes(2)
 _NO_ANNOTATIONS = struct.pack(">I", 0)
 
 
