@@ -13,6 +13,7 @@ from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
 from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, join_keyrings, lookup_all
 from keyferry.images.match.index import PatternIndex
+from keyferry.images.match.rules import Pattern
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import How, Provision
@@ -53,16 +54,17 @@ class Providers:
         config_hash: str = "",
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
+        patterns: Sequence[Sequence[Pattern]] | None = None,
     ) -> None:
+        """*patterns* are those of each provider where they are parsed already."""
         self.config_hash = config_hash
         self._providers = tuple(providers)
         self._by_name = {provider.name: provider for provider in providers}
         self._configs = tuple(provider.config for provider in providers)
-        self._index = PatternIndex(
-            (owner, pattern)
-            for owner, provider in enumerate(providers)
-            for pattern in provider.config.match_images or ()
+        of_each: Iterable[Iterable[str | Pattern]] = (
+            (config.match_images or () for config in self._configs) if patterns is None else patterns
         )
+        self._index = PatternIndex((owner, each) for owner, found in enumerate(of_each) for each in found)
         self._clock = clock
         self._node = _NodeConfig(docker_config)
         self._warm = WarmTable()
