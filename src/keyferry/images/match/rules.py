@@ -53,7 +53,7 @@ _RANGE = re.compile(r"([^-])(?:-([^-]))?")
 _INVALID_RUNE = 0xFFFD
 
 
-class Pattern(Value):
+class Pattern(NamedTuple):
     """A parsed pattern; ``labels`` and ``path`` are bytewise, and a malformed label has no glob."""
 
     text: str

@@ -6,9 +6,8 @@ every string method byte-exact. The private functions take and give bytewise tex
 """
 
 import re
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
-from keyferry._core.values import Value
 from keyferry.errors import MatchError
 from keyferry.images.match.address import ParseError, bytewise, check_address, quote_raw, readable, shown
 
@@ -36,7 +35,7 @@ _HOST_AND_PORT = re.compile(r"(?:\[(?P<literal>[^\[\]]*)\]|(?P<name>[^:\[\]]*)):
 _PLAIN = re.compile(r'([-._*0-9A-Za-z]*)(?::([0-9]*))?((?:/[ -"$&->@-~]*)?)').fullmatch
 
 
-class RegistryUrl(Value):
+class RegistryUrl(NamedTuple):
     """What matching needs of a URL: user info, query and fragment are gone.
 
     ``authority`` is host and port, ``host`` and ``port`` its two halves: an IPv6 address loses its brackets
