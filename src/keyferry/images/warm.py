@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from keyferry.images.reference import ImageName
 
 MOST_IMAGES = 4096
-# What one image takes beside its texts and what its providers gave, roughly.
-_IMAGE_BYTES = 1280
+# What one image takes beside its texts and what its providers gave, as ``bench/memory.py`` finds.
+_IMAGE_BYTES = 1024
 # A full table takes in one image of so many: one that is asked for often has its place soon, the others cost little.
 _TAKES_ONE_OF = 8
 # Reasons tell the time left in tenths of a second, so that an answer given less than one ago is given again as it is.

@@ -13,7 +13,7 @@ from keyferry.images.load import load_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.missing import Missing
 from keyferry.images.node.discover import Discovery, discover
-from keyferry.images.reference import normalise
+from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
 
@@ -50,12 +50,12 @@ def add_lookup_arguments(parser: argparse.ArgumentParser) -> None:
 
 def ask(args: argparse.Namespace) -> Asked:
     """Look up the image of the command line with all its sources."""
-    normalise(args.image)  # a wrong image name is said before anything is read
+    image = parse_image(args.image)  # a wrong image name is said before anything is read
     sources = read_sources(args)
     found = discover(args.config, args.bin_dir, node=args.node)
     sources = replace(sources, notes=(*sources.notes, *found.notes))
     providers = open_providers(args, found, sources)
-    answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
+    answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     environment = tuple(environment_notes(args, found)) if answer.provisions else ()
     return Asked(replace(answer, untold=sources.missing), found, sources, environment)
 
