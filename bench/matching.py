@@ -6,11 +6,12 @@ from bench.measure import Row, best, seconds_of, take_turns
 
 from keyferry.images.match.index import PatternIndex
 
-_NUMBERS = (1, 10, 100, 1_000)
+_NUMBERS = (1, 10, 100, 1_000, 5_000, 25_000)
 _IMAGES = 20_000
 _SEEN = 1_000
 _ROUNDS = 9
 _UNSEEN_BAR = 3.0
+_MANY, _MANY_BAR = 25_000, 5.0
 _SEEN_BAR = 0.5
 
 # What the clouds' own plugins are configured with, as in their documentation.
@@ -60,6 +61,14 @@ def make_images(number: int) -> list[str]:
     return [hosts[at % len(hosts)].format(at // len(hosts) % 1_000, at) for at in range(number)]
 
 
+def make_images_of(patterns: list[str], number: int) -> list[str]:
+    """As many different names, each covered by a pattern; the patterns have their turn in no order."""
+    step = 7919  # a prime, and so no divisor of a number of patterns
+    return [
+        f"{patterns[at * step % len(patterns)].replace('*', f'any-{at}')}/app-{at}" for at in range(number)
+    ]
+
+
 def run(_folder: str) -> list[Row]:
     """Rows for unseen images at each number of patterns, the growth between them, and seen images."""
     images = make_images(_IMAGES)
@@ -68,7 +77,19 @@ def run(_folder: str) -> list[Row]:
     seen = take_turns({n: partial(_seen, contestants[n], images) for n in _NUMBERS}, _ROUNDS)
     note = f"{_IMAGES:,} images, best of {_ROUNDS} rounds"
     rows = [
-        Row(f"match, unseen image, {_plural(number)}", best(unseen[number]), "µs", _UNSEEN_BAR, note=note)
+        Row(f"match, unseen image, {_plural(number)}", best(unseen[number]), "µs", _bar(number), note=note)
+        for number in _NUMBERS
+    ]
+    covered = {n: make_images_of(contestants[n], _IMAGES) for n in _NUMBERS}
+    spread = take_turns({n: partial(_unseen, contestants[n], covered[n]) for n in _NUMBERS}, _ROUNDS)
+    rows += [
+        Row(
+            f"match, unseen image, {_plural(number)}, each has its turn",
+            best(spread[number]),
+            "µs",
+            _bar(number),
+            note=note,
+        )
         for number in _NUMBERS
     ]
     few, many = _NUMBERS[0], _NUMBERS[-1]
@@ -108,6 +129,10 @@ def _microseconds(index: PatternIndex, images: list[str]) -> float:
             match(image)
 
     return seconds_of(ask) / len(images) * 1e6
+
+
+def _bar(number: int) -> float:
+    return _MANY_BAR if number >= _MANY else _UNSEEN_BAR
 
 
 def _plural(number: int) -> str:

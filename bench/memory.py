@@ -1,13 +1,17 @@
 """Whether many lookups leave anything behind: memory, descriptors, zombies.
 
-The lookups are made in a fresh process, so that memory which other benchmarks left free hides no growth.
+The lookups are made in a fresh process, so that memory which other benchmarks left free hides no growth. What one
+pattern, one cached answer and one warm image take is counted by the interpreter, to the byte.
 """
 
 import json
 import os
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Callable
 
+from bench.matching import make_patterns
 from bench.measure import ROOT, SOURCES, Row, skipped
 from bench.plugins import REGISTRY, compile_program, write_config, write_script
 
@@ -15,6 +19,8 @@ _LOOKUPS = 10_000
 # Enough to fill every bounded memo, so that what comes after them is growth.
 _FILLING = 4_200
 _MEBIBYTE = 1024 * 1024
+# Fewer than the warm table holds, so that all of them are counted.
+_HELD = 4_000
 
 
 def run(folder: str) -> list[Row]:
@@ -22,7 +28,8 @@ def run(folder: str) -> list[Row]:
     if not os.path.exists("/proc/self/statm"):
         return [skipped("memory", "skipped: no /proc")]
     write_script(os.path.join(folder, "shared"))
-    rows = _rows(f"{_LOOKUPS:,} lookups of distinct images, one cached answer", "shared", folder)
+    rows = _sizes()
+    rows += _rows(f"{_LOOKUPS:,} lookups of distinct images, one cached answer", "shared", folder)
     what = f"{_LOOKUPS:,} lookups of distinct images, each a plugin run"
     if not compile_program("instant", os.path.join(folder, "each")):
         return [*rows, skipped(what, "skipped: no C compiler")]
@@ -38,6 +45,59 @@ def _rows(what: str, plugin: str, folder: str) -> list[Row]:
     left = f"{after.descriptors - before.descriptors} descriptors, {after.zombies} zombies left"
     left += f"; before: after {_FILLING:,} that fill the memos"
     return [Row(f"{what}: memory", after.mebibytes, "MiB", before.mebibytes, "before", note=left)]
+
+
+def _sizes() -> list[Row]:
+    """Bytes of each thing that is kept, and for the tables the most they may hold of it."""
+    from keyferry.images.provider.cache import MOST_BYTES
+
+    bound = f"all of a provider's {MOST_BYTES // _MEBIBYTE} MiB at most"
+    return [
+        Row("memory of a pattern", _bytes_each(_hold_patterns), "B", note=f"{_HELD:,} of them"),
+        Row("memory of a cached answer", _bytes_each(_hold_answers), "B", note=bound),
+        Row("memory of a warm image", _bytes_each(_hold_warm), "B", note=bound.replace("a provider's ", "")),
+    ]
+
+
+def _bytes_each(hold: Callable[[int], object]) -> float:
+    hold(10)  # what is imported or made once is none of it
+    tracemalloc.start()
+    try:
+        held = hold(_HELD)
+        taken, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    del held
+    return taken / _HELD
+
+
+def _hold_patterns(number: int) -> object:
+    from keyferry.images.match.index import PatternIndex
+
+    return PatternIndex(enumerate(make_patterns(number)))
+
+
+def _hold_answers(number: int) -> object:
+    from keyferry.api.credentialprovider.v1 import AuthConfig
+    from keyferry.images.provider.cache import Cache
+    from keyferry.images.provider.provision import Provision, ProvisionOutcome
+
+    cache = Cache(0)
+    for at in range(number):
+        auth = {f"{REGISTRY}/team-{at}": AuthConfig(f"bench-{at}", f"made-up-{at}")}
+        answer = Provision("bench", ProvisionOutcome.CACHED, auth, "Image", 1 << 62)
+        answer.keyring.lookup(f"{REGISTRY}/team-{at}/app")
+        cache.store(f"{REGISTRY}/team-{at}/app", b"", answer)
+    return cache
+
+
+def _hold_warm(number: int) -> object:
+    from keyferry.images.lookup import Providers
+
+    providers = Providers([])
+    for at in range(number):
+        providers.lookup(f"{REGISTRY}/team/app-{at}:v1")
+    return providers
 
 
 class _Reading:
@@ -60,7 +120,7 @@ def _read() -> dict[str, float]:
 
 
 def _zombies() -> int:
-    """How many children have ended and were not collected; none of ours runs at this moment."""
+    """ProvisionOutcome many children have ended and were not collected; none of ours runs at this moment."""
     found = 0
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/children", encoding="ascii") as stream:

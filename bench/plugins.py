@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Sequence
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
 _API_VERSION = "credentialprovider.kubelet.k8s.io/v1"
@@ -32,14 +33,14 @@ def compile_program(name: str, target: str) -> bool:
     return False
 
 
-def write_script(path: str, pause_seconds: float = 0.0) -> None:
-    """Write a plugin that notes each run in a file beside it and answers for the whole registry."""
+def write_script(path: str, pause_seconds: float = 0.0, keys: Sequence[str] = (REGISTRY,)) -> None:
+    """Write a plugin that notes each run in a file beside it and answers for the whole registry, under *keys*."""
     answer = {
         "kind": "CredentialProviderResponse",
         "apiVersion": _API_VERSION,
         "cacheKeyType": "Registry",
         "cacheDuration": "1h",
-        "auth": {REGISTRY: {"username": "bench", "password": "made-up"}},
+        "auth": {key: {"username": "bench", "password": "made-up"} for key in keys},
     }
     with open(path, "w", encoding="utf-8") as stream:
         stream.write(_SCRIPT.format(pause=pause_seconds, answer=json.dumps(answer)))

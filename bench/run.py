@@ -1,6 +1,6 @@
 """Benchmarks: one table of ratios against a floor or a peer measured in the same run. Never a test.
 
-python bench/run.py [--json] [match|warm|cold|concurrent|startup|memory|clusters|pulls|records|plugins-aws ...]
+python bench/run.py [--json] [match|warm|tables|cold|concurrent|startup|memory|clusters|pulls|records|plugins-aws ...]
 """
 
 import argparse
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _GROUPS = (
     "match",
     "warm",
+    "tables",
     "cold",
     "concurrent",
     "startup",
@@ -61,11 +62,12 @@ def _run(names: Sequence[str]) -> "list[tuple[str, Row]]":
 
 
 def _group(name: str) -> "Callable[[str], list[Row]]":
-    from bench import aws_plugins, clusters, lookups, matching, memory, pulls, records, startup
+    from bench import aws_plugins, clusters, lookups, matching, memory, pulls, records, startup, warm
 
     return {
         "match": matching.run,
         "warm": lookups.run_warm,
+        "tables": warm.run,
         "cold": lookups.run_cold,
         "concurrent": lookups.run_concurrent,
         "startup": startup.run,

@@ -48,11 +48,12 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "images": (
         ("match", "reference", "missing", "node", "dockerconfig"),
-        ("config", "provider"),
         ("keyring",),
+        ("config", "provider"),
         ("result",),
         ("why",),
         ("answer",),
+        ("warm",),
         ("lookup",),
         ("load",),
     ),

@@ -20,11 +20,19 @@ from keyferry.images.dockerconfig import (
     parse_docker_config_json,
     parse_dockercfg,
 )
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, SourceKind, lookup_all
+from keyferry.images.keyring import (
+    Credential,
+    Keyring,
+    SecretRef,
+    ServiceAccountRef,
+    Source,
+    SourceKind,
+    lookup_all,
+)
 from keyferry.images.lookup import Providers, pull_secrets_keyring
 from keyferry.images.match.rules import covers
 from keyferry.images.provider import cache
-from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef, TokenRequest
+from keyferry.images.provider.accounts import Pod, ServiceAccount, TokenRequest
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of

@@ -58,10 +58,13 @@ def read_document(data: bytes, *, quoting: bool = False) -> Document:
 
 def read_json(data: bytes, *, quoting: bool = False) -> Document:
     """Read one JSON value, with nothing after it."""
-    value = _json.loads(data, quoting=quoting)
+    value, repeated = _json.loads_with_duplicates(data, quoting=quoting)
     scanner = _Scanner(_json.decode_utf8(data))
+    if not repeated and not _is_deep(value):
+        # Positions are for problems, and a document without any is never scanned.
+        return Document(value, Positions(scanner.place_all), (), "json")
     scanner.run()
-    return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
+    return Document(value, Positions(lambda: scanner.root), tuple(scanner.duplicates), "json")
 
 
 def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Document:
@@ -72,7 +75,18 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
     from keyferry._core.yaml import load
 
     value, root, duplicates = load(data, quoting=quoting, until=until)
-    return Document(value, Positions(root), duplicates, "yaml")
+    return Document(value, Positions(lambda: root), duplicates, "yaml")
+
+
+def _is_deep(value: object) -> bool:
+    """Tell whether *value* is nested as deeply as no document may be."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        containers = [each for each in level if isinstance(each, (dict, list))]
+        if not containers:
+            return False
+        level = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 class _Level:
@@ -92,12 +106,18 @@ class _Scanner:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.line_ends = [match.start() for match in re.finditer("\n", text)]
+        self.line_ends: list[int] = []
         self.open: list[_Level] = []
         self.root = PositionNode(Position(1, 1), {})
         self.duplicates: list[DuplicateKey] = []
 
+    def place_all(self) -> PositionNode:
+        """Scan the text, and give the place of the whole."""
+        self.run()
+        return self.root
+
     def run(self) -> None:
+        self.line_ends = [match.start() for match in re.finditer("\n", self.text)]
         for match in _PIECE.finditer(self.text):
             piece = match[0]
             if piece in "]}":

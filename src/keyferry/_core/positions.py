@@ -1,6 +1,7 @@
 """Where the values of a text stand, and which of its keys are repeated; for YAML and JSON alike."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
@@ -37,10 +38,17 @@ class PositionNode(Value):
 
 
 class Positions(Mapping[Path, Position]):
-    """Positions by path, kept as a tree: the paths of a deep document would not fit in memory."""
+    """Positions by path, kept as a tree: the paths of a deep document would not fit in memory.
 
-    def __init__(self, root: PositionNode) -> None:
-        self._root = root
+    *find* gives the tree, and is not called before somebody asks for a position.
+    """
+
+    def __init__(self, find: Callable[[], PositionNode]) -> None:
+        self._find = find
+
+    @cached_property
+    def _root(self) -> PositionNode:
+        return self._find()
 
     def __getitem__(self, path: Path) -> Position:
         place = self._root

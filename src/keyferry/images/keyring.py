@@ -9,9 +9,9 @@ from keyferry._core.json import dumps
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, field
 from keyferry.errors import MatchError
+from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import covers
 from keyferry.images.match.url import normalise_key
-from keyferry.images.provider.accounts import ServiceAccountRef
 
 
 class SecretRef(Value):
@@ -28,6 +28,14 @@ class SourceKind(StrEnum):
     PULL_SECRET = "pull secret"  # noqa: S105 - a word for one
     NODE_DOCKER_CONFIG = "node docker config"
     PROVIDER = "provider"
+
+
+class ServiceAccountRef(Value):
+    """Which account a credential was obtained for."""
+
+    namespace: str
+    name: str
+    uid: str
 
 
 class Source(Value):
@@ -68,10 +76,13 @@ class DroppedKey(Value):
 class Keyring:
     """Credentials by auth key, from one or more sources in order."""
 
-    __slots__ = ("_credentials", "dropped")
+    __slots__ = ("_credentials", "_keys", "_patterns", "dropped")
 
     def __init__(self) -> None:
         self._credentials: dict[str, list[Credential]] = {}
+        # Both are made when they are needed: the keys in the order of trial, and what finds those that cover.
+        self._keys: list[str] | None = None
+        self._patterns: PatternIndex | None = None
         self.dropped: list[DroppedKey] = []
 
     def add(self, source: Source, entries: Iterable[tuple[str, str, str, str]]) -> None:
@@ -85,6 +96,14 @@ class Keyring:
             # With user info in it, a key holds a secret of its own; what it is kept under does not.
             credential = Credential(username, password, source, key if "@" in raw else raw, email)
             self._credentials.setdefault(key, []).append(credential)
+        self._keys = self._patterns = None
+
+    def add_all(self, other: "Keyring") -> None:
+        """Add what another keyring holds, after what is there already."""
+        self.dropped += other.dropped
+        for key in other.index():
+            self._credentials.setdefault(key, []).extend(other.credentials(key))
+        self._keys = self._patterns = None
 
     def credentials(self, key: str) -> tuple[Credential, ...]:
         """What stands under one key of the index, in the order it was added."""
@@ -96,14 +115,32 @@ class Keyring:
 
     def lookup(self, image: str) -> list[Credential]:
         """The credentials of every key that covers *image*; only if there is none, the default registry's."""
-        if len(self._credentials) == 1:
-            keys: Iterable[str] = self._credentials
-        else:
-            keys = self.index()
-        found = [credential for key in keys if covers(key, image) for credential in self._credentials[key]]
+        found = [credential for key in self._covering(image) for credential in self._credentials[key]]
         if not found and is_default_registry(image):
             return list(self._credentials.get(LOGIN_HOST, ()))
         return found
+
+    def _covering(self, image: str) -> Iterable[str]:
+        if len(self._credentials) <= 1:
+            return [key for key in self._credentials if covers(key, image)]
+        if self._patterns is not None:
+            return [key for _, key in self._patterns.find(image)]
+        if self._keys is None:
+            self._keys = self.index()
+            return [key for key in self._keys if covers(key, image)]
+        # Asked for the second time: this keyring stays, and many keys are worth an index.
+        self._patterns = PatternIndex(enumerate(self._keys))
+        return self._covering(image)
+
+
+def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
+    """One keyring with what all of them hold, in order."""
+    if len(keyrings) == 1:
+        return keyrings[0]
+    joined = Keyring()
+    for keyring in keyrings:
+        joined.add_all(keyring)
+    return joined
 
 
 def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:

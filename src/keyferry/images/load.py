@@ -11,6 +11,7 @@ from keyferry.images.config.files import ReadConfig, read_config
 from keyferry.images.config.refusals import find_refusals, place_of
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
+from keyferry.images.match.rules import Pattern
 from keyferry.images.node.discover import discover
 from keyferry.images.provider.accounts import ServiceAccounts
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
@@ -90,8 +91,14 @@ def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Pro
         )
         for entry in read.providers
     ]
+    # One that does not parse has stopped us before.
+    patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
     return Providers(
-        providers, config_hash=read.hash, docker_config=settings.docker_config, clock=settings.clock
+        providers,
+        config_hash=read.hash,
+        docker_config=settings.docker_config,
+        clock=settings.clock,
+        patterns=patterns,
     )
 
 

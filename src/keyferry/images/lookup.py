@@ -4,58 +4,54 @@ import os
 import weakref
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count
 from time import monotonic
+from typing import NamedTuple
 
 from keyferry._core.clock import monotonic_ns
-from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
-from keyferry.images.keyring import Credential, Keyring, SecretRef, Source, SourceKind, lookup_all
+from keyferry.images.keyring import (
+    Credential,
+    Keyring,
+    SecretRef,
+    Source,
+    SourceKind,
+    join_keyrings,
+    lookup_all,
+)
 from keyferry.images.match.index import PatternIndex
+from keyferry.images.match.rules import Pattern
 from keyferry.images.provider.accounts import Pod
-from keyferry.images.provider.cache import MOST_BYTES, auth_bytes
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
-from keyferry.images.reference import normalise
+from keyferry.images.reference import ImageName, parse_image
+from keyferry.images.warm import Warm, WarmTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-# By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
-_RAN = ProvisionOutcome.RAN
-_MOST_WARM = 4096
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 _MOST_THREADS = 64
-# Reasons tell the time left in tenths of a second, so that an answer given less than one ago is given again as it is.
-_INSTANT_NS = 100_000_000
+_NO_KEYRING = Keyring()
+# By names of their own where every lookup comes by: to ask an enum for a member runs Python code up to 3.11.
+_CACHED = ProvisionOutcome.CACHED
+_RAN = ProvisionOutcome.RAN
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 
 
-class _Warm:
-    """A finished answer, good until an instant; how often it was given is counted without a lock."""
+class _Question(NamedTuple):
+    """What is asked, taken apart once: the image, what covers it, and for whom."""
 
-    __slots__ = ("answer", "expires_ns", "seen", "tick")
-
-    def __init__(self, answer: Answer, expires_ns: int) -> None:
-        self.answer = answer
-        self.expires_ns = expires_ns
-        # next() on a count is one uninterrupted step, so no hit is lost between threads;
-        # ``seen`` may lag behind for an instant and is right again with the next hit.
-        self.tick = count(1).__next__
-        self.seen = 0
-
-    def cached_from(self) -> Iterable[str]:
-        """The providers whose caches the answer stands for."""
-        return (
-            provision.provider
-            for provision in self.answer.provisions
-            if provision.outcome is ProvisionOutcome.CACHED
-        )
+    name: ImageName
+    covering: tuple[tuple[int, str], ...]
+    pod: Pod | None
+    pull_secrets: Sequence[PullSecret]
+    # Where the answer may be kept. Taken first: if something is evicted meanwhile, this is a table that was dropped.
+    table: WarmTable | None
 
 
 class Providers:
@@ -68,19 +64,20 @@ class Providers:
         config_hash: str = "",
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
+        patterns: Sequence[Sequence[Pattern]] | None = None,
     ) -> None:
+        """*patterns* are those of each provider where they are parsed already."""
         self.config_hash = config_hash
         self._providers = tuple(providers)
+        self._by_name = {provider.name: provider for provider in providers}
         self._configs = tuple(provider.config for provider in providers)
-        self._index = PatternIndex(
-            (owner, pattern)
-            for owner, provider in enumerate(providers)
-            for pattern in provider.config.match_images or ()
+        of_each: Iterable[Iterable[str | Pattern]] = (
+            (config.match_images or () for config in self._configs) if patterns is None else patterns
         )
+        self._index = PatternIndex((owner, each) for owner, found in enumerate(of_each) for each in found)
         self._clock = clock
         self._node = _NodeConfig(docker_config)
-        self._warm: dict[str, _Warm] = {}
-        self._warm_bytes = 0
+        self._warm = WarmTable()
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = allocate_lock()
         _alive.add(self)
@@ -97,7 +94,7 @@ class Providers:
 
     def lookup(
         self,
-        image: str,
+        image: str | ImageName,
         *,
         pod: Pod | None = None,
         pull_secrets: Sequence[PullSecret] = (),
@@ -110,13 +107,23 @@ class Providers:
         whoever started its run; a run that others wait for goes on. Raises ImageNameError for
         an image that does not parse, PullSecretError for a secret that does not.
         """
-        if pod is None and not pull_secrets and (warm := self._find_warm(image)) is not None:
-            return warm
-        return self._look_up(image, pod, pull_secrets, timeout_seconds)
+        if pod is None and not pull_secrets:
+            # The quickest way, written out: a call of ours would be a quarter of it.
+            warm = self._warm.get(image)
+            if warm is not None:
+                now = self._clock()
+                if warm.since_ns <= now < warm.until_ns:
+                    warm.tick()
+                    return warm.answer
+                if (answer := warm.give(now)) is not None:
+                    return answer
+        question = self._question(image, pod, pull_secrets)
+        answer = self._recall(question)
+        return self._ask(question, timeout_seconds) if answer is None else answer
 
     async def lookup_async(
         self,
-        image: str,
+        image: str | ImageName,
         *,
         pod: Pod | None = None,
         pull_secrets: Sequence[PullSecret] = (),
@@ -126,12 +133,18 @@ class Providers:
 
         Cancelling does not stop a plugin that runs: as in the kubelet, its answer is kept for the next one.
         """
-        if pod is None and not pull_secrets and (warm := self._find_warm(image)) is not None:
-            return warm
+        if pod is None and not pull_secrets:
+            warm = self._warm.get(image)
+            if warm is not None and (given := warm.give(self._clock())) is not None:
+                return given
+        question = self._question(image, pod, pull_secrets)
+        recalled = self._recall(question)
+        if recalled is not None:
+            return recalled
         import asyncio
 
         asked = monotonic()
-        queued = self._threads().submit(self._look_up, image, pod, pull_secrets, timeout_seconds, asked)
+        queued = self._threads().submit(self._ask, question, timeout_seconds, asked)
         answer = asyncio.wrap_future(queued)
         if timeout_seconds is not None:
             try:
@@ -140,18 +153,16 @@ class Providers:
                 answer.cancel()
                 raise
             if queued.cancel():  # all threads were taken: what is left to do now waits for nobody
-                return await asyncio.to_thread(
-                    self._look_up, image, pod, pull_secrets, timeout_seconds, asked
-                )
+                return await asyncio.to_thread(self._ask, question, timeout_seconds, asked)
         return await answer
 
-    def evict(self, image: str, credential: Credential) -> bool:
+    def evict(self, image: str | ImageName, credential: Credential) -> bool:
         """Forget a credential of a provider that a registry refused, so that the next lookup asks anew.
 
         False if there was nothing to forget, or if the same answer was evicted
         less than half a minute ago: then asking again would not help.
         """
-        name = normalise(image)
+        name = parse_image(image).repository
         evicted = [
             provider.evict(name, credential.username, credential.password)
             for provider in self._providers
@@ -163,95 +174,99 @@ class Providers:
     def cache_hits(self) -> dict[str, int]:
         """Answers given from memory so far, by provider."""
         hits = {provider.name: provider.counters.read().hits for provider in self._providers}
-        for warm in list(self._warm.values()):
+        for warm, seen in self._warm.hits():
             for provider in warm.cached_from():
-                hits[provider] += warm.seen
+                hits[provider] += seen
         return hits
 
-    def _find_warm(self, image: str) -> Answer | None:
-        warm = self._warm.get(image)
-        if warm is None:
-            return None
-        now = self._clock()
-        if now > warm.expires_ns:
-            return None
-        warm.seen = warm.tick()
-        answer = warm.answer
-        if not 0 <= now - answer.answered_ns < _INSTANT_NS:
-            answer = warm.answer = answer.repeated_at(now)
-        return answer
+    def _question(
+        self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
+    ) -> _Question:
+        table = self._warm if pod is None and not pull_secrets else None
+        name = parse_image(image)
+        if table is not None:
+            # What was kept is found to be no longer good.
+            self._count_hits(table.forget(name.text))
+        return _Question(name, self._index.match(name.repository), pod, pull_secrets, table)
 
-    def _look_up(
-        self,
-        image: str,
-        pod: Pod | None,
-        pull_secrets: Sequence[PullSecret],
-        timeout_seconds: float | None,
-        asked: float | None = None,
-    ) -> Answer:
+    def _recall(self, question: _Question) -> Answer | None:
+        """The answer, if it is in memory as a whole: nothing is read, run or waited for."""
+        node = self._node.kept(self._clock)
+        if node is None or question.pull_secrets:
+            return None
+        repository, provisions = question.name.repository, []
+        for owner, _ in question.covering:
+            provision = self._providers[owner].recall(repository, question.pod)
+            if provision is None:
+                return None
+            provisions.append(provision)
+        for (owner, _), provision in zip(question.covering, provisions, strict=True):
+            if provision.outcome is _CACHED:
+                self._providers[owner].counters.count("hits")
+        return self._finish(question, tuple(provisions), [], node)
+
+    def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
         # Where many ask at once, one may have waited for a thread.
         waited = 0.0 if asked is None else monotonic() - asked
-        # Taken first: if something is evicted meanwhile, this answer goes to the table that was dropped.
-        table = self._warm
-        if pod is None and not pull_secrets:
-            self._forget(table, image)
-        name = normalise(image)
-        covering = self._index.match(name)
-        secrets = pull_secrets_keyring(pull_secrets)
-        node, node_expires_ns = self._node.keyring(self._clock)
+        secrets = pull_secrets_keyring(question.pull_secrets)
+        node = self._node.read(self._clock)
+        repository = question.name.repository
         provisions = tuple(
-            self._providers[owner].provide(name, pod, timeout_seconds, waited_seconds=waited)
-            for owner, _ in covering
+            self._providers[owner].provide(repository, question.pod, timeout_seconds, waited_seconds=waited)
+            for owner, _ in question.covering
         )
-        keyrings = [*secrets, *node, _providers_keyring(provisions)]
+        return self._finish(question, provisions, secrets, node)
+
+    def _finish(
+        self,
+        question: _Question,
+        provisions: tuple[Provision, ...],
+        secrets: list[Keyring],
+        node: tuple[list[Keyring], int],
+    ) -> Answer:
+        name = question.name
+        # All providers are one keyring, as in the kubelet: what they gave is tried in the order of its keys.
+        given = [provision.keyring for provision in provisions if provision.auth]
+        keyrings = (*secrets, *node[0], join_keyrings(given) if given else _NO_KEYRING)
         answer = Answer(
-            image,
-            name,
-            tuple(lookup_all(keyrings, name)),
+            name.text,
+            name.repository,
+            tuple(lookup_all(keyrings, name.repository)),
             provisions,
-            covering,
+            question.covering,
             self._configs,
-            tuple(keyrings),
+            keyrings,
             (),
             self._clock(),
         )
-        if pod is None and not pull_secrets:
-            self._keep_warm(table, answer, node_expires_ns)
+        if question.table is not None:
+            self._keep_warm(question.table, answer, node[1])
         return answer
 
-    def _keep_warm(self, table: dict[str, _Warm], answer: Answer, expires_ns: int) -> None:
+    def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
         """Keep an answer that only time can change: all of it from caches, or nothing to ask."""
         for provision in answer.provisions:
             if provision.outcome is _RAN:
                 return
-            if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
+            if provision.outcome is _CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
                 return
-        size = sum(auth_bytes(provision.auth) for provision in answer.provisions)
-        if len(table) >= _MOST_WARM or self._warm_bytes + size > MOST_BYTES:
-            self._drop_warm()
-            return
-        self._forget(table, answer.image)
-        table[answer.image] = _Warm(answer, expires_ns)
-        # Not taken off again for one that is forgotten: at worst the table is dropped too soon.
-        self._warm_bytes += size
-
-    def _forget(self, table: dict[str, _Warm], image: str) -> None:
-        """Drop what was kept for an image and is found to be no longer good."""
-        gone = table.pop(image, None)
-        if gone is not None:
-            self._count_hits([gone])
+        self._count_hits(table.keep(answer, expires_ns))
 
     def _drop_warm(self) -> None:
-        dropped, self._warm, self._warm_bytes = self._warm, {}, 0
-        self._count_hits(list(dropped.values()))
+        dropped, self._warm = self._warm, WarmTable()
+        for warm, seen in dropped.hits():
+            self._count(warm, seen)
 
-    def _count_hits(self, gone: list[_Warm]) -> None:
-        counters = {provider.name: provider.counters for provider in self._providers}
+    def _count_hits(self, gone: list[Warm]) -> None:
         for warm in gone:
+            self._count(warm, warm.hits())
+
+    def _count(self, warm: Warm, seen: int) -> None:
+        if seen:
             for provider in warm.cached_from():
-                counters[provider].count("hits", warm.seen)
+                self._by_name[provider].counters.count("hits", seen)
 
     def _threads(self) -> "ThreadPoolExecutor":
         from concurrent.futures import ThreadPoolExecutor
@@ -264,6 +279,7 @@ class Providers:
     def _reset_after_fork(self) -> None:
         self._executor = None
         self._executor_lock = allocate_lock()
+        self._warm.reset_after_fork()
         for provider in self._providers:
             provider.reset_after_fork()
 
@@ -284,17 +300,24 @@ class _NodeConfig:
         self._path = path
         self._read: tuple[int, Keyring] | None = None
 
-    def keyring(self, clock: Callable[[], int]) -> tuple[list[Keyring], int]:
-        """The file's keyring, if there is a file, and until when it is good."""
+    def kept(self, clock: Callable[[], int]) -> tuple[list[Keyring], int] | None:
+        """The file's keyring, if there is a file, and until when it is good; None if it is to be read."""
         if self._path is None:
             return [], _FOREVER_NS
-        now = clock()
-        if self._read is None or now > self._read[0]:
+        kept = self._read
+        return None if kept is None or clock() > kept[0] else ([kept[1]], kept[0])
+
+    def read(self, clock: Callable[[], int]) -> tuple[list[Keyring], int]:
+        """What is kept of the file, or what it holds now."""
+        kept = self.kept(clock)
+        if kept is None:
             keyring = Keyring()
-            source = Source(SourceKind.NODE_DOCKER_CONFIG, self._path)
-            keyring.add(source, _docker_entries(load_docker_config(self._path)))
-            self._read = now + _NODE_CONFIG_NS, keyring
-        return [self._read[1]], self._read[0]
+            source = Source(SourceKind.NODE_DOCKER_CONFIG, str(self._path))
+            until = clock() + _NODE_CONFIG_NS
+            keyring.add(source, _docker_entries(load_docker_config(str(self._path))))
+            self._read = until, keyring
+            kept = [keyring], until
+        return kept
 
 
 def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
@@ -310,17 +333,5 @@ def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
     return [keyring]
 
 
-def _providers_keyring(provisions: Iterable[Provision]) -> Keyring:
-    keyring = Keyring()
-    for provision in provisions:
-        source = Source(SourceKind.PROVIDER, provision.provider, None, provision.account)
-        keyring.add(source, _auth_entries(provision.auth.items()))
-    return keyring
-
-
 def _docker_entries(config: DockerConfig) -> Iterable[tuple[str, str, str, str]]:
     return ((key, entry.username, entry.password, entry.email) for key, entry in config.items())
-
-
-def _auth_entries(auth: Iterable[tuple[str, AuthConfig]]) -> Iterable[tuple[str, str, str, str]]:
-    return ((key, entry.username, entry.password, "") for key, entry in auth)

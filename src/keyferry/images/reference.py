@@ -1,6 +1,7 @@
 """Image names: the kubelet's normalising parse, and the plainer ones around it."""
 
 import re
+from typing import NamedTuple
 
 from keyferry._core.docker_hub import HUB, LOGIN_HOST
 from keyferry._core.gotext import quote
@@ -55,24 +56,35 @@ _DIGEST_LENGTH = _Flaw("invalid checksum digest length", _DIGEST_ADVICE)
 _DIGEST_UNSUPPORTED = _Flaw("unsupported digest algorithm", _DIGEST_ADVICE)
 
 
-class ImageName(Value):
-    """An image name in full: no part left to defaults."""
+class ImageName(NamedTuple):
+    """An image name in full: no part left to defaults; ``text`` is what was written.
 
+    ``repository`` is the normalised form: what patterns and keys are compared with.
+    """
+
+    text: str
     repository: str
     tag: str
     digest: str
 
+    @property
+    def registry(self) -> str:
+        """The registry, its port included."""
+        return registry_of(self.repository)
 
-def parse_image(image: str) -> ImageName:
-    """Parse *image* as the kubelet does, or raise ImageNameError.
+
+def parse_image(image: str | ImageName) -> ImageName:
+    """Parse *image* as the kubelet does, or raise ImageNameError; what is parsed already is given back.
 
     A missing registry is Docker Hub. Without tag and digest the tag is "latest"; a
     digest alone leaves it empty.
     """
+    if isinstance(image, ImageName):
+        return image
     repository, tag, digest = _parse(image)
     if tag is None and digest is None:
         tag = _DEFAULT_TAG
-    return ImageName(repository, tag or "", digest or "")
+    return ImageName(image, repository, tag or "", digest or "")
 
 
 def normalise(image: str) -> str:

@@ -4,12 +4,12 @@ from keyferry.images.keyring import (
     Credential,
     Keyring,
     SecretRef,
+    ServiceAccountRef,
     Source,
     SourceKind,
     credential_hash,
     lookup_all,
 )
-from keyferry.images.provider.accounts import ServiceAccountRef
 
 ONE, TWO = Source(SourceKind.PROVIDER, "one"), Source(SourceKind.PROVIDER, "two")
 

@@ -13,7 +13,7 @@ from keyferry.images.load import ProviderSettings, make_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
-from keyferry.images.reference import normalise
+from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
 
@@ -73,11 +73,11 @@ def gather_inputs(args: argparse.Namespace, *, needs_config: bool = True) -> Inp
 
 def look_up_image(args: argparse.Namespace) -> ImageLookup:
     """Look up the image of the command line with all its sources."""
-    normalise(args.image)  # a wrong image name is said before anything is read
+    image = parse_image(args.image)  # a wrong image name is said before anything is read
     inputs = gather_inputs(args)
     sources = inputs.sources
     providers = open_providers(args, inputs)
-    answer = providers.lookup(args.image, pod=sources.pod, pull_secrets=sources.pull_secrets)
+    answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     environment = environment_notes(args, inputs.environment) if answer.provisions else ()
     return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
 

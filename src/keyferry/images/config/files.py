@@ -4,13 +4,15 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from functools import cached_property
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig import v1
-from keyferry.errors import ConfigError, Kind, Problem
+from keyferry.errors import ConfigError, Kind, MatchError, Problem
 from keyferry.images.config.decode import ConfigFile, decode_file, refused
+from keyferry.images.match.rules import Pattern, parse_pattern
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
@@ -38,10 +40,22 @@ class ReadConfig(Value):
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
     kind: Kind | None = None
 
+    @cached_property
+    def patterns(self) -> tuple[tuple[Pattern | MatchError, ...], ...]:
+        """The patterns of each provider, parsed, or why one of them does not parse."""
+        return tuple(tuple(map(_parse_pattern, provider.match_images or ())) for provider in self.providers)
+
     def raise_for_problems(self) -> None:
         """Raise what Kubernetes would have stopped at, with everything else that was found."""
         if self.problems:
             raise ConfigError(self.problems, self.kubernetes_text)
+
+
+def _parse_pattern(text: str) -> Pattern | MatchError:
+    try:
+        return parse_pattern(text)
+    except MatchError as error:
+        return error
 
 
 def read_config(path: str) -> ReadConfig:

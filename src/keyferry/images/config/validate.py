@@ -12,7 +12,7 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountToke
 from keyferry.api.meta import format_duration
 from keyferry.errors import Kind, MatchError, Problem
 from keyferry.images.config.files import ReadConfig
-from keyferry.images.match.url import parse_registry_url
+from keyferry.images.match.rules import Pattern
 
 PROVIDER_API_VERSIONS = tuple(f"credentialprovider.kubelet.k8s.io/{v}" for v in ("v1", "v1alpha1", "v1beta1"))
 CACHE_TYPES = ("ServiceAccount", "Token")
@@ -34,8 +34,10 @@ def validate(config: ReadConfig, *, service_account_tokens: bool = True) -> tupl
         return (config.files[0].problem(("providers",), problem) if config.files else problem,)
     return tuple(
         location.problem(at, _indexed(problem, location.index, at))
-        for provider, location in zip(config.providers, config.locations, strict=True)
-        for at, problem in _check_provider(provider, gate=service_account_tokens)
+        for provider, patterns, location in zip(
+            config.providers, config.patterns, config.locations, strict=True
+        )
+        for at, problem in _check_provider(provider, patterns, gate=service_account_tokens)
     )
 
 
@@ -49,10 +51,12 @@ def _indexed(problem: Problem, index: int, at: Path) -> Problem:
     return problem.changed(path=format_path(("providers", index, *at)))
 
 
-def _check_provider(provider: CredentialProvider, *, gate: bool) -> Iterator[_Found]:
+def _check_provider(
+    provider: CredentialProvider, patterns: tuple[Pattern | MatchError, ...], *, gate: bool
+) -> Iterator[_Found]:
     yield from _check_name(provider.name)
     yield from _check_api_version(provider.api_version)
-    yield from _check_match_images(provider.match_images or ())
+    yield from _check_match_images(provider.match_images or (), patterns)
     yield from _check_duration(provider.default_cache_duration_ns)
     if provider.token_attributes is not None:
         yield from _check_token_attributes(provider.token_attributes, provider.api_version, gate=gate)
@@ -81,17 +85,17 @@ def _check_api_version(api_version: str) -> Iterator[_Found]:
         yield ("apiVersion",), Problem("", message, code="KF122", kubernetes_text=text)
 
 
-def _check_match_images(patterns: tuple[str, ...]) -> Iterator[_Found]:
-    if not patterns:
+def _check_match_images(
+    texts: tuple[str, ...], patterns: tuple[Pattern | MatchError, ...]
+) -> Iterator[_Found]:
+    if not texts:
         detail = "at least 1 item in matchImages is required"
         message = "matchImages is missing or empty, expected at least one pattern"
         yield ("matchImages",), _required("KF123", "providers.matchImages", message, detail)
-    for index, pattern in enumerate(patterns):
-        try:
-            parse_registry_url(pattern)
-        except MatchError as error:
-            detail = f"match image is invalid: {error.kubernetes_text}"
-            problem = _invalid("KF124", "providers.matchImages", quote(pattern), detail, error.message)
+    for index, (text, parsed) in enumerate(zip(texts, patterns, strict=True)):
+        if isinstance(parsed, MatchError):
+            detail = f"match image is invalid: {parsed.kubernetes_text}"
+            problem = _invalid("KF124", "providers.matchImages", quote(text), detail, parsed.message)
             yield ("matchImages", index), problem.changed(kind=Kind.URL)
 
 

@@ -1,36 +1,34 @@
 """Many patterns at once: the answers of `keyferry.images.match.rules`, at a cost that does not grow with them.
 
-Patterns with the same port and number of labels and their stars in the same places share a *shape*. What a
-shape looks at in a host is the key of a dictionary, so a thousand patterns are one dictionary hit per shape.
-Paths are found by bisection: in a sorted list, all prefixes of a path lie on one chain.
+Patterns with the same number of labels and their stars in the same places share a *shape*. What a shape looks at
+in a host is the key of a dictionary, so a thousand patterns are one dictionary hit per shape. Text beside a star
+is looked at only where the whole labels have been found. Paths are found by bisection: in a sorted list, all
+prefixes of a path lie on one chain.
 """
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from keyferry.errors import MatchError
-from keyferry.images.match.rules import Glob, Pattern, Piece, glob_matches, parse_pattern
-from keyferry.images.match.url import bytewise, parse_registry_url
+from keyferry.images.match.rules import Glob, Pattern, Piece, glob_matches, is_literal, parse_pattern
+from keyferry.images.match.url import bytewise, parse_registry_url, split_plain
 
 __all__ = ["PatternIndex"]
 
 _Hits: TypeAlias = tuple[tuple[int, str], ...]
+# The labels of a host, and its port behind them.
 _Labels: TypeAlias = Sequence[str]
 _KeyOf: TypeAlias = Callable[[_Labels], object]
 # What decides in a label: how many characters before and after a star, all of it (-1), or nothing (0).
 _View: TypeAlias = tuple[int, int]
+_Views: TypeAlias = tuple[_View, ...]
 _Globs: TypeAlias = tuple[tuple[int, Glob], ...]
-# Port, number of labels, and the last of them unless it is a glob.
-_Bucket: TypeAlias = tuple[str, int, str | None]
 
 _ALL: _View = (-1, -1)
 _NOTHING: _View = (0, 0)
 _MEMO_LIMIT = 4096
-# Names that parse to themselves; anything else goes through the full parser.
-_PLAIN = re.compile(r'([-._0-9A-Za-z]*)(?::([0-9]*))?((?:/[ -"$&->@-~]*)?)').fullmatch
 # No port of a pattern looks like this, so an image that does not parse is covered by none.
 _NOWHERE = ("", "unparsable", "")
 
@@ -38,33 +36,34 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class _Entry(NamedTuple):
-    order: int
-    owner: int
-    text: str
-
-
 class _PathNode:
-    """A path, who asks for it, and the longest other path that it begins with."""
+    """A path, the patterns that ask for it, and the longest other path that it begins with."""
 
-    __slots__ = ("entries", "parent", "path")
+    __slots__ = ("globs", "hits", "orders", "parent", "path")
 
-    def __init__(self, path: str, entries: list[_Entry], parent: "_PathNode | None") -> None:
+    def __init__(self, path: str, globs: _Globs, orders: tuple[int, ...], parent: "_PathNode | None") -> None:
         self.path = path
-        self.entries = entries
+        self.globs = globs
+        self.orders = orders
         self.parent = parent
+        self.hits: _Hits = ()
+
+    def longest_prefix(self, path: str) -> "_PathNode | None":
+        """Give this node if *path* begins with its path: what `_Paths` does, for a host with one path."""
+        return self if path.startswith(self.path) else None
 
 
 class _Paths:
     """All paths asked for under one host."""
 
-    __slots__ = ("nodes", "paths")
+    __slots__ = ("globs", "nodes", "paths")
 
-    def __init__(self, entries: dict[str, list[_Entry]]) -> None:
+    def __init__(self, globs: _Globs, orders: dict[str, list[int]]) -> None:
+        self.globs = globs
         self.paths: list[str] = []
         self.nodes: list[_PathNode] = []
-        for path in sorted(entries):
-            node = _PathNode(path, entries[path], self.longest_prefix(path))
+        for path in sorted(orders):
+            node = _PathNode(path, globs, tuple(orders[path]), self.longest_prefix(path))
             self.paths.append(path)
             self.nodes.append(node)
 
@@ -77,14 +76,27 @@ class _Paths:
         return node
 
 
-class _Candidate(NamedTuple):
-    globs: _Globs
-    paths: _Paths
+_Places: TypeAlias = tuple[_PathNode | _Paths, ...]
 
 
-class _Shape(NamedTuple):
-    key_of: _KeyOf
-    candidates: dict[object, list[_Candidate]]
+class _Shape:
+    """Patterns whose whole labels stand in the same places: by those, and then by the text beside stars."""
+
+    __slots__ = ("cut", "key_of", "whole")
+
+    def __init__(self, key_of: _KeyOf) -> None:
+        self.key_of = key_of
+        self.whole: dict[object, _Places] = {}
+        self.cut: dict[object, list[tuple[_KeyOf, dict[object, _Places]]]] = {}
+
+    def places(self, labels: _Labels) -> _Places:
+        """Give what may cover a host with these labels: globs and paths are still to be looked at."""
+        key = self.key_of(labels)
+        places = self.whole.get(key, ())
+        if self.cut:
+            for cut_of, found in self.cut.get(key, ()):
+                places += found.get(cut_of(labels), ())
+        return places
 
 
 class PatternIndex:
@@ -93,10 +105,13 @@ class PatternIndex:
     Patterns that do not parse cover nothing, as in the kubelet. Safe to use from several threads.
     """
 
-    __slots__ = ("_answers", "_closed", "_images", "_open")
+    __slots__ = ("_answers", "_closed", "_images", "_open", "_owned")
 
-    def __init__(self, patterns: Iterable[tuple[int, str]]) -> None:
-        self._closed, self._open = _build(patterns)
+    def __init__(self, patterns: Iterable[tuple[int, str | Pattern]]) -> None:
+        parsed = [(owner, _parse_or_drop(pattern)) for owner, pattern in patterns]
+        # By order of the patterns.
+        self._owned = [(owner, pattern.text if pattern else "") for owner, pattern in parsed]
+        self._closed, self._open = _build(pattern for _, pattern in parsed)
         # Both remember what was found and are emptied when full. There are no locks: the worst that a race
         # does is to forget, or to find twice.
         self._images: dict[str, _Hits] = {}
@@ -106,29 +121,47 @@ class PatternIndex:
         """Give each owner with a pattern that covers *image*, ascending, with its first such pattern."""
         hits = self._images.get(image)
         if hits is None:
-            hits = self._find(image)
+            hits = self.find(image)
             _remember(self._images, image, hits)
         return hits
 
-    def _find(self, image: str) -> _Hits:
-        plain = _PLAIN(image)
-        host, port, path = plain.groups("") if plain else _parse(image)
+    def find(self, image: str) -> _Hits:
+        """Give what `match` gives, and do not remember the image."""
+        host, port, path = split_plain(image) or _parse(image)
         labels = host.split(".")
-        shapes = self._closed.get((port, len(labels), labels[-1]))
+        count = len(labels)
+        shapes = self._closed.get((count, labels[-1]))
         if shapes is None:
-            shapes = self._open.get((port, len(labels)), [])
+            shapes = self._open.get(count, [])
+        labels.append(port)
         nodes = []
-        for key_of, candidates in shapes:
-            for globs, paths in candidates.get(key_of(labels), ()):
-                node = paths.longest_prefix(path)
-                if node and (not globs or _globs_match(globs, labels)):
+        for shape in shapes:
+            for place in shape.places(labels):
+                node = place.longest_prefix(path)
+                if node and (not place.globs or _globs_match(place.globs, labels)):
                     nodes.append(node)
+        if len(nodes) == 1:
+            return nodes[0].hits or self._answer_one(nodes[0])
         return self._answers.get(tuple(nodes)) or self._answer(tuple(nodes)) if nodes else ()
 
+    def _answer_one(self, node: _PathNode) -> _Hits:
+        if node.parent is None and len(node.orders) == 1:
+            node.hits = (self._owned[node.orders[0]],)
+        else:
+            node.hits = self._first_of_each_owner((node,))
+        return node.hits
+
     def _answer(self, nodes: tuple[_PathNode, ...]) -> _Hits:
-        hits = _first_of_each_owner(nodes)
+        hits = self._first_of_each_owner(nodes)
         _remember(self._answers, nodes, hits)
         return hits
+
+    def _first_of_each_owner(self, nodes: tuple[_PathNode, ...]) -> _Hits:
+        first: dict[int, str] = {}
+        for order in sorted(order for node in nodes for order in _orders(node)):
+            owner, text = self._owned[order]
+            first.setdefault(owner, text)
+        return tuple(sorted(first.items()))
 
 
 def _remember(memo: dict[_Key, _Value], key: _Key, value: _Value) -> None:
@@ -149,81 +182,118 @@ def _globs_match(globs: _Globs, labels: _Labels) -> bool:
     return all(glob_matches(glob, labels[number]) for number, glob in globs)
 
 
-def _first_of_each_owner(nodes: tuple[_PathNode, ...]) -> _Hits:
-    first: dict[int, _Entry] = {}
-    for node in nodes:
-        for entry in _entries(node):
-            # Entries compare by their order, which differs between any two.
-            if entry.owner not in first or entry < first[entry.owner]:
-                first[entry.owner] = entry
-    return tuple((owner, first[owner].text) for owner in sorted(first))
-
-
-def _entries(node: _PathNode | None) -> Iterator[_Entry]:
+def _orders(node: _PathNode | None) -> Iterator[int]:
     while node:
-        yield from node.entries
+        yield from node.orders
         node = node.parent
 
 
 def _build(
-    patterns: Iterable[tuple[int, str]],
-) -> tuple[dict[tuple[str, int, str], list[_Shape]], dict[tuple[str, int], list[_Shape]]]:
+    patterns: Iterable[Pattern | None],
+) -> tuple[dict[tuple[int, str], list[_Shape]], dict[int, list[_Shape]]]:
     """Give the shapes that fix the last label, by it, and those that leave it open; the former hold both."""
-    closed: dict[tuple[str, int, str], list[_Shape]] = {}
-    opened: dict[tuple[str, int], list[_Shape]] = {}
-    for (port, count, last), shape in _shapes(patterns):
+    closed: dict[tuple[int, str], list[_Shape]] = {}
+    opened: dict[int, list[_Shape]] = {}
+    for (count, last, numbers), places in _group(patterns).items():
+        shape = _shape(numbers, places)
         if last is None:
-            opened.setdefault((port, count), []).append(shape)
+            opened.setdefault(count, []).append(shape)
         else:
-            closed.setdefault((port, count, last), []).append(shape)
-    for (port, count, _), shapes in closed.items():
-        shapes.extend(opened.get((port, count), ()))
+            closed.setdefault((count, last), []).append(shape)
+    for (count, _), shapes in closed.items():
+        shapes.extend(opened.get(count, ()))
     return closed, opened
 
 
-def _shapes(patterns: Iterable[tuple[int, str]]) -> Iterator[tuple[_Bucket, _Shape]]:
-    drafts: dict[tuple[_Bucket, tuple[_View, ...]], list[tuple[_Entry, Pattern]]] = {}
-    for order, (owner, text) in enumerate(patterns):
-        pattern = _parse_or_drop(text)
-        if pattern:
-            views = tuple(_view(glob) for glob in pattern.globs if glob)
-            last = pattern.labels[-1] if views[-1] == _ALL else None
-            bucket = (pattern.url.port, len(views), last)
-            drafts.setdefault((bucket, views), []).append((_Entry(order, owner, text), pattern))
-    for (bucket, views), members in drafts.items():
-        key_of = _key_of(views)
-        yield bucket, _Shape(key_of, _candidates(key_of, members))
+# The number of labels, the last of them unless it has a star, and the numbers of the others that have none.
+_Bucket: TypeAlias = tuple[int, str | None, tuple[int, ...]]
 
 
-def _parse_or_drop(text: str) -> Pattern | None:
-    try:
-        pattern = parse_pattern(text)
-    except MatchError:
-        return None
+class _Sight:
+    """What patterns with stars in the same places look at: whole labels by their numbers, and cuts of others."""
+
+    __slots__ = ("cut_of", "has_stars", "key_of", "numbers")
+
+    def __init__(self, views: _Views) -> None:
+        # The last label needs no look where it is fixed: the shape is found by it. The port stands at the end.
+        self.numbers = (*(number for number, view in enumerate(views[:-1]) if view == _ALL), -1)
+        self.key_of: _KeyOf = itemgetter(*self.numbers)
+        self.cut_of = _cut_of(views)
+        self.has_stars = any(view != _ALL for view in views)
+
+
+# What is looked at, what the key of an image and its cuts must be, and globs that those do not settle.
+_Seat: TypeAlias = tuple[_Sight, object, object, _Globs]
+_Grouped: TypeAlias = dict[_Seat, dict[str, list[int]]]
+
+
+def _group(patterns: Iterable[Pattern | None]) -> dict[_Bucket, _Grouped]:
+    """Give the orders of the patterns by path, by what is looked at in a host."""
+    grouped: dict[_Bucket, _Grouped] = {}
+    sights: dict[_Views, _Sight] = {}
+    for order, pattern in enumerate(patterns):
+        if pattern is None:
+            continue
+        views = tuple([_view(glob) for glob in pattern.globs if glob])
+        sight = sights.get(views) or sights.setdefault(views, _Sight(views))
+        last = pattern.labels[-1] if views[-1] == _ALL else None
+        labels = (*pattern.labels, pattern.url.port)
+        # A pattern's own labels have, before and after their stars, what the key of an image must have.
+        cut = sight.cut_of(labels) if sight.cut_of else None
+        seat = sight, sight.key_of(labels), cut, _undecided(pattern) if sight.has_stars else ()
+        paths = grouped.setdefault((len(views), last, sight.numbers), {}).setdefault(seat, {})
+        paths.setdefault(pattern.path, []).append(order)
+    return grouped
+
+
+def _shape(numbers: tuple[int, ...], grouped: _Grouped) -> _Shape:
+    shape = _Shape(itemgetter(*numbers))
+    cuts: dict[tuple[object, _Sight], dict[object, _Places]] = {}
+    for (sight, key, cut, globs), orders in grouped.items():
+        place = _place(globs, orders)
+        if sight.cut_of is None:
+            _append(shape.whole, key, place)
+            continue
+        if (key, sight) not in cuts:
+            cuts[key, sight] = {}
+            shape.cut.setdefault(key, []).append((sight.cut_of, cuts[key, sight]))
+        _append(cuts[key, sight], cut, place)
+    return shape
+
+
+def _append(places: dict[object, _Places], key: object, place: _PathNode | _Paths) -> None:
+    places[key] = (*places[key], place) if key in places else (place,)
+
+
+def _place(globs: _Globs, orders: dict[str, list[int]]) -> _PathNode | _Paths:
+    if len(orders) > 1:
+        return _Paths(globs, orders)
+    [(path, of_path)] = orders.items()
+    return _PathNode(path, globs, tuple(of_path), None)
+
+
+def _parse_or_drop(pattern: str | Pattern) -> Pattern | None:
+    if isinstance(pattern, str):
+        try:
+            pattern = parse_pattern(pattern)
+        except MatchError:
+            return None
     # A malformed glob ends every comparison that reaches it, and the others have failed before.
     return None if None in pattern.globs else pattern
 
 
-def _candidates(key_of: _KeyOf, members: list[tuple[_Entry, Pattern]]) -> dict[object, list[_Candidate]]:
-    grouped: dict[tuple[object, _Globs], dict[str, list[_Entry]]] = {}
-    for entry, pattern in members:
-        # A pattern's own labels have, before and after their stars, what the key of an image must have.
-        paths = grouped.setdefault((key_of(pattern.labels), _undecided(pattern)), {})
-        paths.setdefault(pattern.path, []).append(entry)
-    candidates: dict[object, list[_Candidate]] = {}
-    for (key, globs), entries in grouped.items():
-        candidates.setdefault(key, []).append(_Candidate(globs, _Paths(entries)))
-    return candidates
-
-
 def _undecided(pattern: Pattern) -> _Globs:
     """Give the labels that the key alone does not settle."""
-    return tuple((number, glob) for number, glob in enumerate(pattern.globs) if glob and not _is_simple(glob))
+    return tuple(
+        [(number, glob) for number, glob in enumerate(pattern.globs) if glob and not _is_simple(glob)]
+    )
 
 
 def _is_simple(glob: Glob) -> bool:
     """Tell whether *glob* is plain text, or a star with text on one side at most."""
-    return not _has_class(glob) and not any(glob[1:-1]) and (len(glob) == 1 or not all((glob[0], glob[-1])))
+    if is_literal(glob):
+        return True
+    return not _has_class(glob) and not any(glob[1:-1]) and not all((glob[0], glob[-1]))
 
 
 def _has_class(glob: Glob) -> bool:
@@ -231,8 +301,10 @@ def _has_class(glob: Glob) -> bool:
 
 
 def _view(glob: Glob) -> _View:
+    if is_literal(glob):
+        return _ALL
     if len(glob) == 1:
-        return _NOTHING if _has_class(glob) else _ALL
+        return _NOTHING
     return _text_length(glob[0][:1]), _text_length(glob[-1][-1:])
 
 
@@ -240,24 +312,18 @@ def _text_length(pieces: tuple[Piece, ...]) -> int:
     return sum(len(piece) for piece in pieces if isinstance(piece, str))
 
 
-def _key_of(views: tuple[_View, ...]) -> _KeyOf:
-    # The last label needs no look where it is fixed: the shape is found by it.
-    numbers = [number for number, view in enumerate(views[:-1]) if view == _ALL]
-    whole: _KeyOf = itemgetter(*numbers) if numbers else _no_key
+def _cut_of(views: _Views) -> _KeyOf | None:
+    """Give what reads the text beside the stars; None where nothing stands there."""
     cuts = [(number, cut) for number, view in enumerate(views) for cut in _cuts(view)]
     if not cuts:
-        return whole
+        return None
     if len(cuts) == 1:
         [(at, cut)] = cuts
-        return lambda labels: (whole(labels), labels[at][cut])
-    return lambda labels: (whole(labels), *[labels[at][cut] for at, cut in cuts])
+        return lambda labels: labels[at][cut]
+    return lambda labels: tuple([labels[at][cut] for at, cut in cuts])
 
 
 def _cuts(view: _View) -> list[slice]:
     before, after = view
     ends = [slice(before)] if before > 0 else []
     return [*ends, slice(-after, None)] if after > 0 else ends
-
-
-def _no_key(_: _Labels) -> object:
-    return None

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value
 from keyferry.errors import MatchError
-from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url, readable
+from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url, readable, split_plain
 
 __all__ = [
     "Glob",
@@ -18,6 +18,7 @@ __all__ = [
     "covers",
     "fits",
     "glob_matches",
+    "is_literal",
     "judge",
     "matches",
     "parse_pattern",
@@ -46,7 +47,7 @@ _RANGE = re.compile(r"([^-])(?:-([^-]))?")
 _INVALID_RUNE = 0xFFFD
 
 
-class Pattern(Value):
+class Pattern(NamedTuple):
     """A parsed pattern; ``labels`` and ``path`` are bytewise, and a malformed label has no glob."""
 
     text: str
@@ -96,15 +97,11 @@ def matches(pattern_text: str, image: str) -> bool:
     return failure is None
 
 
-# Names that parse to themselves: no glob, no escape, no user info, query or fragment.
-_PLAIN = re.compile(r"[-._0-9A-Za-z]+(?::[0-9]+)?(?:/[-._/0-9A-Za-z]*)?")
-
-
 def covers(pattern: str, image: str) -> bool:
     """Tell whether *pattern* covers *image* when credentials are chosen: an error means that it does not."""
     # The everyday case, an image under a registry or repository of that very name, needs no parsing:
     # host and port are equal as text, and the path is a prefix.
-    if pattern and image.startswith(pattern) and _PLAIN.fullmatch(image):
+    if pattern and image.startswith(pattern) and split_plain(image) is not None:
         if "/" in pattern or image[len(pattern) : len(pattern) + 1] in ("", "/"):
             return True
     try:
@@ -166,7 +163,14 @@ def _first_failure(pattern: Pattern, image: RegistryUrl) -> _Failure | None:
     return None
 
 
+def is_literal(glob: Glob) -> bool:
+    """Tell whether *glob* is plain text."""
+    return len(glob) == 1 and (not glob[0] or (len(glob[0]) == 1 and isinstance(glob[0][0], str)))
+
+
 def _parse_glob(label: str) -> Glob | None:
+    if "*" not in label and "[" not in label:
+        return ((label,),) if label else ((),)
     chunks: list[tuple[Piece, ...]] = [()]
     for token in _TOKEN.finditer(label):
         if token["star"]:

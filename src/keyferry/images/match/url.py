@@ -5,17 +5,20 @@ who gets a credential.
 """
 
 import re
+from typing import NamedTuple
 
 from keyferry._core.user_info import hide_user_info
-from keyferry._core.values import Value
 from keyferry._net.address import bytewise, readable
 from keyferry._net.url import UrlSyntaxError, go_words, split_registry_key, split_registry_url
 from keyferry.errors import MatchError
 
-__all__ = ["RegistryUrl", "bytewise", "normalise_key", "parse_registry_url", "readable"]
+__all__ = ["RegistryUrl", "bytewise", "normalise_key", "parse_registry_url", "readable", "split_plain"]
+
+# Nothing in it is encoded, quoted or cut off: no escape, user info, query, fragment, brackets or control character.
+_PLAIN = re.compile(r'([-._*0-9A-Za-z]*)(?::([0-9]*))?((?:/[ -"$&->@-~]*)?)').fullmatch
 
 
-class RegistryUrl(Value):
+class RegistryUrl(NamedTuple):
     """What matching needs of a URL: user info, query and fragment are gone.
 
     ``authority`` is host and port, ``host`` and ``port`` its two halves: an IPv6 address loses its brackets
@@ -28,11 +31,23 @@ class RegistryUrl(Value):
     path: str
 
 
+def split_plain(text: str) -> tuple[str, str, str] | None:
+    """Give host, port and path of a name that parses to itself, as nearly all do; None for any other."""
+    plain = _PLAIN(text)
+    if plain is None:
+        return None
+    host, port, path = plain.groups("")
+    return host, port, path
+
+
 def parse_registry_url(text: str) -> RegistryUrl:
     """Parse *text* as the URL that ``https://`` makes of it.
 
     Raises MatchError with Go's own error as its ``kubernetes_text``.
     """
+    plain = split_plain(text)
+    if plain is not None:
+        return RegistryUrl(text[: len(text) - len(plain[2])], *plain)
     try:
         return RegistryUrl(*split_registry_url(text))
     except UrlSyntaxError as error:
@@ -40,15 +55,13 @@ def parse_registry_url(text: str) -> RegistryUrl:
     raise _match_error("https://", text, failure)
 
 
-_PLAIN_HOST = re.compile(r"[-._0-9A-Za-z]+(?::[0-9]+)?")
-
-
 def normalise_key(key: str) -> str:
     """Turn the registry of a credential into the key it is kept under.
 
     Raises MatchError for a key that does not parse; the kubelet drops such a credential.
     """
-    if _PLAIN_HOST.fullmatch(key):
+    plain = split_plain(key)
+    if plain is not None and not plain[2]:
         return key
     try:
         authority, _, _, path = split_registry_key(key)

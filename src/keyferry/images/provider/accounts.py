@@ -9,6 +9,7 @@ from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import DocumentError, ServiceAccountError
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 
 
@@ -26,14 +27,6 @@ class ServiceAccount(Value):
 
     uid: str
     annotations: Mapping[str, str] | None = field(default_factory=dict)
-
-
-class ServiceAccountRef(Value):
-    """Which account a credential was obtained for."""
-
-    namespace: str
-    name: str
-    uid: str
 
 
 class TokenRequest(Value):

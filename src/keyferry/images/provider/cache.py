@@ -1,30 +1,28 @@
 """Credentials kept as the kubelet keeps them: by image, registry or globally, per service account."""
 
 import struct
+from collections import OrderedDict
 from collections.abc import Container, Mapping
 from hashlib import sha256
+from typing import NamedTuple
 
-from keyferry._core.values import Value, field
-from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import ServiceAccountError
+from keyferry.images.provider.provision import Auth, Provision
 from keyferry.images.reference import registry_of
 
 GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
 _LONGEST = 0xFFFF
 MOST_BYTES = 64 * 1024 * 1024
-# What an entry and each of its credentials take beside their texts, roughly.
-_ENTRY_BYTES = 512
-
-Auth = Mapping[str, AuthConfig]
+# What an entry and each of its credentials take beside their texts, keyring included, as ``bench/memory.py`` finds.
+_ENTRY_BYTES = 1200
 
 
-class CacheEntry(Value):
-    """One answer of a plugin; it is good up to and including ``expires_ns`` on the monotonic clock."""
-
-    auth: Auth = field(repr=False)
-    cache_key_type: str
+# An answer of a plugin; it is good up to and including ``expires_ns`` on the monotonic clock.
+class _Kept(NamedTuple):
+    provision: Provision
     expires_ns: int
+    size: int
 
 
 class Cache:
@@ -36,7 +34,8 @@ class Cache:
     __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes")
 
     def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
-        self._entries: dict[bytes, CacheEntry] = {}
+        # A plain dictionary would look through all that was dropped for what is the oldest.
+        self._entries: OrderedDict[bytes, _Kept] = OrderedDict()
         self._bytes = 0
         self._last_sweep_ns = now_ns
         self._most = most
@@ -45,7 +44,7 @@ class Cache:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def find(self, image: str, account_key: bytes, now_ns: int) -> CacheEntry | None:
+    def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """The answer for *image*: its own, else its registry's, else the global one."""
         self._sweep(now_ns)
         if not self._entries:
@@ -56,21 +55,26 @@ class Cache:
             if entry is None:
                 continue
             if now_ns <= entry.expires_ns:
-                return entry
+                return entry.provision
             self._drop(key)
         return None
 
-    def store(self, image: str, account_key: bytes, entry: CacheEntry) -> None:
-        """Keep an answer under the key its type asks for; one that alone is larger than the cache is not kept."""
-        key = cache_key(base_key(entry.cache_key_type, image), account_key)
+    def store(self, image: str, account_key: bytes, provision: Provision) -> None:
+        """Keep an answer under the key its type asks for.
+
+        One without an expiry is not kept, nor is one that alone is larger than the cache.
+        """
+        if provision.expires_ns is None:
+            return
+        key = cache_key(base_key(provision.cache_key_type, image), account_key)
         if key in self._entries:
             self._drop(key)
-        size = _size(key, entry)
+        size = _ENTRY_BYTES + len(key) + auth_bytes(provision.auth)
         if size > self._most_bytes:
             return
         while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
-            self._drop(next(iter(self._entries)))
-        self._entries[key] = entry
+            self._bytes -= self._entries.popitem(last=False)[1].size
+        self._entries[key] = _Kept(provision, provision.expires_ns, size)
         self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
@@ -84,7 +88,10 @@ class Cache:
             for key, entry in self._entries.items()
             if key not in keep
             and base_of(key) in bases
-            and any(auth.username == username and auth.password == password for auth in entry.auth.values())
+            and any(
+                auth.username == username and auth.password == password
+                for auth in entry.provision.auth.values()
+            )
         ]
         for key in refused:
             self._drop(key)
@@ -104,7 +111,7 @@ class Cache:
         self._last_sweep_ns = now_ns
 
     def _drop(self, key: bytes) -> None:
-        self._bytes -= _size(key, self._entries.pop(key))
+        self._bytes -= self._entries.pop(key).size
 
 
 def auth_bytes(auth: Auth) -> int:
@@ -112,10 +119,6 @@ def auth_bytes(auth: Auth) -> int:
     return sum(
         _ENTRY_BYTES + len(key) + len(entry.username) + len(entry.password) for key, entry in auth.items()
     )
-
-
-def _size(key: bytes, entry: CacheEntry) -> int:
-    return _ENTRY_BYTES + len(key) + auth_bytes(entry.auth)
 
 
 def base_key(cache_key_type: str, image: str) -> str:
@@ -132,7 +135,11 @@ def covers(cache_key_type: str, asked: str, image: str) -> bool:
 
 def cache_key(base: str, account_key: bytes) -> bytes:
     """Both parts with their lengths in front, so that no two pairs make one key."""
-    return _text(base) + _bytes(account_key)
+    # Written out: most lookups make two.
+    text = base.encode("utf-8", "surrogateescape")
+    if len(text) > _LONGEST:
+        return _bytes(text)
+    return b"%b%b%b" % (len(text).to_bytes(2, "big"), text, _bytes(account_key) if account_key else _EMPTY)
 
 
 def base_of(key: bytes) -> bytes:
@@ -167,6 +174,7 @@ def hash_token(token: str) -> str:
     return f"sha256:{sha256(token.encode('utf-8', 'surrogateescape')).hexdigest()}" if token else ""
 
 
+_EMPTY = bytes(2)
 _NO_ANNOTATIONS = struct.pack(">I", 0)
 
 
@@ -191,4 +199,4 @@ def _bytes(data: bytes) -> bytes:
             f"a part of a cache key is {len(data)} bytes long, at most {_LONGEST} are possible",
             f"cryptobyte: pending child length {len(data)} exceeds 2-byte length prefix",
         )
-    return struct.pack(">H", len(data)) + data
+    return len(data).to_bytes(2, "big") + data

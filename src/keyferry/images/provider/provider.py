@@ -5,7 +5,7 @@ from collections.abc import Callable, Hashable
 from math import inf
 
 from keyferry._core.clock import monotonic_ns
-from keyferry._core.values import Value, field, replace
+from keyferry._core.values import Value, field
 from keyferry._net.deadline import Deadline
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
@@ -24,14 +24,7 @@ from keyferry.images.provider.accounts import (
     ServiceAccounts,
     identify,
 )
-from keyferry.images.provider.cache import (
-    Cache,
-    CacheEntry,
-    account_cache_key,
-    covers,
-    flight_key,
-    hash_token,
-)
+from keyferry.images.provider.cache import Cache, account_cache_key, covers, flight_key, hash_token
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
@@ -154,7 +147,27 @@ class Provider:
             return Provision(
                 self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=error.kubernetes_text
             )
-        return replace(provision, missing=identity.missing) if identity.missing else provision
+        return provision.with_missing(identity.missing)
+
+    def recall(self, image: str, pod: Pod | None = None) -> Provision | None:
+        """What `provide` gives at once and without asking anybody; None if it would have to. It is not counted.
+
+        Nobody is asked for an account here, so there is nothing for a pod of a provider that is told of accounts.
+        """
+        attributes = self.config.token_attributes
+        if pod is not None and attributes is not None:
+            return None
+        try:
+            identity = identify(attributes, None, None)
+            if not self._cache:
+                return None
+            with self._lock:
+                kept = self._cache.find(image, b"", self._clock())
+        except NotGivenError as untold:
+            return _unknown(self.name, untold, None)
+        except ServiceAccountError:
+            return None
+        return kept and kept.with_missing(identity.missing)
 
     def evict(self, image: str, username: str, password: str) -> bool:
         """Forget a credential that a registry refused; False if it is not cached or was just evicted.
@@ -195,10 +208,10 @@ class Provider:
         while True:
             wide_key = self._wide_key(image, account_key, own_key)
             with self._lock:
-                entry = self._cache.find(image, account_key, self._clock())
-                if entry is not None:
+                kept = self._cache.find(image, account_key, self._clock())
+                if kept is not None:
                     self.counters.count("hits")
-                    return self._from_cache(entry, identity)
+                    return kept
                 flight = self._flights.find(own_key)
                 if flight is None and wait_for_registry and self._last_type != "Image":
                     flight = self._flights.find(wide_key)
@@ -264,15 +277,18 @@ class Provider:
             with self._lock:
                 if run is not None and run.response is not None:
                     self._last_type = run.response.cache_key_type
-                    self._keep(run, account_key)
+                    self._keep(run, identity, account_key)
                 self._flights.finish(keys, flight)
             flight.land(run)
         return run
 
-    def _keep(self, run: _Run, account_key: bytes) -> None:
-        if run.response is not None and run.expires_ns is not None:
-            entry = CacheEntry(run.response.auth or {}, run.response.cache_key_type, run.expires_ns)
-            self._cache.store(run.image, account_key, entry)
+    def _keep(self, run: _Run, identity: Identity, account_key: bytes) -> None:
+        assert run.response is not None  # noqa: S101 - only answers are kept
+        auth, cache_key_type = run.response.auth or {}, run.response.cache_key_type
+        kept = Provision(
+            self.name, ProvisionOutcome.CACHED, auth, cache_key_type, run.expires_ns, account=identity.ref
+        )
+        self._cache.store(run.image, account_key, kept)
 
     def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
         request = CredentialProviderRequest(image, identity.token, identity.annotations)
@@ -310,16 +326,6 @@ class Provider:
         if duration is None:
             duration = self.config.default_cache_duration_ns or 0
         return None if duration == 0 else self._clock() + duration
-
-    def _from_cache(self, entry: CacheEntry, identity: Identity) -> Provision:
-        return Provision(
-            self.name,
-            ProvisionOutcome.CACHED,
-            entry.auth,
-            entry.cache_key_type,
-            entry.expires_ns,
-            account=identity.ref,
-        )
 
     def _from_run(self, run: _Run, identity: Identity, outcome: ProvisionOutcome) -> Provision:
         if run.response is None:

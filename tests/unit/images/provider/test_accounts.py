@@ -7,6 +7,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import ServiceAccountError
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import (
     NOBODY,
@@ -15,7 +16,6 @@ from keyferry.images.provider.accounts import (
     NotGivenError,
     Pod,
     ServiceAccount,
-    ServiceAccountRef,
     StaticAccount,
     TokenRequest,
     identify,

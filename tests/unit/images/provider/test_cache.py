@@ -7,7 +7,6 @@ from keyferry.errors import ServiceAccountError
 from keyferry.images.provider.cache import (
     SWEEP_INTERVAL_NS,
     Cache,
-    CacheEntry,
     account_cache_key,
     base_key,
     base_of,
@@ -16,10 +15,11 @@ from keyferry.images.provider.cache import (
     flight_key,
     hash_token,
 )
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 
-def entry(kind: str = "Image", expires: int = 100, password: str = "p") -> CacheEntry:
-    return CacheEntry({"reg.io": AuthConfig("u", password)}, kind, expires)
+def entry(kind: str = "Image", expires: int | None = 100, password: str = "p") -> Provision:
+    return Provision("plugin", ProvisionOutcome.CACHED, {"reg.io": AuthConfig("u", password)}, kind, expires)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_full_cache_drops_its_oldest() -> None:
 
 def test_a_cache_full_of_bytes_drops_its_oldest() -> None:
     """As many as the new one needs; one that is larger than the cache is not kept, and displaces none but its own."""
-    cache = Cache(0, most_bytes=10_000)
+    cache = Cache(0, most_bytes=14_000)
     for number in range(4):
         cache.store(f"reg.io/{number}", b"", entry(password="x" * 1000))
     assert len(cache) == 4
@@ -97,9 +97,16 @@ def test_a_cache_full_of_bytes_drops_its_oldest() -> None:
     assert [cache.find(f"reg.io/{n}", b"", 0) is not None for n in (2, 3, "large")] == [False, True, True]
 
 
+def test_an_answer_without_an_expiry_is_not_kept() -> None:
+    """It was given once, to who asked."""
+    cache = Cache(0)
+    cache.store("reg.io/a", b"", entry(expires=None))
+    assert len(cache) == 0
+
+
 def test_what_is_dropped_makes_room() -> None:
     """However an answer goes, what it took is counted off."""
-    cache = Cache(0, most_bytes=10_000)
+    cache = Cache(0, most_bytes=14_000)
     for round_ in range(50):
         now = round_ * 2 * SWEEP_INTERVAL_NS
         cache.store("reg.io/a", b"", entry(expires=now, password="x" * 3000))
@@ -191,5 +198,7 @@ def test_a_token_is_hashed_and_the_empty_one_is_not() -> None:
 
 
 def test_an_entry_does_not_show_its_credentials() -> None:
-    """The repr of an entry has its type and expiry alone."""
-    assert repr(entry(password="hunter2")) == "CacheEntry(cache_key_type='Image', expires_ns=100)"
+    """The repr of what is kept has its type and expiry, and nothing of what the plugin gave."""
+    shown = repr(entry(password="hunter2"))
+    assert "cache_key_type='Image', expires_ns=100" in shown
+    assert not any(secret in shown for secret in ("hunter2", "'u'", "reg.io"))

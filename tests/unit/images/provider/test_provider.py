@@ -12,8 +12,9 @@ from keyferry.errors import (
     PluginTimeoutError,
     ServiceAccountError,
 )
+from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
-from keyferry.images.provider.accounts import Pod, ServiceAccount, ServiceAccountRef
+from keyferry.images.provider.accounts import Pod, ServiceAccount
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import SECOND, Accounts, Clock, Scripted, attributes, configured, provider, response

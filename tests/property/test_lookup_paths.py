@@ -1,0 +1,196 @@
+"""However an answer is found (warm, recalled, asked for), it is the one that the plain path finds."""
+
+import asyncio
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from keyferry._net.url import split_registry_url
+from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
+from keyferry.errors import PluginError
+from keyferry.images.answer import Answer
+from keyferry.images.keyring import Credential, Keyring, Source, SourceKind, lookup_all
+from keyferry.images.lookup import Providers
+from keyferry.images.match.rules import covers
+from keyferry.images.match.url import split_plain
+from keyferry.images.provider.accounts import Pod, ServiceAccount
+from keyferry.images.provider.provider import Provider
+from keyferry.images.reference import parse_image
+from keyferry.images.warm import WarmTable
+from support.scripted import Accounts, Clock, Scripted, attributes, configured, response
+
+IMAGES = [f"{registry}/{path}" for registry in ("reg.io", "a.reg.io", "other.io:5") for path in "abc"]
+PATTERNS = (("reg.io", "*.reg.io"), ("*.io", "other.io:5/a"), ("reg.io/a", "other.io:5"))
+KEYS = ("reg.io", "*.reg.io", "reg.io/a", "other.io:5", "https://reg.io/v1/", "u:p@reg.io", "bad host", "*.*")
+PODS = (None, Pod("ns", "pod", "uid", "one"), Pod("ns", "pod", "uid", "two"), Pod("ns"))
+PLUGINS = st.tuples(
+    st.sampled_from(["Image", "Registry", "Global"]),
+    st.sampled_from([0, 1, 30, 600]),
+    st.lists(st.sampled_from(KEYS), max_size=5).map(tuple),
+    st.sampled_from([None, "ServiceAccount", "Token"]),
+    st.booleans(),
+)
+STEPS = st.lists(
+    st.tuples(st.just("look"), st.sampled_from(IMAGES), st.sampled_from((None, *PODS)), st.booleans())
+    | st.tuples(st.just("step"), st.sampled_from([0.01, 0.2, 1, 30, 601]))
+    | st.tuples(st.just("evict"), st.sampled_from(IMAGES))
+    | st.tuples(st.just("reload")),
+    max_size=40,
+)
+Asked = Callable[[CredentialProviderRequest], CredentialProviderResponse | PluginError]
+Plan = tuple[str, int, tuple[str, ...], str | None, bool]
+
+
+class World:
+    """Providers with three plugins, by the quick ways or without any of them, on a clock of their own."""
+
+    def __init__(self, plans: list[Plan], *, quick: bool) -> None:
+        self.plans, self.quick = plans, quick
+        self.clock = Clock()
+        self.runs = 0
+        accounts = {("ns", name): ServiceAccount(f"{name}-uid") for name in ("one", "two")}
+        self.accounts = Accounts(accounts)
+        self.load()
+
+    def load(self) -> None:
+        """Begin with empty caches, as after a reload."""
+        members = []
+        for number, (kind, seconds, keys, cache_type, required) in enumerate(self.plans):
+            config = configured(
+                f"plugin{number}",
+                match_images=PATTERNS[number],
+                token_attributes=None if cache_type is None else attributes(cache_type, require=required),
+            )
+            plugin = Scripted(self.answers(number, kind, seconds, keys))
+            members.append(Provider(config, plugin, accounts=self.accounts, clock=self.clock))
+        self.providers = Providers(members, clock=self.clock)
+
+    def answers(self, number: int, kind: str, seconds: int, keys: tuple[str, ...]) -> Asked:
+        """A plugin whose every answer tells for whom it was made, and which run it was."""
+
+        def answer(request: CredentialProviderRequest) -> CredentialProviderResponse:
+            self.runs += 1
+            password = f"{number}-{self.runs}-{request.image}-{request.service_account_token}"
+            return response(password, cache_key_type=kind, cache_seconds=seconds, keys=keys)
+
+        return answer
+
+    def look(self, image: str, pod: Pod | None, *, in_loop: bool) -> Answer:
+        """Look an image up; the plain path finds nothing warm and recalls nothing."""
+        if self.quick:
+            if in_loop:
+                return asyncio.run(self.providers.lookup_async(image, pod=pod))
+            return self.providers.lookup(image, pod=pod)
+        self.providers._warm = WarmTable()
+        question = self.providers._question(image, pod, ())
+        return self.providers._ask(question._replace(table=None), None)
+
+
+def shown(answer: Answer) -> tuple[object, ...]:
+    """Everything that an answer says but how the keyrings are kept."""
+    keys = [(key, ring.credentials(key)) for ring in answer.keyrings for key in ring.index()]
+    dropped = [each for ring in answer.keyrings for each in ring.dropped]
+    said = [reason.text for reason in answer.reasons]
+    return answer.image, answer.name, answer.credentials, answer.covering, said, keys, dropped, answer.outcome
+
+
+@given(st.lists(PLUGINS, min_size=3, max_size=3), STEPS)
+@settings(max_examples=120, deadline=None)
+def test_every_way_to_an_answer_comes_to_the_same(plans: list[Plan], steps: list[tuple[object, ...]]) -> None:
+    """Through reloads, evictions, expiry and pods of several accounts; the plugins run exactly as often."""
+    quick, plain = World(plans, quick=True), World(plans, quick=False)
+    for what, *rest in steps:
+        for world in (quick, plain):
+            if what == "step":
+                world.clock.step(rest[0])  # type: ignore[arg-type] # a number, says the strategy
+            elif what == "reload":
+                world.load()
+        if what == "look":
+            image, pod, in_loop = rest
+            found = [world.look(image, pod, in_loop=in_loop) for world in (quick, plain)]  # type: ignore[arg-type] # as above
+            assert shown(found[0]) == shown(found[1])
+            assert found[0].provisions == found[1].provisions
+            assert found[0].answered_ns == found[1].answered_ns or in_instant(found)
+        if what == "evict":
+            image = str(rest[0])
+            answers = [world.look(image, None, in_loop=False) for world in (quick, plain)]
+            refused: list[Credential | None] = [next(iter(each.credentials), None) for each in answers]
+            if refused[0] is not None and refused[1] is not None:
+                assert quick.providers.evict(image, refused[0]) is plain.providers.evict(image, refused[1])
+        assert quick.runs == plain.runs
+        assert counted(quick) == counted(plain)
+
+
+def in_instant(found: list[Answer]) -> bool:
+    return abs(found[0].answered_ns - found[1].answered_ns) < 100_000_000
+
+
+def counted(world: World) -> dict[str, int]:
+    return world.providers.cache_hits()
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 3), st.booleans()), max_size=80))
+def test_a_warm_table_is_bounded_and_counts_what_it_holds(moves: list[tuple[int, int, bool]]) -> None:
+    """By number and by bytes, whatever is kept and forgotten; empty again, it holds nothing."""
+    table = WarmTable(most=5, most_bytes=20_000)
+    world = World([("Registry", 600, ("*.*",), None, False)] * 3, quick=True)
+    answers: dict[str, Answer] = {}
+    for number, large, forget in moves:
+        image = f"reg.io/{number}{'x' * 20 * large}"
+        answers[image] = answers.get(image) or world.providers.lookup(image)
+        table.forget(image) if forget else table.keep(answers[image], 1)
+        assert len(table) <= 5
+        assert len(table) == len(table._images)
+        assert all(table._images[warm.slot] == key for key, warm in table.items())
+        assert table._bytes <= 20_000
+        held = {id(each.auth) for warm in table.values() for each in warm.answer.provisions}
+        assert table._given.keys() == held
+    for image in answers:
+        table.forget(image)
+    assert (len(table), table._bytes, table._given) == (0, 0, {})
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(KEYS), max_size=4), max_size=3),
+    st.lists(st.sampled_from(IMAGES), min_size=1, max_size=6),
+)
+def test_a_keyring_finds_the_same_however_often_it_is_asked(
+    rings: list[list[str]], images: list[str]
+) -> None:
+    """Key by key, through its index from the second time on, and joined of several."""
+    one = Keyring()
+    apart = []
+    for number, keys in enumerate(rings):
+        source = Source(SourceKind.PROVIDER, str(number))
+        entries = [(key, f"{number}-{at}", "p", "") for at, key in enumerate(keys)]
+        one.add(source, entries)
+        apart.append(Keyring())
+        apart[-1].add(source, entries)
+    joined = Keyring()
+    for each in apart:
+        joined.add_all(each)
+    for image in [*images, *images]:
+        plain = [each for key in one.index() if covers(key, image) for each in one.credentials(key)]
+        assert lookup_all([one], image) == plain == lookup_all([joined], image)
+    assert joined.dropped == one.dropped
+
+
+@given(st.text(alphabet="ab.*:/[]%@?#1 \"'<>~\n", max_size=12))
+def test_a_plain_name_is_what_the_full_parser_makes_of_it(text: str) -> None:
+    """The quick way for names that parse to themselves is no second opinion."""
+    plain = split_plain(text)
+    if plain is not None:
+        assert plain == split_registry_url(text)[1:]
+
+
+@given(st.sampled_from([*IMAGES, "busybox", "team/app:v1", "reg.io/a@sha256:" + "0" * 64]))
+def test_a_parsed_name_is_as_good_as_its_text(image: str) -> None:
+    """A name that is carried is not parsed again, and has the same answer."""
+    world = World([("Registry", 600, ("*.*",), None, False)] * 3, quick=True)
+    name = parse_image(image)
+    assert parse_image(name) is name
+    by_text = world.providers.lookup(image)
+    by_name = world.providers.lookup(name)
+    assert (by_text.image, by_text.name) == (by_name.image, by_name.name) == (image, name.repository)
+    assert by_text.credentials == by_name.credentials
