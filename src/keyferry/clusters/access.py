@@ -7,7 +7,6 @@ Everything they share is here; they only speak their library's language.
 import base64
 import ssl
 from collections.abc import Callable
-from typing import TypeVar
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.values import Value, field
@@ -18,9 +17,13 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.tls import ClusterContext, Pair
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, PluginProtocolError
 
-__all__ = ["ClusterAccess", "Grant"]
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import TypeVar
 
-T = TypeVar("T")
+    T = TypeVar("T")
+
+__all__ = ["ClusterAccess", "Grant"]
 
 
 class Grant(Value):
@@ -106,8 +109,8 @@ class ClusterAccess:
             return None
 
     def perform(
-        self, send: Callable[[Grant], T], is_refused: Callable[[T], bool], *, is_replayable: bool = True
-    ) -> T:
+        self, send: "Callable[[Grant], T]", is_refused: "Callable[[T], bool]", *, is_replayable: bool = True
+    ) -> "T":
         """Send a request with a grant; on a refusal renew the credential and, if it can be, send it once more."""
         grant = self.grant()
         answer = send(grant)

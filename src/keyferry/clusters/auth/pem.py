@@ -7,14 +7,15 @@ Finding the PEM blocks needs nothing; what is in them is read by ``cryptography`
 import re
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from keyferry._core.extras import install_hint
 from keyferry._core.values import Value
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
     from cryptography import x509
 
@@ -168,7 +169,7 @@ def _load_key(der: bytes) -> object:
     raise _refused("the key cannot be parsed", "failed to parse private key")
 
 
-def _match(certificate: "x509.Certificate", key: Any) -> None:
+def _match(certificate: "x509.Certificate", key: "Any") -> None:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 

@@ -2,7 +2,6 @@
 
 import unicodedata
 from collections.abc import Mapping
-from typing import Any
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
@@ -15,6 +14,10 @@ from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, go_read_error
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
 from keyferry.clusters.url import parse_request_uri, parse_url
 from keyferry.errors import ConfigError, Problem
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ClientConfig", "Overrides", "check_transport", "clean_install_hint", "resolve"]
 
@@ -135,7 +138,7 @@ def _describe(choice: Choice, overrides: Overrides, files: tuple[KubeconfigFile,
     )
 
 
-def _impersonation(user: AuthInfo) -> dict[str, Any]:
+def _impersonation(user: AuthInfo) -> "dict[str, Any]":
     if not user.impersonate:
         return {}
     return {

@@ -1,9 +1,12 @@
 """IPv6 addresses in brackets, judged as Go judges them, and the bytewise text that URLs are read in."""
 
 import re
-from typing import NoReturn
 
 from keyferry._core.gotext import quote
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Never
 
 __all__ = ["ParseError", "bytewise", "check_address", "quote_raw", "readable", "shown"]
 
@@ -143,7 +146,7 @@ def _check_octet(address: str, digits: str) -> None:
         _refuse_address(address, "IPv4 field has value >255")
 
 
-def _refuse_address(address: str, problem: str, at: str = "") -> NoReturn:
+def _refuse_address(address: str, problem: str, at: str = "") -> "Never":
     where = f" (at {quote_raw(at)})" if at else ""
     reason = f"invalid host: ParseAddr({quote_raw(address)}): {problem}{where}"
     raise ParseError(f"{shown(address)} in brackets is not an IPv6 address: {problem}", reason)

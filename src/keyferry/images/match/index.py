@@ -9,22 +9,30 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias, TypeVar
 
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import Glob, Pattern, Piece, glob_matches, parse_pattern
 from keyferry.images.match.url import bytewise, parse_registry_url
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Key = TypeVar("_Key")
+    _Value = TypeVar("_Value")
+
 __all__ = ["PatternIndex"]
 
-_Hits: TypeAlias = tuple[tuple[int, str], ...]
-_Labels: TypeAlias = Sequence[str]
-_KeyOf: TypeAlias = Callable[[_Labels], object]
+_Hits = tuple[tuple[int, str], ...]
+_Labels = Sequence[str]
+_KeyOf = Callable[[_Labels], object]
 # What decides in a label: how many characters before and after a star, all of it (-1), or nothing (0).
-_View: TypeAlias = tuple[int, int]
-_Globs: TypeAlias = tuple[tuple[int, Glob], ...]
+_View = tuple[int, int]
+_Globs = tuple[tuple[int, Glob], ...]
 # Port, number of labels, and the last of them unless it is a glob.
-_Bucket: TypeAlias = tuple[str, int, str | None]
+_Bucket = tuple[str, int, str | None]
+# The place of a pattern among all, its owner and its text.
+_Entry = tuple[int, int, str]
 
 _ALL: _View = (-1, -1)
 _NOTHING: _View = (0, 0)
@@ -33,15 +41,6 @@ _MEMO_LIMIT = 4096
 _PLAIN = re.compile(r'([-._0-9A-Za-z]*)(?::([0-9]*))?((?:/[ -"$&->@-~]*)?)').fullmatch
 # No port of a pattern looks like this, so an image that does not parse is covered by none.
 _NOWHERE = ("", "unparsable", "")
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
-
-class _Entry(NamedTuple):
-    order: int
-    owner: int
-    text: str
 
 
 class _PathNode:
@@ -77,14 +76,9 @@ class _Paths:
         return node
 
 
-class _Candidate(NamedTuple):
-    globs: _Globs
-    paths: _Paths
-
-
-class _Shape(NamedTuple):
-    key_of: _KeyOf
-    candidates: dict[object, list[_Candidate]]
+_Candidate = tuple[_Globs, _Paths]
+# What a shape looks at in the labels of a host, and who is found by it.
+_Shape = tuple[_KeyOf, dict[object, list[_Candidate]]]
 
 
 class PatternIndex:
@@ -131,7 +125,7 @@ class PatternIndex:
         return hits
 
 
-def _remember(memo: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+def _remember(memo: "dict[_Key, _Value]", key: "_Key", value: "_Value") -> None:
     if len(memo) >= _MEMO_LIMIT:
         memo.clear()
     memo[key] = value
@@ -154,9 +148,10 @@ def _first_of_each_owner(nodes: tuple[_PathNode, ...]) -> _Hits:
     for node in nodes:
         for entry in _entries(node):
             # Entries compare by their order, which differs between any two.
-            if entry.owner not in first or entry < first[entry.owner]:
-                first[entry.owner] = entry
-    return tuple((owner, first[owner].text) for owner in sorted(first))
+            _, owner, _ = entry
+            if owner not in first or entry < first[owner]:
+                first[owner] = entry
+    return tuple((owner, first[owner][2]) for owner in sorted(first))
 
 
 def _entries(node: _PathNode | None) -> Iterator[_Entry]:
@@ -189,10 +184,10 @@ def _shapes(patterns: Iterable[tuple[int, str]]) -> Iterator[tuple[_Bucket, _Sha
             views = tuple(_view(glob) for glob in pattern.globs if glob)
             last = pattern.labels[-1] if views[-1] == _ALL else None
             bucket = (pattern.url.port, len(views), last)
-            drafts.setdefault((bucket, views), []).append((_Entry(order, owner, text), pattern))
+            drafts.setdefault((bucket, views), []).append(((order, owner, text), pattern))
     for (bucket, views), members in drafts.items():
         key_of = _key_of(views)
-        yield bucket, _Shape(key_of, _candidates(key_of, members))
+        yield bucket, (key_of, _candidates(key_of, members))
 
 
 def _parse_or_drop(text: str) -> Pattern | None:
@@ -212,7 +207,7 @@ def _candidates(key_of: _KeyOf, members: list[tuple[_Entry, Pattern]]) -> dict[o
         paths.setdefault(pattern.path, []).append(entry)
     candidates: dict[object, list[_Candidate]] = {}
     for (key, globs), entries in grouped.items():
-        candidates.setdefault(key, []).append(_Candidate(globs, _Paths(entries)))
+        candidates.setdefault(key, []).append((globs, _Paths(entries)))
     return candidates
 
 

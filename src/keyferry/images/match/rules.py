@@ -4,11 +4,25 @@
 """
 
 import re
-from typing import Literal, NamedTuple, TypeAlias
 
 from keyferry._core.values import Value
 from keyferry.errors import MatchError
 from keyferry.images.match.url import RegistryUrl, bytewise, hide_password, parse_registry_url, readable
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Rule = Literal[
+        "matched",
+        "pattern-unparsable",
+        "image-unparsable",
+        "port",
+        "label-count",
+        "path-prefix",
+        "label",
+        "bad-glob",
+    ]
 
 __all__ = [
     "Glob",
@@ -22,21 +36,10 @@ __all__ = [
     "parse_pattern",
 ]
 
-Rule: TypeAlias = Literal[
-    "matched",
-    "pattern-unparsable",
-    "image-unparsable",
-    "port",
-    "label-count",
-    "path-prefix",
-    "label",
-    "bad-glob",
-]
-
 # A piece of a label is literal text or a character class, given as ranges of code points.
-Piece: TypeAlias = str | tuple[tuple[int, int], ...]
+Piece = str | tuple[tuple[int, int], ...]
 # The pieces before, between and after the stars.
-Glob: TypeAlias = tuple[tuple[Piece, ...], ...]
+Glob = tuple[tuple[Piece, ...], ...]
 
 # No rule for "?", "\" and "^", which are special to Go's globs too: URL parsing keeps them out of hosts.
 _TOKEN = re.compile(r"(?P<star>\*)|\[(?P<class>[^\]]*)(?P<closing>\]?)|[^*\[]+")
@@ -62,14 +65,14 @@ class Verdict(Value):
     """
 
     matched: bool
-    rule: Rule
+    rule: "Rule"
     found: str
     expected: str
     why: str
 
 
-class _Failure(NamedTuple):
-    rule: Rule
+class _Failure(Value):
+    rule: "Rule"
     label: int = 0
 
 
@@ -216,7 +219,7 @@ def _rune(label: str, at: int) -> tuple[int, int]:
     return (_INVALID_RUNE if "\ud800" <= text[0] <= "\udfff" else ord(text[0])), width
 
 
-def _unparsable(rule: Rule, pattern: str, image: str, error: MatchError) -> Verdict:
+def _unparsable(rule: "Rule", pattern: str, image: str, error: MatchError) -> Verdict:
     return Verdict(
         matched=False,
         rule=rule,

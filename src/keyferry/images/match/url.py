@@ -6,11 +6,14 @@ every string method byte-exact. The private functions take and give bytewise tex
 """
 
 import re
-from typing import NoReturn
 
 from keyferry._core.values import Value
 from keyferry.errors import MatchError
 from keyferry.images.match.address import ParseError, bytewise, check_address, quote_raw, readable, shown
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Never
 
 __all__ = ["RegistryUrl", "bytewise", "hide_password", "normalise_key", "parse_registry_url", "readable"]
 
@@ -161,5 +164,5 @@ def _decode(escape: re.Match[str]) -> str:
     return chr(int(escape[1], 16))
 
 
-def _refuse_escape(escape: str) -> NoReturn:
+def _refuse_escape(escape: str) -> "Never":
     raise ParseError(f"{shown(escape)} is not a permitted escape", f"invalid URL escape {quote_raw(escape)}")

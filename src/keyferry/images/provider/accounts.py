@@ -3,13 +3,18 @@
 import binascii
 import time
 from collections.abc import Mapping
-from typing import Protocol
 
 from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import DocumentError, ServiceAccountError
 from keyferry.images.missing import Input, Missing
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
 
 
 class Pod(Value):
