@@ -1,7 +1,5 @@
 """What ``get``, ``can-pull`` and ``explain`` share: from options to an answer, and what is said about it."""
 
-import argparse
-
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
@@ -15,6 +13,10 @@ from keyferry.images.missing import Missing
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import normalise
 from keyferry.show.report import report
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 
 class Asked(Value):
@@ -35,20 +37,20 @@ class Asked(Value):
         report(*notes, *answer.kubelet_failures)
 
 
-def add_question_arguments(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
+def add_question_arguments(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:
     """Which image, and how the answer is written."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
     add_output_argument(parser, formats)
 
 
-def add_lookup_arguments(parser: argparse.ArgumentParser) -> None:
+def add_lookup_arguments(parser: "argparse.ArgumentParser") -> None:
     """Where credentials come from, and how plugins are run."""
     add_config_arguments(parser)
     add_source_arguments(parser)
     add_run_arguments(parser)
 
 
-def ask(args: argparse.Namespace) -> Asked:
+def ask(args: "argparse.Namespace") -> Asked:
     """Look up the image of the command line with all its sources."""
     normalise(args.image)  # a wrong image name is said before anything is read
     sources = read_sources(args)
@@ -60,7 +62,7 @@ def ask(args: argparse.Namespace) -> Asked:
     return Asked(replace(answer, untold=sources.missing), found, sources, environment)
 
 
-def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources) -> Providers:
+def open_providers(args: "argparse.Namespace", found: Discovery, sources: Sources) -> Providers:
     """The providers of a node, as the command line says; raises ConfigError."""
     return load_providers(
         found.config,
@@ -74,7 +76,7 @@ def open_providers(args: argparse.Namespace, found: Discovery, sources: Sources)
     )
 
 
-def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:
+def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
     """The gate of the kubelet whose config it is; on if nobody says."""
     if found.kubelet is None:
         return True

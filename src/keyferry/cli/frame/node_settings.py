@@ -1,6 +1,5 @@
 """What the running kubelet is set to, where the command line does not say: root, policy, runtime, environment."""
 
-import argparse
 import os
 from collections.abc import Mapping, Sequence
 
@@ -14,6 +13,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.images.node.settings import KubeletSettings
     from keyferry.pulls.records.policy import VerificationPolicy
 
@@ -127,7 +128,7 @@ def node_runtime(address: str, node: Node) -> str:
     return path
 
 
-def plugin_environment(args: argparse.Namespace, found: Discovery) -> Mapping[str, str] | None:
+def plugin_environment(args: "argparse.Namespace", found: Discovery) -> Mapping[str, str] | None:
     """The environment that plugins get; None for that of this process.
 
     A kubelet's is taken where discovery has found one, or if it is asked for; then it raises EnvironmentProblem.
@@ -148,7 +149,7 @@ def plugin_environment(args: argparse.Namespace, found: Discovery) -> Mapping[st
     return environment
 
 
-def environment_text(args: argparse.Namespace, found: Discovery) -> str:
+def environment_text(args: "argparse.Namespace", found: Discovery) -> str:
     """Whose environment plugins get."""
     if plugin_environment(args, found) is None:
         return "this process"
@@ -156,12 +157,12 @@ def environment_text(args: argparse.Namespace, found: Discovery) -> str:
     return str(found.kubelet or node.kubelet)
 
 
-def environment_notes(args: argparse.Namespace, found: Discovery) -> list[str]:
+def environment_notes(args: "argparse.Namespace", found: Discovery) -> list[str]:
     """The same for those who print no traps; who said which environment it is knows it."""
     return [] if args.env_from == SELF else [reason.text for reason in environment_traps(args, found)]
 
 
-def environment_traps(args: argparse.Namespace, found: Discovery) -> tuple[Reason, ...]:
+def environment_traps(args: "argparse.Namespace", found: Discovery) -> tuple[Reason, ...]:
     """Beware: plugins get another environment than the kubelet gives them."""
     if found.kubelet is None or plugin_environment(args, found) is not None:
         return ()

@@ -1,7 +1,5 @@
 """Can this image be pulled with what a kubelet would have? Yes or no."""
 
-import argparse
-
 from keyferry._core.secrets import printable
 from keyferry.cli.frame.ask import add_lookup_arguments, add_question_arguments, ask
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
@@ -16,6 +14,8 @@ from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.pulls.trial import Attempt
 
 DESCRIPTION = """\
@@ -39,14 +39,14 @@ _NOBODY = "(anonymous)"
 _COLOURS = {Verdict.YES: "green", Verdict.NO: "red", Verdict.UNKNOWN: "yellow"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry can-pull``."""
     add_question_arguments(parser, FORMATS)
     add_registry_arguments(parser)
     add_lookup_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the answer and what the registry said to each credential."""
     asked = ask(args)
     asked.report()

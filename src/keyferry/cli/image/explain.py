@@ -1,7 +1,5 @@
 """Why the kubelet would, or would not, have credentials for an image."""
 
-import argparse
-
 from keyferry.cli.frame.ask import (
     add_lookup_arguments,
     add_question_arguments,
@@ -20,6 +18,10 @@ from keyferry.explain.text import render
 from keyferry.images.missing import Input
 from keyferry.images.node.discover import Discovery
 from keyferry.show.documents import render_document
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Why the kubelet would, or would not, have credentials for an image.
@@ -47,7 +49,7 @@ examples:
 FORMATS = ("table", "wide", "json", "yaml")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry explain``."""
     add_question_arguments(parser, FORMATS)
     parser.add_argument(
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_access_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     asked = ask(args)
     answer, found, sources = asked.answer, asked.found, asked.sources

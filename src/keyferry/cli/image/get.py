@@ -1,6 +1,5 @@
 """Credentials for an image, in the order the kubelet would try them."""
 
-import argparse
 import base64
 import sys
 from collections.abc import Callable
@@ -13,6 +12,10 @@ from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.report import report
 from keyferry.show.tables import table
 from keyferry.show.writer import write_exact
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Credentials for an image, in the order the kubelet would try them: pull secrets, then the node's
@@ -38,14 +41,14 @@ _NONE = {
 FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry get``."""
     add_question_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the credentials; say on standard error what failed."""
     asked = ask(args)
     asked.report()

@@ -1,6 +1,5 @@
 """The options of ``pull``, and those about records that ``explain`` shares with it."""
 
-import argparse
 import os
 
 from keyferry.cli.frame import ask as asking
@@ -15,11 +14,15 @@ from keyferry.pulls.puller.pull_policy import PULL_POLICIES
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.report import report
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
+
 _MOST_PARALLEL = 64
 _PULL_SECONDS = 900.0
 
 
-def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+def add_target_arguments(parser: "argparse.ArgumentParser") -> None:
     """Where images go, and how."""
     group = parser.add_argument_group("where to")
     where = group.add_mutually_exclusive_group()
@@ -51,7 +54,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
+def add_pull_arguments(parser: "argparse.ArgumentParser") -> None:
     """When and how images are pulled."""
     group = parser.add_argument_group("how images are pulled")
     group.add_argument(
@@ -89,7 +92,7 @@ def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and errors")
 
 
-def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) -> argparse._ArgumentGroup:
+def add_root_arguments(parser: "argparse.ArgumentParser", what: str, root: str) -> "argparse._ArgumentGroup":
     """Which records, and under which of the kubelet's policies."""
     group = parser.add_argument_group(what)
     group.add_argument("--root", metavar="DIR", help=root)
@@ -110,7 +113,7 @@ def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) ->
     return group
 
 
-def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
+def open_providers(args: "argparse.Namespace", sources: Sources) -> Providers:
     """The node's providers; none, with a note, if no config is named and none is found."""
     if not args.bin_dir and not _finds_config(args):
         report("no provider config is found, so no plugin is asked; --config names one")
@@ -120,7 +123,7 @@ def open_providers(args: argparse.Namespace, sources: Sources) -> Providers:
     return asking.open_providers(args, found, sources)
 
 
-def _finds_config(args: argparse.Namespace) -> bool:
+def _finds_config(args: "argparse.Namespace") -> bool:
     try:
         # With a folder of plugins given, a config is all that can be missing.
         discover(args.config, os.curdir, node=args.node)
@@ -134,12 +137,16 @@ def _parse_platform(text: str) -> str:
         if text:
             parse_platform(text)
     except EnvironmentProblem as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(str(error)) from None
     return text
 
 
 def _parse_number(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if not 0 < number <= _MOST_PARALLEL:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_PARALLEL}")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_PARALLEL}")
     return number

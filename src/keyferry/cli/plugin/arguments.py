@@ -1,7 +1,5 @@
 """What ``plugin test`` and ``plugin trace`` share: from options to the plugin that is meant."""
 
-import argparse
-
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import WrongUsage
@@ -10,12 +8,14 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.api.kubeletconfig.v1 import CredentialProvider
 
 _LARGEST_TOKEN = 1 << 20
 
 
-def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
+def add_subject_arguments(parser: "argparse.ArgumentParser") -> None:
     """Which plugin, and how it is run."""
     parser.add_argument(
         "--kind",
@@ -57,7 +57,7 @@ def add_subject_arguments(parser: argparse.ArgumentParser) -> None:
     _add_sources(parser)
 
 
-def _add_sources(parser: argparse.ArgumentParser) -> None:
+def _add_sources(parser: "argparse.ArgumentParser") -> None:
     group = parser.add_argument_group("image plugins")
     group.add_argument(
         "--config", metavar="PATH", help="take arguments, variables and version from this provider config"
@@ -88,7 +88,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--user", metavar="NAME", help="another user than the context's")
 
 
-def make_subject(args: argparse.Namespace, images: tuple[str, ...]) -> Subject:
+def make_subject(args: "argparse.Namespace", images: tuple[str, ...]) -> Subject:
     """The plugin that the options describe; raises WrongUsage, ConfigError or EnvironmentProblem."""
     kind = args.kind or (CLUSTER if args.kubeconfig else IMAGE)
     _check_kind(args, kind)
@@ -107,7 +107,7 @@ def make_subject(args: argparse.Namespace, images: tuple[str, ...]) -> Subject:
     return subject if kind == CLUSTER else replace(subject, images=_images(images, subject.images))
 
 
-def _check_kind(args: argparse.Namespace, kind: str) -> None:
+def _check_kind(args: "argparse.Namespace", kind: str) -> None:
     image_only = ("config", "provider", "service_account_token_file", "annotation")
     for name in image_only if kind == CLUSTER else ("kubeconfig", "context", "user"):
         if getattr(args, name):
@@ -117,7 +117,7 @@ def _check_kind(args: argparse.Namespace, kind: str) -> None:
         raise WrongUsage("which plugin? give the path of its executable")
 
 
-def _from_config(args: argparse.Namespace, subject: Subject) -> Subject:
+def _from_config(args: "argparse.Namespace", subject: Subject) -> Subject:
     if not args.config:
         return subject
     provider = _provider(args)
@@ -132,7 +132,7 @@ def _from_config(args: argparse.Namespace, subject: Subject) -> Subject:
     )
 
 
-def _provider(args: argparse.Namespace) -> "CredentialProvider":
+def _provider(args: "argparse.Namespace") -> "CredentialProvider":
     from keyferry.images.config.files import read_config
 
     read = read_config(args.config)
@@ -149,7 +149,7 @@ def _example(pattern: str) -> str:
     return pattern if "/" in pattern else f"{pattern}/keyferry-kit/image"
 
 
-def _from_kubeconfig(args: argparse.Namespace, subject: Subject) -> Subject:
+def _from_kubeconfig(args: "argparse.Namespace", subject: Subject) -> Subject:
     if not args.kubeconfig:
         return subject
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
@@ -210,5 +210,7 @@ def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         # Not quoted: the value may be a secret that was given without a name.
-        raise argparse.ArgumentTypeError("expected NAME=VALUE")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError("expected NAME=VALUE")
     return name, value
