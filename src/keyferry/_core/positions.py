@@ -1,6 +1,6 @@
 """Where the values of a text stand, and which of its keys are repeated; for YAML and JSON alike."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
@@ -37,10 +37,19 @@ class Place(Value):
 
 
 class Positions(Mapping[Path, Position]):
-    """Positions by path, kept as a tree: the paths of a deep document would not fit in memory."""
+    """Positions by path, kept as a tree: the paths of a deep document would not fit in memory.
 
-    def __init__(self, root: Place) -> None:
-        self._root = root
+    They are asked for where something is wrong, so *root* may be what finds them then.
+    """
+
+    def __init__(self, root: Place | Callable[[], Place]) -> None:
+        self._given = root
+
+    @property
+    def _root(self) -> Place:
+        if not isinstance(self._given, Place):
+            self._given = self._given()
+        return self._given
 
     def __getitem__(self, path: Path) -> Position:
         place = self._root
