@@ -1,10 +1,9 @@
 """The ``keyferry`` command: find the subcommand, load that one alone, and turn errors into exit codes."""
 
 import sys
-from importlib import import_module
 
 from keyferry import __version__
-from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES, Exit, report_failure
+from keyferry.cli.frame.commands import COMMANDS, EXIT_CODES, Exit, load_module, report_failure
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.report import report
 from keyferry.show.writer import Guard, Lines, hold_descriptors
@@ -86,7 +85,7 @@ def _run(name: str, words: list[str]) -> int:
     from keyferry.cli.frame.arguments import run_command
     from keyferry.errors import KeyferryError
 
-    module = import_module(COMMANDS[name].module)
+    module = load_module(COMMANDS[name].module)
     try:
         return run_command(f"keyferry {name}", module, words)
     except KeyferryError as error:

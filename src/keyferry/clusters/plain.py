@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from urllib.parse import quote, urljoin
 
 from keyferry import __version__
 from keyferry._core.secrets import printable
@@ -10,7 +9,7 @@ from keyferry._core.values import replace
 from keyferry._net.client import Answer, Client
 from keyferry._net.deadline import NO_LIMIT, Deadline, Patience
 from keyferry._net.errors import NetworkError, TimedOutError, UrlError, WrongNameError
-from keyferry._net.forms import decode_percent
+from keyferry._net.forms import decode_percent, encode_percent
 from keyferry._net.proxy import Origin, choose_proxy, make_origin, parse_proxy
 from keyferry._net.trust import default_context
 from keyferry.clusters.access import ClusterAccess, Grant
@@ -124,7 +123,7 @@ def _send(  # noqa: PLR0917 - the parts of a request
 ) -> Reply:
     """Send a request, and follow redirects; the head of the last answer is there before the deadline."""
     url, origin = _find_server(session.server)
-    target = url.path.rstrip("/") + quote(path.encode("utf-8", "surrogateescape"), safe=_SAFE)
+    target = url.path.rstrip("/") + encode_percent(path, _SAFE)
     # First of all: what is wrong with a key or an authority needs no server to be told.
     tls = session.ssl_context(grant=grant) if url.scheme == "https" else None
     for _ in range(_MOST_REDIRECTS):
@@ -168,10 +167,12 @@ def _onward(url: Url, target: str, reply: Reply) -> str:
     """Where a redirect leads, if it stays on this server."""
     if reply.status not in _REDIRECTS or not reply.location:
         return ""
+    from urllib.parse import urljoin  # only here: few servers redirect
+
     origin = f"{url.scheme}://{url.host}"
     joined = urljoin(origin + target, reply.location)
     inside = joined.startswith(f"{origin}/")
-    return quote(joined.removeprefix(origin).partition("#")[0], safe=_SAFE) if inside else ""
+    return encode_percent(joined.removeprefix(origin).partition("#")[0], _SAFE) if inside else ""
 
 
 def _failure(server: str, error: NetworkError) -> ClusterAuthError:

@@ -12,10 +12,9 @@ import ssl
 import sys
 from _thread import LockType, allocate_lock
 from collections.abc import Callable
-from threading import Thread
 
 from keyferry._net.errors import why_untrusted
-from keyferry._net.trust import judge_as_go
+from keyferry._net.trust import encode_name, judge_as_go
 from keyferry.clusters.auth.pem import find_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
@@ -80,9 +79,10 @@ class ClusterContext(ssl.SSLContext):
         # tls-server-name is what the certificate is checked against, whatever address is dialled.
         if not self._server_name:
             return args
+        name = encode_name(self._server_name)
         if len(args) > at:
-            return (*args[:at], self._server_name, *args[at + 1 :])
-        kwargs["server_hostname"] = self._server_name
+            return (*args[:at], name, *args[at + 1 :])
+        kwargs["server_hostname"] = name
         return args
 
     def _context(self) -> ssl.SSLContext:
@@ -228,6 +228,8 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 
 
 def _fed_pipe(data: bytes) -> int:
+    from threading import Thread
+
     ours, theirs = os.pipe()
 
     def feed() -> None:

@@ -5,9 +5,9 @@ it prints it, so its verdict and its spelling matter; its error texts are never 
 """
 
 import re
-from urllib.parse import quote, unquote_to_bytes
 
 from keyferry._core.values import Value
+from keyferry._net.forms import decode_percent, encode_percent
 
 __all__ = ["Url", "hide_password", "parse_request_uri", "parse_url"]
 
@@ -53,8 +53,8 @@ class Url(Value):
         if self.authority is None or not (self.authority or self.path):
             return ""
         user_info, at, host = self.authority.rpartition("@")
-        parts = [quote(unquote_to_bytes(part), _SAFE_USER) for part in user_info.split(":", 1)]
-        return "//" + ":".join(parts) + at + quote(unquote_to_bytes(host), _SAFE_HOST)
+        parts = [_spell(part, _SAFE_USER) for part in user_info.split(":", 1)]
+        return "//" + ":".join(parts) + at + _spell(host, _SAFE_HOST)
 
 
 def parse_url(text: str) -> Url | None:
@@ -135,4 +135,8 @@ def _is_literal(host: str) -> bool:
 
 def _respell(text: str, valid: re.Pattern[str], safe: str) -> str:
     """Go keeps a spelling that could be its own, and otherwise spells the decoded text anew."""
-    return text if valid.fullmatch(text) else quote(unquote_to_bytes(text), safe)
+    return text if valid.fullmatch(text) else _spell(text, safe)
+
+
+def _spell(text: str, safe: str) -> str:
+    return encode_percent(decode_percent(text), safe)

@@ -1,7 +1,6 @@
 """The order of trial: which credentials serve an image, and which is tried first."""
 
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, field
@@ -118,5 +117,7 @@ def is_default_registry(image: str) -> bool:
 
 def credential_hash(username: str, password: str, email: str = "") -> str:
     """SHA-256, in hexadecimal, of the credential's compact JSON; empty fields are left out."""
+    from hashlib import sha256  # only here: few look-ups are recorded
+
     document = {"username": username, "password": password, "email": email}
     return sha256(dumps({name: value for name, value in document.items() if value}).encode()).hexdigest()

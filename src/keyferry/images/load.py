@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from keyferry._core.clock import monotonic_ns
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError
-from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.files import ReadConfig, config_hash, read_config
 from keyferry.images.config.refusals import find_refusals, place_of
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
@@ -61,7 +61,10 @@ def load_providers(
         )
         for entry in read.providers
     ]
-    return Providers(providers, config_hash=read.hash, docker_config=_path(docker_config), clock=clock)
+    contents = tuple(file.data for file in read.files)
+    return Providers(
+        providers, config_hash=lambda: config_hash(contents), docker_config=_path(docker_config), clock=clock
+    )
 
 
 def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = True) -> ReadConfig:

@@ -59,11 +59,11 @@ class Providers:
         self,
         providers: Sequence[Provider],
         *,
-        config_hash: str = "",
+        config_hash: str | Callable[[], str] = "",
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
-        self.config_hash = config_hash
+        self._config_hash = config_hash
         self._providers = tuple(providers)
         self._configs = tuple(provider.config for provider in providers)
         self._index = PatternIndex(
@@ -78,6 +78,13 @@ class Providers:
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = allocate_lock()
         _alive.add(self)
+
+    @property
+    def config_hash(self) -> str:
+        """The hash of the config's files, as the kubelet exports it; found when somebody asks."""
+        if not isinstance(self._config_hash, str):
+            self._config_hash = self._config_hash()
+        return self._config_hash
 
     @property
     def configs(self) -> tuple[CredentialProvider, ...]:

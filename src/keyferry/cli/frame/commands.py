@@ -1,5 +1,6 @@
 """The table of commands and the exit codes they share."""
 
+import sys
 from enum import IntEnum
 
 from keyferry import errors
@@ -9,6 +10,7 @@ from keyferry.show.report import report, report_error
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import ModuleType
     from typing import Never
 
 
@@ -31,6 +33,12 @@ EXIT_CODES = """\
 Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
 4 a plugin failed; 5 a registry or server refused; 6 cannot tell (an input is missing, or a registry cannot
 be reached); 124 a plugin or server took too long."""
+
+
+def load_module(name: str) -> "ModuleType":
+    """Import a module by its name, without importlib, which would load the module of warnings."""
+    __import__(name)
+    return sys.modules[name]
 
 
 class WrongUsage(Exception):

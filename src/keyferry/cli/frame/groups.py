@@ -1,10 +1,9 @@
 """What commands with subcommands share: ``keyferry kube``, ``keyferry plugin``, ``keyferry records``."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
 from keyferry.cli.frame.arguments import run_command
-from keyferry.cli.frame.commands import Command, report_failure
+from keyferry.cli.frame.commands import Command, load_module, report_failure
 from keyferry.errors import KeyferryError
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
@@ -30,7 +29,7 @@ def run_subcommand(
     failed: Callable[[KeyferryError], int] = report_failure,
 ) -> int:
     """Run a subcommand, imported only now; its errors are not about providers, and *failed* reports them."""
-    module = import_module(subcommands[args.subcommand].module)
+    module = load_module(subcommands[args.subcommand].module)
     try:
         return run_command(f"keyferry {noun} {args.subcommand}", module, args.words)
     except KeyferryError as error:

@@ -1,6 +1,5 @@
 """The other sources of credentials, as files: a pod, its pull secrets, its service account and token."""
 
-import base64
 import binascii
 import os
 import re
@@ -254,7 +253,9 @@ def _secret(item: KubernetesObject, namespace: str) -> PullSecret:
 
 def _decode(value: object, item: KubernetesObject, key: str) -> bytes:
     try:
-        return base64.b64decode(str(value), validate=True)
+        from base64 import b64decode
+
+        return b64decode(str(value), validate=True)
     except (binascii.Error, ValueError):
         pass
     raise EnvironmentProblem(

@@ -1,6 +1,5 @@
 """Credentials for an image, in the order the kubelet would try them."""
 
-import base64
 import sys
 from collections.abc import Callable
 
@@ -96,10 +95,12 @@ def _yaml(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
 
 def _dockerconfig(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
     """A docker config.json with the first credential, under the registry's own key."""
+    from base64 import b64encode
+
     auths = {}
     for credential in answer.credentials[:1]:
         pair = f"{credential.username}:{credential.password}"
-        auth = base64.b64encode(pair.encode("utf-8", "surrogateescape")).decode() if reveal else MASK
+        auth = b64encode(pair.encode("utf-8", "surrogateescape")).decode() if reveal else MASK
         auths[_registry_key(answer.name)] = {"auth": auth}
     return as_json({"auths": auths})
 

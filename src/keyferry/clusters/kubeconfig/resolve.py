@@ -1,6 +1,5 @@
 """From a loaded kubeconfig to the one configuration a client is built from: context, cluster and user."""
 
-import unicodedata
 from collections.abc import Mapping
 
 from keyferry._core.gotext import go_strerror, quote
@@ -116,7 +115,9 @@ def clean_install_hint(text: str) -> str:
 
 
 def _is_harmless(char: str) -> bool:
-    return unicodedata.category(char)[0] in "LMNPSZ" or char in "\t\n\v\f\r"
+    from unicodedata import category
+
+    return category(char)[0] in "LMNPSZ" or char in "\t\n\v\f\r"
 
 
 def _describe(choice: Choice, overrides: Overrides, files: tuple[KubeconfigFile, ...]) -> ClientConfig:

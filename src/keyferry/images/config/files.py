@@ -1,6 +1,5 @@
 """Provider configs from files: one file, or a directory of them, merged as the kubelet merges them."""
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable
@@ -33,10 +32,14 @@ class ReadConfig(Value):
     files: tuple[ConfigFile, ...] = ()
     providers: tuple[v1.CredentialProvider, ...] = ()
     origins: tuple[Origin, ...] = field(default=(), repr=False)
-    hash: str = ""
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
     error_class: str = ""
+
+    @property
+    def hash(self) -> str:
+        """The hash the kubelet exports; empty if nothing was read."""
+        return config_hash(file.data for file in self.files) if self.files else ""
 
     def raise_for_problems(self) -> None:
         """Raise what Kubernetes would have stopped at, with everything else that was found."""
@@ -57,14 +60,15 @@ def read_config(path: str) -> ReadConfig:
     text, error_class = (first.kubernetes_text, first.error_class) if first else ("", "")
     if clashes and not first:
         text, error_class = clashes[0].kubernetes_text, "other"
-    return ReadConfig(
-        path, files, providers, origins, config_hash(file.data for file in files), problems, text, error_class
-    )
+    return ReadConfig(path, files, providers, origins, problems, text, error_class)
 
 
 def config_hash(contents: Iterable[bytes]) -> str:
     """The hash the kubelet exports: over each file's length, as 8 bytes, and content."""
-    digest = hashlib.sha256()
+    # Only here: OpenSSL, which comes with it, takes a tenth of a start.
+    from hashlib import sha256
+
+    digest = sha256()
     for data in contents:
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)
