@@ -11,7 +11,6 @@ from keyferry.cli.frame.node_settings import environment_text, environment_traps
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.access import add_access_arguments, decide_access
-from keyferry.explain.decision import decision_document, decision_lines
 from keyferry.explain.document import explanation_document
 from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
@@ -22,6 +21,9 @@ from keyferry.show.documents import render_document
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
 if TYPE_CHECKING:
     import argparse
+
+    from keyferry.images.answer import Answer
+    from keyferry.pulls.records.decision import Decision
 
 DESCRIPTION = """\
 Why the kubelet would, or would not, have credentials for an image.
@@ -72,7 +74,7 @@ def run(args: "argparse.Namespace") -> int:
     environment = environment_text(args, found)
     if args.output in ("json", "yaml"):
         checked = None if check is None else check_document(check)
-        access = None if decision is None else decision_document(decision, answer.missing)
+        access = _access_document(decision, answer)
         document = explanation_document(
             answer,
             config=_config(found, sources, environment),
@@ -85,7 +87,7 @@ def run(args: "argparse.Namespace") -> int:
         all_patterns = args.all_patterns or args.output == "wide"
         said = () if check is None else tuple(attempt_lines(check))
         where = _where(found, sources, environment)
-        access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
+        access_lines = _access_lines(decision, answer)
         print(
             render(
                 answer,
@@ -98,6 +100,23 @@ def run(args: "argparse.Namespace") -> int:
             )
         )
     return code_for(answer) if check is None else code_for_check(answer, check)
+
+
+def _access_document(decision: "Decision | None", answer: "Answer") -> dict[str, object] | None:
+    if decision is None:
+        return None
+    # Not for those who do not ask: records bring a good deal along.
+    from keyferry.explain.decision import decision_document
+
+    return decision_document(decision, answer.missing)
+
+
+def _access_lines(decision: "Decision | None", answer: "Answer") -> tuple[str, ...]:
+    if decision is None:
+        return ()
+    from keyferry.explain.decision import decision_lines
+
+    return tuple(decision_lines(decision, answer.missing))
 
 
 def _config(found: Discovery, sources: Sources, environment: str) -> dict[str, object]:
