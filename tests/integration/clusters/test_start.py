@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from support.kube import Kube
-from support.starts import CONNECTING, YAML, loaded_by_command
+from support.starts import CONNECTING, LOOKING_UP, YAML, loaded_by_command
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -20,6 +20,11 @@ def load(kube: Kube, *words: str) -> set[str]:
 def test_a_request_loads_ssl_and_no_yaml(kube: Kube) -> None:
     """With a JSON kubeconfig: sockets and TLS, and nothing for YAML, URLs, dates or names in other scripts."""
     assert load(kube, "raw", "/version") <= CONNECTING
+
+
+def test_a_token_alone_needs_no_tls(kube: Kube) -> None:
+    """It comes from the plugin, and no server is asked."""
+    assert load(kube, "token") <= LOOKING_UP
 
 
 def test_a_yaml_kubeconfig_costs_pyyaml_and_no_more(kube: Kube) -> None:

@@ -5,7 +5,6 @@ Finding the PEM blocks needs nothing; what is in them is read by ``cryptography`
 """
 
 import re
-from base64 import b64decode
 from collections.abc import Iterator
 
 from keyferry._core.extras import install_hint
@@ -80,6 +79,8 @@ def find_authorities(data: bytes) -> Iterator[bytes]:
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    from base64 import b64decode  # only here: most credentials are tokens
+
     for match in _BLOCK.finditer(data):
         body = match["body"]
         found = _HEADERS.match(body)
