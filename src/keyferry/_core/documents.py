@@ -69,7 +69,7 @@ def read_json(data: bytes, *, quoting: bool = False) -> Document:
     value = _json.loads(data, quoting=quoting)
     text = _json.decode_utf8(data)
     if text.count("{") + text.count("[") < MAX_DEPTH and not _json.loads_with_duplicates(data)[1]:
-        return Document(value, Positions(lambda: _scan(text).root), (), "json")
+        return Document(value, _PositionsInJson(text), (), "json")
     scanner = _scan(text)
     return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
 
@@ -82,7 +82,7 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
     is_read, value = _read_common(data)
     if is_read:
         text = data.decode("ascii")
-        return Document(value, Positions(lambda: _scan(text).root), (), "yaml")
+        return Document(value, _PositionsInJson(text), (), "yaml")
     # PyYAML takes as long to load as all the rest of a command.
     from keyferry._core.yaml import load
 
@@ -106,6 +106,15 @@ def _read_common(data: bytes) -> tuple[bool, object]:
         if colon and (gap.strip(b" ") or len(string) + len(gap) > _LONGEST_KEY):
             return False, None
     return _json.read_plain(data.decode("ascii"))
+
+
+class _PositionsInJson(Positions):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._text = text
+
+    def _find(self) -> Place:
+        return _scan(self._text).root
 
 
 def _scan(text: str) -> "_Scanner":

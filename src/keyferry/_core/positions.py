@@ -1,6 +1,6 @@
 """Where the values of a text stand, and which of its keys are repeated; for YAML and JSON alike."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
@@ -39,17 +39,20 @@ class Place(Value):
 class Positions(Mapping[Path, Position]):
     """Positions by path, kept as a tree: the paths of a deep document would not fit in memory.
 
-    They are asked for where something is wrong, so *root* may be what finds them then.
+    They are asked for where something is wrong, so a subclass may find them only then.
     """
 
-    def __init__(self, root: Place | Callable[[], Place]) -> None:
-        self._given = root
+    def __init__(self, root: Place | None = None) -> None:
+        self._known = root
 
     @property
     def _root(self) -> Place:
-        if not isinstance(self._given, Place):
-            self._given = self._given()
-        return self._given
+        if self._known is None:
+            self._known = self._find()
+        return self._known
+
+    def _find(self) -> Place:
+        raise NotImplementedError
 
     def __getitem__(self, path: Path) -> Position:
         place = self._root
