@@ -120,7 +120,7 @@ def _read() -> dict[str, float]:
 
 
 def _zombies() -> int:
-    """ProvisionOutcome many children have ended and were not collected; none of ours runs at this moment."""
+    """How many children have ended and were not collected; none of ours runs at this moment."""
     found = 0
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/children", encoding="ascii") as stream:

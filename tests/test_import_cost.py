@@ -1,12 +1,16 @@
 """What an import loads, as an exact set of modules: time is only benchmarked."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import keyferry
+from support.commands import Node, plain_pod
+from support.starts import LOOKING_UP, YAML, loaded_by_command
 
 SOURCE = os.path.dirname(os.path.dirname(keyferry.__file__))
 PROBE = """
@@ -82,17 +86,54 @@ def test_loading_providers_leaves_out_what_a_lookup_does_not_need() -> None:
     unwanted = {
         "argparse",
         "asyncio",
+        "base64",
         "concurrent.futures",
+        "contextlib",
+        "datetime",
+        "hashlib",
         "http.client",
         "importlib.metadata",
+        "json",
         "logging",
         "prometheus_client",
         "rich",
         "ssl",
         "subprocess",
+        "threading",
+        "typing",
+        "urllib.parse",
+        "warnings",
         "yaml",
     }
     assert unwanted.isdisjoint(loaded_by("keyferry.images.load"))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node with one provider."""
+    return Node(tmp_path).add("own", ["reg.io"])
+
+
+def as_json(node: Node) -> Node:
+    """The same node, its config written as JSON."""
+    import yaml
+
+    node.config.write_text(json.dumps(yaml.safe_load(node.config.read_text())))
+    return node
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+@pytest.mark.parametrize("command", ["get", "explain"])
+def test_a_command_about_images_loads_what_it_uses(command: str, node: Node) -> None:
+    """No argparse, no typing, no OpenSSL; PyYAML only for a document that is not JSON."""
+    words = (command, "reg.io/app", *plain_pod(node.folder), *node.options())
+    more = {"textwrap"} if command == "explain" else set()
+    in_yaml, in_json = loaded_by_command(*words), None
+    as_json(node)
+    in_json = loaded_by_command(*words)
+    assert in_json <= LOOKING_UP | more
+    assert in_yaml <= LOOKING_UP | more | YAML
+    assert "yaml" in in_yaml
 
 
 def test_a_heavy_import_would_be_seen() -> None:

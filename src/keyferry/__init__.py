@@ -146,13 +146,14 @@ else:
     }
 
     def __getattr__(name):
-        from importlib import import_module
+        # Not importlib, which would load the module of warnings.
+        import sys
 
-        if name in _DOORS:
-            return import_module(f".{name}", __name__)
-        if name not in _HOMES:
+        if name not in _HOMES and name not in _DOORS:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        home = f"{__name__}.{_HOMES.get(name, name)}"
+        __import__(home)
+        return sys.modules[home] if name in _DOORS else getattr(sys.modules[home], name)
 
     def __dir__():
         return sorted({*globals(), *_HOMES, *_DOORS})

@@ -19,9 +19,16 @@ __all__ = [
     "read_yaml",
 ]
 
+# Patterns are texts here: compiling them would cost every start more than all that it reads.
 # What Go's unicode.IsSpace calls blank; Python's own idea of it differs.
 _BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
-_PIECE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+')
+_ASCII_BLANK = b"\t\n\v\f\r "
+# Of JSON that is read in place of YAML: printable ASCII and line feeds, without the backslash of an escape.
+_COMMON = bytes({*range(0x20, 0x7F), 0x0A} - {0x5C})
+_MOST_BRACKETS = 100
+# YAML takes a key of at most 1024 characters, its quotes and the colon included.
+_LONGEST_KEY = 1000
+_PIECE = r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+'
 
 
 class Document(Value):
@@ -44,7 +51,8 @@ class Document(Value):
 
 def is_json(data: bytes) -> bool:
     """Tell whether the first character that is not blank is ``{``; what is not JSON by that is YAML."""
-    return re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
+    first = data.lstrip(_ASCII_BLANK)[:1]
+    return first == b"{" if first.isascii() else re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
 
 
 def read_document(data: bytes, *, quoting: bool = False) -> Document:
@@ -72,6 +80,10 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
 
     Raises TimeoutError if that is not done at the instant *until* of the monotonic clock.
     """
+    is_read, value = _read_common(data)
+    if is_read:
+        return Document(value, Positions(_Scanner(data.decode("ascii")).place_all), (), "yaml")
+    # PyYAML takes as long to load as all the rest of a command.
     from keyferry._core.yaml import load
 
     value, root, duplicates = load(data, quoting=quoting, until=until)
@@ -87,6 +99,24 @@ def _is_deep(value: object) -> bool:
             return False
         level = [item for each in containers for item in (each.values() if isinstance(each, dict) else each)]
     return True
+
+
+def _read_common(data: bytes) -> tuple[bool, object]:
+    """Read a JSON object of which YAML makes the same, as most JSON is; False for any other text.
+
+    It is printable ASCII without escapes; each key is given once, and stands on the line of its colon.
+    """
+    if data.lstrip(b" \n")[:1] != b"{" or data.translate(None, _COMMON):
+        return False, None
+    if data.count(b"{") + data.count(b"[") > _MOST_BRACKETS:
+        return False, None
+    # Where there are no escapes every other piece is a string.
+    pieces = data.split(b'"')
+    for string, after in zip(pieces[1::2], pieces[2::2]):  # noqa: B905 - the last string may be left open
+        gap, colon, _ = after.partition(b":")
+        if colon and (gap.strip(b" ") or len(string) + len(gap) > _LONGEST_KEY):
+            return False, None
+    return _json.read_plain(data.decode("ascii"))
 
 
 class _Level:
@@ -118,7 +148,7 @@ class _Scanner:
 
     def run(self) -> None:
         self.line_ends = [match.start() for match in re.finditer("\n", self.text)]
-        for match in _PIECE.finditer(self.text):
+        for match in re.finditer(_PIECE, self.text):
             piece = match[0]
             if piece in "]}":
                 self.open.pop()

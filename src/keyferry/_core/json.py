@@ -18,6 +18,7 @@ MAX_DEPTH = 10_000
 MAX_DUPLICATES = 100
 _HANDLER = "keyferry.each-byte"
 _BLANK = " \t\r\n"
+_MOST_DIGITS = 18  # far from where a number would not fit in 64 bits
 
 
 class _UnusualError(ValueError):
@@ -41,14 +42,25 @@ class _Settings:
     strict = True
     object_hook = None
     object_pairs_hook: "Callable[[list[tuple[str, object]]], object] | None" = None
-    parse_float = float
-    parse_int = int
+    parse_float: "Callable[[str], object]" = float
+    parse_int: "Callable[[str], object]" = int
     parse_constant = staticmethod(_refuse_constant)
     memo: dict[str, str] = {}  # noqa: RUF012 - the reader's own
 
 
 class _UnrepeatedSettings(_Settings):
     object_pairs_hook = staticmethod(_refuse_repeats)
+
+
+def _read_small(digits: str) -> int:
+    if len(digits) > _MOST_DIGITS:
+        raise _UnusualError
+    return int(digits)
+
+
+class _PlainSettings(_UnrepeatedSettings):
+    parse_float = staticmethod(_refuse_constant)
+    parse_int = staticmethod(_read_small)
 
 
 try:
@@ -59,7 +71,7 @@ except ImportError:
 else:
     # The stubs have the reader take itself for its settings.
     _make: "Callable[[_Settings], Callable[[str, int], tuple[object, int]]]" = make_scanner  # type: ignore[assignment]
-    _QUICK = (_make(_Settings()), _make(_UnrepeatedSettings()))
+    _QUICK = (_make(_Settings()), _make(_UnrepeatedSettings()), _make(_PlainSettings()))
 
 
 def loads(data: bytes | str, *, quoting: bool = False) -> object:
@@ -86,6 +98,11 @@ def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> "tuple
     from keyferry._core.json_errors import decode_noting_duplicates
 
     return decode_noting_duplicates(text, data if quoting else None, at_most=MAX_DUPLICATES)
+
+
+def read_plain(text: str) -> tuple[bool, object]:
+    """Parse one JSON value without repeated members, fractions and huge numbers; False if it is another."""
+    return _read_quickly(text, 2)
 
 
 def dumps(value: object) -> str:

@@ -40,7 +40,8 @@ def printable(text: str, keep: str = "") -> str:
 
     Each is replaced by a mark, but for those to *keep*, such as line breaks that are our own.
     """
-    if text.isprintable():
+    # Compiling the pattern would cost a start more than all else that it writes.
+    if text.isprintable() or text.translate(dict.fromkeys(map(ord, keep))).isprintable():
         return text
     import re
 

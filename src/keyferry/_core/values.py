@@ -10,7 +10,7 @@ import sys
 TYPE_CHECKING = False  # spelled out: nobody pays for typing at run time
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, ClassVar, TypeVar, dataclass_transform
+    from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
     V = TypeVar("V", bound="Value")
 else:
@@ -19,6 +19,8 @@ else:
         """Tell a type checker something; nothing at run time."""
         return lambda cls: cls
 
+
+__all__ = ["NamedTuple", "Value", "field", "replace"]
 
 _MISSING = object()
 
@@ -149,3 +151,24 @@ def _annotations(cls: type) -> "Mapping[str, object]":
         return get_annotations(cls, format=Format.FORWARDREF)
     found: Mapping[str, object] = cls.__dict__.get("__annotations__", {})  # noqa: RUF063 - inspect is costly
     return found
+
+
+if not TYPE_CHECKING:
+
+    class _TupleType(type):
+        def __new__(cls, name, bases, body):
+            made = super().__new__(cls, name, bases, body)
+            if not bases:
+                return made
+            from collections import namedtuple
+
+            fields = tuple(_annotations(made))
+            defaults = [body[field] for field in fields if field in body]
+            base = namedtuple(  # noqa: PYI024 - without typing
+                name, fields, defaults=defaults, module=body["__module__"]
+            )
+            own = {name: given for name, given in body.items() if name not in fields}
+            return type(name, (base,), own | {"__slots__": ()})
+
+    class NamedTuple(metaclass=_TupleType):
+        """A tuple with named fields, as in ``typing``, which a start would pay for; no base has other bases."""

@@ -7,7 +7,6 @@ in place of recursion and none of PyYAML's constructors, so no tag can make an o
 from collections.abc import Iterable, Iterator
 from math import inf
 from time import monotonic
-from typing import NamedTuple
 
 import yaml
 from yaml.reader import ReaderError
@@ -157,22 +156,28 @@ class _Node:
         self.children = _NO_CHILDREN
 
 
-class _Use(NamedTuple):
+class _Use:
     """A node at one of the places where it stands; an anchored one may stand at several."""
 
-    node: _Node
-    at: Position
-    weight: int
-    is_alias: bool = False
+    __slots__ = ("node", "at", "weight", "is_alias")
+
+    def __init__(self, node: _Node, at: Position, weight: int, *, is_alias: bool = False) -> None:
+        self.node = node
+        self.at = at
+        self.weight = weight
+        self.is_alias = is_alias
 
 
-class _Key(NamedTuple):
+class _Key:
     """A mapping key; *kind* keeps ``1`` and ``"1"`` apart, as go-yaml does."""
 
-    name: str
-    kind: str
-    at: Position
-    is_merge: bool = False
+    __slots__ = ("name", "kind", "at", "is_merge")
+
+    def __init__(self, name: str, kind: str, at: Position, *, is_merge: bool = False) -> None:
+        self.name = name
+        self.kind = kind
+        self.at = at
+        self.is_merge = is_merge
 
 
 class _Sequence(_Node):
@@ -307,7 +312,8 @@ def _make_key(use: _Use) -> _Key | _Use:
     name = to_key(use.node.value)
     if name is None:
         return use
-    return _Key(name, type(use.node.value).__name__, use.at, use.node.is_merge and not use.is_alias)
+    is_merge = use.node.is_merge and not use.is_alias
+    return _Key(name, type(use.node.value).__name__, use.at, is_merge=is_merge)
 
 
 def _refuse_key(key: _Use, value: _Use, *, quoting: bool) -> DocumentError:

@@ -1,6 +1,5 @@
 """What go-yaml v2 makes of a scalar, and what becomes of that on the way to JSON."""
 
-import base64
 import math
 import re
 import struct
@@ -23,9 +22,9 @@ _WORDS: dict[str, bool | float | None] = {
 }
 _KINDS = {bool: "bool", int: "int", float: "float", type(None): "null", str: "str"}
 # Sign, prefix, digits. 64 digits are enough for every number that fits, and keep int() from refusing.
-_INTEGER = re.compile(r"([-+]?)(0[xX]|0[bB]|0[oO]|0(?=.)|)([0-9a-fA-F]{1,64})")
+_INTEGER = r"([-+]?)(0[xX]|0[bB]|0[oO]|0(?=.)|)([0-9a-fA-F]{1,64})"
 _BASES = {"0x": 16, "0b": 2, "0o": 8, "0": 8, "": 10}
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 
 
 def refuse(problem: str, at: Position, text: str = "") -> DocumentError:
@@ -105,7 +104,7 @@ def _resolve_plain(text: str) -> Scalar:
 
 
 def _read_number(digits: str, text: str) -> Scalar:
-    match = _INTEGER.fullmatch(digits)
+    match = re.fullmatch(_INTEGER, digits)
     try:
         value = int(match[1] + match[3], _BASES[match[2].lower()]) if match else None
     except ValueError:
@@ -116,13 +115,15 @@ def _read_number(digits: str, text: str) -> Scalar:
 
 
 def _read_float(digits: str, text: str) -> Scalar:
-    value = float(digits) if _FLOAT.fullmatch(digits) else math.inf
+    value = float(digits) if re.fullmatch(_FLOAT, digits) else math.inf
     return text if math.isinf(value) else value
 
 
 def _decode_binary(text: str, at: Position) -> str:
+    from base64 import b64decode
+
     try:
-        return decode_utf8(base64.b64decode(re.sub("[\r\n]", "", text), validate=True))
+        return decode_utf8(b64decode(re.sub("[\r\n]", "", text), validate=True))
     except ValueError:
         pass
     raise refuse("!!binary value contains invalid base64 data", at)

@@ -6,6 +6,7 @@ from _thread import allocate_lock, start_new_thread
 from keyferry._net.errors import NotResolvedError, ProxyError
 from keyferry._net.messages import Incoming, encode_request_head
 from keyferry._net.proxy import Origin, authorization
+from keyferry._net.trust import encode_name
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ class Connection:
             return _Nested(self, self._socket, self._deadline, context, name)
         self._wait()
         # An end that TLS did not announce may be anybody's: without a length, half an answer would pass for all of it.
-        sock = context.wrap_socket(self._socket, server_hostname=name, suppress_ragged_eofs=False)
+        sock = context.wrap_socket(
+            self._socket, server_hostname=encode_name(name), suppress_ragged_eofs=False
+        )
         return Connection(sock, self._deadline)
 
     def certificate(self) -> bytes:
@@ -95,7 +98,7 @@ class _Nested(Connection):
         super().__init__(sock, deadline)
         self._outer = outer
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=name)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=encode_name(name))
         self._pump(self._tls.do_handshake)
 
     def send(self, data: bytes) -> None:

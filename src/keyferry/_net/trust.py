@@ -15,7 +15,7 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     import ssl
 
-__all__ = ["Thumbprint", "Tls", "Trust", "default_context", "judge_as_go"]
+__all__ = ["Thumbprint", "Tls", "Trust", "default_context", "encode_name", "judge_as_go"]
 
 # A line in the head of a PEM block that is encrypted.
 _ENCRYPTED = "Proc-Type:"
@@ -119,6 +119,17 @@ def judge_as_go(context: "ssl.SSLContext") -> None:
 
     context.hostname_checks_common_name = False
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+
+
+def encode_name(name: str) -> str | bytes:
+    """A server's name for a TLS context: as bytes where it needs no other spelling.
+
+    For a str the ssl module loads the codec of international names, which costs a start more than a millisecond.
+    """
+    labels = name.split(".")
+    # What that codec refuses, it may go on refusing.
+    is_plain = name.isascii() and all(0 < len(label) < 64 for label in labels)
+    return name.encode() if is_plain else name
 
 
 def default_context(ca_file: str = "", ca_data: str = "") -> "ssl.SSLContext":

@@ -1,13 +1,16 @@
 """The completion script for bash, zsh or fish."""
 
-import argparse
 from collections.abc import Mapping
 from importlib import import_module
 from types import ModuleType
 
-from keyferry.cli.frame.arguments import make_parser
 from keyferry.cli.frame.commands import COMMANDS, Command, Exit
+from keyferry.cli.frame.parser import make_parser
 from keyferry.show.writer import Lines
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Print a completion script, made from the commands and options of this very version."""
@@ -19,12 +22,12 @@ examples:
   keyferry completion fish > ~/.config/fish/completions/keyferry.fish"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry completion``."""
     parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to write it for")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the script."""
     print(Lines({"bash": bash, "zsh": zsh, "fish": fish}[args.shell]()), end="")
     return Exit.OK

@@ -1,6 +1,5 @@
 """The whole story on this machine: a config, plugins, a registry, and why an image gets what it gets."""
 
-import argparse
 import os
 import shlex
 import sys
@@ -9,6 +8,10 @@ import tempfile
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, style
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 The whole story on this machine, nothing to install: writes a provider config with three small plugins
@@ -106,12 +109,12 @@ sys.exit("login at pier.example failed for token=eyJhbGciOiJIUzI1NiJ9.c2VjcmV0.c
 """
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry demo``."""
     parser.add_argument("--keep", metavar="DIR", help="write the files here and leave them there")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Write the files, then run the commands on them."""
     if args.keep:
         os.makedirs(args.keep, exist_ok=True)

@@ -1,6 +1,5 @@
 """Every problem of provider configs, kubeconfigs, kuberc and pull records: refused, or legal and hardly meant."""
 
-import argparse
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,10 @@ from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for
 from keyferry.show.documents import as_json
 from keyferry.show.report import report
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Find every problem of provider configs, kubeconfigs, kuberc files and pull records, with file, line and column.
@@ -42,7 +45,7 @@ exit codes: 0 nothing found; 1 something was found; 2 wrong usage; 3 a config is
 _FORMATS = ("table", "json", "sarif")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The arguments of ``keyferry lint``."""
     parser.add_argument(
         "targets",
@@ -88,7 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_output_argument(parser, _FORMATS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Lint what was asked for."""
     if args.list:
         return _list(args.targets, args.output)
@@ -108,7 +111,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.NO if shown else Exit.OK
 
 
-def _targets(args: argparse.Namespace) -> Iterator[tuple[str, str | None]]:
+def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
     if not args.targets:
         yield _discovered(args.bin_dir, Node())
         return
@@ -194,7 +197,9 @@ def _version(text: str) -> str:
     try:
         return rules_for(text, {}).version
     except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(str(error)) from None
 
 
 def _gates(text: str) -> dict[str, bool]:
@@ -203,8 +208,8 @@ def _gates(text: str) -> dict[str, bool]:
     for item in text.split(","):
         name, _, value = item.strip().partition("=")
         if not name or value.lower() not in ("true", "false"):
-            raise argparse.ArgumentTypeError(
-                f"{item!r} is not a feature gate, expected NAME=true or NAME=false"
-            )
+            from argparse import ArgumentTypeError
+
+            raise ArgumentTypeError(f"{item!r} is not a feature gate, expected NAME=true or NAME=false")
         gates[name] = value.lower() == "true"
     return gates

@@ -4,10 +4,7 @@ Adapters ask for a *grant* before each request and hand it back when the server 
 Everything they share is here; they only speak their library's language.
 """
 
-import base64
-import ssl
 from collections.abc import Callable
-from typing import TypeVar
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.values import Value, field
@@ -15,12 +12,18 @@ from keyferry.clusters.auth.authenticator import Authenticator
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.clusters.headers import FORBIDDEN, Headers, TokenFile, impersonation
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
-from keyferry.clusters.tls import ClusterContext, Pair
 from keyferry.errors import ClusterAuthError, EnvironmentProblem, KeyferryError, PluginProtocolError
 
-__all__ = ["ClusterAccess", "Grant"]
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    import ssl
+    from typing import TypeVar
 
-T = TypeVar("T")
+    from keyferry.clusters.tls import Pair
+
+    T = TypeVar("T")
+
+__all__ = ["ClusterAccess", "Grant"]
 
 
 class Grant(Value):
@@ -106,8 +109,8 @@ class ClusterAccess:
             return None
 
     def perform(
-        self, send: Callable[[Grant], T], is_refused: Callable[[T], bool], *, is_replayable: bool = True
-    ) -> T:
+        self, send: "Callable[[Grant], T]", is_refused: "Callable[[T], bool]", *, is_replayable: bool = True
+    ) -> "T":
         """Send a request with a grant; on a refusal renew the credential and, if it can be, send it once more."""
         grant = self.grant()
         answer = send(grant)
@@ -118,7 +121,7 @@ class ClusterAccess:
             return answer
         return send(renewed)
 
-    def ssl_context(self, *, ahead: bool = True, grant: Grant | None = None) -> ssl.SSLContext:
+    def ssl_context(self, *, ahead: bool = True, grant: Grant | None = None) -> "ssl.SSLContext":
         """A context for this cluster; each new connection has the client certificate of the moment.
 
         With *ahead* a plugin is run now if there is no credential yet, since it may bring the certificate.
@@ -132,6 +135,8 @@ class ClusterAccess:
         if ahead and grant is None and self._authenticator is not None:
             self._authenticator.credential()
         pair = self._pair if grant is None else lambda: (0, self._pair_of(grant.credential))
+        from keyferry.clusters.tls import ClusterContext  # only here: a token alone needs no TLS
+
         return ClusterContext.make(
             ca=self.config.ca_data,
             insecure=self.config.insecure,
@@ -139,12 +144,12 @@ class ClusterAccess:
             pair=pair,
         )
 
-    def _pair(self) -> tuple[int, Pair | None]:
+    def _pair(self) -> "tuple[int, Pair | None]":
         # In this order: an old number may stand beside a new pair for a moment, never the reverse, which would last.
         number = self.certificates
         return number, self._pair_of(self._authenticator.current() if self._authenticator else None)
 
-    def _pair_of(self, credential: ClusterCredential | None) -> Pair | None:
+    def _pair_of(self, credential: ClusterCredential | None) -> "Pair | None":
         if self.config.client_certificate_data:
             # Not strictly: an error of decoding would hold the key, and OpenSSL refuses what is no PEM.
             certificate = self.config.client_certificate_data.decode("utf-8", "replace")
@@ -167,7 +172,9 @@ class ClusterAccess:
             return self._bearer(self.config.bearer_token)
         if self.config.username:
             pair = f"{self.config.username}:{self.config.password}".encode()
-            return f"Basic {base64.b64encode(pair).decode()}"
+            from base64 import b64encode  # only here: few users have a password
+
+            return f"Basic {b64encode(pair).decode()}"
         return ""
 
     def _bearer(self, token: str, *, is_plugins: bool = False) -> str:

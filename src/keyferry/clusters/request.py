@@ -167,6 +167,7 @@ def _onward(url: Url, target: str, reply: ClusterResponse) -> str:
     """Where a redirect leads, if it stays on this server."""
     if reply.status not in _REDIRECTS or not reply.location:
         return ""
+
     origin = f"{url.scheme}://{url.host}"
     joined = join_url(origin + target, reply.location)
     inside = joined.startswith(f"{origin}/")

@@ -1,7 +1,5 @@
 """A context of a kubeconfig as programs use it: access to the cluster, with a door for each HTTP library."""
 
-from typing import TYPE_CHECKING, Any
-
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
 from keyferry.clusters.auth.runner import ExecRunner
@@ -9,7 +7,10 @@ from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Limits
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
+    from typing import Any
+
     import aiohttp
     import httpx
     import kubernetes
@@ -25,13 +26,13 @@ class ClusterSession(ClusterAccess):
 
         return ClusterAuth(self)
 
-    def httpx_client(self, **options: Any) -> "httpx.Client":
+    def httpx_client(self, **options: "Any") -> "httpx.Client":
         """A ready client for this cluster; connections end with the certificate they were made with."""
         from keyferry.clusters.adapters.httpx import make_client
 
         return make_client(self, **options)
 
-    def httpx_async_client(self, **options: Any) -> "httpx.AsyncClient":
+    def httpx_async_client(self, **options: "Any") -> "httpx.AsyncClient":
         """As ``httpx_client``, for asyncio."""
         from keyferry.clusters.adapters.httpx import make_async_client
 
@@ -43,7 +44,7 @@ class ClusterSession(ClusterAccess):
 
         return mount(self, session)
 
-    def aiohttp_session(self, **options: Any) -> "aiohttp.ClientSession":
+    def aiohttp_session(self, **options: "Any") -> "aiohttp.ClientSession":
         """A ready ``aiohttp.ClientSession`` for this cluster; needs ``keyferry[aiohttp]``."""
         from keyferry.clusters.adapters.aiohttp import make_session as make
 

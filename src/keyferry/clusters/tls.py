@@ -12,13 +12,15 @@ import ssl
 import sys
 from _thread import LockType, allocate_lock
 from collections.abc import Callable
-from threading import Thread
-from typing import Any
 
 from keyferry._net.errors import why_untrusted
-from keyferry._net.trust import judge_as_go
+from keyferry._net.trust import encode_name, judge_as_go
 from keyferry.clusters.auth.pem import find_authorities
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Any
 
 Pair = tuple[str, str]
 
@@ -60,26 +62,27 @@ class ClusterContext(ssl.SSLContext):
             raise failure
         return context
 
-    def set_alpn_protocols(self, alpn_protocols: Any) -> None:
+    def set_alpn_protocols(self, alpn_protocols: "Any") -> None:
         """Remember the protocols for the connections to come."""
         super().set_alpn_protocols(alpn_protocols)
         self._alpn = list(alpn_protocols)
 
-    def wrap_socket(self, *args: Any, **kwargs: Any) -> ssl.SSLSocket:
+    def wrap_socket(self, *args: "Any", **kwargs: "Any") -> ssl.SSLSocket:
         """Begin TLS on a socket, with the certificate of the moment."""
         return self._context().wrap_socket(*self._named(args, kwargs, _SOCKET_NAME_AT), **kwargs)
 
-    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+    def wrap_bio(self, *args: "Any", **kwargs: "Any") -> ssl.SSLObject:
         """Begin TLS in memory, as asyncio does, with the certificate of the moment."""
         return self._context().wrap_bio(*self._named(args, kwargs, _BIO_NAME_AT), **kwargs)
 
-    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any], at: int) -> tuple[Any, ...]:
+    def _named(self, args: "tuple[Any, ...]", kwargs: "dict[str, Any]", at: int) -> "tuple[Any, ...]":
         # tls-server-name is what the certificate is checked against, whatever address is dialled.
         if not self._server_name:
             return args
+        name = encode_name(self._server_name)
         if len(args) > at:
-            return (*args[:at], self._server_name, *args[at + 1 :])
-        kwargs["server_hostname"] = self._server_name
+            return (*args[:at], name, *args[at + 1 :])
+        kwargs["server_hostname"] = name
         return args
 
     def _context(self) -> ssl.SSLContext:
@@ -225,6 +228,8 @@ def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 
 
 def _fed_pipe(data: bytes) -> int:
+    from threading import Thread
+
     ours, theirs = os.pipe()
 
     def feed() -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from hashlib import sha256
 
 from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
 from keyferry._core.json import dumps
@@ -150,5 +149,7 @@ def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
 
 def credential_hash(username: str, password: str, email: str = "") -> str:
     """SHA-256, in hexadecimal, of the credential's compact JSON; empty fields are left out."""
+    from hashlib import sha256  # only here: few look-ups are recorded
+
     document = {"username": username, "password": password, "email": email}
     return sha256(dumps({name: value for name, value in document.items() if value}).encode()).hexdigest()

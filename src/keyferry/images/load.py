@@ -7,7 +7,7 @@ from keyferry._core.clock import check_timeout, monotonic_ns
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError
-from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.files import ReadConfig, config_hash, read_config
 from keyferry.images.config.refusals import find_refusals, place_of
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
@@ -93,9 +93,10 @@ def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Pro
     ]
     # One that does not parse has stopped us before.
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
+    contents = tuple(file.data for file in read.files)
     return Providers(
         providers,
-        config_hash=read.hash,
+        config_hash=lambda: config_hash(contents),
         docker_config=settings.docker_config,
         clock=settings.clock,
         patterns=patterns,

@@ -5,9 +5,9 @@ import weakref
 from _thread import allocate_lock
 from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
-from typing import NamedTuple
 
 from keyferry._core.clock import monotonic_ns
+from keyferry._core.values import NamedTuple
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
 from keyferry.images.dockerconfig import DockerConfig, PullSecret, load_docker_config, read_pull_secret
@@ -61,13 +61,13 @@ class Providers:
         self,
         providers: Sequence[Provider],
         *,
-        config_hash: str = "",
+        config_hash: str | Callable[[], str] = "",
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
         patterns: Sequence[Sequence[Pattern]] | None = None,
     ) -> None:
         """*patterns* are those of each provider where they are parsed already."""
-        self.config_hash = config_hash
+        self._config_hash = config_hash
         self._providers = tuple(providers)
         self._by_name = {provider.name: provider for provider in providers}
         self._configs = tuple(provider.config for provider in providers)
@@ -81,6 +81,13 @@ class Providers:
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = allocate_lock()
         _alive.add(self)
+
+    @property
+    def config_hash(self) -> str:
+        """The hash of the config's files, as the kubelet exports it; found when somebody asks."""
+        if not isinstance(self._config_hash, str):
+            self._config_hash = self._config_hash()
+        return self._config_hash
 
     @property
     def configs(self) -> tuple[CredentialProvider, ...]:

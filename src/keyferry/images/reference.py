@@ -1,11 +1,10 @@
 """Image names: the kubelet's normalising parse, and the plainer ones around it."""
 
 import re
-from typing import NamedTuple
 
 from keyferry._core.docker_hub import HUB, LOGIN_HOST
 from keyferry._core.gotext import quote
-from keyferry._core.values import Value, replace
+from keyferry._core.values import NamedTuple, Value, replace
 from keyferry.errors import ImageNameError
 
 __all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim", "with_default_tag"]

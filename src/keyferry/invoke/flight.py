@@ -2,9 +2,21 @@
 
 from _thread import TIMEOUT_MAX, allocate_lock
 from collections.abc import Hashable
-from typing import Generic, TypeVar
 
-T = TypeVar("T")
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Generic, TypeVar
+
+    T = TypeVar("T")
+else:
+
+    class Generic:
+        """What a generic class is at run time: itself, whatever it is of."""
+
+        __slots__ = ()
+        __class_getitem__ = classmethod(lambda cls, _: cls)
+
+    T = None
 
 # A lock takes no more.
 _LONGEST_SECONDS = TIMEOUT_MAX
@@ -21,14 +33,14 @@ class Flight(Generic[T]):
         self._landed.acquire()
         self.answer: T | None = None
 
-    def wait(self, seconds: float = _LONGEST_SECONDS) -> T | None:
+    def wait(self, seconds: float = _LONGEST_SECONDS) -> "T | None":
         """Wait for the landing; None if the call ended without an answer. Raises TimeoutError after *seconds*."""
         if not self._landed.acquire(timeout=max(0.0, min(seconds, _LONGEST_SECONDS))):
             raise TimeoutError
         self._landed.release()
         return self.answer
 
-    def land(self, answer: T | None) -> None:
+    def land(self, answer: "T | None") -> None:
         """Give everyone the answer."""
         self.answer = answer
         self._landed.release()
@@ -42,7 +54,7 @@ class Flights(Generic[T]):
     def __init__(self) -> None:
         self._under_way: dict[Hashable, Flight[T]] = {}
 
-    def find(self, key: Hashable) -> Flight[T] | None:
+    def find(self, key: Hashable) -> "Flight[T] | None":
         """The call under way for *key*, if any."""
         return self._under_way.get(key)
 

@@ -4,13 +4,18 @@ Every attempt is made here: those that ask a registry, those that pull into a la
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
 
 from keyferry._core.values import Value
 from keyferry.errors import ContainerRuntimeError, ImagePullError, KeyferryError, Kind, RegistryError
 from keyferry.images.answer import Answer, Failure
 from keyferry.images.keyring import Credential, SourceKind
 from keyferry.pulls.stored_image import StoredImage
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Error = TypeVar("Error", bound=KeyferryError)
 
 __all__ = [
     "Attempt",
@@ -34,8 +39,6 @@ _WORDS = {
 }
 # With these codes a runtime's answer was lost: it may have pulled the image.
 _INCONCLUSIVE = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")
-
-Error = TypeVar("Error", bound=KeyferryError)
 
 
 class AttemptResult(Value):
@@ -194,7 +197,7 @@ def kind_of(error: KeyferryError) -> Kind:
     return error.kind if is_remote else Kind.ERROR
 
 
-def without_frames(error: Error) -> Error:
+def without_frames(error: "Error") -> "Error":
     """An error without the frames it came through: they hold credentials."""
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)

@@ -68,9 +68,12 @@ else:
     def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from importlib import import_module
+        # Not importlib, which would load the module of warnings.
+        import sys
 
-        return getattr(import_module(f"keyferry.{_HOMES[name]}"), name)
+        home = f"keyferry.{_HOMES[name]}"
+        __import__(home)
+        return getattr(sys.modules[home], name)
 
     def __dir__():
         return sorted([*globals(), *_HOMES])

@@ -1,6 +1,5 @@
 """The lists of named things a kubeconfig is made of: extensions as JSON, and names given twice."""
 
-import json
 import re
 from collections.abc import Iterator
 
@@ -23,6 +22,9 @@ _STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*')
 
 def encode_extension(value: object) -> str:
     """Compact JSON with sorted keys, as Kubernetes' conversion from YAML writes it."""
+    # Few kubeconfigs have extensions.
+    import json
+
     text = dumps(json.loads(json.dumps(value, sort_keys=True)))
     return _STRING_OR_NUMBER.sub(_format_number, text)
 

@@ -5,14 +5,16 @@ a number where a string belongs is an error.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader
 from keyferry.api.kubeconfig.lists import SECTIONS, encode_extension, note_clashes
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
+    from typing import Any
+
     from keyferry.api.codec import Decode
 
 __all__ = [

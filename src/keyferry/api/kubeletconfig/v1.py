@@ -1,12 +1,13 @@
 """``kubelet.config.k8s.io/v1``: the credential provider config."""
 
-from typing import TYPE_CHECKING, Any
-
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
+    from typing import Any
+
     from keyferry.api.codec import Decode
 
 __all__ = [

@@ -1,78 +1,44 @@
-"""Arguments that several commands share, and a parser whose help is written to be read."""
+"""Arguments that several commands share, and how a command is run with the words it was given."""
 
-import argparse
-import sys
-from collections.abc import Sequence
-from types import ModuleType
-from typing import NoReturn
+from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
+from keyferry.cli.frame.usual import Declarations, read_usual
 
-from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.show.report import report
-from keyferry.show.writer import Lines
-
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
-    from _typeshed import SupportsWrite
+    import argparse
+    from collections.abc import Sequence
+    from types import ModuleType
 
 
-class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong and what to type next."""
-
-    def error(self, message: str) -> NoReturn:
-        """Report wrong usage and leave with exit code 2."""
-        report(f"{message}; try '{self.prog} --help'")
-        raise SystemExit(Exit.USAGE)
-
-    def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        """Help is ours, line breaks included."""
-        if message:
-            (file or sys.stdout).write(Lines(message))
-
-
-def make_parser(prog: str, module: ModuleType) -> Parser:
-    """The parser of a command: its docstring is the description, its EXAMPLES the epilogue."""
-    parser = Parser(
-        prog=prog,
-        description=getattr(module, "DESCRIPTION", module.__doc__),
-        epilog=getattr(module, "EXAMPLES", None),
-        formatter_class=_HelpFormatter,
-        allow_abbrev=False,
-    )
-    module.add_arguments(parser)
-    return parser
-
-
-def run_command(prog: str, module: ModuleType, words: Sequence[str]) -> int:
+def run_command(prog: str, module: "ModuleType", words: "Sequence[str]") -> int:
     """Run a command; leaves with exit code 2 after wrong usage.
 
     What follows ``--`` is for a plugin where the command has one to run.
     """
-    parser = make_parser(prog, module)
     at = len(words)
     if "--" in words and getattr(module, "TAKES_REST", False):
         at = words.index("--")
-    parser.set_defaults(rest=words[at + 1 :])
+    args = _parse(prog, module, words[:at])
+    args.rest = words[at + 1 :]
     try:
-        return int(module.run(parser.parse_args(words[:at])))
+        return int(module.run(args))
     except WrongUsage as problem:
-        parser.error(str(problem))
+        leave_for_usage(prog, str(problem))
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help of one width and one form under every version of Python: the docs are compared with it."""
+def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse.Namespace":
+    declared = Declarations()
+    module.add_arguments(declared)
+    args = read_usual(declared, words)
+    if args is not None:
+        return args  # type: ignore[return-value] # names and their values, as a Namespace
+    # The exception: argparse costs a start several milliseconds.
+    from keyferry.cli.frame.parser import make_parser
 
-    def __init__(self, prog: str, **_: object) -> None:
-        super().__init__(prog, max_help_position=34, width=100)
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        """``-o, --output FORMAT``, where older Pythons repeat the value's name for each spelling."""
-        if not action.option_strings or action.nargs == 0:
-            return super()._format_action_invocation(action)
-        value = self._format_args(action, self._get_default_metavar_for_optional(action))
-        return f"{', '.join(action.option_strings)} {value}"
+    return make_parser(prog, module).parse_args(words)
 
 
-def add_config_arguments(parser: argparse.ArgumentParser) -> None:
+def add_config_arguments(parser: "argparse.ArgumentParser") -> None:
     """Where the provider config and the plugins are."""
     # Here, and not above: commands about clusters have no use for it.
     from keyferry.images.node.node import Node
@@ -93,7 +59,7 @@ def add_config_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_output_argument(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
+def add_output_argument(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:
     """How the result is written; the first format is the default."""
     parser.add_argument(
         "-o",
@@ -105,7 +71,7 @@ def add_output_argument(parser: argparse.ArgumentParser, formats: tuple[str, ...
     )
 
 
-def add_run_arguments(parser: argparse.ArgumentParser) -> None:
+def add_run_arguments(parser: "argparse.ArgumentParser") -> None:
     """How plugins are run."""
     group = parser.add_argument_group("how plugins are run")
     group.add_argument(
@@ -138,5 +104,7 @@ def parse_seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 86_400:  # a day
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 86400")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} is not a number of seconds between 0 and 86400")
     return seconds

@@ -1,15 +1,18 @@
 """The table of commands and the exit codes they share."""
 
+import sys
 from enum import IntEnum
-from typing import NamedTuple
 
 from keyferry import errors
+from keyferry._core.values import Value
 from keyferry.errors import Kind
 from keyferry.show.report import report, report_error
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import ModuleType
+    from typing import Never
 
 
 class Exit(IntEnum):
@@ -33,11 +36,17 @@ Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no confi
 be reached); 124 a plugin or server took too long."""
 
 
+def load_module(name: str) -> "ModuleType":
+    """Import a module by its name, without importlib, which would load the module of warnings."""
+    __import__(name)
+    return sys.modules[name]
+
+
 class WrongUsage(Exception):
     """Options that do not fit together, in words; whoever runs the command adds what to type next."""
 
 
-class Command(NamedTuple):
+class Command(Value):
     """A subcommand: the module that has it, imported only when it is asked for, and what it is for."""
 
     module: str
@@ -71,6 +80,12 @@ COMMANDS = {
     "demo": Command("keyferry.cli.demo", "the whole story on this machine, nothing to install"),
     "completion": Command("keyferry.cli.completion", "the completion script for bash, zsh or fish"),
 }
+
+
+def leave_for_usage(prog: str, message: str) -> "Never":
+    """Report wrong usage and leave with exit code 2."""
+    report(f"{message}; try '{prog} --help'")
+    raise SystemExit(Exit.USAGE)
 
 
 def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: str = "") -> Exit:

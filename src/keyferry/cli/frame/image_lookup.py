@@ -1,7 +1,5 @@
 """What ``get``, ``can-pull`` and ``explain`` share: from options to an answer, and what is said about it."""
 
-import argparse
-
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
@@ -15,6 +13,10 @@ from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 
 class Inputs(Value):
@@ -50,20 +52,20 @@ class ImageLookup(Value):
         report(*notes, *answer.kubelet_failures)
 
 
-def add_image_and_output_arguments(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:
+def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:
     """Which image, and how the answer is written."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
     add_output_argument(parser, formats)
 
 
-def add_lookup_arguments(parser: argparse.ArgumentParser) -> None:
+def add_lookup_arguments(parser: "argparse.ArgumentParser") -> None:
     """Where credentials come from, and how plugins are run."""
     add_config_arguments(parser)
     add_source_arguments(parser)
     add_run_arguments(parser)
 
 
-def gather_inputs(args: argparse.Namespace, *, needs_config: bool = True) -> Inputs:
+def gather_inputs(args: "argparse.Namespace", *, needs_config: bool = True) -> Inputs:
     """Read the sources of the command line and find the node's config, each once; raises EnvironmentProblem."""
     sources = read_sources(args)
     found = discover(args.config, args.bin_dir, node=args.node, needs_config=needs_config)
@@ -71,7 +73,7 @@ def gather_inputs(args: argparse.Namespace, *, needs_config: bool = True) -> Inp
     return Inputs(sources, found, environment)
 
 
-def look_up_image(args: argparse.Namespace) -> ImageLookup:
+def look_up_image(args: "argparse.Namespace") -> ImageLookup:
     """Look up the image of the command line with all its sources."""
     image = parse_image(args.image)  # a wrong image name is said before anything is read
     inputs = gather_inputs(args)
@@ -82,7 +84,7 @@ def look_up_image(args: argparse.Namespace) -> ImageLookup:
     return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
 
 
-def open_providers(args: argparse.Namespace, inputs: Inputs) -> Providers:
+def open_providers(args: "argparse.Namespace", inputs: Inputs) -> Providers:
     """The providers of a node, as the command line says; raises ConfigError."""
     found, sources = inputs.found, inputs.sources
     if not found.config:
@@ -98,7 +100,7 @@ def open_providers(args: argparse.Namespace, inputs: Inputs) -> Providers:
     return make_providers(found.config, found.bin_dir, settings)
 
 
-def _takes_tokens(args: argparse.Namespace, found: Discovery) -> bool:
+def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
     """The gate of the kubelet whose config it is; on if nobody says."""
     if found.kubelet is None:
         return True

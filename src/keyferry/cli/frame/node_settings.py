@@ -1,6 +1,5 @@
 """What the running kubelet is set to, where the command line does not say: root, policy, runtime, environment."""
 
-import argparse
 import os
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +14,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.images.node.settings import KubeletSettings
     from keyferry.pulls.records.policy import VerificationPolicy
 
@@ -138,7 +139,7 @@ class PluginEnvironment(Value):
     traps: tuple[Reason, ...] = ()
 
 
-def plugin_environment(args: argparse.Namespace, found: Discovery) -> PluginEnvironment:
+def plugin_environment(args: "argparse.Namespace", found: Discovery) -> PluginEnvironment:
     """A kubelet's, where discovery has found one, or if it is asked for; then it raises EnvironmentProblem."""
     node: Node = args.node
     kubelet = found.kubelet or (node.kubelet if args.env_from == KUBELET else None)
@@ -154,12 +155,12 @@ def plugin_environment(args: argparse.Namespace, found: Discovery) -> PluginEnvi
     )
 
 
-def environment_notes(args: argparse.Namespace, environment: PluginEnvironment) -> tuple[str, ...]:
+def environment_notes(args: "argparse.Namespace", environment: PluginEnvironment) -> tuple[str, ...]:
     """The traps for those who print none; who said which environment it is knows it."""
     return () if args.env_from == SELF else tuple(reason.text for reason in environment.traps)
 
 
-def _trap(args: argparse.Namespace, kubelet: Kubelet) -> Reason:
+def _trap(args: "argparse.Namespace", kubelet: Kubelet) -> Reason:
     """Beware: plugins get another environment than the kubelet gives them."""
     why = "as --env-from says" if args.env_from == SELF else "since its own may not be read; try with sudo"
     text = (

@@ -2,9 +2,12 @@
 
 import sys
 from time import monotonic
-from typing import Self, TextIO
 
 from keyferry.pulls.layout.blobs import Progress
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Self, TextIO
 
 __all__ = ["ProgressBar"]
 
@@ -17,7 +20,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 class ProgressBar:
     """Give it to a pull as ``on_progress``, in a ``with`` block that cleans up the line."""
 
-    def __init__(self, label: str, stream: TextIO | None = None) -> None:
+    def __init__(self, label: str, stream: "TextIO | None" = None) -> None:
         self._label = label
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
@@ -34,7 +37,7 @@ class ProgressBar:
             self._due = monotonic() + _PAUSE_SECONDS
             self._draw(progress, percent)
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> "Self":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,6 +1,5 @@
 """How a registry is asked: options that several commands share, and the check itself."""
 
-import argparse
 import os
 
 from keyferry.cli.frame.arguments import parse_seconds
@@ -13,10 +12,12 @@ from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.pulls.registry.route import RegistryRoute
 
 
-def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") -> None:
+def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") -> None:
     """How to get to the registry; *switch* is the option that has it asked at all."""
     group = parser.add_argument_group("how the registry is asked")
     if switch:
@@ -44,14 +45,14 @@ def add_registry_arguments(parser: argparse.ArgumentParser, switch: str = "") ->
     )
 
 
-def route_for(args: argparse.Namespace) -> "RegistryRoute":
+def route_for(args: "argparse.Namespace") -> "RegistryRoute":
     """How to get to the registry, as the options say."""
     from keyferry.pulls.registry.route import RegistryRoute
 
     return RegistryRoute(ca_file=args.ca_file, is_insecure=args.insecure)
 
 
-def check_answer(args: argparse.Namespace, answer: Answer) -> RegistryCheck:
+def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
     """Ask the registry with everything that was found, or anonymously, as a kubelet would."""
     from keyferry.pulls.registry.check import check_registry
     from keyferry.pulls.registry.mirrors import find_mirrors

@@ -1,7 +1,5 @@
 """The other sources of credentials, as files: a pod, its pull secrets, its service account and token."""
 
-import argparse
-import base64
 import binascii
 import os
 import re
@@ -21,6 +19,8 @@ from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.images.node.settings import KubeletSettings
 
 Json = dict[str, object]
@@ -52,7 +52,7 @@ class Sources(Value):
         return tuple(each for each in self.missing if each.input is LookupInput.PULL_SECRET)
 
 
-def add_source_arguments(parser: argparse.ArgumentParser) -> None:
+def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options that bring in the other sources."""
     group = parser.add_argument_group("other sources, beside the providers")
     group.add_argument(
@@ -84,7 +84,7 @@ def add_source_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_sources(args: argparse.Namespace) -> Sources:
+def read_sources(args: "argparse.Namespace") -> Sources:
     """Read what the options name."""
     objects = [item for path in (args.pod, *args.secret) if path for item in read_objects(path)]
     pod = _pod(objects, args)
@@ -165,7 +165,7 @@ def read_file(path: str) -> bytes:
         raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _pod(objects: list[KubernetesObject], args: argparse.Namespace) -> Pod | None:
+def _pod(objects: list[KubernetesObject], args: "argparse.Namespace") -> Pod | None:
     namespace, _, name = (args.service_account or "").rpartition("/")
     if args.service_account and not (namespace and name):
         raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
@@ -223,7 +223,7 @@ def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -
     yield from (MissingInput(LookupInput.PULL_SECRET, name) for name in names or () if name not in given)
 
 
-def _missing_docker_config(args: argparse.Namespace) -> Iterator[MissingInput]:
+def _missing_docker_config(args: "argparse.Namespace") -> Iterator[MissingInput]:
     """The docker config in the kubelet's root, which only an option has read, or which may not be seen."""
     if args.docker_config not in (None, "auto"):
         return
@@ -266,7 +266,9 @@ def _secret(item: KubernetesObject, namespace: str) -> PullSecret:
 
 def _decode(value: object, item: KubernetesObject, key: str) -> bytes:
     try:
-        return base64.b64decode(str(value), validate=True)
+        from base64 import b64decode
+
+        return b64decode(str(value), validate=True)
     except (binascii.Error, ValueError):
         pass
     raise EnvironmentProblem(
@@ -275,7 +277,7 @@ def _decode(value: object, item: KubernetesObject, key: str) -> bytes:
 
 
 def _account(
-    objects: list[KubernetesObject], pod: Pod | None, args: argparse.Namespace
+    objects: list[KubernetesObject], pod: Pod | None, args: "argparse.Namespace"
 ) -> StaticAccount | None:
     path = args.service_account_token
     if pod is None:
@@ -298,7 +300,7 @@ def _is_account_of(item: KubernetesObject, pod: Pod) -> bool:
     return (place, item.text("metadata", "name")) == (pod.namespace, pod.service_account_name)
 
 
-def _docker_config(args: argparse.Namespace) -> str | None:
+def _docker_config(args: "argparse.Namespace") -> str | None:
     option: str | None = args.docker_config
     if option != "auto":
         return option
@@ -309,6 +311,6 @@ def _docker_config(args: argparse.Namespace) -> str | None:
     return None
 
 
-def _kubelet_root(args: argparse.Namespace) -> str:
+def _kubelet_root(args: "argparse.Namespace") -> str:
     settings: KubeletSettings | None = args.node.settings
     return KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)

@@ -1,7 +1,5 @@
 """May a pod use an image that is on the node already? What ``explain`` asks the records for that."""
 
-import argparse
-
 from keyferry.cli.frame.node_settings import node_policy, node_root, node_runtime, settings_of_root
 from keyferry.cli.image.pull_arguments import add_root_arguments
 from keyferry.images.answer import Answer
@@ -11,11 +9,13 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.pulls.records.decision import Decision
     from keyferry.pulls.records.records import Records
 
 
-def add_access_arguments(parser: argparse.ArgumentParser) -> None:
+def add_access_arguments(parser: "argparse.ArgumentParser") -> None:
     """Which records, which policy, and which image is there."""
     group = add_root_arguments(
         parser,
@@ -33,7 +33,7 @@ def add_access_arguments(parser: argparse.ArgumentParser) -> None:
     there.add_argument("--image-id", metavar="ID", default="", help="the image's id, as the runtime has it")
 
 
-def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None":
+def decide_access(args: "argparse.Namespace", answer: Answer) -> "Decision | None":
     """The kubelet's decision; None if nobody asked, or nobody knows the image. Nothing is written."""
     if not any((args.root, args.policy, args.allow, args.cri, args.image_id)):
         return None
@@ -54,7 +54,7 @@ def decide_access(args: argparse.Namespace, answer: Answer) -> "Decision | None"
     return records.decide(args.image, reference, answer.credentials)
 
 
-def _find_reference(args: argparse.Namespace, records: "Records") -> str | None:
+def _find_reference(args: "argparse.Namespace", records: "Records") -> str | None:
     """What the runtime calls the image; empty if it says that it has none, None if nobody was asked who knows."""
     if args.image_id:
         return str(args.image_id)

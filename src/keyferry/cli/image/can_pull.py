@@ -1,7 +1,5 @@
 """Can this image be pulled with what a kubelet would have? Yes or no."""
 
-import argparse
-
 from keyferry._core.secrets import printable
 from keyferry.cli.frame.image_lookup import (
     add_image_and_output_arguments,
@@ -20,6 +18,8 @@ from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.pulls.trial import Attempt
 
 DESCRIPTION = """\
@@ -43,14 +43,14 @@ _NOBODY = "(anonymous)"
 _COLOURS = {PullVerdict.YES: "green", PullVerdict.NO: "red", PullVerdict.UNKNOWN: "yellow"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry can-pull``."""
     add_image_and_output_arguments(parser, FORMATS)
     add_registry_arguments(parser)
     add_lookup_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the answer and what the registry said to each credential."""
     lookup = look_up_image(args)
     lookup.report()

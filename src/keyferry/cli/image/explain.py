@@ -1,7 +1,5 @@
 """Why the kubelet would, or would not, have credentials for an image."""
 
-import argparse
-
 from keyferry.cli.frame.image_lookup import (
     Inputs,
     add_image_and_output_arguments,
@@ -12,12 +10,18 @@ from keyferry.cli.frame.image_lookup import (
 )
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.image.access import add_access_arguments, decide_access
-from keyferry.explain.decision import decision_document, decision_lines
 from keyferry.explain.document import explanation_document
 from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
 from keyferry.show.documents import render_document
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
+
+    from keyferry.images.answer import Answer
+    from keyferry.pulls.records.decision import Decision
 
 DESCRIPTION = """\
 Why the kubelet would, or would not, have credentials for an image.
@@ -45,7 +49,7 @@ examples:
 FORMATS = ("table", "wide", "json", "yaml")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry explain``."""
     add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument(
@@ -58,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_access_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     lookup = look_up_image(args)
     answer, inputs, traps = lookup.answer, lookup.inputs, lookup.inputs.environment.traps
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     decision = decide_access(args, answer)
     if args.output in ("json", "yaml"):
         checked = None if check is None else check_document(check)
-        access = None if decision is None else decision_document(decision, answer.missing)
+        access = _access_document(decision, answer)
         document = explanation_document(
             answer,
             config=_config(inputs),
@@ -79,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
         all_patterns = args.all_patterns or args.output == "wide"
         said = () if check is None else tuple(attempt_lines(check))
         where = _where(inputs)
-        access_lines = () if decision is None else tuple(decision_lines(decision, answer.missing))
+        access_lines = _access_lines(decision, answer)
         print(
             render(
                 answer,
@@ -92,6 +96,23 @@ def run(args: argparse.Namespace) -> int:
             )
         )
     return code_for(answer) if check is None else code_for_check(answer, check)
+
+
+def _access_document(decision: "Decision | None", answer: "Answer") -> dict[str, object] | None:
+    if decision is None:
+        return None
+    # Not for those who do not ask: records bring a good deal along.
+    from keyferry.explain.decision import decision_document
+
+    return decision_document(decision, answer.missing)
+
+
+def _access_lines(decision: "Decision | None", answer: "Answer") -> tuple[str, ...]:
+    if decision is None:
+        return ()
+    from keyferry.explain.decision import decision_lines
+
+    return tuple(decision_lines(decision, answer.missing))
 
 
 def _config(inputs: Inputs) -> dict[str, object]:

@@ -1,7 +1,5 @@
 """Credentials for an image, in the order the kubelet would try them."""
 
-import argparse
-import base64
 import sys
 from collections.abc import Callable
 
@@ -19,6 +17,10 @@ from keyferry.show.documents import as_json, as_yaml
 from keyferry.show.report import report
 from keyferry.show.tables import table
 from keyferry.show.writer import write_exact
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Credentials for an image, in the order the kubelet would try them: pull secrets, then the node's
@@ -44,14 +46,14 @@ _NONE = {
 FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry get``."""
     add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the credentials; say on standard error what failed."""
     lookup = look_up_image(args)
     lookup.report()
@@ -99,10 +101,12 @@ def _yaml(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
 
 def _dockerconfig(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
     """A docker config.json with the first credential, under the registry's own key."""
+    from base64 import b64encode
+
     auths = {}
     for credential in answer.credentials[:1]:
         pair = f"{credential.username}:{credential.password}"
-        auth = base64.b64encode(pair.encode("utf-8", "surrogateescape")).decode() if reveal else MASK
+        auth = b64encode(pair.encode("utf-8", "surrogateescape")).decode() if reveal else MASK
         auths[_registry_key(answer.name)] = {"auth": auth}
     return as_json({"auths": auths})
 

@@ -1,6 +1,5 @@
 """Pull images exactly as the kubelet would, and keep the records of it."""
 
-import argparse
 import os
 from collections.abc import Sequence
 from contextlib import closing
@@ -27,6 +26,10 @@ from keyferry.pulls.records.load import load_records
 from keyferry.pulls.records.records import Records
 from keyferry.show.documents import render_document
 from keyferry.show.report import report
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Pull images exactly as the kubelet would, into a container runtime (--cri) or into a folder in the OCI
@@ -57,7 +60,7 @@ examples:
 FORMATS = ("table", "wide", "json", "yaml")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry pull``."""
     parser.add_argument("images", metavar="IMAGE", nargs="+", help="an image, as a pod names it")
     add_output_argument(parser, FORMATS)
@@ -71,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_lookup_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Pull, print what became of each image, and say on standard error what failed."""
     for image in args.images:
         normalise(image)  # a wrong image name is said before anything is pulled
@@ -117,7 +120,7 @@ def run(args: argparse.Namespace) -> int:
     return most_severe(map(_code, outcomes))
 
 
-def _open_target(args: argparse.Namespace) -> PullTarget:
+def _open_target(args: "argparse.Namespace") -> PullTarget:
     cri = node_runtime(args.cri, args.node) if args.to is None else args.cri
     return open_target(cri=cri, to=args.to, platform=args.platform, route=route_for(args))
 
@@ -129,7 +132,7 @@ def _recover(records: Records, target: PullTarget) -> None:
     report(*(f"{image!r} {died}" for image, _ in recovery.recovered), *recovery.problems)
 
 
-def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tuple[PullOutcome, ...]:
+def _pull_all(args: "argparse.Namespace", puller: Puller, sources: Sources) -> tuple[PullOutcome, ...]:
     at_once = min(args.parallel, len(args.images))
     reporter = ProgressReporter(is_quiet=args.quiet, has_bytes=args.to is not None, is_alone=at_once == 1)
 
@@ -150,7 +153,7 @@ def _pull_all(args: argparse.Namespace, puller: Puller, sources: Sources) -> tup
     return run_in_parallel(at_once, work, args.images, puller.close)
 
 
-def _print(args: argparse.Namespace, outcomes: Sequence[PullOutcome]) -> None:
+def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:
     if args.output in ("json", "yaml"):
         document = outcomes_document(outcomes)
         print(render_document(document, args.output))

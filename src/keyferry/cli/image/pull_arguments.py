@@ -1,7 +1,5 @@
 """The options of ``pull``, and those about records that ``explain`` shares with it."""
 
-import argparse
-
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.errors import EnvironmentProblem
@@ -9,11 +7,15 @@ from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.pull_policy import PULL_POLICIES
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
+
 _MOST_PARALLEL = 64
 _PULL_SECONDS = 900.0
 
 
-def add_target_arguments(parser: argparse.ArgumentParser) -> None:
+def add_target_arguments(parser: "argparse.ArgumentParser") -> None:
     """Where images go, and how."""
     group = parser.add_argument_group("where to")
     where = group.add_mutually_exclusive_group()
@@ -45,7 +47,7 @@ def add_target_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
+def add_pull_arguments(parser: "argparse.ArgumentParser") -> None:
     """When and how images are pulled."""
     group = parser.add_argument_group("how images are pulled")
     group.add_argument(
@@ -83,7 +85,7 @@ def add_pull_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and errors")
 
 
-def add_root_arguments(parser: argparse.ArgumentParser, what: str, root: str) -> argparse._ArgumentGroup:
+def add_root_arguments(parser: "argparse.ArgumentParser", what: str, root: str) -> "argparse._ArgumentGroup":
     """Which records, and under which of the kubelet's policies."""
     group = parser.add_argument_group(what)
     group.add_argument("--root", metavar="DIR", help=root)
@@ -109,12 +111,16 @@ def _parse_platform(text: str) -> str:
         if text:
             parse_platform(text)
     except EnvironmentProblem as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(str(error)) from None
     return text
 
 
 def _parse_number(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else 0
     if not 0 < number <= _MOST_PARALLEL:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_PARALLEL}")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} is not a number from 1 to {_MOST_PARALLEL}")
     return number

@@ -4,18 +4,22 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
-from typing import TypeVar
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Result = TypeVar("_Result")
 
 __all__ = ["run_in_parallel"]
 
-_Result = TypeVar("_Result")
 _GRACE_SECONDS = 1.0
 _WAIT_SECONDS = 0.2
 
 
 def run_in_parallel(
-    number: int, work: Callable[[str], _Result], images: Sequence[str], cancel: Callable[[], None]
-) -> tuple[_Result, ...]:
+    number: int, work: "Callable[[str], _Result]", images: Sequence[str], cancel: Callable[[], None]
+) -> "tuple[_Result, ...]":
     """Do *work* for each image, so many at a time; results come in the order of the images.
 
     If it is interrupted *cancel* is called, and what does not end then in a moment is left to end with the process.
@@ -39,7 +43,7 @@ def run_in_parallel(
 
 
 def _serve(
-    work: Callable[[str], _Result],
+    work: "Callable[[str], _Result]",
     todo: "SimpleQueue[tuple[int, str]]",
     done: "SimpleQueue[tuple[int, _Result | BaseException]]",
 ) -> None:
@@ -54,7 +58,7 @@ def _serve(
             done.put((at, error))
 
 
-def _collect(done: "SimpleQueue[tuple[int, _Result | BaseException]]", number: int) -> tuple[_Result, ...]:
+def _collect(done: "SimpleQueue[tuple[int, _Result | BaseException]]", number: int) -> "tuple[_Result, ...]":
     results: dict[int, _Result] = {}
     while len(results) < number:
         try:

@@ -1,16 +1,16 @@
 """What the subcommands of ``kube`` share: which context is meant, and a session for it."""
 
-import argparse
-
 from keyferry.cli.frame.arguments import parse_seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.clusters.kubeconfig.resolve import ClientConfig
     from keyferry.clusters.session import ClusterSession
 
 
-def add_kubeconfig_argument(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+def add_kubeconfig_argument(parser: "argparse.ArgumentParser") -> "argparse._ArgumentGroup":
     """Which kubeconfig."""
     group = parser.add_argument_group("which cluster")
     group.add_argument(
@@ -19,7 +19,7 @@ def add_kubeconfig_argument(parser: argparse.ArgumentParser) -> argparse._Argume
     return group
 
 
-def add_context_arguments(parser: argparse.ArgumentParser) -> None:
+def add_context_arguments(parser: "argparse.ArgumentParser") -> None:
     """Which context of which kubeconfig, in kubectl's words."""
     group = add_kubeconfig_argument(parser)
     group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
@@ -27,7 +27,7 @@ def add_context_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--user", metavar="NAME", help="another user than the context's")
 
 
-def add_session_arguments(parser: argparse.ArgumentParser) -> None:
+def add_session_arguments(parser: "argparse.ArgumentParser") -> None:
     """Which context, and how its plugin is run."""
     add_context_arguments(parser)
     group = parser.add_argument_group("how it is reached")
@@ -45,7 +45,7 @@ def add_session_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def open_session(args: argparse.Namespace) -> "ClusterSession":
+def open_session(args: "argparse.Namespace") -> "ClusterSession":
     """A session for the context of the command line."""
     from keyferry.clusters.load import load_cluster
 
@@ -59,7 +59,7 @@ def open_session(args: argparse.Namespace) -> "ClusterSession":
     )
 
 
-def resolve_context(args: argparse.Namespace) -> "ClientConfig":
+def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
     """The context of the command line; nothing is run."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve

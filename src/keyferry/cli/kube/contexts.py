@@ -1,7 +1,5 @@
 """Every context of the kubeconfig: its cluster and server, its user, and how that one is authenticated."""
 
-import argparse
-
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_kubeconfig_argument
@@ -9,6 +7,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 
 DESCRIPTION = """\
@@ -27,13 +27,13 @@ _TABLE = ("CURRENT", "NAME", "CLUSTER", "SERVER", "USER", "MECHANISM", "FILE")
 _WIDE = (*_TABLE, "NAMESPACE", "COMMAND", "USER FILE", "CLUSTER FILE")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry kube contexts``."""
     add_output_argument(parser, FORMATS)
     add_kubeconfig_argument(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """List them."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
 

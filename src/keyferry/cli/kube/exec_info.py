@@ -1,6 +1,5 @@
 """What the exec plugin of a context is given: its program, its variables and KUBERNETES_EXEC_INFO."""
 
-import argparse
 import json
 import os
 import shlex
@@ -12,6 +11,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.clusters.kubeconfig.resolve import ClientConfig
     from keyferry.show.writer import Lines
 
@@ -29,14 +30,14 @@ FORMATS = ("table", "raw", "json", "yaml")
 _SHORT = 40
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry kube exec-info``."""
     add_output_argument(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show what looks like a secret, too")
     add_context_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print it."""
     from keyferry.clusters.kubeconfig.resolve import check_transport
     from keyferry.clusters.session import uses_plugin
@@ -103,7 +104,7 @@ def _document(config: "ClientConfig", text: str, question: str, *, reveal: bool)
     )
 
 
-def _print(args: argparse.Namespace, document: dict[str, object]) -> None:
+def _print(args: "argparse.Namespace", document: dict[str, object]) -> None:
     from keyferry.show.documents import render_document
 
     if args.output == "table":

@@ -1,13 +1,13 @@
 """Why a context works or does not, step by step."""
 
-import argparse
-
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.cli.kube.arguments import add_session_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.clusters.why.diagnosis import Diagnosis
 
 DESCRIPTION = """\
@@ -27,7 +27,7 @@ examples:
 FORMATS = ("table", "json", "yaml")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry kube explain``."""
     add_output_argument(parser, FORMATS)
     parser.add_argument("--no-run", action="store_true", help="run no plugin and ask no server")
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_session_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Take every step, then tell."""
     from keyferry.clusters.why.reasons import reasons_for
 
@@ -54,7 +54,7 @@ def run(args: argparse.Namespace) -> int:
     return _code(diagnosis)
 
 
-def _diagnose(args: argparse.Namespace) -> "Diagnosis":
+def _diagnose(args: "argparse.Namespace") -> "Diagnosis":
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
     from keyferry.clusters.why.diagnosis import diagnose

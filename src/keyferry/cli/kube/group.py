@@ -1,11 +1,13 @@
 """An authenticated connection to any cluster that kubectl can reach, from the shell."""
 
-import argparse
-
 from keyferry._core.user_info import hide_in_text
 from keyferry.cli.frame.commands import Command, report_failure
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PolicyError
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 An authenticated connection to any cluster that kubectl can reach: through exec plugins, tokens, token
@@ -43,12 +45,12 @@ SUBCOMMANDS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The subcommand; what follows is for its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Run one subcommand; its errors are about kubeconfigs and servers, and are reported as such."""
     return run_subcommand("kube", args, SUBCOMMANDS, _report)
 

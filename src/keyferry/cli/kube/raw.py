@@ -1,10 +1,12 @@
 """A GET on any path of a cluster's server, as the context's user."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
 from keyferry.show.report import report
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 A GET on any path of a cluster's server, as the context's user. The body goes to standard output as it
@@ -21,13 +23,13 @@ examples:
   keyferry kube raw '/api/v1/pods?watch=true'"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry kube raw``."""
     parser.add_argument("path", type=_path, metavar="PATH", help="such as /version or /api/v1/nodes")
     add_session_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Ask, and pass on what comes."""
     from keyferry.clusters.request import request
     from keyferry.show.writer import write_exact
@@ -59,5 +61,7 @@ def _is_endless(path: str) -> bool:
 
 def _path(text: str) -> str:
     if not text.startswith("/"):
-        raise argparse.ArgumentTypeError(f"{text!r} does not begin with '/'")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError(f"{text!r} does not begin with '/'")
     return text

@@ -1,6 +1,5 @@
 """The credential of a context as an ExecCredential, so that keyferry can be a plugin itself."""
 
-import argparse
 import os
 import sys
 
@@ -11,6 +10,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.clusters.session import ClusterSession
 
 DESCRIPTION = """\
@@ -37,13 +38,13 @@ _CHAIN = "KEYFERRY_KUBE_TOKEN_CHAIN"
 _BASIC, _BEARER = "Basic ", "Bearer "
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry kube token``."""
     parser.add_argument("--reveal", action="store_true", help="print the bare token, on a terminal too")
     add_session_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Print the credential."""
     if sys.stdout.isatty() and not args.reveal:
         message = "this is a secret and standard output is a terminal: --reveal shows the token there"

@@ -1,7 +1,5 @@
 """Who a cluster's server takes you for."""
 
-import argparse
-
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
@@ -9,6 +7,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.clusters.review import Review
     from keyferry.clusters.session import ClusterSession
 
@@ -25,13 +25,13 @@ examples:
 FORMATS = ("table", "json", "yaml")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry kube whoami``."""
     add_output_argument(parser, FORMATS)
     add_session_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Ask the server, and print what it says."""
     from keyferry.clusters.review import review
 

@@ -1,7 +1,5 @@
 """What ``plugin test`` and ``plugin trace`` share: from options to the plugin that is meant."""
 
-import argparse
-
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import WrongUsage
@@ -16,12 +14,14 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.api.kubeletconfig.v1 import CredentialProvider
 
 _LARGEST_TOKEN = 1 << 20
 
 
-def add_plugin_arguments(parser: argparse.ArgumentParser) -> None:
+def add_plugin_arguments(parser: "argparse.ArgumentParser") -> None:
     """Which plugin, and how it is run."""
     parser.add_argument(
         "--kind",
@@ -63,7 +63,7 @@ def add_plugin_arguments(parser: argparse.ArgumentParser) -> None:
     _add_sources(parser)
 
 
-def _add_sources(parser: argparse.ArgumentParser) -> None:
+def _add_sources(parser: "argparse.ArgumentParser") -> None:
     group = parser.add_argument_group("image plugins")
     group.add_argument(
         "--config", metavar="PATH", help="take arguments, variables and version from this provider config"
@@ -94,7 +94,7 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--user", metavar="NAME", help="another user than the context's")
 
 
-def make_plugin_under_test(args: argparse.Namespace, images: tuple[str, ...]) -> PluginUnderTest:
+def make_plugin_under_test(args: "argparse.Namespace", images: tuple[str, ...]) -> PluginUnderTest:
     """The plugin that the options describe; raises WrongUsage, ConfigError or EnvironmentProblem."""
     kind = (
         PluginKind(args.kind) if args.kind else (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE)
@@ -115,7 +115,7 @@ def make_plugin_under_test(args: argparse.Namespace, images: tuple[str, ...]) ->
     return plugin if kind == PluginKind.CLUSTER else replace(plugin, images=_images(images, plugin.images))
 
 
-def _check_kind(args: argparse.Namespace, kind: PluginKind) -> None:
+def _check_kind(args: "argparse.Namespace", kind: PluginKind) -> None:
     image_only = ("config", "provider", "service_account_token_file", "annotation")
     for name in image_only if kind == PluginKind.CLUSTER else ("kubeconfig", "context", "user"):
         if getattr(args, name):
@@ -125,7 +125,7 @@ def _check_kind(args: argparse.Namespace, kind: PluginKind) -> None:
         raise WrongUsage("which plugin? give the path of its executable")
 
 
-def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
+def _from_config(args: "argparse.Namespace", plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.config:
         return plugin
     provider = _provider(args)
@@ -140,7 +140,7 @@ def _from_config(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnd
     )
 
 
-def _provider(args: argparse.Namespace) -> "CredentialProvider":
+def _provider(args: "argparse.Namespace") -> "CredentialProvider":
     from keyferry.images.config.files import read_config
 
     read = read_config(args.config)
@@ -157,7 +157,7 @@ def _example(pattern: str) -> str:
     return pattern if "/" in pattern else f"{pattern}/keyferry-kit/image"
 
 
-def _from_kubeconfig(args: argparse.Namespace, plugin: PluginUnderTest) -> PluginUnderTest:
+def _from_kubeconfig(args: "argparse.Namespace", plugin: PluginUnderTest) -> PluginUnderTest:
     if not args.kubeconfig:
         return plugin
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
@@ -218,5 +218,7 @@ def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not equals:
         # Not quoted: the value may be a secret that was given without a name.
-        raise argparse.ArgumentTypeError("expected NAME=VALUE")
+        from argparse import ArgumentTypeError
+
+        raise ArgumentTypeError("expected NAME=VALUE")
     return name, value

@@ -1,9 +1,11 @@
 """For authors of plugins: begin one, put it to the test, record what it says, install it."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 For authors of credential plugins, in any language, for kubelets and for clusters.
@@ -31,11 +33,11 @@ SUBCOMMANDS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The subcommand; what follows is for its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Run one subcommand; its errors are about plugins, and are reported without more."""
     return run_subcommand("plugin", args, SUBCOMMANDS)

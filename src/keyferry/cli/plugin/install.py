@@ -1,11 +1,11 @@
 """Put a reference plugin where a kubelet or kubectl looks for it."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Exit, WrongUsage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.kit.scaffold.install import Plugin
 
 DESCRIPTION = """\
@@ -23,7 +23,7 @@ examples:
   keyferry plugin install eks --bin-dir ~/.local/bin --as aws-iam-authenticator"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry plugin install``."""
     parser.add_argument("names", metavar="NAME", nargs="*", help="which plugin; without one, all are listed")
     parser.add_argument("--bin-dir", metavar="DIR", help="the folder to put it into")
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="replace a program of that name")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Install them, or list them."""
     from keyferry.kit.scaffold.install import PLUGINS, install
 
@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-def _problem(args: argparse.Namespace, known: list[str]) -> str:
+def _problem(args: "argparse.Namespace", known: list[str]) -> str:
     unknown = [name for name in args.names if name not in known]
     if unknown:
         return f"there is no reference plugin {unknown[0]!r}, only {', '.join(known)}"

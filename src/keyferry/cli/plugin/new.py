@@ -1,11 +1,14 @@
 """A new plugin project that passes its own tests at once."""
 
-import argparse
 import shlex
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.report import report
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Write the project of a new credential plugin: one function to fill in, tests that pass at once, a config
@@ -21,7 +24,7 @@ examples:
   cd acme-registry && pytest && keyferry lint config/provider.yaml"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry plugin new``."""
     parser.add_argument(
         "name", metavar="NAME", help="the plugin's name: its program, its package, its config entry"
@@ -35,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", metavar="DIR", help="where to write it (default: a new folder NAME)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Write it, and say what to type next."""
     from keyferry.kit.scaffold.project import check_name, write_project
 

@@ -1,6 +1,5 @@
 """Whether a plugin, in any language, is what the kubelet or client-go expects of it."""
 
-import argparse
 import sys
 from collections.abc import Iterable
 
@@ -37,7 +36,7 @@ TAKES_REST = True
 _FORMATS = ("table", "json", "junit")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry plugin test``."""
     parser.add_argument(
         "binary", nargs="?", metavar="BINARY", help="the plugin's executable (default: that of --kubeconfig)"
@@ -69,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plugin_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Put it to the test."""
     if args.list:
         return _list(args.binary)
@@ -85,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.NO if fails else Exit.OK
 
 
-def _write(report: Report, args: argparse.Namespace) -> None:
+def _write(report: Report, args: "argparse.Namespace") -> None:
     if args.junit or args.output == "junit":
         text = to_junit(report, strict=args.strict)
         if args.junit:
@@ -170,4 +169,5 @@ def _progress() -> "Callable[[int, int], None] | None":
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable

@@ -1,6 +1,5 @@
 """One exchange with a plugin without its secrets, for a bug report; and a stand-in that repeats it."""
 
-import argparse
 import os
 import sys
 
@@ -8,6 +7,10 @@ from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, write_exact
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Run a plugin once and write down the exchange for a bug report: the request, the command, the names of its
@@ -35,7 +38,7 @@ _FORMATS = ("json", "text")
 _MODE = 0o600
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry plugin trace``."""
     parser.add_argument("binary", nargs="?", metavar="BINARY", help="the plugin's executable")
     parser.add_argument("image", nargs="?", metavar="IMAGE", help="the image to ask for; not for clusters")
@@ -52,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_plugin_arguments(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Record, or replay."""
     if args.replay:
         return _replay(args)
@@ -65,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.OK if isinstance(verdict, dict) and verdict["accepted"] else Exit.NO
 
 
-def _replay(args: argparse.Namespace) -> int:
+def _replay(args: "argparse.Namespace") -> int:
     from keyferry.kit.trace.replay import load_trace, replay
 
     if args.binary:

@@ -1,6 +1,5 @@
 """What the subcommands of ``records`` share: which records, which images are there, and what could not be read."""
 
-import argparse
 import sys
 
 from keyferry.cli.frame.arguments import add_output_argument
@@ -13,10 +12,14 @@ from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import Records
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
+
 FORMATS = ("table", "json", "yaml")
 
 
-def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = False) -> None:
+def add_record_arguments(parser: "argparse.ArgumentParser", *, reveal: bool = False) -> None:
     """Which records, and how they are shown."""
     add_output_argument(parser, FORMATS)
     parser.set_defaults(node=Node(), no_kubelet=False)
@@ -33,7 +36,7 @@ def add_record_arguments(parser: argparse.ArgumentParser, *, reveal: bool = Fals
         )
 
 
-def add_image_arguments(parser: argparse.ArgumentParser) -> None:
+def add_image_arguments(parser: "argparse.ArgumentParser") -> None:
     """Which images the node has."""
     group = parser.add_argument_group("which images the node has")
     group.add_argument(
@@ -54,7 +57,7 @@ def add_image_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
+def present_images(args: "argparse.Namespace") -> tuple[PresentImage, ...] | None:
     """The images that the options name; None if there is no such option."""
     if args.images is None and not args.image_id and not args.cri:
         return None
@@ -66,7 +69,7 @@ def present_images(args: argparse.Namespace) -> tuple[PresentImage, ...] | None:
     return (*listed, *map(NodeImage, args.image_id))
 
 
-def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:
+def _runtime_images(args: "argparse.Namespace") -> tuple[PresentImage, ...]:
     """The images that a container runtime has; "auto" stands for the one of this node."""
     from keyferry.pulls.cri.client import connect_runtime
 
@@ -74,19 +77,19 @@ def _runtime_images(args: argparse.Namespace) -> tuple[PresentImage, ...]:
         return runtime.list_images()
 
 
-def open_to_read(args: argparse.Namespace, policy: VerificationPolicy | None = None) -> Records:
+def open_to_read(args: "argparse.Namespace", policy: VerificationPolicy | None = None) -> Records:
     """The records of the root, as they are; nothing is written."""
     return inspect_records(resolve_root(args), policy=policy)
 
 
-def open_to_write(args: argparse.Namespace) -> Records:
+def open_to_write(args: "argparse.Namespace") -> Records:
     """The same; with ``--yes`` what is written is refused beside a kubelet."""
     return inspect_records(
         resolve_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, find_node=lambda: args.node
     )
 
 
-def resolve_root(args: argparse.Namespace) -> str:
+def resolve_root(args: "argparse.Namespace") -> str:
     """The root that is meant; the options have it from now on."""
     args.root = node_root(args.root, args.node)
     return str(args.root)

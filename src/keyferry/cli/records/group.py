@@ -1,9 +1,11 @@
 """Who may use the images of this node, as the kubelet remembers it."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 Who may use the images of this node. A kubelet remembers whose credentials each image was pulled with
@@ -39,11 +41,11 @@ SUBCOMMANDS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The subcommand; what follows is for its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Run one subcommand; its errors are about records, and are reported as such."""
     return run_subcommand("records", args, SUBCOMMANDS)

@@ -1,7 +1,5 @@
 """Every image with a record, who may use it, and pulls that were begun and not finished."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
@@ -19,6 +17,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.api.kubeletconfig.records import ImagePulledRecord, ImagePullIntent
     from keyferry.pulls.records.lookups import Listing
 
@@ -36,12 +36,12 @@ examples:
 _HEADER = ("IMAGE", "WHO", "UPDATED", "REFERENCE")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry records list``."""
     add_record_arguments(parser, reveal=True)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """List them."""
     records = open_to_read(args)
     found, intents = records.list(), records.list_intents()

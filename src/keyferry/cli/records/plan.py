@@ -1,7 +1,5 @@
 """What another verification policy would change."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Exit, most_severe
 from keyferry.cli.frame.image_lookup import missing_lines
 from keyferry.cli.frame.node_settings import node_policy, parse_policy, settings_of_root
@@ -27,6 +25,10 @@ from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+if TYPE_CHECKING:
+    import argparse
 
 DESCRIPTION = """\
 What another verification policy would change on this node: for each pod you name and each of its images,
@@ -58,7 +60,7 @@ _EFFECTS = {
 _CODES = {PolicyEffect.SAME: Exit.OK, PolicyEffect.UNKNOWN: Exit.UNKNOWN}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry records plan``."""
     group = parser.add_argument_group("policies, in the kubelet's words")
     _add_policy(group, "--policy", "--allow", "the policy to try", required=True)
@@ -85,7 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_policy(
-    group: argparse._ArgumentGroup, policy: str, allow: str, what: str, *, required: bool = False
+    group: "argparse._ArgumentGroup", policy: str, allow: str, what: str, *, required: bool = False
 ) -> None:
     group.add_argument(
         policy,
@@ -103,7 +105,7 @@ def _add_policy(
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Plan it."""
     after = parse_policy(args.policy, args.allow)
     root = resolve_root(args)
@@ -128,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
     return most_severe(_CODES.get(change.effect, Exit.NO) for change in changes)
 
 
-def _report(args: argparse.Namespace, root: str, changes: tuple[Change, ...]) -> None:
+def _report(args: "argparse.Namespace", root: str, changes: tuple[Change, ...]) -> None:
     """Say on standard error what was not given, and which option gives it."""
     if args.from_policy is None and settings_of_root(root, args.node) is None:
         message = f"the policy of now was not given, so the kubelet's default {DEFAULT} is taken"

@@ -1,6 +1,5 @@
 """Remove the records of images that are gone."""
 
-import argparse
 import os
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
@@ -18,6 +17,8 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from keyferry.pulls.records.maintenance import Pruning
 
 DESCRIPTION = """\
@@ -41,7 +42,7 @@ _SECOND_NS = 1_000_000_000
 _HEADER = ("REFERENCE", "UPDATED", "NAMES")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry records prune``."""
     add_image_arguments(parser)
     parser.add_argument(
@@ -54,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_no_kubelet_argument(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Prune, or show what would go."""
     until_ns = _until(args)  # before the list is read: what is pulled meanwhile is not in it
     images = present_images(args)
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
     return Exit.NO if number and not args.yes else Exit.OK
 
 
-def _until(args: argparse.Namespace) -> int:
+def _until(args: "argparse.Namespace") -> int:
     """When the list of images was made, in whole seconds, as records have it: only what is older may go."""
     from keyferry._core.clock import time_ns
     from keyferry.api.meta import parse_time
@@ -99,7 +100,7 @@ def _changed_ns(path: str) -> int:
         raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
 
 
-def _document(args: argparse.Namespace, pruning: "Pruning") -> dict[str, object]:
+def _document(args: "argparse.Namespace", pruning: "Pruning") -> dict[str, object]:
     return make_document(
         "PullRecordPruning",
         root=args.root,

@@ -1,7 +1,5 @@
 """Settle pulls whose process died."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
 from keyferry.cli.records.arguments import (
@@ -17,6 +15,7 @@ from keyferry.show.report import report
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
     from keyferry.pulls.records.maintenance import PresentImage
@@ -38,7 +37,7 @@ examples:
   sudo keyferry records recover --cri unix:///run/containerd/containerd.sock --yes"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry records recover``."""
     add_image_arguments(parser)
     parser.add_argument("--yes", action="store_true", help="settle them")
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_no_kubelet_argument(parser)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Recover, or show what would be."""
     images = present_images(args)
     if images is None:
@@ -72,7 +71,7 @@ def _foresee(records: "Records", images: "Sequence[PresentImage]") -> Recovery:
     return Recovery(recovered, tuple(sorted(left)), listing.problems)
 
 
-def _document(args: argparse.Namespace, recovery: Recovery) -> dict[str, object]:
+def _document(args: "argparse.Namespace", recovery: Recovery) -> dict[str, object]:
     return make_document(
         "PullRecovery",
         root=args.root,

@@ -1,7 +1,5 @@
 """All that is recorded about one image."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
     add_record_arguments,
@@ -15,6 +13,7 @@ from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from keyferry.api.kubeletconfig.records import ImagePulledRecord
@@ -33,13 +32,13 @@ examples:
   sudo keyferry records show busybox -o yaml"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry records show``."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
     add_record_arguments(parser, reveal=True)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Show it."""
     records = open_to_read(args)
     listing = records.list()

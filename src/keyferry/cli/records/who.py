@@ -1,7 +1,5 @@
 """Who may use an image on this node, and why."""
 
-import argparse
-
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.node_settings import node_policy
 from keyferry.cli.records.arguments import (
@@ -23,6 +21,7 @@ from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
     from keyferry.errors import RecordError
@@ -42,14 +41,14 @@ examples:
   sudo keyferry records who busybox --policy AlwaysVerify -o json"""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """The options of ``keyferry records who``."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
     add_record_arguments(parser, reveal=True)
     add_policy_arguments(parser)
 
 
-def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
+def add_policy_arguments(parser: "argparse.ArgumentParser") -> None:
     """The node's policy, in the kubelet's words."""
     group = parser.add_argument_group("the kubelet's imagePullCredentialsVerificationPolicy")
     group.add_argument(
@@ -67,7 +66,7 @@ def add_policy_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: "argparse.Namespace") -> int:
     """Answer it."""
     policy = node_policy(args.policy, args.allow, resolve_root(args), args.node)
     records = open_to_read(args, policy)
@@ -99,7 +98,7 @@ def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Dec
 
 
 def _document(
-    args: argparse.Namespace,
+    args: "argparse.Namespace",
     found: tuple[Access, ...],
     stranger: "Decision",
     problems: "tuple[RecordError, ...]",

@@ -2,9 +2,14 @@
 
 from _thread import allocate_lock
 from bisect import bisect_left
-from typing import Protocol
 
 from keyferry._core.values import Value
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
 
 __all__ = [
     "CALLS",

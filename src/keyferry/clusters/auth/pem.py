@@ -5,16 +5,16 @@ Finding the PEM blocks needs nothing; what is in them is read by ``cryptography`
 """
 
 import re
-from base64 import b64decode
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 from keyferry._core.extras import install_hint
 from keyferry._core.values import Value
 from keyferry.errors import ClusterAuthError, EnvironmentProblem
 
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from datetime import datetime
+    from typing import Any
 
     from cryptography import x509
 
@@ -79,6 +79,8 @@ def find_authorities(data: bytes) -> Iterator[bytes]:
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[str, bytes, bytes]]:
+    from base64 import b64decode  # only here: most credentials are tokens
+
     for match in _BLOCK.finditer(data):
         body = match["body"]
         found = _HEADERS.match(body)
@@ -168,7 +170,7 @@ def _load_key(der: bytes) -> object:
     raise _refused("the key cannot be parsed", "failed to parse private key")
 
 
-def _match(certificate: "x509.Certificate", key: Any) -> None:
+def _match(certificate: "x509.Certificate", key: "Any") -> None:
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
 
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value, field, replace
@@ -11,6 +10,12 @@ from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, refuse_file
 from keyferry.clusters.kubeconfig.trust import why_untrusted
 from keyferry.errors import ConfigError, Problem
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 __all__ = [
     "KubeconfigFile",
@@ -21,7 +26,6 @@ __all__ = [
     "read_kubeconfigs",
 ]
 
-_T = TypeVar("_T")
 # More than any kubeconfig; the file may be a device or a pipe that never ends.
 _LARGEST_FILE = 64 << 20
 
@@ -158,7 +162,7 @@ def merge_configs(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
     )
 
 
-def _first_wins(maps: Iterable[Mapping[str, _T]]) -> dict[str, _T]:
+def _first_wins(maps: "Iterable[Mapping[str, _T]]") -> "dict[str, _T]":
     """All entries by name, each as the first file has it: entries are never merged with one another."""
     merged: dict[str, _T] = {}
     for entries in maps:

@@ -1,8 +1,6 @@
 """From a loaded kubeconfig to the one configuration a client is built from: context, cluster and user."""
 
-import unicodedata
 from collections.abc import Mapping
-from typing import Any
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.paths import Path
@@ -15,6 +13,10 @@ from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, go_read_error
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
 from keyferry.errors import ConfigError, Problem
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["ClientConfig", "Overrides", "check_transport", "clean_install_hint", "resolve"]
 
@@ -114,7 +116,9 @@ def clean_install_hint(text: str) -> str:
 
 
 def _is_harmless(char: str) -> bool:
-    return unicodedata.category(char)[0] in "LMNPSZ" or char in "\t\n\v\f\r"
+    from unicodedata import category
+
+    return category(char)[0] in "LMNPSZ" or char in "\t\n\v\f\r"
 
 
 def _describe(choice: Choice, overrides: Overrides, files: tuple[KubeconfigFile, ...]) -> ClientConfig:
@@ -136,7 +140,7 @@ def _describe(choice: Choice, overrides: Overrides, files: tuple[KubeconfigFile,
     )
 
 
-def _impersonation(user: AuthInfo) -> dict[str, Any]:
+def _impersonation(user: AuthInfo) -> "dict[str, Any]":
     if not user.impersonate:
         return {}
     return {

@@ -1,6 +1,5 @@
 """Provider configs from files: one file, or a directory of them, merged as the kubelet merges them."""
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable
@@ -35,7 +34,6 @@ class ReadConfig(Value):
     files: tuple[ConfigFile, ...] = ()
     providers: tuple[v1.CredentialProvider, ...] = ()
     locations: tuple[ProviderLocation, ...] = field(default=(), repr=False)
-    hash: str = ""
     problems: tuple[Problem, ...] = ()
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
     kind: Kind | None = None
@@ -44,6 +42,11 @@ class ReadConfig(Value):
     def patterns(self) -> tuple[tuple[Pattern | MatchError, ...], ...]:
         """The patterns of each provider, parsed, or why one of them does not parse."""
         return tuple(tuple(map(_parse_pattern, provider.match_images or ())) for provider in self.providers)
+
+    @property
+    def hash(self) -> str:
+        """The hash the kubelet exports; empty if nothing was read."""
+        return config_hash(file.data for file in self.files) if self.files else ""
 
     def raise_for_problems(self) -> None:
         """Raise what Kubernetes would have stopped at, with everything else that was found."""
@@ -71,14 +74,15 @@ def read_config(path: str) -> ReadConfig:
     text, kind = (first.kubernetes_text, first.kind) if first else ("", None)
     if clashes and not first:
         text, kind = clashes[0].kubernetes_text, Kind.OTHER
-    return ReadConfig(
-        path, files, providers, locations, config_hash(file.data for file in files), problems, text, kind
-    )
+    return ReadConfig(path, files, providers, locations, problems, text, kind)
 
 
 def config_hash(contents: Iterable[bytes]) -> str:
     """The hash the kubelet exports: over each file's length, as 8 bytes, and content."""
-    digest = hashlib.sha256()
+    # Only here: OpenSSL, which comes with it, takes a tenth of a start.
+    from hashlib import sha256
+
+    digest = sha256()
     for data in contents:
         digest.update(len(data).to_bytes(8, "big"))
         digest.update(data)

@@ -9,7 +9,6 @@ prefixes of a path lie on one chain.
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
-from typing import TypeAlias, TypeVar
 
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import Glob, Pattern, Piece, glob_matches, is_literal, parse_pattern
@@ -17,14 +16,14 @@ from keyferry.images.match.url import bytewise, parse_registry_url, split_plain
 
 __all__ = ["PatternIndex"]
 
-_Hits: TypeAlias = tuple[tuple[int, str], ...]
+_Hits = tuple[tuple[int, str], ...]
 # The labels of a host, and its port behind them.
-_Labels: TypeAlias = Sequence[str]
-_KeyOf: TypeAlias = Callable[[_Labels], object]
+_Labels = Sequence[str]
+_KeyOf = Callable[[_Labels], object]
 # What decides in a label: how many characters before and after a star, all of it (-1), or nothing (0).
-_View: TypeAlias = tuple[int, int]
-_Views: TypeAlias = tuple[_View, ...]
-_Globs: TypeAlias = tuple[tuple[int, Glob], ...]
+_View = tuple[int, int]
+_Views = tuple[_View, ...]
+_Globs = tuple[tuple[int, Glob], ...]
 
 _ALL: _View = (-1, -1)
 _NOTHING: _View = (0, 0)
@@ -32,8 +31,12 @@ _MEMO_LIMIT = 4096
 # No port of a pattern looks like this, so an image that does not parse is covered by none.
 _NOWHERE = ("", "unparsable", "")
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _Key = TypeVar("_Key")
+    _Value = TypeVar("_Value")
 
 
 class _PathNode:
@@ -76,7 +79,7 @@ class _Paths:
         return node
 
 
-_Places: TypeAlias = tuple[_PathNode | _Paths, ...]
+_Places = tuple[_PathNode | _Paths, ...]
 
 
 class _Shape:
@@ -164,7 +167,7 @@ class PatternIndex:
         return tuple(sorted(first.items()))
 
 
-def _remember(memo: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+def _remember(memo: "dict[_Key, _Value]", key: "_Key", value: "_Value") -> None:
     if len(memo) >= _MEMO_LIMIT:
         memo.clear()
     memo[key] = value
@@ -206,7 +209,7 @@ def _build(
 
 
 # The number of labels, the last of them unless it has a star, and the numbers of the others that have none.
-_Bucket: TypeAlias = tuple[int, str | None, tuple[int, ...]]
+_Bucket = tuple[int, str | None, tuple[int, ...]]
 
 
 class _Sight:
@@ -223,8 +226,8 @@ class _Sight:
 
 
 # What is looked at, what the key of an image and its cuts must be, and globs that those do not settle.
-_Seat: TypeAlias = tuple[_Sight, object, object, _Globs]
-_Grouped: TypeAlias = dict[_Seat, dict[str, list[int]]]
+_Seat = tuple[_Sight, object, object, _Globs]
+_Grouped = dict[_Seat, dict[str, list[int]]]
 
 
 def _group(patterns: Iterable[Pattern | None]) -> dict[_Bucket, _Grouped]:

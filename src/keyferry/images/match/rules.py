@@ -4,12 +4,26 @@
 """
 
 import re
-from typing import Literal, NamedTuple, TypeAlias
 
 from keyferry._core.user_info import hide_user_info
-from keyferry._core.values import Value
+from keyferry._core.values import NamedTuple, Value
 from keyferry.errors import MatchError
 from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url, readable, split_plain
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Literal
+
+    MatchRule = Literal[
+        "matched",
+        "pattern-unparsable",
+        "image-unparsable",
+        "port",
+        "label-count",
+        "path-prefix",
+        "label",
+        "bad-glob",
+    ]
 
 __all__ = [
     "Glob",
@@ -24,21 +38,10 @@ __all__ = [
     "parse_pattern",
 ]
 
-MatchRule: TypeAlias = Literal[
-    "matched",
-    "pattern-unparsable",
-    "image-unparsable",
-    "port",
-    "label-count",
-    "path-prefix",
-    "label",
-    "bad-glob",
-]
-
 # A piece of a label is literal text or a character class, given as ranges of code points.
-Piece: TypeAlias = str | tuple[tuple[int, int], ...]
+Piece = str | tuple[tuple[int, int], ...]
 # The pieces before, between and after the stars.
-Glob: TypeAlias = tuple[tuple[Piece, ...], ...]
+Glob = tuple[tuple[Piece, ...], ...]
 
 # No rule for "?", "\" and "^", which are special to Go's globs too: URL parsing keeps them out of hosts.
 _TOKEN = re.compile(r"(?P<star>\*)|\[(?P<class>[^\]]*)(?P<closing>\]?)|[^*\[]+")
@@ -64,14 +67,14 @@ class MatchVerdict(Value):
     """
 
     matched: bool
-    rule: MatchRule
+    rule: "MatchRule"
     found: str
     expected: str
     why: str
 
 
-class _Failure(NamedTuple):
-    rule: MatchRule
+class _Failure(Value):
+    rule: "MatchRule"
     label: int = 0
 
 
@@ -221,7 +224,7 @@ def _rune(label: str, at: int) -> tuple[int, int]:
     return (_INVALID_RUNE if "\ud800" <= text[0] <= "\udfff" else ord(text[0])), width
 
 
-def _unparsable(rule: MatchRule, pattern: str, image: str, error: MatchError) -> MatchVerdict:
+def _unparsable(rule: "MatchRule", pattern: str, image: str, error: MatchError) -> MatchVerdict:
     return MatchVerdict(
         matched=False,
         rule=rule,

@@ -5,9 +5,9 @@ who gets a credential.
 """
 
 import re
-from typing import NamedTuple
 
 from keyferry._core.user_info import hide_user_info
+from keyferry._core.values import NamedTuple
 from keyferry._net.address import bytewise, readable
 from keyferry._net.url import UrlSyntaxError, go_words, split_registry_key, split_registry_url
 from keyferry.errors import MatchError

@@ -4,7 +4,6 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from keyferry._core.values import Value, field
 
@@ -140,12 +139,14 @@ def _set_flag(flags: dict[str, str], name: str, value: str) -> None:
 def _kubelets(proc: str) -> Iterator[Kubelet]:
     for pid in _pids(proc):
         process = f"{proc}/{pid}"
-        with suppress(OSError):  # a process that ended meanwhile, or that may not be looked at
+        try:
             argv = [os.fsdecode(word) for word in _read(f"{process}/cmdline").split(b"\0") if word]
             program = _program(argv)
             if program and not _is_borrowed(process):
                 flags = parse_flags(argv[1:], is_embedded=program in _EMBEDDING and program != "hyperkube")
                 yield Kubelet(pid, program, process, _users(process), flags)
+        except OSError:
+            pass  # a process that ended meanwhile, or that may not be looked at
 
 
 def _program(argv: Sequence[str]) -> str:
@@ -174,10 +175,12 @@ def _is_borrowed(process: str) -> bool:
 def _users(process: str) -> frozenset[int]:
     """The owner, and its real, effective and saved users."""
     users = {os.stat(process).st_uid}
-    with suppress(OSError, ValueError):
+    try:
         for line in _read(f"{process}/status").splitlines():
             if line.startswith(b"Uid:"):
                 users.update(map(int, line.split()[1:4]))
+    except (OSError, ValueError):
+        pass
     return frozenset(users)
 
 
@@ -198,8 +201,10 @@ def _what_hides(proc: str) -> tuple[str, bool]:
 def _namespace(proc: str) -> str:
     """Whose processes are in *proc*; empty where there are no namespaces."""
     for which in ("1", "self"):
-        with suppress(OSError):
+        try:
             return os.readlink(f"{proc}/{which}/ns/pid")
+        except OSError:
+            continue
     return ""
 
 

@@ -3,7 +3,6 @@
 import binascii
 import time
 from collections.abc import Mapping
-from typing import Protocol
 
 from keyferry._core.json import loads
 from keyferry._core.values import Value, field
@@ -11,6 +10,12 @@ from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
 from keyferry.errors import DocumentError, ServiceAccountError
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Protocol
+else:
+    Protocol = object
 
 
 class Pod(Value):

@@ -1,7 +1,5 @@
 """The stable codes of what can be wrong with provider configs, kubeconfigs, kuberc and pull records."""
 
-from typing import Literal, TypeAlias
-
 from keyferry._core.values import Value
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
@@ -11,7 +9,14 @@ from keyferry.lint.codes.suspect import SUSPECT
 
 __all__ = ["CODES", "SEVERITIES", "Code", "Severity"]
 
-Severity: TypeAlias = Literal["error", "warning", "info"]
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Severity = Literal["error", "warning", "info"]
+else:
+    Severity = str
+
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 _WARNING: Severity = "warning"

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
 
 from keyferry._core.paths import Path, format_path
 from keyferry.api.codec import Reader
@@ -10,6 +9,10 @@ from keyferry.api.kubeconfig.v1 import read_kubeconfig
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.errors import Kind, Problem
 from keyferry.lint.files import second_document
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = [
     "NotingReader",
@@ -33,7 +36,7 @@ class NotingReader(Reader):
         super().__init__(sort_keys=True)
         self.known: dict[Path, tuple[str, ...]] = {}
 
-    def struct(self, value: object, path: Path, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def struct(self, value: object, path: Path, fields: "Mapping[str, Any]") -> "dict[str, Any]":
         """As every reader's, after noting the names."""
         self.known[path] = tuple(fields)
         return super().struct(value, path, fields)

@@ -4,7 +4,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from operator import attrgetter
-from secrets import token_hex
 from typing import TypeVar
 
 from keyferry._core.files import DistrustedError, Folder
@@ -223,7 +222,7 @@ class RecordFiles:
 
     def _write(self, which: str, key: str, data: bytes) -> None:
         name = file_name(key)
-        draft = f"{name}{_OURS}{token_hex(8)}{_TEMPORARY}"
+        draft = f"{name}{_OURS}{os.urandom(8).hex()}{_TEMPORARY}"
         with (
             _wording(os.path.join(self.folder, which, name), "it cannot be written"),
             self._disk.make_folder(self.root, FOLDER, which) as folder,

@@ -1,0 +1,54 @@
+"""Which modules a command has loaded when it is done, as an exact set: time is only benchmarked."""
+
+import os
+import subprocess
+import sys
+
+import yaml
+
+import keyferry
+
+# Without site, which loads modules of its own, nobody else finds PyYAML.
+_PATHS = [os.path.dirname(os.path.dirname(str(package.__file__))) for package in (keyferry, yaml)]
+_RUN = """
+import gc, os, sys
+sys.path[:0] = {paths!r}
+old = set(sys.modules)
+from keyferry.cli.main import main
+code = main({words!r})
+sys.stderr.write("\\n" + " ".join(sorted(set(sys.modules) - old)))
+sys.exit(code)
+"""
+# What regular expressions are made of, and hardly any command goes without them.
+_PATTERNS = {
+    "collections",
+    "copyreg",
+    "enum",
+    "functools",
+    "itertools",
+    "keyword",
+    "operator",
+    "re",
+    "reprlib",
+    "types",
+}
+# What starts a program and reads from it.
+_PROGRAMS = {
+    *("contextlib", "errno", "fcntl", "locale", "msvcrt", "select", "selectors", "signal", "subprocess"),
+    *("threading", "warnings"),
+}
+_PLAIN = {"binascii", "bisect", "math", "struct", "weakref"}
+LOOKING_UP = _PATTERNS | _PROGRAMS | _PLAIN
+CONNECTING = LOOKING_UP | {"array", "base64", "socket", "ssl"}
+YAML = {"base64", "cython_runtime", "datetime", "yaml"}
+
+
+def loaded_by_command(*words: str, code: int = 0, **env: str) -> set[str]:
+    """The packages beside our own that a command has loaded, in a fresh interpreter without site."""
+    run = [sys.executable, "-I", "-S", "-c", _RUN.format(paths=_PATHS, words=list(words))]
+    done = subprocess.run(
+        run, env={**os.environ, **env}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    packages = {name.partition(".")[0] for name in done.stderr.rpartition("\n")[2].split()}
+    return {name for name in packages if name != "keyferry" and not name.startswith("_")}
