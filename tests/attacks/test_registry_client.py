@@ -369,15 +369,15 @@ from support.networks import add_addresses
 add_addresses("10.99.0.1", "10.99.0.2")
 
 from keyferry.pulls.registry.check import check_registry
-from keyferry.pulls.registry.addresses import is_here
+from keyferry.pulls.registry.addresses import is_this_machine
 from keyferry.pulls.registry.route import RegistryRoute
 from support.fake_cloud import Authority, Reply, serving
 from support.fake_registry import *
 from support.images import build
 
 # A whole network of the loopback interface is delivered here, although no list of addresses has 10.99.0.77.
-assert all(map(is_here, ("10.99.0.1", "10.99.0.2", "10.99.0.77")))
-assert not any(map(is_here, ("10.98.0.1", "2001:db8::1")))
+assert all(map(is_this_machine, ("10.99.0.1", "10.99.0.2", "10.99.0.77")))
+assert not any(map(is_this_machine, ("10.98.0.1", "2001:db8::1")))
 
 authority = Authority(Path(sys.argv[1]))
 route = RegistryRoute(ca_file=str(authority.bundle), use_proxy=False)

@@ -74,8 +74,8 @@ def why_forbidden(
     """Why a server must not lead us to *address*, or nothing.
 
     A registry names the place of its token server and of its blobs. Those of the node itself, and of the cloud's
-    metadata, trust whoever can reach them, so nobody outside may have us go there. With *allows_this_machine*
-    it is allowed, but not through an address that only holds one of its own.
+    metadata, trust whoever can reach them, so nobody outside may have us go there. With
+    *allows_this_machine* this machine is allowed, but not through an address that only holds one of its own.
     """
     parsed = _parse(address)
     for meant in (parsed, *_embedded(parsed)):
