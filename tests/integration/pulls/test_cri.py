@@ -113,15 +113,15 @@ def test_an_image_is_removed() -> None:
 
 
 FAILURES = {
-    "not found": (grpc.StatusCode.NOT_FOUND, "no such image", "missing"),
+    "not found": (grpc.StatusCode.NOT_FOUND, "no such image", "not-found"),
     "unauthenticated": (grpc.StatusCode.UNAUTHENTICATED, "who are you", "refused"),
     "denied": (grpc.StatusCode.PERMISSION_DENIED, "", "refused"),
     "words": (UNKNOWN, "failed to pull: unexpected status: 401 Unauthorized", "refused"),
-    "missing words": (UNKNOWN, "rpc: reg.example/x: not found", "missing"),
+    "missing words": (UNKNOWN, "rpc: reg.example/x: not found", "not-found"),
     "network": (UNKNOWN, "dial tcp 10.0.0.1:443: connection refused", "unreachable"),
     "slow registry": (UNKNOWN, "dial tcp: i/o timeout", "timeout"),
-    "something": (grpc.StatusCode.INTERNAL, "disk is full", "other"),
-    "no words": (UNKNOWN, "", "other"),
+    "something": (grpc.StatusCode.INTERNAL, "disk is full", "error"),
+    "no words": (UNKNOWN, "", "error"),
 }
 
 
@@ -165,7 +165,7 @@ def test_an_answer_that_is_no_message_is_an_error() -> None:
         pytest.raises(ContainerRuntimeError) as caught,
     ):
         runtime.list_images()
-    assert caught.value.kind == "other"
+    assert caught.value.kind == "error"
 
 
 def test_a_runtime_that_knows_no_images_is_an_error() -> None:
