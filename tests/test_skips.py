@@ -16,6 +16,7 @@ PLATFORM = (
     "sys.platform",
     "os.path.isdir('/proc/self/fd')",
     "plugin_environment._limit()",
+    "fork_exec.CAN_FORK_EXEC",
     "find_spec('socksio')",
 )
 
