@@ -3,12 +3,14 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from secrets import token_hex
 from typing import TypeVar
 
 from keyferry._core.files import DistrustedError, Folder
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.kept_folder import KeptFolder
 from keyferry.api.kubeletconfig.records import (
     INTENT,
     RECORD,
@@ -46,6 +48,7 @@ class RecordFiles:
         self._disk = disk or Disk()
         self._lock_timeout_seconds = lock_timeout_seconds
         self._lock: FolderLock | None = None
+        self._kept = {which: KeptFolder(os.path.join(self.folder, which)) for which in (PULLING, PULLED)}
 
     @property
     def lock(self) -> FolderLock:
@@ -55,7 +58,9 @@ class RecordFiles:
         return self._lock
 
     def close(self) -> None:
-        """Let go of the lock's file."""
+        """Let go of the folders and the lock's file."""
+        for kept in self._kept.values():
+            kept.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -148,9 +153,13 @@ class RecordFiles:
                 counts.append(0 if folder is None else len(_names(folder)))
         return counts[0], counts[1]
 
+    def _open(self, which: str) -> Folder | None:
+        """One of the two folders, kept open, for looks and changes by name; None if it is not there."""
+        return self._kept[which].open(partial(self._disk.open_folder, self.root, FOLDER, which))
+
     @contextmanager
     def _opened(self, which: str) -> Iterator[Folder | None]:
-        """One of the two folders, for reading; None if it is not there."""
+        """One of the two folders, opened to list what is in it; None if it is not there."""
         path = os.path.join(self.folder, which)
         try:
             folder = self._disk.open_folder(self.root, FOLDER, which)
@@ -213,8 +222,11 @@ class RecordFiles:
                     yield name, decoded
 
     def _find(self, which: str, key: str, decode: Callable[[bytes, str], Decoded[_T]]) -> Decoded[_T] | None:
-        with self._opened(which) as folder:
+        try:
+            folder = self._open(which)
             return None if folder is None else self._read(folder, file_name(key), decode)
+        except OSError as error:
+            raise unreadable(os.path.join(self.folder, which), error) from None
 
     def _read(
         self, folder: Folder, name: str, decode: Callable[[bytes, str], Decoded[_T]]
@@ -225,20 +237,17 @@ class RecordFiles:
     def _write(self, which: str, key: str, data: bytes) -> None:
         name = file_name(key)
         draft = f"{name}{_OURS}{token_hex(8)}{_TEMPORARY}"
-        with (
-            _wording(os.path.join(self.folder, which, name), "it cannot be written"),
-            self._disk.make_folder(self.root, FOLDER, which) as folder,
-        ):
-            folder.replace(name, data, mode=0o600, draft=draft)
+        make = partial(self._disk.make_folder, self.root, FOLDER, which)
+        with _wording(os.path.join(self.folder, which, name), "it cannot be written"):
+            self._kept[which].open(make, makes=True).replace(name, data, mode=0o600, draft=draft)
 
     def _delete(self, which: str, key: str) -> None:
         name = file_name(key)
         with _wording(os.path.join(self.folder, which, name), "it cannot be removed"):
-            folder = self._disk.open_folder(self.root, FOLDER, which)
+            folder = self._open(which)
             if folder is not None:
-                with folder:
-                    folder.unlink(name)
-                    folder.sync()
+                folder.unlink(name)
+                folder.sync()
 
     def _sweep(self) -> None:
         """Remove temporary files of writers that are gone; inside the lock there are no others."""
