@@ -1,11 +1,11 @@
-"""The page about the kit says what the code does."""
+"""The kit's checks, and what its page says of them."""
 
 import re
 from pathlib import Path
 
 from keyferry.kit.codes.catalogue import CHECKS
 
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "kit.md"
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "kit.md"
 
 
 def test_the_table_of_codes_is_that_of_the_code() -> None:
