@@ -3,7 +3,10 @@
 import re
 from pathlib import Path
 
-from keyferry.kit.codes.catalogue import CHECKS
+import pytest
+
+from keyferry.kit.codes.catalogue import CHECKS, checks_for
+from keyferry.kit.lab.subject import CLUSTER, IMAGE
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "kit.md"
 
@@ -21,3 +24,26 @@ def test_the_example_run_shows_real_texts() -> None:
         assert CHECKS[code].title == title
     for text in re.findall(r"^    (?:why|change)\s+(.*)$", page, re.MULTILINE):
         assert any(text in (check.why, check.fix) for check in CHECKS.values())
+
+
+def test_the_two_kinds_share_only_what_is_for_both() -> None:
+    """Each kind has its own checks and all that begin with KP3."""
+    image, cluster = ({check.code for check in checks_for(kind)} for kind in (IMAGE, CLUSTER))
+    assert image | cluster == CHECKS.keys()
+    assert image & cluster == {code for code in CHECKS if code.startswith("KP3")}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code)
+def test_texts_are_in_house_style(check: object) -> None:
+    """Titles, reasons and advice begin in lower case and have no final stop."""
+    for name in ("title", "why", "fix"):
+        text = getattr(check, name)
+        assert text
+        assert text[0].islower() or not text[0].isalpha()
+        assert not text.endswith(".")
+
+
+@pytest.mark.parametrize("code", ["KP127", "KP130", "KP214"])
+def test_versions_that_nobody_configured_are_no_errors(code: str) -> None:
+    """The kubelet and client-go ask in the version of their config."""
+    assert CHECKS[code].severity == "warning"

@@ -10,7 +10,7 @@ import pytest
 from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.http import ONCE
 from keyferry_plugins.google.adc import default_token, token_from
-from keyferry_plugins.google.calls import Calls, Token, check_endpoint
+from keyferry_plugins.google.calls import Calls, Token
 from keyferry_plugins.google.credential_file import CredentialFile
 from keyferry_plugins.signing.jose import read_header
 from support.certificates import key_pem, make_key
@@ -405,33 +405,6 @@ def test_gclouds_folder_can_be_elsewhere(world: World) -> None:
     compat = Calls(Deadline(30), {"NO_GCE_CHECK": "true", **environ}, lambda: NOW, ONCE, is_compat=True)
     with pytest.raises(ProvideError, match="no application default credentials"):
         default_token(compat, SCOPES)
-
-
-@pytest.mark.parametrize(
-    "url",
-    [
-        "http://127.0.0.1.evil.com/",
-        "http://localhost.evil.com/",
-        "http://127.0.0.1@evil.com/",
-        "http://evil.com/?https://",
-        "HTTP://evil.com",
-        "https:/evil.com",
-        "",
-        "ftp://127.0.0.1/",
-    ],
-)
-def test_a_secret_goes_over_tls_or_stays_on_this_machine(url: str) -> None:
-    """By the URL's host, not by how it begins."""
-    with pytest.raises(ProvideError, match="not an https:// URL"):
-        check_endpoint(url, "here")
-
-
-@pytest.mark.parametrize(
-    "url", ["https://x.example.com/", "http://127.0.0.1:80/", "http://localhost/", "http://[::1]:8/"]
-)
-def test_tls_and_loopback_are_fine(url: str) -> None:
-    """The URL is given back."""
-    assert check_endpoint(url, "here") == url
 
 
 def echo(received: Received) -> Reply:
