@@ -115,6 +115,9 @@ KEYS = {
 }
 
 
+# fmt: on
+
+
 @pytest.mark.parametrize(("text", "value"), SCALARS.items(), ids=map(repr, SCALARS))
 def test_scalars_resolve_as_in_go_yaml(text: str, value: object) -> None:
     found = read_yaml(f"d: {text}\n".encode()).value

@@ -36,6 +36,9 @@ def decide(policy: PluginPolicy, command: str, programs: "dict[str, Found]") -> 
     return policy.decide(command, lambda name: programs.get(name, Found("", f'exec: "{name}": missing')))
 
 
+# Validation: the texts are compared with Kubernetes' recorded answers, here is what is keyferry's own.
+
+
 @pytest.mark.parametrize("digest", ["x", "a" * 63, "sha256:" + "a" * 64])
 def test_a_digest_must_look_like_one(digest: str) -> None:
     with pytest.raises(PolicyError, match="64 hexadecimal digits"):
@@ -63,6 +66,9 @@ def test_a_list_beside_another_policy_is_an_error_even_if_it_is_empty(
     text = f'plugin policy is "{kind}" but allowlist is non-nil'
     assert caught.value.kubernetes_text == f"misconfigured credential plugin allowlist: {text}"
     PluginPolicy(kind).validate()
+
+
+# Decisions
 
 
 def test_any_entry_that_fits_is_enough() -> None:
@@ -95,6 +101,9 @@ def test_what_a_relative_path_entry_leads_to_is_refused() -> None:
 def test_an_unknown_policy_allows_nothing() -> None:
     with pytest.raises(PolicyError):
         decide(PluginPolicy("Nonsense"), "foo", found_in("/bin/foo"))
+
+
+# Digests
 
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="runs an open file through /proc")
@@ -153,6 +162,8 @@ def test_a_missing_file_is_no_matter_of_policy(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         open_pinned(str(tmp_path / "missing"), [DIGEST])
 
+
+# kuberc
 
 PINNED = f"""{KUBERC}
 credentialPluginPolicy: Allowlist

@@ -74,6 +74,8 @@ def test_a_good_kubeconfig_has_no_findings(tmp_path: Path, plugin: str) -> None:
     )
 
 
+# What client-go refuses
+
 CERTIFICATE = base64.b64encode(b"x").decode()
 USER, CLUSTER = "users[0].user", "clusters[0].cluster"
 REFUSED: dict[str, tuple[Json | str, list[tuple[str, str]]]] = {
@@ -207,6 +209,9 @@ def test_positions_are_those_of_the_file(tmp_path: Path) -> None:
     report = lint(tmp_path, text)
     places = {(each.code, each.line, each.column) for each in report.findings}
     assert {("KF222", 4, 5), ("KF250", 6, 7)} <= places
+
+
+# What is legal and hardly meant
 
 
 def worries(folder: Path, document: Json | str, mode: int = 0o600) -> dict[str, str]:
