@@ -19,6 +19,7 @@ from keyferry.pulls.records.hashes import file_name
 from keyferry.pulls.records.load import load_records, look_at_records
 from keyferry.pulls.records.policy import VerificationPolicy
 from support.commands import run_keyferry
+from support.folders import contents
 from support.kubelets import Processes
 from support.parts import root as as_root
 from support.plugins import exit_code_in_fork
@@ -191,14 +192,6 @@ def lead_away(root: Path, name: str) -> Path:
     (root / name).symlink_to(victim)
     victim.chmod(0o755)
     return victim
-
-
-def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything in a folder and below, with its mode."""
-    return {
-        str(path.relative_to(folder)): (path.lstat().st_mode, b"" if path.is_dir() else path.read_bytes())
-        for path in [folder, *sorted(folder.rglob("*"))]
-    }
 
 
 @pytest.mark.parametrize("name", LINKED.values(), ids=LINKED)
