@@ -35,7 +35,18 @@ HEAVY = {
     "yaml",
 }
 # What would undo the start of a plugin that needs no network: regular expressions are half of it.
-COSTLY = {"base64", "enum", "functools", "hashlib", "json", "re", "socket", "urllib.parse"}
+COSTLY = {
+    "base64",
+    "cryptography",
+    "enum",
+    "functools",
+    "hashlib",
+    "json",
+    "re",
+    "socket",
+    "urllib",
+    "urllib.parse",
+}
 PLUGINS = ("acr", "aks", "docker_helper", "ecr", "eks", "gcr", "gke", "oidc", "static")
 
 

@@ -33,7 +33,18 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # Shelves of one tier do not know each other. In rooms without folders it is enough that nothing goes in a circle.
 SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "_core": (
-        ("base64", "clock", "docker_hub", "extras", "files", "gotext", "paths", "user_info", "values", "words"),
+        (
+            "base64",
+            "clock",
+            "docker_hub",
+            "extras",
+            "files",
+            "gotext",
+            "paths",
+            "user_info",
+            "values",
+            "words",
+        ),
         ("json_wording", "masking", "positions", "program", "reasons"),
         ("json_errors", "secrets"),
         ("json",),

@@ -34,6 +34,7 @@ from keyferry.images.provider.accounts import Identity, Pod, ServiceAccount, Sta
 from keyferry.images.provider.plugin import decode_response
 from keyferry.invoke.policy import PluginPolicy
 from keyferry.invoke.process import Ending, ProcessOutcome
+from support.errors import chain
 from support.scripted import V1, config_text, document, write_printer, write_script
 
 # Mixed case, digits and a sign: nothing else in any text can look like it.
@@ -62,12 +63,6 @@ def records() -> Iterator[_Records]:
     root.removeHandler(handler)
     root.setLevel(level)
     assert not [text for text in handler.texts if SECRET in text]
-
-
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
 
 
 def shown_of(error: BaseException) -> str:

@@ -14,7 +14,8 @@ from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.puller.layout import LayoutTarget
 from keyferry.pulls.puller.outcome import PullOutcome
 from support.fake_cloud import FakeServer, Reply, serving
-from support.fake_registry import REPOSITORY, TAG, FakeRegistry, blob_path
+from support.fake_registry import FakeRegistry, blob_path, image_of
+from support.folders import contents
 from support.images import build, digest_of
 from support.layouts import pull_to_layout
 from support.parts import root as as_root
@@ -32,12 +33,8 @@ def registry() -> Iterator[FakeServer]:
         yield server
 
 
-def name_at(server: FakeServer) -> str:
-    return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
-
-
 def pull(server: FakeServer, folder: Path) -> PullOutcome:
-    return pull_to_layout(name_at(server), folder)
+    return pull_to_layout(image_of(server), folder)
 
 
 def make_victim(root: Path) -> Path:
@@ -47,13 +44,6 @@ def make_victim(root: Path) -> Path:
     (victim / "precious").write_bytes(b"keep me")
     victim.chmod(0o751)
     return victim
-
-
-def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    return {
-        str(path.relative_to(folder)): (path.lstat().st_mode, b"" if path.is_dir() else path.read_bytes())
-        for path in [folder, *sorted(folder.rglob("*"))]
-    }
 
 
 @pytest.mark.parametrize("name", [".keyferry", "blobs", "blobs/sha256"])
@@ -85,7 +75,7 @@ def test_what_is_there_is_not_looked_for_behind_a_link(
     (folder / name).rename(tmp_path / "moved")
     (folder / name).symlink_to(tmp_path / "moved")
     with pytest.raises(EnvironmentProblem, match="is a symbolic link"):
-        LayoutTarget(folder).find_image(name_at(registry))
+        LayoutTarget(folder).find_image(image_of(registry))
 
 
 FILES = ["index.json", "oci-layout", ".keyferry/lock", f".keyferry/{DRAFT}"]
@@ -155,7 +145,7 @@ def test_folders_of_the_one_who_owns_the_layout_are_used(tmp_path: Path, registr
     for path in (folder, *folder.rglob("*")):
         os.chown(path, NOBODY, NOBODY)
     assert pull(registry, folder).manifest_digest == IMAGE.digest
-    assert LayoutTarget(folder).find_image(name_at(registry)) is not None
+    assert LayoutTarget(folder).find_image(image_of(registry)) is not None
 
 
 def start_as_nobody(code: str, folder: Path, *words: str) -> "subprocess.Popen[bytes]":

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._core.kept_folder import MOST_OPEN
 from keyferry.api.kubeletconfig.records import ImagePullIntent, encode_intent, encode_record
 from keyferry.errors import RecordError
 from keyferry.pulls.records.decision import PodCredentials
@@ -17,8 +19,10 @@ from keyferry.pulls.records.hashes import file_name
 from keyferry.pulls.records.load import inspect_records, load_records
 from keyferry.pulls.records.policy import VerificationPolicy
 from support.commands import run_keyferry
+from support.folders import contents
 from support.kubelets import Processes
 from support.parts import root as as_root
+from support.plugins import exit_code_in_fork
 from support.records import (
     EVERYBODY,
     HASH,
@@ -190,14 +194,6 @@ def lead_away(root: Path, name: str) -> Path:
     return victim
 
 
-def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything in a folder and below, with its mode."""
-    return {
-        str(path.relative_to(folder)): (path.lstat().st_mode, b"" if path.is_dir() else path.read_bytes())
-        for path in [folder, *sorted(folder.rglob("*"))]
-    }
-
-
 @pytest.mark.parametrize("name", LINKED.values(), ids=LINKED)
 def test_a_link_in_the_place_of_a_folder_is_neither_read_nor_written_through(
     tmp_path: Path, name: str
@@ -221,6 +217,129 @@ def test_a_link_in_the_place_of_a_folder_is_neither_read_nor_written_through(
         looked.files.delete_intent(IMAGE)
     assert contents(victim) == before
     assert victim.stat().st_mode & 0o777 == 0o755
+
+
+def grant_elsewhere(root: Path) -> Path:
+    """A folder beside the records, with a record that lets everybody in."""
+    away = root.with_name(f"{root.name}-away")
+    plant(away)
+    return away / "image_manager"
+
+
+def replace_by_link(root: Path, away: Path) -> None:
+    folder_of(root).rename(root / "old")
+    (root / "image_manager" / "pulled").symlink_to(away / "pulled")
+
+
+def replace_above_by_link(root: Path, away: Path) -> None:
+    (root / "image_manager").rename(root / "old")
+    (root / "image_manager").symlink_to(away)
+
+
+@pytest.mark.parametrize("cached", [True, False])
+@pytest.mark.parametrize("replace", [replace_by_link, replace_above_by_link])
+def test_a_link_that_comes_later_is_neither_read_nor_written_through(
+    tmp_path: Path, replace: Callable[[Path, Path], None], cached: bool
+) -> None:
+    """Folders that were opened before are not taken for those that a link leads to."""
+    root = tmp_path / "root"
+    root.mkdir()
+    away = grant_elsewhere(root)
+    records = open_quickly(root, cached=cached)
+    records.record_pulled("reg.example/other", "sha256:other", with_secrets(secret()))
+    replace(root, away)
+    before = contents(away)
+    assert records.files.find_record(REF).record is None
+    assert records.files.find_record(REF).failure is not None
+    with pytest.raises(RecordError, match="is a symbolic link, which is not followed"):
+        records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    with suppress(RecordError):
+        records.files.delete_record(REF)
+    assert contents(away) == before
+
+
+@as_root
+def test_a_strangers_folder_that_comes_later_grants_nothing(tmp_path: Path) -> None:
+    """Nor is anything written into it."""
+    records = open_quickly(tmp_path, cached=False)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    folder_of(tmp_path).rename(tmp_path / "old")
+    os.chown(plant(tmp_path).parent, NOBODY_USER, NOBODY_USER)
+    before = contents(folder_of(tmp_path))
+    assert records.decide(IMAGE, REF).rule == "unreadable"
+    with pytest.raises(RecordError, match="belongs to user 65534"):
+        records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    assert contents(folder_of(tmp_path)) == before
+
+
+def test_a_folder_that_is_opened_to_others_later_is_not_believed_and_closed_by_the_next_write(
+    tmp_path: Path,
+) -> None:
+    """Also if it was open before."""
+    records = open_quickly(tmp_path, cached=False)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    folder_of(tmp_path).chmod(0o777)
+    assert records.decide(IMAGE, REF, PodCredentials((secret(),))).rule == "unreadable"
+    records.files.write_record(record())
+    assert folder_of(tmp_path).stat().st_mode & 0o777 == 0o700
+
+
+def remove(root: Path) -> None:
+    shutil.rmtree(root / "image_manager")
+
+
+def rename_away(root: Path) -> None:
+    (root / "image_manager").rename(root / f"old-{len(list(root.iterdir()))}")
+
+
+@pytest.mark.parametrize("vanish", [remove, rename_away])
+def test_folders_that_are_made_anew_are_found(tmp_path: Path, vanish: Callable[[Path], None]) -> None:
+    """Who only looks sees none, then those that a kubelet makes; who writes makes them."""
+    records = open_quickly(tmp_path, cached=False)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    looking = inspect_records(str(tmp_path))
+    assert looking.find(REF).record is not None
+    vanish(tmp_path)
+    assert not looking.find(REF).exists
+    assert not records.find(REF).exists
+    plant(tmp_path)
+    assert looking.decide(IMAGE, REF).rule == records.decide(IMAGE, REF).rule == "everybody"
+    vanish(tmp_path)
+    folder_of(tmp_path)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+    assert looking.decide(IMAGE, REF).rule == "stranger"
+
+
+def test_records_by_the_thousand_keep_few_files_open(tmp_path: Path) -> None:
+    """Each goes on giving its own answers; those that are closed or forgotten keep nothing."""
+    before = len(os.listdir("/proc/self/fd"))
+    nodes = []
+    for at in range(1000):
+        plant(tmp_path / str(at), encode_record(record(f"sha256:{at}")), ref=f"sha256:{at}")
+        nodes.append(inspect_records(str(tmp_path / str(at))))
+    for _ in range(2):
+        assert [node.find(f"sha256:{at}").exists for at, node in enumerate(nodes)] == [True] * 1000
+    assert len(os.listdir("/proc/self/fd")) <= before + MOST_OPEN
+    for node in nodes:
+        node.close()
+    assert len(os.listdir("/proc/self/fd")) <= before
+    assert nodes[0].find("sha256:0").exists
+
+
+def test_a_forked_child_looks_and_writes_by_itself(tmp_path: Path) -> None:
+    """And leaves its parent's folders open."""
+    records = open_quickly(tmp_path, cached=False)
+    records.record_pulled(IMAGE, REF, with_secrets(secret()))
+
+    def work() -> None:
+        assert records.find(REF).exists
+        records.record_pulled(IMAGE, "sha256:child", None)
+        records.close()
+
+    assert exit_code_in_fork(work) == 0
+    assert records.find("sha256:child").exists
+    records.record_pulled(IMAGE, "sha256:parent", None)
+    assert len(records.list().values) == 3
 
 
 def test_a_root_that_is_a_link_is_followed(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from support.fake_registry import (
     FakeRegistry,
     blob_path,
     credential,
+    image_of,
     manifest_path,
     manifest_reply,
     token_reply,
@@ -136,10 +137,6 @@ def said_by(error: KeyferryError | None) -> RegistryError | None:
     """An error of a registry, and of nothing else."""
     assert error is None or isinstance(error, RegistryError)
     return error
-
-
-def image_of(server: FakeServer) -> str:
-    return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
 
 
 def pull_error(server: FakeServer, folder: Path, route: RegistryRoute = RegistryRoute()) -> ImagePullError:

@@ -20,11 +20,7 @@ from support.terminal import PROMPT, run_on_terminal
 LATE = 60.0
 MEGABYTE = 1 << 20
 
-
-@pytest.fixture(autouse=True)
-def _plain_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("plain_network")
 
 
 def answer(*lines: str, body: bytes = b"") -> bytes:

@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,6 +29,7 @@ from keyferry.sdk.process import Finished, run_program
 from keyferry.sdk.proxy import Origin, choose_proxy, split_url
 from keyferry.sdk.testing import Outcome
 from keyferry.sdk.text import shown
+from support.errors import chain
 from support.fake_cloud import FakeServer
 from support.fake_cloud import Reply as Answer
 from support.sdk_plugins import SECRET, exec_info, image_plugin, request_bytes, run_source
@@ -36,18 +37,7 @@ from support.sdk_plugins import SECRET, exec_info, image_plugin, request_bytes, 
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJacTdtYXJrZWQifQ.Zq7marked-S3cret9vX_sig"
 LATE = 60.0
 
-
-@pytest.fixture(autouse=True)
-def _plain_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
-        monkeypatch.delenv(name, raising=False)
-
-
-def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and all that are behind it."""
-    while error is not None:
-        yield error
-        error = error.__cause__ or error.__context__
+pytestmark = pytest.mark.usefixtures("plain_network")
 
 
 def everything(error: BaseException) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from support.api_server import ApiServer, Authority, Pair
-from support.certificates import key_pem, make_certificate, make_key
+from support.api_server import ApiServer
+from support.certificates import Authority, Pair, key_pem, make_certificate, make_key
 from support.commands import run_keyferry
 from support.kube import OTHER, TOKEN, Kube, credential, pair_fields
 from support.parts import need

@@ -12,6 +12,7 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.providers.config import lint
+from support.lint import write
 from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
 from support.schemas import check_output
@@ -47,21 +48,14 @@ def _run(*words: str, cwd: Path | None = None, **environ: str) -> "subprocess.Co
     return done
 
 
-def _write(folder: Path, text: str, name: str = "config.yaml") -> str:
-    path = folder / name
-    path.write_text(text)
-    path.chmod(0o644)
-    return str(path)
-
-
 def test_a_clean_config_gives_no_output_and_status_0(tmp_path: Path) -> None:
-    done = _run(_write(tmp_path, GOOD))
+    done = _run(write(tmp_path, GOOD))
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "keyferry: no problems found in 1 provider\n"
 
 
 def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
-    _write(tmp_path, WRONG)
+    write(tmp_path, WRONG)
     done = _run("config.yaml", cwd=tmp_path)
     assert done.returncode == 1
     first, second = done.stdout.splitlines()
@@ -73,7 +67,7 @@ def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
 
 
 def test_the_severity_limits_what_is_reported_and_counted(tmp_path: Path) -> None:
-    path = _write(tmp_path, GOOD.replace("reg.example", "reg.example/*"))
+    path = write(tmp_path, GOOD.replace("reg.example", "reg.example/*"))
     assert _run(path).returncode == 1
     done = _run(path, "--severity", "error")
     assert (done.returncode, done.stdout) == (0, "")
@@ -81,7 +75,7 @@ def test_the_severity_limits_what_is_reported_and_counted(tmp_path: Path) -> Non
 
 
 def test_json_has_stable_fields(tmp_path: Path) -> None:
-    path = _write(tmp_path, WRONG)
+    path = write(tmp_path, WRONG)
     done = _run(path, "-o", "json")
     report = json.loads(done.stdout)
     assert done.returncode == 1
@@ -97,7 +91,7 @@ def test_json_has_stable_fields(tmp_path: Path) -> None:
 
 
 def test_sarif_has_rules_and_locations(tmp_path: Path) -> None:
-    _write(tmp_path, WRONG, "my config.yaml")
+    write(tmp_path, WRONG, "my config.yaml")
     done = _run("my config.yaml", "nope", "-o", "sarif", cwd=tmp_path)
     log: dict[str, Any] = json.loads(done.stdout)
     (run,) = log["runs"]
@@ -118,8 +112,8 @@ def test_sarif_has_rules_and_locations(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_merged_as_the_kubelet_does(tmp_path: Path) -> None:
-    _write(tmp_path, GOOD, "10.yaml")
-    _write(tmp_path, GOOD, "2.yaml")
+    write(tmp_path, GOOD, "10.yaml")
+    write(tmp_path, GOOD, "2.yaml")
     done = _run(str(tmp_path))
     assert done.returncode == 1
     assert "2.yaml:4:3" in done.stdout
@@ -143,11 +137,11 @@ BAD_INPUT = [
 
 @pytest.mark.parametrize(("target", "status", "part"), BAD_INPUT)
 def test_bad_input_gives_one_clear_line(tmp_path: Path, target: str, status: int, part: str) -> None:
-    _write(tmp_path, GOOD)
-    _write(tmp_path, "a: [", "not.yaml")
-    _write(tmp_path, '{"a": // b\n}', "not.json")
-    _write(tmp_path, "apiVersion: v1\nkind: Pod\n", "pod.yaml")
-    _write(tmp_path, "- a\n", "list.yaml")
+    write(tmp_path, GOOD)
+    write(tmp_path, "a: [", "not.yaml")
+    write(tmp_path, '{"a": // b\n}', "not.json")
+    write(tmp_path, "apiVersion: v1\nkind: Pod\n", "pod.yaml")
+    write(tmp_path, "- a\n", "list.yaml")
     (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\xfe\n")
     (tmp_path / "bytes.yaml").chmod(0o644)
     (tmp_path / "empty").mkdir(mode=0o755)
@@ -161,7 +155,7 @@ def test_bad_input_gives_one_clear_line(tmp_path: Path, target: str, status: int
 def test_a_file_that_may_not_be_read_is_an_environment_problem(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = _write(tmp_path, GOOD)
+    path = write(tmp_path, GOOD)
     os.chmod(path, 0)
     was = os.geteuid()
     os.seteuid(was or 65534)  # root may read everything, so be somebody else for the moment
@@ -192,7 +186,7 @@ def test_wrong_usage_gives_status_2(words: tuple[str, ...], part: str) -> None:
 
 def test_the_feature_gate_is_taken_as_the_kubelet_takes_it(tmp_path: Path) -> None:
     tokens = "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true}\n"
-    path = _write(tmp_path, GOOD + tokens)
+    path = write(tmp_path, GOOD + tokens)
     gate = "KubeletServiceAccountTokenForCredentialProviders"
     assert "KF130" in _run(path, "--kubernetes", "v1.33.1").stdout
     done = _run(path, "--kubernetes", "1.33", "--feature-gates", f"Other=false,{gate}=true")
@@ -210,7 +204,7 @@ def test_codes_are_listed_with_what_to_do() -> None:
 
 
 def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
-    path = _write(tmp_path, GOOD)
+    path = write(tmp_path, GOOD)
     alone = _run(KEYFERRY_CONFIG=path)
     assert alone.returncode == 0
     assert f"linting config {path} (KEYFERRY_CONFIG), without its plugins" in alone.stderr
@@ -241,7 +235,7 @@ def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
     ],
 )
 def test_no_secret_is_ever_printed(tmp_path: Path, text: str, output: str) -> None:
-    done = _run(_write(tmp_path, text), "-o", output)
+    done = _run(write(tmp_path, text), "-o", output)
     assert done.returncode == 1
     assert SECRET not in done.stdout + done.stderr
 
@@ -249,7 +243,7 @@ def test_no_secret_is_ever_printed(tmp_path: Path, text: str, output: str) -> No
 def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """Control characters of a file's name or content are replaced, and each finding stays on one line."""
     name = "a\n\033[2J.yaml"
-    done = _run(_write(tmp_path, GOOD + '  "x\\ny\\e[2J": 1\n', name))
+    done = _run(write(tmp_path, GOOD + '  "x\\ny\\e[2J": 1\n', name))
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 1
     assert "\033" not in done.stdout

@@ -14,103 +14,19 @@ import ssl
 import threading
 from collections import deque
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
-from ipaddress import ip_address
 from itertools import count
 from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
-
 from keyferry.clusters.tls import load_pair
 
-from .certificates import AFTER, BEFORE, key_pem, make_key
+from .certificates import Authority, Pair
 
 LOOPBACK = "127.0.0.1"
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-_serials = count(1000)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A certificate with its key, as PEM."""
-
-    certificate: str
-    key: str = field(repr=False)
-    serial: int = 0
-
-
-class Authority:
-    """Signs certificates of servers and clients."""
-
-    def __init__(self) -> None:
-        self._key = make_key()
-        self._name = _name("test authority")
-        self._public_key = self._key.public_key()
-        builder = self._builder(self._name, self._public_key)
-        usage = x509.KeyUsage(
-            digital_signature=True,
-            content_commitment=False,
-            key_encipherment=False,
-            data_encipherment=False,
-            key_agreement=False,
-            key_cert_sign=True,
-            crl_sign=True,
-            encipher_only=False,
-            decipher_only=False,
-        )
-        builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        self.pem = self._sign(builder.add_extension(usage, critical=True))[0]
-
-    def server(self, *names: str) -> Pair:
-        """A server's certificate, for host names and addresses."""
-        alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
-        return self._issue("server", ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
-
-    def server_called(self, name: str) -> Pair:
-        """A server's certificate of the old kind, whose name is its common name alone."""
-        return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, None)
-
-    def client(self, user: str = "user") -> Pair:
-        """A user's certificate; each has a serial number of its own."""
-        return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None)
-
-    def _issue(
-        self, user: str, use: x509.ObjectIdentifier, names: x509.SubjectAlternativeName | None
-    ) -> Pair:
-        key = make_key()
-        builder = self._builder(_name(user), key.public_key())
-        builder = builder.add_extension(x509.ExtendedKeyUsage([use]), critical=False)
-        if names is not None:
-            builder = builder.add_extension(names, critical=False)
-        pem, serial = self._sign(builder)
-        return Pair(pem, key_pem(key), serial)
-
-    def _builder(self, subject: x509.Name, public_key: object) -> x509.CertificateBuilder:
-        builder = x509.CertificateBuilder(self._name, subject, public_key, next(_serials), BEFORE, AFTER)  # type: ignore[arg-type] # any kind of key
-        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._public_key)
-        identifier = x509.SubjectKeyIdentifier.from_public_key(public_key)  # type: ignore[arg-type] # as above
-        return builder.add_extension(issuer, critical=False).add_extension(identifier, critical=False)
-
-    def _sign(self, builder: x509.CertificateBuilder) -> tuple[str, int]:
-        certificate = builder.sign(self._key, hashes.SHA256())
-        return certificate.public_bytes(Encoding.PEM).decode(), certificate.serial_number
-
-
-def _name(common: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """Entra, a registry and the metadata service of Azure, on loopback under their real names; they check what they get."""
 
-import base64
 import json
 import time
 from collections.abc import Iterator
@@ -8,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support.fake_cloud import Authority, ConnectProxy, Handler, Received, Reply, serving
+from support.fake_cloud import Authority, ConnectProxy, Handler, Received, Reply, segment, serving
 
 ENTRA = "login.microsoftonline.com"
 REGISTRY = "myreg.azurecr.io"
@@ -45,12 +44,7 @@ REFRESH_TOKEN = "refreshmarktoken"
 def make_jwt(**claims: object) -> str:
     """A token as others issue it: its claims are readable, its signature nobody here looks at."""
     parts = [{"alg": "RS256", "typ": "JWT"}, claims]
-    return ".".join([*(encode(json.dumps(part).encode()) for part in parts), "c2lnbmVk"])
-
-
-def encode(data: bytes) -> str:
-    """Base64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+    return ".".join([*(segment(json.dumps(part).encode()) for part in parts), "c2lnbmVk"])
 
 
 def registry_token(seconds: float = 3 * 3600) -> str:
@@ -241,4 +235,4 @@ def never_shown(text: str, *more: str) -> None:
         *more,
     ):
         assert secret not in text
-        assert encode(secret.encode())[:-2] not in text
+        assert segment(secret.encode())[:-2] not in text

@@ -1,5 +1,6 @@
 """Stand-ins for a cloud's endpoints: real HTTP and TLS servers on loopback that note and check what they are sent."""
 
+import base64
 import json
 import select
 import socket
@@ -9,18 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qsl, urlsplit
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from . import certificates
 
 PATIENCE_SECONDS = 20.0
 
@@ -74,16 +69,19 @@ class Reply:
 Handler = Callable[[Received], Reply]
 
 
+def segment(data: bytes) -> str:
+    """Base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
 class Authority:
-    """A certificate authority made on the spot; its bundle goes into SSL_CERT_FILE."""
+    """A certificate authority with its files; its bundle goes into SSL_CERT_FILE."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test authority")])
-        certificate = self._build(self._name, self._key.public_key(), [], is_authority=True)
+        self._signer = certificates.Authority()
         self.bundle = folder / "authority.pem"
-        self.bundle.write_bytes(certificate.public_bytes(Encoding.PEM))
+        self.bundle.write_text(self._signer.pem)
 
     def context(self, *names: str, common_name: str = "server") -> ssl.SSLContext:
         """The server's side of TLS, with a certificate for *names*."""
@@ -92,54 +90,11 @@ class Authority:
         return context
 
     def certificate(self, *names: str, common_name: str = "server") -> Path:
-        """A file with a key and a certificate for *names*, for a server that is a program of its own."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
-        certificate = self._build(
-            subject, key.public_key(), [_general(name) for name in names], is_authority=False
-        )
-        path = self._folder / f"server-{certificate.serial_number}.pem"
-        path.write_bytes(
-            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-            + certificate.public_bytes(Encoding.PEM)
-        )
+        """A file with a key and a certificate, for *names* or of the old kind, for a server that is a program."""
+        pair = self._signer.server(*names) if names else self._signer.server_called(common_name)
+        path = self._folder / f"server-{pair.serial}.pem"
+        path.write_text(pair.key + pair.certificate)
         return path
-
-    def _build(
-        self,
-        subject: x509.Name,
-        key: ec.EllipticCurvePublicKey,
-        names: list[x509.GeneralName],
-        *,
-        is_authority: bool,
-    ) -> x509.Certificate:
-        now = datetime.now(UTC)
-        builder = (
-            x509.CertificateBuilder(self._name, subject, key, x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=30))
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False
-            )
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        if is_authority:
-            usage = x509.KeyUsage(
-                digital_signature=False, content_commitment=False, key_encipherment=False, data_encipherment=False,
-                key_agreement=False, key_cert_sign=True, crl_sign=True, encipher_only=False, decipher_only=False,
-            )  # fmt: skip
-            builder = builder.add_extension(usage, critical=True)
-        return builder.sign(self._key, hashes.SHA256())
-
-
-def _general(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
 
 
 class FakeServer:

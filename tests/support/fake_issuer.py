@@ -1,6 +1,5 @@
 """An OpenID Connect issuer that can be made to lie: real HTTP and TLS, real signatures, wrong where a test says so."""
 
-import base64
 import hmac
 import json
 import time
@@ -13,17 +12,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from support.fake_cloud import Authority, Received, Reply, serving
+from support.fake_cloud import Authority, Received, Reply, segment, serving
 
 CLIENT, SECRET, USER = "my-client", "s3cret/with:odd chars", "alice"
 KEYS = (rsa.generate_private_key(65537, 2048), rsa.generate_private_key(65537, 2048))
 CURVE_KEY = ec.generate_private_key(ec.SECP256R1())
 Answer = Reply | Callable[[Received], Reply]
-
-
-def segment(data: bytes) -> str:
-    """Base64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def public_pem(key: rsa.RSAPrivateKey) -> bytes:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from keyferry.images.keyring import Credential, Source, SourceKind
-from support.fake_cloud import Received, Reply
+from support.fake_cloud import FakeServer, Received, Reply
 from support.images import BuiltImage, digest_of
 
 REPOSITORY, TAG = "team/app", "v1"
@@ -101,3 +101,8 @@ def manifest_path(reference: str = TAG) -> str:
 def blob_path(blob: bytes) -> str:
     """Where a blob is asked for."""
     return f"/v2/{REPOSITORY}/blobs/{digest_of(blob)}"
+
+
+def image_of(server: FakeServer) -> str:
+    """The name of the image that a registry has."""
+    return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"

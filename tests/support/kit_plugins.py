@@ -22,6 +22,12 @@ IMAGE_NAME = "registry.example/team/app"
 PASSWORD = "s3cret-password"
 TOKEN = "s3cret-token-of-a-cluster"
 ACCOUNT_TOKEN = "s3cret-service-account-token"
+V1 = "credentialprovider.kubelet.k8s.io/v1"
+# What a kubelet takes.
+GOOD = (
+    f'{{"kind":"CredentialProviderResponse","apiVersion":"{V1}","cacheKeyType":"Registry","cacheDuration":"1m",'
+    '"auth":{"r.io":{"username":"u","password":"p"}}}\n'
+).encode()
 
 # Answers only what it understands fully: one line, in a known version, for an image of its registry.
 IMAGE_FRAME = """\

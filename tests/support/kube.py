@@ -19,7 +19,7 @@ from keyferry.clusters.load import load_cluster
 from keyferry.clusters.session import ClusterSession
 from keyferry.invoke.policy import PluginPolicy
 
-from .api_server import Pair
+from .certificates import Pair
 from .plugins import PATIENCE_SECONDS, SteppedClock, write_executable
 
 API_VERSION = "client.authentication.k8s.io/v1"

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
-from support.fake_cloud import Received, Reply, serving
+from support.fake_cloud import Received, Reply, segment, serving
 from support.registry import TokenAuth
 
 SERVICE, ISSUER = "test-registry", "test-issuer"
@@ -61,9 +61,9 @@ class TokenServer:
             "access": [_access(scope) for scope in scopes],
         }
         head = {"alg": "ES256", "typ": "JWT", "kid": _key_id(self._key.public_key())}
-        signed = ".".join(_segment(json.dumps(part).encode()) for part in (head, claims))
+        signed = ".".join(segment(json.dumps(part).encode()) for part in (head, claims))
         halves = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-        return f"{signed}.{_segment(b''.join(half.to_bytes(32, 'big') for half in halves))}"
+        return f"{signed}.{segment(b''.join(half.to_bytes(32, 'big') for half in halves))}"
 
 
 def _read(request: Received) -> tuple[str, str, tuple[str, ...]]:
@@ -83,10 +83,6 @@ def _access(scope: str) -> Mapping[str, object]:
     kind, _, rest = scope.partition(":")
     name, _, actions = rest.rpartition(":")
     return {"type": kind, "name": name, "actions": actions.split(",")}
-
-
-def _segment(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def _key_id(key: ec.EllipticCurvePublicKey) -> str:

@@ -51,6 +51,11 @@ class Folder:
     ) -> None:
         self.close()
 
+    @property
+    def descriptor(self) -> int | None:
+        """What the system knows it by; None where paths are used."""
+        return self._fd
+
     def close(self) -> None:
         """Let go of the folder."""
         if self._fd is not None:
@@ -75,7 +80,7 @@ class Folder:
 
     def status_of(self, name: str) -> os.stat_result:
         """What the system knows of a name; of a link, not of what it leads to."""
-        with _Naming(self.path_of(name)):
+        with _Naming(self, name):
             place, at = self.place(name)
             return os.stat(place, dir_fd=at, follow_symlinks=False)
 
@@ -89,7 +94,7 @@ class Folder:
 
     def names(self, *, folders: bool | None = None) -> list[str]:
         """The names in it, in order: all of them, only folders, or only what is none."""
-        with _Naming(self.path), os.scandir(self.path if self._fd is None else self._fd) as entries:
+        with _Naming(self), os.scandir(self.path if self._fd is None else self._fd) as entries:
             return sorted(
                 each.name
                 for each in entries
@@ -99,7 +104,7 @@ class Folder:
     def below(self, name: str, *, make: int | None = None) -> "Folder":
         """A folder in this one; with a mode to *make* it with, if it is not there. Raises DistrustedError."""
         path = self.path_of(name)
-        with _Naming(path):
+        with _Naming(self, name):
             place, at = self.place(name)
             if make is not None:
                 try:
@@ -109,7 +114,7 @@ class Folder:
                     pass
             if stat.S_ISLNK(self.status_of(name).st_mode):
                 raise DistrustedError(errno.ELOOP, "it is a symbolic link, which is not followed", path)
-            fd = os.open(place, _FOLDER | _NO_LINK, dir_fd=at) if _HAS_DESCRIPTORS else None
+            fd = None if at is None else os.open(place, _FOLDER | _NO_LINK, dir_fd=at)
         folder = self.like(path, fd)
         try:
             self._check_owner(folder.status(), path)
@@ -128,20 +133,24 @@ class Folder:
 
     def restrict(self, mode: int) -> None:
         """Give the folder another mode."""
-        with _Naming(self.path):
+        with _Naming(self):
             os.chmod(self.path if self._fd is None else self._fd, mode)
 
     def sync(self) -> None:
         """Wait until the folder's names are on the disk."""
         if self.durable and self._fd is not None:
-            with _Naming(self.path):
+            with _Naming(self):
                 os.fsync(self._fd)
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
         """Open a file; a link is an error, and nothing is waited for."""
-        with _Naming(self.path_of(name)):
-            place, at = self.place(name)
+        place, at = self.place(name)
+        try:
             return os.open(place, flags | _ALWAYS, mode, dir_fd=at)
+        except OSError as error:
+            # What is there or not is often asked in this way, so without the cost of a ``with``.
+            error.filename = self.path_of(name)
+            raise
 
     def open_own(self, name: str, flags: int, mode: int = 0o600) -> int:
         """Open a file to write in place; DistrustedError for one that would have us write elsewhere, or for others."""
@@ -177,14 +186,14 @@ class Folder:
     def rename(self, name: str, target: str, folder: "Folder | None" = None) -> None:
         """Put a file in the place of another, in one step, here or in another folder."""
         to = folder or self
-        with _Naming(to.path_of(target)):
+        with _Naming(to, target):
             source, at = self.place(name)
             place, there = to.place(target)
             os.replace(source, place, src_dir_fd=at, dst_dir_fd=there)
 
     def unlink(self, name: str) -> None:
         """Remove a file; one that is not there is fine."""
-        with _Naming(self.path_of(name)):
+        with _Naming(self, name):
             place, at = self.place(name)
             try:
                 os.unlink(place, dir_fd=at)
@@ -237,7 +246,7 @@ class Folder:
         """
         from fcntl import LOCK_EX, LOCK_NB, flock
 
-        with _Naming(self.path_of(name)):
+        with _Naming(self, name):
             try:
                 flock(fd, LOCK_EX if waits else LOCK_EX | LOCK_NB)
             except BlockingIOError:
@@ -268,8 +277,9 @@ class Folder:
 class _Naming:
     """Gives errors the whole path, where the system was told a part of it."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
+    def __init__(self, folder: Folder, name: str = "") -> None:
+        self._folder = folder
+        self._name = name
 
     def __enter__(self) -> None:
         """Nothing to do before."""
@@ -278,7 +288,8 @@ class _Naming:
         self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"
     ) -> None:
         if isinstance(error, OSError):
-            error.filename, error.filename2 = self._path, None
+            error.filename = self._folder.path_of(self._name) if self._name else self._folder.path
+            error.filename2 = None
 
 
 def open_folder(path: str, *names: str, make: int | None = None, durable: bool = True) -> Folder:

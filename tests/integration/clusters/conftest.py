@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from support.api_server import ApiServer, Authority
+from support.api_server import ApiServer
+from support.certificates import Authority
 from support.kube import TOKEN, Kube, credential
 
 

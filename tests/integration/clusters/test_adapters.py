@@ -12,8 +12,8 @@ from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from keyferry.errors import ClusterAuthError, KeyferryError
 from support.adapters_under_test import DRIVERS, Driver, Reply
-from support.api_server import LOOPBACK, REVIEWS, ApiServer, Authority, Pair, running_proxy
-from support.certificates import key_pem
+from support.api_server import LOOPBACK, REVIEWS, ApiServer, running_proxy
+from support.certificates import Authority, Pair, key_pem
 from support.kube import OTHER, TOKEN, Kube, credential, pair_fields, watch_writes
 from support.plugins import wait_until
 

@@ -17,7 +17,8 @@ from keyferry.clusters.adapters.aiohttp_connector import ClusterConnector
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
-from support.api_server import ApiServer, Authority
+from support.api_server import ApiServer
+from support.certificates import Authority
 from support.kube import OTHER, TOKEN, Kube, credential
 from support.plugins import wait_until
 

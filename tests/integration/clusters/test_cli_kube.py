@@ -11,7 +11,8 @@ import sys
 import pytest
 import yaml
 
-from support.api_server import ApiServer, Authority
+from support.api_server import ApiServer
+from support.certificates import Authority
 from support.commands import run_keyferry
 from support.kube import API_VERSION, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import exec_section, keyferry_kube, status_with

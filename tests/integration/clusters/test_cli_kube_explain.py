@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from support.api_server import ApiServer, Authority
-from support.certificates import key_pem, make_key
+from support.api_server import ApiServer
+from support.certificates import Authority, key_pem, make_key
 from support.commands import run_keyferry
 from support.kube import API_VERSION, OTHER, TOKEN, Kube, credential
 from support.kube_commands import exec_section, keyferry_kube, status_with

@@ -11,7 +11,8 @@ import sys
 
 import pytest
 
-from support.api_server import ApiServer, Authority, running_proxy
+from support.api_server import ApiServer, running_proxy
+from support.certificates import Authority
 from support.commands import run_keyferry
 from support.kube import TOKEN, Kube
 from support.kube_commands import keyferry_kube

@@ -13,7 +13,8 @@ from keyferry.clusters.adapters.httpx import ClusterAuth, make_client
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import ClusterAuthError
-from support.api_server import ApiServer, Authority, running_proxy
+from support.api_server import ApiServer, running_proxy
+from support.certificates import Authority
 from support.kube import OTHER, TOKEN, Kube, credential
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")

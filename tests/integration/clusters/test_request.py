@@ -11,7 +11,8 @@ from typing import Self
 
 import pytest
 
-from support.api_server import ApiServer, Authority, ConnectProxy, Pair, running_proxy
+from support.api_server import ApiServer, ConnectProxy, running_proxy
+from support.certificates import Authority, Pair
 from support.kube import OTHER, TOKEN, Kube, credential, pair_fields
 from support.kube_commands import keyferry_kube
 

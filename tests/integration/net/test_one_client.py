@@ -26,7 +26,8 @@ from keyferry.pulls.registry.transport import Transport
 from keyferry.pulls.registry.transport import split_url as split_registry_url
 from keyferry.sdk import Deadline
 from keyferry.sdk.http import ONCE, HttpOptions, Thumbprint, fetch
-from support.api_server import Authority, Pair, running_proxy
+from support.api_server import running_proxy
+from support.certificates import Authority, Pair
 from support.kube import Kube
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs on descriptors of its own")

@@ -1,8 +1,6 @@
 """The image plugin for Google's registries, run as a kubelet runs it, against servers that check what they get."""
 
 from base64 import b64encode
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +17,6 @@ from support.google_world import (
     STS,
     World,
     error_reply,
-    google_world,
     service_account,
     token_reply,
     user,
@@ -30,13 +27,6 @@ from support.reference import Answer, ask_image, run_plugin
 IMAGE = "us-docker.pkg.dev/demo/repo/app"
 WORKLOAD = ("--identity-provider=https://idp.example.com/demo", "--project-id=demo")
 ANNOTATED = {"iam.gke.io/enable-wi-image-pull": "true"}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """Google, on loopback."""
-    with google_world(tmp_path) as world:
-        yield world
 
 
 def kept_seconds(answer: Answer) -> float:

@@ -1,8 +1,6 @@
 """The image plugin with ``--compat``: auth-provider-gcp's behaviour, quirks included, request by request."""
 
 from base64 import b64encode
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +16,6 @@ from support.google_world import (
     Answer,
     World,
     error_reply,
-    google_world,
     service_account,
     token_reply,
 )
@@ -29,13 +26,6 @@ FIXED = {"container.cloud.google.com", "gcr.io", "*.gcr.io", "*.pkg.dev"}
 ANNOTATED = {"iam.gke.io/enable-wi-image-pull": "true"}
 WORKLOAD = ("--identity-provider=https://idp.example.com/other-project", "--project-id=demo")
 COMPAT = ("get-credentials", "--compat", "--v=3")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """Google, on loopback."""
-    with google_world(tmp_path) as world:
-        yield world
 
 
 def env_of(world: World, **more: str) -> dict[str, str]:

@@ -1,10 +1,5 @@
 """The cluster plugin with application default credentials, against servers that check what they get."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
 from support.fake_cloud import Received, Reply
 from support.google_world import (
     ACCESS_TOKEN,
@@ -18,7 +13,6 @@ from support.google_world import (
     World,
     api_error_reply,
     error_reply,
-    google_world,
     impersonated_reply,
     service_account,
     token_reply,
@@ -29,13 +23,6 @@ from support.reference import Answer, ask_cluster
 
 EXPIRY = "2035-01-02T03:04:05Z"
 ADC = "--use_application_default_credentials"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
-    """Google, on loopback."""
-    with google_world(tmp_path) as world:
-        yield world
 
 
 def adc(world: World, *args: str, exec_info: str | None = "v1", **more: str) -> Answer:

@@ -29,6 +29,7 @@ from support.fake_registry import (
     blob_path,
     blob_reply,
     credential,
+    image_of,
     manifest_path,
     manifest_reply,
     token_reply,
@@ -40,10 +41,6 @@ from support.layouts import pull_to_layout, pull_to_layout_async
 IMAGE = build(noise(200_000))
 CONFIG, LAYER = IMAGE.blobs.values()
 NAME = "registry.example"
-
-
-def image_of(server: FakeServer) -> str:
-    return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"
 
 
 def proofs(server: FakeServer) -> list[str]:

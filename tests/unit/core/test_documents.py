@@ -13,12 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry._core import yaml as _yaml
-from keyferry._core.documents import (
-    Document,
-    read_document,
-    read_json,
-    read_yaml,
-)
+from keyferry._core.documents import Document, read_document, read_json, read_yaml
 from keyferry._core.paths import Path as DocumentPath
 from keyferry._core.paths import format_path
 from keyferry._core.positions import MAX_DEPTH, Position
@@ -118,6 +113,8 @@ KEYS = {
     "? a\n": "a",
     "'<<'": "<<",
 }
+
+
 # fmt: on
 
 
@@ -376,12 +373,6 @@ def test_text_that_starts_with_a_brace_is_json(data: bytes, error_class: str | N
 
 def test_kubeconfigs_may_be_flow_mappings() -> None:
     assert read_yaml(b"{a: b, c: [1,]}").value == {"a": "b", "c": [1]}
-
-
-def test_paths_are_written_as_kubernetes_writes_them() -> None:
-    assert format_path(("providers", 0, "matchImages", 1)) == "providers[0].matchImages[1]"
-    assert format_path((0, "a")) == "[0].a"
-    assert format_path(()) == ""
 
 
 def levels(item: str, count: int) -> str:

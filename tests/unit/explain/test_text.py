@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from keyferry.errors import PluginExitError
-from keyferry.explain.document import credentials_document, explanation_document
 from keyferry.explain.text import render
 from support.function_plugins import answering, failing, provider, providers
 
@@ -46,12 +45,3 @@ def test_control_characters_from_outside_do_not_reach_the_terminal() -> None:
     text = render(providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a"))
     assert "\x1b" not in text
     assert "\u202e" not in text
-
-
-def test_documents_mask_passwords_unless_asked() -> None:
-    answer = providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN}))).lookup("reg.io/a")
-    assert "hidden-password" not in str(credentials_document(answer))
-    assert "hidden-password" in str(credentials_document(answer, reveal=True))
-    document = explanation_document(answer, config={})
-    assert document["kind"] == "ImageExplanation"
-    assert "hidden-password" not in str(document)

@@ -9,10 +9,11 @@ import pytest
 
 from keyferry.errors import ConfigError, PolicyError
 from keyferry.invoke.attached import run_attached
-from keyferry.invoke.executable import LookPathResult, clean_path, look_path
+from keyferry.invoke.executable import LookPathResult
 from keyferry.invoke.kuberc import find_kuberc, load_kuberc
 from keyferry.invoke.policy import AllowlistEntry, Permit, PluginPolicy, open_pinned
 from keyferry.invoke.process import Ending
+from support.kubercs import KUBERC, kuberc
 from support.plugins import compile_program, write_executable
 
 DIGEST = "a" * 64
@@ -69,16 +70,6 @@ def test_a_list_beside_another_policy_is_an_error_even_if_it_is_empty(
     PluginPolicy(kind).validate()
 
 
-@pytest.mark.parametrize("policy", ["", "credentialPluginPolicy: AllowAll\n"], ids=["none", "AllowAll"])
-def test_an_empty_list_of_kuberc_beside_another_policy_is_an_error(tmp_path: Path, policy: str) -> None:
-    kuberc = tmp_path / "kuberc"
-    kuberc.write_text(
-        f"apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n{policy}credentialPluginAllowlist: []\n"
-    )
-    with pytest.raises(PolicyError, match="goes with the policy 'Allowlist'"):
-        load_kuberc(str(kuberc))
-
-
 # Decisions
 
 
@@ -112,65 +103,6 @@ def test_what_a_relative_path_entry_leads_to_is_refused() -> None:
 def test_an_unknown_policy_allows_nothing() -> None:
     with pytest.raises(PolicyError):
         decide(PluginPolicy("Nonsense"), "foo", found_in("/bin/foo"))
-
-
-# Finding programs
-
-
-@pytest.mark.parametrize(
-    ("path", "cleaned"),
-    [
-        ("", "."),
-        ("./a", "a"),
-        ("a/../b", "b"),
-        ("//a", "/a"),
-        ("///a/", "/a"),
-        ("/", "/"),
-        ("//", "/"),
-        ("../a", "../a"),
-    ],
-)
-def test_paths_are_cleaned_as_by_go(path: str, cleaned: str) -> None:
-    assert clean_path(path) == cleaned
-
-
-def test_a_program_is_looked_for_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first that can be executed counts; folders and plain files are passed over."""
-    for folder in ("a", "b", "c"):
-        (tmp_path / folder).mkdir()
-    (tmp_path / "a" / "tool").mkdir()
-    write_executable(tmp_path / "b" / "tool", "", mode=0o644)
-    write_executable(tmp_path / "c" / "tool", "")
-    monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / folder) for folder in "abc"))
-    assert look_path("tool") == LookPathResult(str(tmp_path / "c" / "tool"))
-    assert look_path("other").problem == 'exec: "other": executable file not found in $PATH'
-    assert look_path("..").problem == 'exec: "..": executable file not found in $PATH'
-
-
-@pytest.mark.parametrize("path", ["", ".", "sub"])
-def test_a_relative_folder_in_path_gives_a_path_and_a_problem(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
-    (tmp_path / "sub").mkdir()
-    monkeypatch.chdir(tmp_path)
-    write_executable(tmp_path / path / "tool", "")
-    monkeypatch.setenv("PATH", f"/nonexistent:{path}")
-    found = look_path("tool")
-    assert found.path == os.path.join("" if path == "." else path, "tool")
-    assert "cannot run executable found relative to current directory" in found.problem
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("/nonexistent/x", "stat /nonexistent/x: no such file or directory"),
-        ("/dev", "is a directory"),
-        ("/etc/passwd", "permission denied"),
-        ("/a\0b", "stat /a\0b: invalid argument"),
-    ],
-)
-def test_why_a_path_is_no_program(name: str, problem: str) -> None:
-    assert look_path(name).problem.endswith(f": {problem}")
 
 
 # Digests
@@ -235,17 +167,10 @@ def test_a_missing_file_is_no_matter_of_policy(tmp_path: Path) -> None:
 
 # kuberc
 
-KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"
 PINNED = f"""{KUBERC}
 credentialPluginPolicy: Allowlist
 credentialPluginAllowlist: [{{command: a, sha256: {DIGEST}}}]
 """
-
-
-def kuberc(tmp_path: Path, text: str) -> str:
-    path = tmp_path / "kuberc"
-    path.write_text(text)
-    return str(path)
 
 
 @pytest.mark.parametrize(
@@ -276,37 +201,6 @@ def kuberc(tmp_path: Path, text: str) -> str:
 )
 def test_the_policy_is_read_from_a_kuberc(tmp_path: Path, text: str, policy: PluginPolicy) -> None:
     assert load_kuberc(kuberc(tmp_path, text), {}).policy == policy
-
-
-def test_unknown_fields_are_warnings(tmp_path: Path) -> None:
-    """As in kubectl; a misspelt allowlist is then missing, and the policy is refused."""
-    assert load_kuberc(kuberc(tmp_path, KUBERC + "extra: 1\n"), {}).warnings == ("extra: unknown field",)
-    text = KUBERC + "credentialPluginPolicy: Allowlist\ncredentialPluginAllowList: [{command: a}]\n"
-    with pytest.raises(PolicyError) as caught:
-        load_kuberc(kuberc(tmp_path, text), {})
-    assert caught.value.kubernetes_text == (
-        'credential plugin policy set to "Allowlist", but allowlist is unspecified'
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("a: [", "not valid YAML"),
-        ("[]", "found an array"),
-        (KUBERC.replace("v1beta1", "v9"), "kubectl.config.k8s.io/v9"),
-        (KUBERC + "credentialPluginPolicy: 5", "credentialPluginPolicy: found a number"),
-        (KUBERC + "credentialPluginAllowlist: [{command: a, name: b}]", "differ"),
-    ],
-)
-def test_a_kuberc_that_cannot_be_used_is_an_error(tmp_path: Path, text: str, message: str) -> None:
-    """The default file too: one that may hold a policy is not passed over."""
-    home = tmp_path / ".kube"
-    home.mkdir()
-    kuberc(home, text)
-    for path in ("", str(home / "kuberc")):
-        with pytest.raises(ConfigError, match=message):
-            load_kuberc(path, {"HOME": str(tmp_path)})
 
 
 def test_which_kuberc_applies(tmp_path: Path) -> None:

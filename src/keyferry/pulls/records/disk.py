@@ -12,6 +12,8 @@ __all__ = ["Disk"]
 
 # A hundred names with a hundred secrets each stay far below it.
 MOST_BYTES = 16 * 1024 * 1024
+# What is read at once of a file that seemed smaller: one that grows is not read byte by byte.
+_LITTLE = 4096
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _AGAIN = "the image is verified again"
@@ -50,17 +52,18 @@ class Disk:
 
     def read(self, folder: Folder, name: str) -> bytes | None:
         """A file's content, or None if it is not there; RecordError for one that somebody else could have made."""
-        path = folder.path_of(name)
         _check_folder(folder)
         try:
             fd = folder.open(name)
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise unreadable(path, error) from None
+            raise unreadable(folder.path_of(name), error) from None
+        path = folder.path_of(name)
         try:
-            _check_file(path, os.fstat(fd))
-            return _read_all(path, fd)
+            found = os.fstat(fd)
+            _check_file(path, found)
+            return _read_all(path, fd, found.st_size)
         except OSError as error:
             raise unreadable(path, error) from None
         finally:
@@ -102,11 +105,11 @@ def _distrust(path: str, why: str, mode: str) -> RecordError:
     )
 
 
-def _read_all(path: str, fd: int) -> bytes:
+def _read_all(path: str, fd: int, size: int) -> bytes:
     """All of it, and no more than a file of the records can have, however it grows while it is read."""
     parts = []
     left = MOST_BYTES + 1
-    while left and (part := os.read(fd, left)):
+    while left and (part := os.read(fd, min(left, max(size + 1, _LITTLE)))):
         parts.append(part)
         left -= len(part)
     if not left:

@@ -3,11 +3,13 @@
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from typing import TypeVar
 
 from keyferry._core.files import DistrustedError, Folder
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.kept_folder import KeptFolder
 from keyferry.api.kubeletconfig.records import (
     INTENT,
     RECORD,
@@ -44,6 +46,7 @@ class RecordFiles:
         self.pulled = os.path.join(self.folder, PULLED)
         self._disk = disk or Disk()
         self._lock: FolderLock | None = None
+        self._kept = {which: KeptFolder(os.path.join(self.folder, which)) for which in (PULLING, PULLED)}
 
     @property
     def lock(self) -> FolderLock:
@@ -53,7 +56,9 @@ class RecordFiles:
         return self._lock
 
     def close(self) -> None:
-        """Let go of the lock's file."""
+        """Let go of the folders and the lock's file."""
+        for kept in self._kept.values():
+            kept.close()
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -146,9 +151,13 @@ class RecordFiles:
                 counts.append(0 if folder is None else len(_names(folder)))
         return counts[0], counts[1]
 
+    def _open(self, which: str) -> Folder | None:
+        """One of the two folders, kept open, for looks and changes by name; None if it is not there."""
+        return self._kept[which].open(partial(self._disk.open_folder, self.root, FOLDER, which))
+
     @contextmanager
     def _opened(self, which: str) -> Iterator[Folder | None]:
-        """One of the two folders, for reading; None if it is not there."""
+        """One of the two folders, opened to list what is in it; None if it is not there."""
         path = os.path.join(self.folder, which)
         try:
             folder = self._disk.open_folder(self.root, FOLDER, which)
@@ -211,8 +220,11 @@ class RecordFiles:
                     yield name, decoded
 
     def _find(self, which: str, key: str, decode: Callable[[bytes, str], Decoded[_T]]) -> Decoded[_T] | None:
-        with self._opened(which) as folder:
+        try:
+            folder = self._open(which)
             return None if folder is None else self._read(folder, file_name(key), decode)
+        except OSError as error:
+            raise unreadable(os.path.join(self.folder, which), error) from None
 
     def _read(
         self, folder: Folder, name: str, decode: Callable[[bytes, str], Decoded[_T]]
@@ -223,20 +235,17 @@ class RecordFiles:
     def _write(self, which: str, key: str, data: bytes) -> None:
         name = file_name(key)
         draft = f"{name}{_OURS}{os.urandom(8).hex()}{_TEMPORARY}"
-        with (
-            _wording(os.path.join(self.folder, which, name), "it cannot be written"),
-            self._disk.make_folder(self.root, FOLDER, which) as folder,
-        ):
-            folder.replace(name, data, mode=0o600, draft=draft)
+        make = partial(self._disk.make_folder, self.root, FOLDER, which)
+        with _wording(os.path.join(self.folder, which, name), "it cannot be written"):
+            self._kept[which].open(make, makes=True).replace(name, data, mode=0o600, draft=draft)
 
     def _delete(self, which: str, key: str) -> None:
         name = file_name(key)
         with _wording(os.path.join(self.folder, which, name), "it cannot be removed"):
-            folder = self._disk.open_folder(self.root, FOLDER, which)
+            folder = self._open(which)
             if folder is not None:
-                with folder:
-                    folder.unlink(name)
-                    folder.sync()
+                folder.unlink(name)
+                folder.sync()
 
     def _sweep(self) -> None:
         """Remove temporary files of writers that are gone; inside the lock there are no others."""

@@ -10,10 +10,12 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from hashlib import sha256
 from threading import Lock
 
 from keyferry._core.files import Folder, open_folder
+from keyferry._core.kept_folder import KeptFolder
 from keyferry.errors import Kind, RecordError
 
 TYPE_CHECKING = False
@@ -45,11 +47,12 @@ class FolderLock:
         self._timeout_seconds = timeout_seconds
         self._clock = clock
         self._mine = Lock()
-        with self._open_folder() as opened:
-            self._fd = self._open(opened)
+        self._kept = KeptFolder(os.path.join(self._root, self._name))
+        self._fd = self._open(self._open_folder())
 
     def close(self) -> None:
         """Let go of the file, and of every image that is held."""
+        self._kept.close()
         os.close(self._fd)
 
     def generation(self) -> int:
@@ -91,7 +94,7 @@ class FolderLock:
 
     def _open_folder(self) -> Folder:
         try:
-            return open_folder(self._root, self._name)
+            return self._kept.open(partial(open_folder, self._root, self._name))
         except OSError as error:
             raise self._unusable(error) from None
 
@@ -104,8 +107,7 @@ class FolderLock:
     def _acquire(self, deadline: float) -> int:
         """The file, opened anew and locked."""
         while True:
-            with self._open_folder() as folder:
-                fd = self._try(folder)
+            fd = self._try(self._open_folder())
             if fd is not None:
                 return fd
             if self._clock() > deadline:

@@ -7,7 +7,7 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.discover import WELL_KNOWN_CONFIGS, discover
-from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, parse_flags
+from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG
 from keyferry.images.node.node import Node
 from support.parts import root
 
@@ -140,13 +140,6 @@ def test_nothing_found_says_where_was_looked(tmp_path: Path) -> None:
     """The error names the flag, the variable and the usual places."""
     with pytest.raises(EnvironmentProblem, match=r"KEYFERRY_CONFIG.*EKS.*Talos"):
         discover(environ={}, node=Node(str(tmp_path / "missing")), root=str(tmp_path))
-
-
-def test_flags_without_values_are_empty() -> None:
-    """A command line that ends too early is no crash."""
-    assert parse_flags([CONFIG_FLAG]) == {CONFIG_FLAG: ""}
-    assert parse_flags(["--kubelet-arg"]) == {}
-    assert parse_flags(["--kubelet-arg", "v=2", "-x", f"{BIN_DIR_FLAG}=a=b"]) == {BIN_DIR_FLAG: "a=b"}
 
 
 def test_a_finding_reads_as_a_sentence(node: Machine) -> None:

@@ -120,15 +120,6 @@ def test_this_machine_is_looked_at_unless_a_variable_names_another(
     assert all(each.process.startswith("/proc/") for each in look_for_kubelets().found)
 
 
-def test_a_node_is_looked_at_once(processes: Processes) -> None:
-    """What was seen first stays, for the length of a command."""
-    node = Node(str(processes))
-    assert node.kubelet is None
-    processes.write(17, "kubelet")
-    assert node.kubelet is None
-    assert Node(str(processes)).kubelet is not None
-
-
 def test_flags_are_read_in_every_way_they_can_be_written() -> None:
     """With an equals sign or as two words; the last one counts, and gates add up."""
     words = ["--root-dir", "/old", "--root-dir=/new", "--config=/c", "--feature-gates=A=true,B=true"]
@@ -155,3 +146,10 @@ def test_the_flags_of_k3s_are_its_own() -> None:
         "--root-dir": "/data",
         "--kubeconfig": "/k",
     }
+
+
+def test_flags_without_values_are_empty() -> None:
+    """A command line that ends too early is no crash."""
+    assert parse_flags([CONFIG_FLAG]) == {CONFIG_FLAG: ""}
+    assert parse_flags(["--kubelet-arg"]) == {}
+    assert parse_flags(["--kubelet-arg", "v=2", "-x", f"{BIN_DIR_FLAG}=a=b"]) == {BIN_DIR_FLAG: "a=b"}

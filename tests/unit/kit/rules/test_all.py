@@ -3,10 +3,8 @@
 import pytest
 
 from keyferry._core.values import replace
-from keyferry.errors import PluginProtocolError
-from keyferry.images.provider.plugin import decode_response
 from keyferry.invoke.process import Ending, ProcessOutcome
-from keyferry.kit.codes.catalogue import CHECKS, checks_for
+from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.lab.evidence import Evidence, Unchecked, Violation
 from keyferry.kit.lab.experiments import Experiment, Surroundings
 from keyferry.kit.lab.launch import Run
@@ -15,14 +13,7 @@ from keyferry.kit.lab.processes import Process, can_look
 from keyferry.kit.lab.secrets import Secrets
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.rules.all import RULES
-from keyferry.kit.rules.answer import classify
-from keyferry.kit.rules.content import serves, why_unmatchable
-
-V1 = "credentialprovider.kubelet.k8s.io/v1"
-GOOD = (
-    f'{{"kind":"CredentialProviderResponse","apiVersion":"{V1}","cacheKeyType":"Registry","cacheDuration":"1m",'
-    '"auth":{"r.io":{"username":"u","password":"p"}}}\n'
-).encode()
+from support.kit_plugins import GOOD, V1
 
 
 def ran(
@@ -54,25 +45,6 @@ def findings(code: str, shown: Evidence) -> list[Violation]:
 def test_every_code_has_a_rule_and_every_rule_a_code() -> None:
     """The table of codes and the table of rules are the same."""
     assert RULES.keys() == CHECKS.keys()
-
-
-def test_the_two_kinds_share_only_what_is_for_both() -> None:
-    """Each kind has its own checks and all that begin with KP3."""
-    image, cluster = (
-        {check.code for check in checks_for(kind)} for kind in (PluginKind.IMAGE, PluginKind.CLUSTER)
-    )
-    assert image | cluster == CHECKS.keys()
-    assert image & cluster == {code for code in CHECKS if code.startswith("KP3")}
-
-
-@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code)
-def test_texts_are_in_house_style(check: object) -> None:
-    """Titles, reasons and advice begin in lower case and have no final stop."""
-    for name in ("title", "why", "fix"):
-        text = getattr(check, name)
-        assert text
-        assert text[0].islower() or not text[0].isalpha()
-        assert not text.endswith(".")
 
 
 @pytest.mark.parametrize(
@@ -271,12 +243,6 @@ def test_without_credentials_nothing_is_said_of_them(code: str) -> None:
         findings(code, shown)
 
 
-@pytest.mark.parametrize("code", ["KP127", "KP130", "KP214"])
-def test_versions_that_nobody_configured_are_no_errors(code: str) -> None:
-    """The kubelet and client-go ask in the version of their config."""
-    assert CHECKS[code].severity == "warning"
-
-
 @pytest.mark.parametrize("code", ["KP310", "KP311", "KP312"])
 def test_without_a_failure_nothing_is_said_of_failures(code: str) -> None:
     """A plugin that never failed has shown nothing of how it fails."""
@@ -311,54 +277,3 @@ def test_without_a_good_answer_circumstances_say_nothing() -> None:
     broken = ran(b"", status=1, stderr=b"no")
     with pytest.raises(Unchecked):
         findings("KP327", evidence(good=broken, locale_C=broken))
-
-
-@pytest.mark.parametrize(
-    ("stdout", "code"),
-    [
-        (b"", "KP102"),
-        (b"[]", "KP102"),
-        (b"\xef\xbb\xbf" + GOOD, "KP102"),
-        (GOOD + GOOD, "KP102"),
-        (b"null", "KP103"),
-        (GOOD.replace(b"/v1", b"/v1beta1"), "KP103"),
-        (GOOD.replace(b"/v1", b"/a/v1"), "KP103"),
-        (GOOD.replace(b"Response", b"Request"), "KP104"),
-        (GOOD.replace(b"CredentialProviderResponse", b""), "KP104"),
-        (GOOD.replace(b"cacheDuration", b"cacheduration"), "KP105"),
-        (GOOD.replace(b'"username":"u"', b'"username":1'), "KP105"),
-        (GOOD.replace(b'"username":"u"', b'"username":"u","username":"v"'), "KP105"),
-        (GOOD.replace(b'"1m"', b'"1 minute"'), "KP107"),
-        (GOOD.replace(b'"1m"', b"60"), "KP107"),
-    ],
-)
-def test_what_the_kubelet_refuses_has_one_code(stdout: bytes, code: str) -> None:
-    """Each way to spoil an answer belongs to one check."""
-    with pytest.raises(PluginProtocolError) as caught:
-        decode_response("plugin", V1, stdout)
-    assert classify(caught.value) == code
-
-
-@pytest.mark.parametrize(
-    ("key", "never"),
-    [
-        ("registry.example", False),
-        ("registry.example:5000/team", False),
-        ("*.registry.example", False),
-        ("https://index.docker.io/v1/", False),
-        ("HTTPS://registry.example", True),
-        ("registry.example/*", True),
-        ("registry?.example", True),
-        ("registry example", True),
-        ("", True),
-    ],
-)
-def test_keys_that_can_never_match_are_known(key: str, *, never: bool) -> None:
-    """A key is good if some image could match it."""
-    assert bool(why_unmatchable(key)) is never
-
-
-def test_the_key_of_docker_hub_serves_its_images() -> None:
-    """The kubelet's fallback for Docker Hub counts as a match."""
-    assert serves("https://index.docker.io/v1/", "docker.io/library/busybox")
-    assert not serves("https://index.docker.io/v1/", "quay.io/x/y")

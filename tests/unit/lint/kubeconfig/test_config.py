@@ -16,7 +16,6 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from keyferry.lint.codes.catalogue import CODES
-from keyferry.lint.dispatch import lint_any, recognise
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.report import LintReport
 from support.certificates import key_pem, make_certificate, make_key
@@ -637,56 +636,3 @@ def test_a_file_of_somebody_else_is_named(tmp_path: Path) -> None:
 def test_every_worry_about_a_kubeconfig_has_a_test() -> None:
     text = Path(__file__).read_text("utf-8")
     assert [code for code in CODES if code.startswith("KF2") and code not in text] == []
-
-
-# What a file is
-
-
-@pytest.mark.parametrize(
-    ("text", "kind"),
-    [
-        ("kind: Config\n", "kubeconfig"),
-        ('{"kind": "Config"}', "kubeconfig"),
-        ("users: []\n", "kubeconfig"),
-        ("contexts:\n- name: x\n", "kubeconfig"),
-        ("clusters: {\n", "kubeconfig"),
-        ("kind: Config\nusers: [\n", "kubeconfig"),
-        ('{"kind": "Config", "users": [', "kubeconfig"),
-        ("kind: Preference\n", "kuberc"),
-        ("kind: Preference\naliases: [\n", "kuberc"),
-        ("kind: Other\n---\nkind: Preference\n", "kuberc"),
-        ("kind: CredentialProviderConfig\nusers: []\n", "providers"),
-        ("providers: []\n", "providers"),
-        ("", "providers"),
-        ("a: [", "providers"),
-        ("[]", "providers"),
-        ("kind: Pod\n", "providers"),
-        ("kind: [Config]\n", "providers"),
-    ],
-)
-def test_a_file_is_known_by_its_kind(text: str, kind: str) -> None:
-    assert recognise(text.encode()) == kind
-
-
-def test_a_pipe_is_read_once_whatever_it_brings(tmp_path: Path) -> None:
-    provider = {
-        "name": "p",
-        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
-        "defaultCacheDuration": "-1s",
-        "matchImages": ["reg.example"],
-    }
-    providers = {
-        "apiVersion": "kubelet.config.k8s.io/v1",
-        "kind": "CredentialProviderConfig",
-        "providers": [provider],
-    }
-    for document, code in ((config({"as-uid": "1"}), "KF227"), (providers, "KF126")):
-        reading, writing = os.pipe()
-        with open(writing, "w") as stream:
-            json.dump(document, stream)
-        path = f"/dev/fd/{reading}"
-        report = lint_any(path)
-        os.close(reading)
-        assert [(each.code, each.file) for each in report.findings] == [(code, path)]
-        assert (report.path, report.files) == (path, (path,))
-    assert os.listdir(tmp_path) == []

@@ -11,7 +11,6 @@ from keyferry.images.config.validate import GATE
 from keyferry.images.load import check_config
 from keyferry.lint.providers.config import lint
 from keyferry.lint.report import Finding
-from keyferry.lint.versions import rules_for
 from support.lint import codes, config, lint_provider, only, write
 
 VECTORS = Path(__file__).resolve().parents[3] / "conformance" / "vectors" / "provider_config.json"
@@ -108,20 +107,6 @@ def test_a_directory_is_refused_before_1_34(tmp_path: Path) -> None:
     report = lint(str(tmp_path), kubernetes="1.33")
     assert (only(report).code, only(report).kubernetes) == ("KF112", "before 1.34")
     assert report.kubernetes_text.endswith(f"read {tmp_path}: is a directory")
-
-
-@pytest.mark.parametrize(
-    ("version", "part"),
-    [
-        ("1.25", "came with 1.26"),
-        ("1.38", "latest known is 1.37"),
-        ("2", "not a Kubernetes version"),
-        ("", "not"),
-    ],
-)
-def test_unknown_versions_are_refused(version: str, part: str) -> None:
-    with pytest.raises(ValueError, match=part):
-        rules_for(version, {})
 
 
 def test_a_missing_or_empty_target_is_a_finding(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from keyferry.api.kubeletconfig.records import (
     encode_intent,
     encode_record,
 )
-from keyferry.lint.dispatch import lint_any
 from keyferry.lint.records.folder import lint_records
 from keyferry.pulls.records.hashes import file_name
 from support.lint import codes
@@ -208,18 +207,3 @@ def test_positions_are_those_of_the_file(tmp_path: Path) -> None:
     plant(tmp_path, b'{\n "x": 1,\n' + GOOD[1:])
     (finding,) = lint_records(str(tmp_path / "image_manager")).findings
     assert (finding.code, finding.path, finding.line, finding.column) == ("KF403", "x", 2, 2)
-
-
-def test_a_single_record_is_recognised(tmp_path: Path) -> None:
-    """A record somewhere else is linted by its content alone."""
-    path = tmp_path / "sha256-copy"
-    path.write_bytes(encode_record(record(), ALPHA))
-    assert codes(lint_any(str(path))) == ["KF422"]
-    path.write_bytes(encode_intent(ImagePullIntent(IMAGE))[:-4])
-    assert codes(lint_any(str(path))) == ["KF401"]
-
-
-def test_one_of_the_two_folders_will_do(tmp_path: Path) -> None:
-    """Pointing at the inner folder is fine too."""
-    plant(tmp_path, b"x")
-    assert codes(lint_any(str(folder_of(tmp_path)))) == ["KF402"]

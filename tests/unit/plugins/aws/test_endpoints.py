@@ -7,27 +7,11 @@ import pytest
 from keyferry.sdk import Deadline, ProvideError
 from keyferry_plugins.aws.endpoints import ECR, ECR_PUBLIC, STS, find_endpoint, standard_host
 from keyferry_plugins.aws.environment import Environment
-from keyferry_plugins.aws.partitions import partition_of
 
 
 def environment(**variables: str) -> Environment:
     """Settings from *variables* alone."""
     return Environment({"HOME": "/nowhere", **variables}, Deadline(5))
-
-
-@pytest.mark.parametrize(
-    ("region", "partition"),
-    [
-        ("us-west-2", "aws"), ("eu-central-1", "aws"), ("ap-southeast-7", "aws"), ("sa-east-1", "aws"),
-        ("ca-west-1", "aws"), ("me-central-1", "aws"), ("af-south-1", "aws"), ("il-central-1", "aws"),
-        ("mx-central-1", "aws"), ("cn-north-1", "aws-cn"), ("us-gov-east-1", "aws-us-gov"),
-        ("eusc-de-east-1", "aws-eusc"), ("us-iso-east-1", "aws-iso"), ("us-isob-east-1", "aws-iso-b"),
-        ("eu-isoe-west-1", "aws-iso-e"), ("us-isof-south-1", "aws-iso-f"), ("lala-land-1", "aws"), ("", "aws"),
-    ],
-)  # fmt: skip
-def test_a_partition_follows_from_the_region(region: str, partition: str) -> None:
-    """Every region belongs to one partition, an unknown one to the first."""
-    assert partition_of(region).name == partition
 
 
 HOSTS = [
@@ -110,15 +94,3 @@ def test_no_region_is_an_error_that_says_what_to_set() -> None:
     """Without a region there is no endpoint, and no signature."""
     with pytest.raises(ProvideError, match="set AWS_REGION"):
         find_endpoint(environment(AWS_ENDPOINT_URL="https://all.test"), STS, "")
-
-
-def test_the_region_is_found_in_order(tmp_path: Path) -> None:
-    """Flag, AWS_REGION, AWS_DEFAULT_REGION, profile."""
-    config = tmp_path / "config"
-    config.write_text("[default]\nregion = filed-1\n")
-    told = {"AWS_CONFIG_FILE": str(config), "AWS_DEFAULT_REGION": "default-1", "AWS_REGION": "first-1"}
-    assert Environment(told, Deadline(5), region="flag-1").find_region() == "flag-1"
-    assert environment(**told).find_region() == "first-1"
-    assert environment(**told).find_region(reads_aws_region=False) == "default-1"
-    assert environment(AWS_CONFIG_FILE=str(config)).find_region() == "filed-1"
-    assert not environment().find_region()

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.sdk import Deadline, ProvideError
-from keyferry_plugins.aws.environment import Environment, read_seconds
+from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.profiles import load_profiles, parse_sections
 
 CONFIG = """\
@@ -86,37 +85,3 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ProvideError, match=r"the AWS config file .* cannot be read"):
         load_profiles(str(tmp_path), str(tmp_path / "none"))
     assert load_profiles(str(tmp_path / "none"), str(tmp_path / "none")).profiles == {"default": {}}
-
-
-def test_a_profile_that_is_asked_for_must_exist(tmp_path: Path) -> None:
-    """AWS_PROFILE with a name that is nowhere is an error, the default profile may be missing."""
-    environment = Environment({"HOME": str(tmp_path), "AWS_PROFILE": "gone"}, Deadline(5))
-    with pytest.raises(ProvideError, match=r"the AWS profile 'gone' is in neither .*; check AWS_PROFILE"):
-        environment.profile_text("region")
-    assert not Environment({"HOME": str(tmp_path)}, Deadline(5)).profile_text("region")
-
-
-def test_the_profile_in_use_is_found_in_order() -> None:
-    """Flag, AWS_PROFILE, AWS_DEFAULT_PROFILE, default."""
-    told = {"AWS_PROFILE": "first", "AWS_DEFAULT_PROFILE": "second"}
-    assert Environment(told, Deadline(5), profile="flag").profile_name == "flag"
-    assert Environment(told, Deadline(5)).profile_name == "first"
-    assert Environment({"AWS_DEFAULT_PROFILE": "second"}, Deadline(5)).profile_name == "second"
-    assert Environment({}, Deadline(5)).profile_name == "default"
-
-
-def test_attempts_are_a_number() -> None:
-    """AWS_MAX_ATTEMPTS is taken, bounded, and refused if it is no number."""
-    assert Environment({"HOME": "/nowhere"}, Deadline(5)).attempts() == 3
-    assert Environment({"HOME": "/nowhere", "AWS_MAX_ATTEMPTS": "7"}, Deadline(5)).attempts() == 7
-    assert Environment({"HOME": "/nowhere", "AWS_MAX_ATTEMPTS": "0"}, Deadline(5)).attempts() == 1000
-    with pytest.raises(ProvideError, match="found 'many', expected a number"):
-        Environment({"HOME": "/nowhere", "AWS_MAX_ATTEMPTS": "many"}, Deadline(5)).attempts()
-
-
-def test_a_timeout_is_a_duration() -> None:
-    """Go's durations are taken, and nothing below or at zero."""
-    assert read_seconds("1m30s") == 90
-    for wrong in ("", "5", "0s", "-1s", "soon"):
-        with pytest.raises(ProvideError, match="--timeout"):
-            read_seconds(wrong)

@@ -7,7 +7,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyferry_plugins.google.cache import format_indented
 from keyferry_plugins.google.kubeconfig import _from_yaml, current_context, default_kubeconfig
 
 
@@ -94,10 +93,3 @@ def test_without_a_variable_the_home_counts(tmp_path: Path) -> None:
     """Whether there is a file or not."""
     assert default_kubeconfig({"HOME": str(tmp_path)}) == str(tmp_path / ".kube" / "config")
     assert current_context({"HOME": str(tmp_path)}) == ""
-
-
-def test_documents_are_laid_out_as_go_does_it() -> None:
-    """Four blanks for each level, and its escapes."""
-    assert format_indented({"a": {"b": "<&>"}, "c": {}}) == (
-        '{\n    "a": {\n        "b": "\\u003c\\u0026\\u003e"\n    },\n    "c": {}\n}'
-    )

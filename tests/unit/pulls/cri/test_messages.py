@@ -1,7 +1,12 @@
 """The messages of the container runtime interface, byte for byte."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 
+from keyferry.pulls.cri import messages as cri_messages
 from keyferry.pulls.cri.messages import _MESSAGES, message
 
 
@@ -35,3 +40,23 @@ def test_an_absent_image_is_told_from_an_empty_one() -> None:
 def test_every_message_can_be_made(name: str) -> None:
     """The table describes messages that the library accepts, each with its fields."""
     assert {field.name for field in message(name).DESCRIPTOR.fields} == set(_MESSAGES[name])
+
+
+def test_threads_that_are_the_first_to_need_messages_get_ones_that_go_together() -> None:
+    """A message of one kind fits into another, whoever made them."""
+    gate = Barrier(8)
+
+    def make(_: int) -> object:
+        gate.wait(20)
+        return message("PullImageRequest")(image=message("ImageSpec")(image="x")).image.image
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            for _ in range(10):
+                message.cache_clear()
+                cri_messages._pool.cache_clear()
+                assert set(pool.map(make, range(8))) == {"x"}
+    finally:
+        sys.setswitchinterval(interval)

@@ -12,6 +12,7 @@ from keyferry.pulls.layout.index import IndexEntry
 from keyferry.pulls.manifest import Descriptor
 from keyferry.pulls.platform import Platform
 from support.images import digest_of
+from support.locks import replaced_while_waited_for
 
 BLOB = b"the content of a blob"
 
@@ -151,3 +152,19 @@ def test_a_broken_index_is_not_written_over(tmp_path: Path, content: str) -> Non
     with pytest.raises(EnvironmentProblem, match="nothing was changed"):
         layout.add(entry())
     assert (tmp_path / "index.json").read_text() == content
+
+
+def test_a_layouts_lock_that_is_replaced_under_a_waiter_is_waited_for_again(tmp_path: Path) -> None:
+    """The file that has the name now is the lock."""
+    layout = Layout(str(tmp_path))
+    layout.prepare()
+    replaced_while_waited_for(tmp_path / ".keyferry" / "lock", layout.prepare)
+
+
+def test_a_layouts_lock_that_is_a_link_is_an_error(tmp_path: Path) -> None:
+    """With the place in it."""
+    (tmp_path / ".keyferry").mkdir()
+    (tmp_path / ".keyferry" / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(EnvironmentProblem, match=r"\.keyferry/lock: "):
+        Layout(str(tmp_path)).prepare()
+    assert not (tmp_path / "elsewhere").exists()

@@ -9,7 +9,6 @@ import pytest
 from keyferry.errors import EnvironmentProblem, RegistryError
 from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.layout import LayoutTarget, list_layout
-from keyferry.pulls.puller.puller import open_target
 from support.fake_cloud import serving
 from support.fake_registry import REPOSITORY, TAG, FakeRegistry
 from support.images import BuiltImage, build
@@ -115,13 +114,3 @@ def test_a_closed_target_pulls_no_more(tmp_path: Path) -> None:
         with pytest.raises(RegistryError, match="cancelled"):
             target.pull_image(f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}", None)
     assert not [request for request in server.received if "manifests" in request.path]
-
-
-def test_a_target_is_one_thing_or_the_other(tmp_path: Path) -> None:
-    """And a platform goes with a folder."""
-    with pytest.raises(ValueError, match="not both"):
-        open_target(cri="/run/x.sock", to=tmp_path)
-    with pytest.raises(ValueError, match="its own platform"):
-        open_target(cri="/run/x.sock", platform="linux/arm64")
-    with pytest.raises(EnvironmentProblem, match=r"there is no socket '/run/no/such\.sock'"):
-        open_target(cri="unix:///run/no/such.sock")

@@ -7,14 +7,19 @@ from time import sleep
 
 import pytest
 
-from keyferry.errors import ContainerRuntimeError, ImagePullError, Kind, PullSecretError, RecordError
+from keyferry.errors import (
+    ContainerRuntimeError,
+    EnvironmentProblem,
+    ImagePullError,
+    Kind,
+    PullSecretError,
+    RecordError,
+)
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.provider.accounts import Pod
 from keyferry.pulls.puller.backoff import BackOff
-from keyferry.pulls.puller.errors import pull_error
-from keyferry.pulls.puller.puller import Puller
+from keyferry.pulls.puller.puller import Puller, open_target
 from keyferry.pulls.records.records import Records
-from keyferry.pulls.trial import Attempt
 from support.plugins import Node, SteppedClock, answer, provider_entry
 from support.pulling import FakeTarget, intents_in, pull_secret, records_in, refusal
 from support.records import open_quickly
@@ -152,16 +157,6 @@ def test_if_nothing_works_all_that_was_said_is_told() -> None:
         "not-found",
         "rpc error: code = NotFound desc = x: not found",
     )
-
-
-def test_what_says_more_than_a_refusal_is_the_cause() -> None:
-    """One credential was refused, the other came further: the image is not there."""
-    missing = ContainerRuntimeError("s", "NOT_FOUND", "x: not found", Kind.NOT_FOUND)
-    attempts = tuple(Attempt(None, error) for error in (refusal(), missing, refusal()))
-    error = pull_error(IMAGE, attempts)
-    assert error.kind == "not-found"
-    assert error.kubernetes_text == "[401 Unauthorized, rpc error: code = NotFound desc = x: not found]"
-    assert pull_error(IMAGE, attempts[:1]).kind == "refused"
 
 
 @pytest.mark.parametrize(
@@ -398,3 +393,13 @@ def test_no_secret_is_in_an_outcome_or_its_error(tmp_path: Path) -> None:
         assert "a-word" not in text
         assert outcome.used is not None
         assert outcome.used.hash not in text
+
+
+def test_a_target_is_one_thing_or_the_other(tmp_path: Path) -> None:
+    """And a platform goes with a folder."""
+    with pytest.raises(ValueError, match="not both"):
+        open_target(cri="/run/x.sock", to=tmp_path)
+    with pytest.raises(ValueError, match="its own platform"):
+        open_target(cri="/run/x.sock", platform="linux/arm64")
+    with pytest.raises(EnvironmentProblem, match=r"there is no socket '/run/no/such\.sock'"):
+        open_target(cri="unix:///run/no/such.sock")

@@ -1,38 +1,15 @@
 """A container runtime as a place to pull to: messages that threads share, and answers that say nothing."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Barrier
 from typing import Any
 
 import pytest
 
 from keyferry.errors import ContainerRuntimeError
-from keyferry.pulls.cri import messages as cri_messages
 from keyferry.pulls.cri.client import Runtime
 from keyferry.pulls.cri.messages import message
 from keyferry.pulls.puller.target import RuntimeTarget
-
-
-def test_threads_that_are_the_first_to_need_messages_get_ones_that_go_together() -> None:
-    """A message of one kind fits into another, whoever made them."""
-    gate = Barrier(8)
-
-    def make(_: int) -> object:
-        gate.wait(20)
-        return message("PullImageRequest")(image=message("ImageSpec")(image="x")).image.image
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            for _ in range(10):
-                message.cache_clear()
-                cri_messages._pool.cache_clear()
-                assert set(pool.map(make, range(8))) == {"x"}
-    finally:
-        sys.setswitchinterval(interval)
 
 
 def test_a_runtime_that_gives_no_reference_has_not_pulled(tmp_path: Path) -> None:

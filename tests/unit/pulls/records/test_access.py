@@ -4,7 +4,7 @@ import pytest
 
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.images.missing import LookupInput, MissingInput
-from keyferry.pulls.records.access import UseOutcome, judge_use
+from keyferry.pulls.records.access import UseOutcome, find_access, judge_use
 from keyferry.pulls.records.decide import decide
 from keyferry.pulls.records.decision import Decision, PodCredentials, Situation
 from keyferry.pulls.records.lookups import RecordLookup
@@ -45,3 +45,12 @@ def test_a_decision_stands_only_if_nothing_that_is_missing_can_turn_it(
     decision: Decision, missing: tuple[MissingInput, ...], outcome: UseOutcome
 ) -> None:
     assert judge_use(decision, missing) is outcome
+
+
+def test_access_is_found_by_name_reference_and_spelling() -> None:
+    """How it was found is told, since spellings are kept apart."""
+    records = [record("r1", "busybox"), record("r2", "reg.example/x")]
+    assert [each.match for each in find_access(records, "busybox:2")] == ["name"]
+    assert [each.match for each in find_access(records, "docker.io/library/busybox")] == ["another-spelling"]
+    assert [each.name for each in find_access(records, "r2")] == ["reg.example/x"]
+    assert find_access(records, "Not A Name") == ()

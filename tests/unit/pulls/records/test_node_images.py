@@ -3,7 +3,6 @@
 import pytest
 
 from keyferry.errors import EnvironmentProblem
-from keyferry.pulls.records.access import find_access
 from keyferry.pulls.records.node_images import NodeImages, parse_crictl_images
 from support.records import Present, record
 
@@ -39,12 +38,3 @@ def test_another_document_is_refused(data: bytes) -> None:
     """What crictl would not print is an error that says what is expected."""
     with pytest.raises(EnvironmentProblem, match=r"^f: "):
         parse_crictl_images(data, "f")
-
-
-def test_access_is_found_by_name_reference_and_spelling() -> None:
-    """How it was found is told, since spellings are kept apart."""
-    records = [record("r1", "busybox"), record("r2", "reg.example/x")]
-    assert [each.match for each in find_access(records, "busybox:2")] == ["name"]
-    assert [each.match for each in find_access(records, "docker.io/library/busybox")] == ["another-spelling"]
-    assert [each.name for each in find_access(records, "r2")] == ["reg.example/x"]
-    assert find_access(records, "Not A Name") == ()

@@ -10,24 +10,14 @@ import pytest
 
 from keyferry._core.files import Folder
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
-from keyferry.errors import EnvironmentProblem, PolicyError, RecordError
+from keyferry.errors import EnvironmentProblem, RecordError
 from keyferry.pulls.records.cache import CacheSizes
 from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.disk import Disk
-from keyferry.pulls.records.load import inspect_records, load_records, open_records
+from keyferry.pulls.records.load import inspect_records, open_records
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import Records
-from support.records import (
-    IMAGE,
-    NAME,
-    REF,
-    CountingDisk,
-    Present,
-    open_quickly,
-    plant,
-    secret,
-    with_secrets,
-)
+from support.records import IMAGE, NAME, REF, CountingDisk, Present, open_quickly, plant, secret, with_secrets
 
 PRELOADED = "NeverVerifyPreloadedImages"
 
@@ -242,12 +232,6 @@ def test_reading_alone_never_writes(tmp_path: Path) -> None:
     assert sorted(os.walk(tmp_path)) == before
 
 
-def test_a_missing_folder_says_where_records_are(tmp_path: Path) -> None:
-    """Looking at nothing is an error with a way out."""
-    with pytest.raises(EnvironmentProblem, match="--root"):
-        inspect_records(str(tmp_path))
-
-
 def test_a_fork_begins_anew(tmp_path: Path) -> None:
     """A child neither ends the pulls of its parent nor inherits them."""
     records = open_quickly(tmp_path, PRELOADED)
@@ -281,15 +265,6 @@ def test_the_event_loop_can_decide(tmp_path: Path) -> None:
     records = open_quickly(tmp_path)
     decision = asyncio.run(records.decide_async(IMAGE, REF, PodCredentials((secret(),))))
     assert decision.rule == "same-credential"
-
-
-def test_the_door_checks_the_policy(tmp_path: Path) -> None:
-    """A policy that makes no sense is refused before anything is made."""
-    with pytest.raises(PolicyError):
-        load_records(str(tmp_path), policy="Sometimes")
-    assert list(tmp_path.iterdir()) == []
-    records = load_records(str(tmp_path), policy="NeverVerifyAllowlistedImages", allowlist=["reg.example/*"])
-    assert not records.decide(IMAGE, REF).must_pull
 
 
 def test_a_decision_reads_as_little_with_many_records(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
-"""The parts of keyferry-oidc on their own: patience with a device code, trust without cryptography, the cache."""
+"""keyferry-oidc as a whole: trust without cryptography, what is kept, and when the issuer is asked."""
 
 import json
 import os
 import stat
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,22 +14,10 @@ from keyferry.sdk.flags import parse_flags
 from keyferry.sdk.values import replace
 from keyferry_plugins.oidc import provide
 from keyferry_plugins.openid.cache import KeptTokens, cache_path, load, save
-from keyferry_plugins.openid.device import log_in_by_device
-from keyferry_plugins.openid.discovery import Issuer
-from keyferry_plugins.openid.options import FLAGS, Options, read_options
-from keyferry_plugins.openid.verify import check_claims
+from keyferry_plugins.openid.options import FLAGS
 from support.fake_cloud import Authority, Reply
-from support.fake_issuer import CLIENT, KEYS, SECRET, FakeIssuer, device, issuing, refused, sign
-
-
-@pytest.fixture
-def issuer() -> Iterator[FakeIssuer]:
-    with issuing(None) as found:
-        yield found
-
-
-def plain(issuer: FakeIssuer) -> Issuer:
-    return Issuer(issuer.url, f"{issuer.url}/token", device_endpoint=f"{issuer.url}/device")
+from support.fake_issuer import CLIENT, KEYS, FakeIssuer, issuing, refused, sign
+from support.oidc_options import options_of
 
 
 def ask(issuer: FakeIssuer, *args: str) -> ExecResponse:
@@ -43,42 +30,6 @@ def ask(issuer: FakeIssuer, *args: str) -> ExecResponse:
         "--password=pass-word",
     ]
     return provide(ExecRequest(), parse_flags(FLAGS, [*words, *args]))
-
-
-def options_of(*args: str) -> Options:
-    return read_options(parse_flags(FLAGS, ["--oidc-issuer-url=https://i", "--oidc-client-id=c", *args]))
-
-
-def test_waits_grow_when_the_issuer_asks_for_it_and_stay_grown(
-    issuer: FakeIssuer, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Five seconds more for good after slow_down, and after an issuer in trouble."""
-    waits: list[float] = []
-    issuer.give("/device", device(issuer, interval=2))
-    pending, slow = refused("authorization_pending"), refused("slow_down")
-    issuer.give("/token", pending, slow, pending, Reply(503), pending, issuer.tokens())
-    tokens = log_in_by_device(plain(issuer), Options(issuer.url, CLIENT), waits.append)
-    assert tokens.id_token
-    assert waits == [2, 2, 7, 7, 12, 12]
-    assert "WDJB-MJHT" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize(("interval", "wait"), [(None, 5), (0, 5), ("3", 3), (0.01, 1), (9999, 60), ("x", 5)])
-def test_an_odd_interval_neither_floods_nor_stalls(issuer: FakeIssuer, interval: object, wait: float) -> None:
-    """Five seconds where none is given, at least one, at most a minute."""
-    waits: list[float] = []
-    issuer.give("/device", device(issuer, interval=interval, expires_in=600))
-    log_in_by_device(plain(issuer), Options(issuer.url, CLIENT), waits.append)
-    assert waits == [wait]
-
-
-def test_a_code_is_polled_for_once_at_a_time(issuer: FakeIssuer) -> None:
-    """A request that failed on its way is not sent again by itself: a code used twice counts as stolen."""
-    issuer.give("/device", device(issuer))
-    issuer.give("/token", Reply(is_closed=True))
-    with pytest.raises(ProvideError):
-        log_in_by_device(plain(issuer), Options(issuer.url, CLIENT), lambda _: None)
-    assert len(issuer.asked("/token")) == 1
 
 
 def ask_without(module: str, issuer: FakeIssuer, *args: str) -> ExecResponse:
@@ -114,27 +65,6 @@ def test_without_what_verifies_verified_tls_is_needed(
             with pytest.raises(ProvideError, match=said):
                 ask_without(module, secure, *trust)
         assert secure.asked("/keys") == []
-
-
-def test_google_may_leave_out_its_scheme() -> None:
-    """And nobody else may."""
-    claims = {"iss": "accounts.google.com", "aud": "c", "exp": 2000}
-    assert check_claims(claims, "https://accounts.google.com", "c", now=1000) == 2000
-    with pytest.raises(ProvideError, match="from the issuer"):
-        check_claims({**claims, "iss": "i.example"}, "https://i.example", "c", now=1000)
-
-
-@pytest.mark.parametrize(
-    ("now", "is_good"), [(1690, False), (1700, True), (2000, True), (2009, True), (2010, False)]
-)
-def test_clocks_may_differ_a_little(now: float, is_good: bool) -> None:
-    """Five minutes before a token starts to hold, ten seconds after it ended."""
-    claims = {"iss": "i", "aud": "c", "nbf": 2000, "exp": 2000}
-    if is_good:
-        assert check_claims(claims, "i", "c", now=now) == 2000
-    else:
-        with pytest.raises(ProvideError, match="compare this machine's clock"):
-            check_claims(claims, "i", "c", now=now)
 
 
 def test_nothing_is_kept_unless_the_user_asks(
@@ -288,47 +218,3 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     assert ask(issuer, "--token-cache-dir", str(tmp_path / "file" / "x")).token
     assert "the token cannot be kept" in capfd.readouterr().err
     assert not save(str(tmp_path / "file" / "x" / "y"), KeptTokens())
-
-
-@pytest.mark.parametrize(
-    "args",
-    [
-        ["--oidc-client-secret=x"],
-        ["--oidc-extra-scope=x"],
-        ["--oidc-use-access-token"],
-        ["--oidc-request-header=a=b"],
-        ["--oidc-auth-request-extra-params=a=b"],
-        ["--grant-type=password"],
-        ["--username=x"],
-        ["--password=x"],
-        ["--insecure-skip-tls-verify"],
-        ["--oidc-redirect-url=https://x"],
-        ["--oidc-issuer-url=https://j"],
-        ["--oidc-client-id=d"],
-        ["--compat", "--token-cache-dir=/c"],
-    ],
-    ids=str,
-)
-def test_whatever_changes_the_token_changes_its_file(args: list[str]) -> None:
-    """Two users, clients, scopes or servers never share a token."""
-    folder = "--token-cache-dir=/c"
-    assert cache_path(options_of(folder, *args)) != cache_path(options_of(folder))
-    assert cache_path(options_of(folder, *args)) == cache_path(options_of(folder, *args))
-
-
-def test_lists_in_flags_are_split_at_commas_and_quotes() -> None:
-    """As upstream's flags are."""
-    options = options_of(
-        "--oidc-extra-scope=a,b", "--oidc-extra-scope", '"c,d",e', '--oidc-request-header="X=1,2",Y=3'
-    )
-    assert options.scopes == ("a", "b", "c,d", "e")
-    assert options.headers == {"X": "1,2", "Y": "3"}
-
-
-def test_options_show_no_secret() -> None:
-    """Not in their repr, whatever holds one."""
-    options = options_of(
-        f"--oidc-client-secret={SECRET}", f"--password={SECRET}", f"--oidc-request-header=K={SECRET}"
-    )
-    assert SECRET not in repr(options)
-    assert options.secrets == (SECRET, SECRET, SECRET)

@@ -5,22 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyferry.errors import MatchError
-from keyferry.images.keyring import Keyring, Source, SourceKind
 from keyferry.images.match.rules import covers as kubelet_covers
 from keyferry.images.match.url import normalise_key
-from keyferry_plugins.docker.config import Login
-from keyferry_plugins.docker.keyring import choose_logins
 from keyferry_plugins.docker.keys import covers, normalise, parse_host_path
+from support.registry_keys import IMAGE, KEY
 
-LABEL = st.text(st.sampled_from("ab*-"), min_size=1, max_size=4)
-HOST = st.lists(LABEL, min_size=1, max_size=3).map(".".join)
-PORT = st.sampled_from(["", ":5000", ":443", ":"])
-PATH = st.sampled_from(["", "/", "/a", "/a/b", "/ab", "/v1", "/v1/", "/v2/a", "/v1/v2/", "/a%2Fb", "/*"])
-SCHEME = st.sampled_from(["", "https://", "http://", "HTTPS://", "ftp://"])
-TAIL = st.sampled_from(["", "?x=1", "#f", "?a#b"])
-USER = st.sampled_from(["", "", "", "me@", "me:pw@"])
-KEY = st.builds("{}{}{}{}{}{}".format, SCHEME, USER, HOST, PORT, PATH, TAIL)
-IMAGE = st.builds("{}{}{}".format, HOST.map(lambda host: host.replace("*", "a")), PORT, PATH)
 WILD = st.text(st.sampled_from("ab.*:/@#?[]%2\r\n \x7f\\é{"), max_size=12)
 
 
@@ -50,23 +39,6 @@ def test_no_key_at_all_covers_more_than_the_kubelet_says(key: str, image: str) -
     assert not by_plugin(key, image) or by_kubelet(key, image)
 
 
-@given(st.lists(KEY, max_size=4), IMAGE)
-def test_what_is_answered_is_what_the_kubelet_then_finds(keys: list[str], image: str) -> None:
-    """A look-up in the plugin's answer gives the logins that one in the file itself would give."""
-    entries = [(key, Login(f"user{at}", "word")) for at, key in enumerate(keys)]
-    in_file, in_answer = Keyring(), Keyring()
-    in_file.add(
-        Source(SourceKind.PROVIDER, ""), ((key, login.username, "word", "") for key, login in entries)
-    )
-    kept = choose_logins(entries, image, "Image")
-    in_answer.add(
-        Source(SourceKind.PROVIDER, ""), ((str(place), login.username, "word", "") for place, login in kept)
-    )
-    names = sorted(found.username for found in in_file.lookup(image))
-    assert sorted(found.username for found in in_answer.lookup(image)) == names
-    assert len(kept) == len(names)
-
-
 @pytest.mark.parametrize(
     ("key", "kept"),
     [
@@ -90,23 +62,3 @@ def test_keys_are_written_in_the_kubelets_form(key: str, kept: str) -> None:
 def test_keys_that_name_no_place_are_given_up(key: str) -> None:
     """A key without a usable host is not answered under."""
     assert normalise(key) is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "names"),
-    [
-        ("Image", ["host", "team"]),
-        ("Registry", ["host", "team", "other"]),
-        ("Global", ["host", "team", "other", "far"]),
-    ],
-)
-def test_a_wider_cache_key_has_the_logins_of_all_it_serves(kind: str, names: list[str]) -> None:
-    """An answer kept for a registry serves its other images too, so their logins are in it."""
-    entries = [
-        ("reg.io", Login("host", "w")),
-        ("reg.io/team", Login("team", "w")),
-        ("reg.io/other", Login("other", "w")),
-        ("far.io", Login("far", "w")),
-    ]
-    kept = choose_logins(entries, "reg.io/team/app", kind)
-    assert [login.username for _, login in kept] == names

@@ -1,0 +1,10 @@
+"""What attacks ask for."""
+
+import pytest
+
+
+@pytest.fixture
+def plain_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No proxy, whatever this machine has."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)

@@ -1,0 +1,15 @@
+"""What tests of plugins ask for."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.google_world import World, google_world
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """Google, on loopback."""
+    with google_world(tmp_path) as world:
+        yield world

@@ -1,0 +1,12 @@
+"""Files of kubectl's own settings."""
+
+from pathlib import Path
+
+KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"
+
+
+def kuberc(tmp_path: Path, text: str) -> str:
+    """Write one into a folder; gives its path."""
+    path = tmp_path / "kuberc"
+    path.write_text(text)
+    return str(path)

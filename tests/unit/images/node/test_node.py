@@ -1,0 +1,13 @@
+"""A node, looked at once."""
+
+from keyferry.images.node.node import Node
+from support.kubelets import Processes
+
+
+def test_a_node_is_looked_at_once(processes: Processes) -> None:
+    """What was seen first stays, for the length of a command."""
+    node = Node(str(processes))
+    assert node.kubelet is None
+    processes.write(17, "kubelet")
+    assert node.kubelet is None
+    assert Node(str(processes)).kubelet is not None

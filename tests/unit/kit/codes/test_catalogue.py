@@ -1,0 +1,51 @@
+"""The kit's checks, and what its page says of them."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from keyferry.kit.codes.catalogue import CHECKS, checks_for
+from keyferry.kit.plugin_kind import PluginKind
+
+PAGE = Path(__file__).resolve().parents[4] / "docs" / "kit.md"
+
+
+def test_the_table_of_codes_is_that_of_the_code() -> None:
+    """Every check has its row, with its severity and promise, in order; and there are no others."""
+    rows = re.findall(r"^\| (KP\d+) \| (\w+) \| (.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+    assert rows == [(check.code, check.severity, check.title) for check in CHECKS.values()]
+
+
+def test_the_example_run_shows_real_texts() -> None:
+    """What the page shows of a report is what a report says."""
+    page = PAGE.read_text(encoding="utf-8")
+    for code, title in re.findall(r"^[✓✗!] (KP\d+)  (.*)$", page, re.MULTILINE):
+        assert CHECKS[code].title == title
+    for text in re.findall(r"^    (?:why|change)\s+(.*)$", page, re.MULTILINE):
+        assert any(text in (check.why, check.fix) for check in CHECKS.values())
+
+
+def test_the_two_kinds_share_only_what_is_for_both() -> None:
+    """Each kind has its own checks and all that begin with KP3."""
+    image, cluster = (
+        {check.code for check in checks_for(kind)} for kind in (PluginKind.IMAGE, PluginKind.CLUSTER)
+    )
+    assert image | cluster == CHECKS.keys()
+    assert image & cluster == {code for code in CHECKS if code.startswith("KP3")}
+
+
+@pytest.mark.parametrize("check", CHECKS.values(), ids=lambda check: check.code)
+def test_texts_are_in_house_style(check: object) -> None:
+    """Titles, reasons and advice begin in lower case and have no final stop."""
+    for name in ("title", "why", "fix"):
+        text = getattr(check, name)
+        assert text
+        assert text[0].islower() or not text[0].isalpha()
+        assert not text.endswith(".")
+
+
+@pytest.mark.parametrize("code", ["KP127", "KP130", "KP214"])
+def test_versions_that_nobody_configured_are_no_errors(code: str) -> None:
+    """The kubelet and client-go ask in the version of their config."""
+    assert CHECKS[code].severity == "warning"

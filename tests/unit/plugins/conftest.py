@@ -1,0 +1,14 @@
+"""What tests of plugins ask for."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from support.fake_issuer import FakeIssuer, issuing
+
+
+@pytest.fixture
+def issuer() -> Iterator[FakeIssuer]:
+    """An issuer of tokens, over plain HTTP."""
+    with issuing(None) as found:
+        yield found
