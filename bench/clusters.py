@@ -63,34 +63,6 @@ def _serve(folder: str) -> Iterator[tuple[int, str]]:
             server.terminate()
 
 
-def _make_certificate(folder: str) -> tuple[str, str]:
-    from datetime import UTC, datetime, timedelta
-    from ipaddress import ip_address
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bench")])
-    now = datetime.now(UTC)
-    alternative = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    signed = builder.add_extension(alternative, critical=False).sign(key, hashes.SHA256())
-    paths = os.path.join(folder, "server.crt"), os.path.join(folder, "server.key")
-    pem = serialization.Encoding.PEM
-    form = serialization.PrivateFormat.PKCS8
-    for path, data in zip(
-        paths,
-        (signed.public_bytes(pem), key.private_bytes(pem, form, serialization.NoEncryption())),
-        strict=True,
-    ):
-        with open(path, "wb") as stream:
-            stream.write(data)
-    return paths
-
-
 def _first_answers(kubeconfig: str) -> list[Row]:
     kubectl = shutil.which("kubectl") or ""
     commands = {
