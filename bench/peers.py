@@ -12,7 +12,7 @@ from bench.measure import ROOT
 _HOME = os.path.join(ROOT, ".cache", "bench")
 # Environments of one package each.
 OFFICIAL_CLIENT = os.path.join(_HOME, "kubernetes", "bin", "python")
-BOTOCORE = os.path.join(_HOME, "awscli", "bin", "python")
+BOTOCORE = os.path.join(_HOME, "botocore", "bin", "python")
 AWS = os.path.join(_HOME, "awscli", "bin", "aws")
 _DEBIAN_KUBECTL = os.path.join(_HOME, "usr", "bin", "kubectl")
 
@@ -49,7 +49,7 @@ def describe_peers() -> dict[str, str]:
         "kubectl": ((find_kubectl(), "version", "--client", "-o", "json"), _kubectl_version),
         "official Kubernetes client": ((OFFICIAL_CLIENT, "-c", package.format("kubernetes")), _first_version),
         "botocore": ((BOTOCORE, "-c", package.format("botocore")), _first_version),
-        "AWS CLI": ((BOTOCORE, "-c", package.format("awscli")), _first_version),
+        "AWS CLI": ((AWS, "--version"), _first_version),
         "amazon-ecr-credential-helper": ((helper or "", "version"), _first_version),
         "skopeo": ((skopeo or "", "--version"), _first_version),
         "docker-registry": ((registry or "", "--version"), _first_version),

@@ -57,7 +57,7 @@ class Report:
         """The run for a terminal."""
         rows = [cells(row) for rows in self.results.values() for row in rows if row.measured is not None]
         lines = [_HEADER, *(tuple(cell.replace("**", "") for cell in row) for row in rows)]
-        parts = [self.machine.sentence(), _aligned(lines)]
+        parts = [self.machine.sentence(), aligned(lines)]
         if self.missing():
             parts.append("\n".join(("not measured:", *(f"  {each}" for each in self.missing()))))
         return "\n\n".join(parts)
@@ -154,8 +154,9 @@ def _against(versus: str, figure: float, unit: str) -> str:
     return f"{versus.rstrip(':')}: {number(figure, unit)}"
 
 
-def _aligned(lines: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(len(line[at]) for line in lines) for at in range(len(_HEADER))]
+def aligned(lines: Sequence[tuple[str, ...]]) -> str:
+    """Lines of a table for a terminal, the first of which is its header."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     ruled = [lines[0], tuple("-" * width for width in widths), *lines[1:]]
     return "\n".join(" | ".join(map(str.ljust, line, widths)).rstrip() for line in ruled)
 

@@ -35,6 +35,7 @@ class Group(NamedTuple):
 
 
 GROUPS = {
+    "floors": Group("floors", "run", "Floors"),
     "match": Group("matching", "run", "Finding the patterns that cover an image"),
     "warm": Group("lookups", "run_warm", "Warm lookups"),
     "cold": Group("lookups", "run_cold", "Cold lookups"),
@@ -55,13 +56,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     sys.path[:1] = [os.path.join(_ROOT, "src"), _ROOT]
     # As pip does when it installs: nobody starts keyferry from sources that are compiled each time.
     compileall.compile_dir(os.path.join(_ROOT, "src"), quiet=2)
-    if args.quick:
-        from bench.measure import ROUNDS_VARIABLE
+    from bench.measure import ROUNDS_VARIABLE
+    from bench.peers import describe_peers
 
+    if args.quick:
         os.environ.setdefault(ROUNDS_VARIABLE, _QUICK_ROUNDS)
     failed: list[str] = []
     report = _run([name for name in GROUPS if not args.groups or name in args.groups], failed)
     if not (args.groups or args.quick):
+        report = replace(report, peers=describe_peers())
         _write_page(report)
     print(json.dumps(report.to_document(), indent=2, ensure_ascii=False) if args.json else report.to_text())
     return 1 if failed else 0
@@ -81,7 +84,6 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def _run(names: Sequence[str], failed: list[str]) -> "Report":
     from bench.measure import progress
-    from bench.peers import describe_peers
     from bench.report import Report, describe_machine, load
 
     machine = describe_machine()
@@ -91,7 +93,7 @@ def _run(names: Sequence[str], failed: list[str]) -> "Report":
             progress(f"{name} ({at} of {len(names)})")
             results[name] = _rows_of(name, folder, failed)
     titles = {name: group.title for name, group in GROUPS.items()}
-    return Report(replace(machine, load_after=load()), describe_peers(), titles, results)
+    return Report(replace(machine, load_after=load()), {}, titles, results)
 
 
 def _rows_of(name: str, folder: str, failed: list[str]) -> "list[Row]":

@@ -55,7 +55,7 @@ install_peer() {
 }
 
 install_environments() {
-    if [ "$purpose" = bench ]; then install_peer kubernetes && install_peer awscli; else install_moto && install_oidc; fi
+    if [ "$purpose" = bench ]; then install_peer kubernetes && install_peer botocore && install_peer awscli; else install_moto && install_oidc; fi
 }
 
 install_environments > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }
