@@ -18,7 +18,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_DEFAULT_ROUNDS = 5
+_DEFAULT_ROUNDS = 9
+# Many short runs in turns, not a few long ones: a slow spell of the machine is to hit both.
+_ROUNDS_OF_A_RUN = "3"
 _HEADER = ("what", "before", "spread", "after", "spread", "after / before", "spread")
 
 Figures = dict[str, list[float]]
@@ -166,7 +168,10 @@ def _run_somewhere(group: str, side: Side, trees: list[str], notes: list[str]) -
 
 def _run(group: str, tree: str) -> tuple[list[dict[str, object]], str]:
     """The rows that a tree's benchmarks print, or why there are none."""
-    environment = {**os.environ, "PYTHONPATH": os.path.join(tree, "src")}
+    from bench.measure import ROUNDS_VARIABLE
+
+    paced = {ROUNDS_VARIABLE: _ROUNDS_OF_A_RUN, **os.environ}
+    environment = {**paced, "PYTHONPATH": os.path.join(tree, "src")}
     command = [sys.executable, os.path.join("bench", "run.py"), "--json", group]
     done = subprocess.run(command, cwd=tree, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -33,7 +33,7 @@ def _plugin_rows(folder: str) -> list[Row]:
     results = take_turns(contestants, _BLOCKS)
     note = f"median of {_BLOCKS} x {_BLOCK_RUNS} runs"
     return [
-        Row(what.format(name), median(results[name]), "µs", median(results["glibc"]), "glibc", note=note)
+        Row(what.format(name), median(results[name]), "µs", note=note)
         if there[name]
         else skipped(what.format(name), "no compiler for it")
         for name in _LIBRARIES

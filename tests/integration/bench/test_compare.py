@@ -1,23 +1,21 @@
 """Two commits of a repository are compared: each with its own sources, in turns, and nothing stays behind."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from support.bench_project import BENCH, make_project
 from support.parts import need
 
-BENCH = Path(__file__).parents[3] / "bench"
 GROUP = """
 from bench.measure import Row
 from product import COST
 def run(folder):
     return [Row("the price", COST, "µs"), {more}]
 """
-GROUPS = 'GROUPS = {"match": Group("prices", "run", "Prices")}\n\n\ndef main'
 
 
 def git(repository: Path, *words: str) -> str:
@@ -37,13 +35,7 @@ def commit(repository: Path, cost: float, group: str) -> str:
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    home = tmp_path / "project"
-    (home / "src").mkdir(parents=True)
-    (home / "bench").mkdir()
-    for name in ("measure.py", "report.py", "peers.py", "compare.py"):
-        shutil.copy(BENCH / name, home / "bench")
-    frame = (BENCH / "run.py").read_text(encoding="utf-8")
-    (home / "bench" / "run.py").write_text(frame.replace("def main", GROUPS, 1), encoding="utf-8")
+    home = make_project(tmp_path / "project", "prices")
     git(home, "init", "--quiet")
     return home
 
@@ -61,11 +53,11 @@ def compare(repository: Path, *words: str) -> "subprocess.CompletedProcess[str]"
 def test_a_commit_stands_beside_another_by_row(repository: Path) -> None:
     before = commit(repository, 4.0, GROUP.format(more=""))
     after = commit(repository, 2.0, GROUP.format(more=""))
-    done = compare(repository, "--rounds", "2", before, after, "match")
+    done = compare(repository, "--rounds", "2", before, after, "prices")
     assert done.returncode == 0, done.stderr
-    (line,) = [line for line in done.stdout.splitlines() if line.startswith("match: the price")]
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("prices: the price")]
     assert [cell.strip() for cell in line.split("|")] == [
-        "match: the price", "4 µs", "4 to 4", "2 µs", "2 to 2", "0.50", "0.5 to 0.5",
+        "prices: the price", "4 µs", "4 to 4", "2 µs", "2 to 2", "0.50", "0.5 to 0.5",
     ]  # fmt: skip
     turns = [line for line in done.stderr.splitlines() if line.startswith("compare: ")]
     assert [line.split(", ")[1].split()[0] for line in turns] == ["after", "before", "before", "after"]
@@ -77,9 +69,9 @@ def test_both_are_measured_with_the_later_benchmarks(repository: Path) -> None:
     before = commit(repository, 4.0, GROUP.format(more="Row('old', 1.0)"))
     after = commit(repository, 2.0, GROUP.format(more="Row('new', COST)"))
     done = compare(repository, "--rounds", "1", before, after)
-    assert "match: new" in done.stdout
+    assert "prices: new" in done.stdout
     assert "0.50" in done.stdout
-    assert "match: old" not in done.stdout
+    assert "prices: old" not in done.stdout
 
 
 def test_where_those_do_not_run_a_commit_is_measured_with_its_own(repository: Path) -> None:
@@ -87,16 +79,16 @@ def test_where_those_do_not_run_a_commit_is_measured_with_its_own(repository: Pa
     before = commit(repository, 4.0, GROUP.format(more="Row('old', 1.0)"))
     (repository / "src" / "later.py").write_text("")
     after = commit(repository, 2.0, "import later\n" + GROUP.format(more="Row('new', 1.0)"))
-    done = compare(repository, "--rounds", "2", before, after, "match")
+    done = compare(repository, "--rounds", "2", before, after, "prices")
     assert done.returncode == 0, done.stderr
-    assert "match: the price" in done.stdout
-    assert "only before: match: old" in done.stdout
-    assert "only after: match: new" in done.stdout
-    reason = "match does not run: failed: ModuleNotFoundError: No module named 'later'"
+    assert "prices: the price" in done.stdout
+    assert "only before: prices: old" in done.stdout
+    assert "only after: prices: new" in done.stdout
+    reason = "prices does not run: failed: ModuleNotFoundError: No module named 'later'"
     assert done.stdout.count(f"before, before-with-new-bench: {reason}") == 1
 
 
 def test_a_commit_that_is_none_is_an_error(repository: Path) -> None:
-    done = compare(repository, commit(repository, 4.0, GROUP.format(more="")), "no-such-commit", "match")
+    done = compare(repository, commit(repository, 4.0, GROUP.format(more="")), "no-such-commit", "prices")
     assert done.returncode
     assert "no-such-commit" in done.stderr
