@@ -39,8 +39,9 @@ format: $(TOOLS)  ## let ruff format the sources
 types: $(TOOLS)  ## mypy --strict on sources, tests and benchmarks
 	$(BIN)/mypy
 
-bench: $(TOOLS)  ## ratios against floors and peers, in one run
-	@$(BIN)/python bench/run.py
+bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GROUPS="cold pulls" for a quick look at some
+	@PYTHON=$(PYTHON) sh tools/parts.sh bench
+	@$(BIN)/python bench/run.py $(if $(GROUPS),--quick $(GROUPS))
 
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py

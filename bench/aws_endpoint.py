@@ -1,24 +1,15 @@
 """A stand-in for AWS in a process of its own: answers GetAuthorizationToken, in the clear or behind a CONNECT.
 
-python bench/aws_endpoint.py FOLDER    leaves aws.pem there, prints its port, and ends with its standard input
+python bench/aws_endpoint.py CERT KEY    prints its port, and ends with its standard input
 """
 
 import base64
 import contextlib
 import json
-import os
 import socket
 import ssl
 import sys
 import threading
-from datetime import UTC, datetime, timedelta
-
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-_HOSTS = ("api.ecr.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com")
 
 _REGISTRY = "https://123456789012.dkr.ecr.us-east-1.amazonaws.com"
 _TOKEN = base64.b64encode(b"AWS:made-up").decode()
@@ -33,30 +24,14 @@ _HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.1\r\nContent-
 _ANSWER = _HEAD.format(len(_BODY)).encode() + _BODY
 
 
-def main(folder: str) -> None:
+def main(certificate: str, key: str) -> None:
     """Serve until nobody holds standard input any more."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(*_make_certificate(folder))
+    context.load_cert_chain(certificate, key)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(target=_accept, args=(listener, context), daemon=True).start()
     print(listener.getsockname()[1], flush=True)
     sys.stdin.read()
-
-
-def _make_certificate(folder: str) -> tuple[str, str]:
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bench")])
-    now = datetime.now(UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    names = x509.SubjectAlternativeName([x509.DNSName(host) for host in _HOSTS])
-    signed = builder.add_extension(names, critical=False).sign(key, hashes.SHA256())
-    paths = os.path.join(folder, "aws.pem"), os.path.join(folder, "aws.key")
-    form = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    for path, data in zip(paths, (signed.public_bytes(Encoding.PEM), form), strict=True):
-        with open(path, "wb") as stream:
-            stream.write(data)
-    return paths
 
 
 def _accept(listener: socket.socket, context: ssl.SSLContext) -> None:
@@ -95,4 +70,4 @@ def _read(stream: socket.socket) -> bytes:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -11,11 +11,14 @@ from contextlib import contextmanager
 from functools import partial
 from time import perf_counter
 
-from bench.measure import ROOT, SOURCES, Row, median, seconds_of, skipped, take_turns
+from bench.certificate import make_certificate
+from bench.measure import SOURCES, Row, median, seconds_of, skipped, take_turns
+from bench.peers import AWS, BOTOCORE
 
 _ROUNDS = 15
 _STARTS = 40
-_START_BAR = 3.0
+_RUN_BAR, _START_BAR = 2.0, 3.0
+_AWS_HOSTS = ("api.ecr.us-east-1.amazonaws.com", "sts.us-east-1.amazonaws.com")
 _HOST = "123456789012.dkr.ecr.us-east-1.amazonaws.com"
 _REQUEST = json.dumps(
     {
@@ -30,7 +33,6 @@ _MINIMAL = (
     f"import sys; sys.path.insert(0, {SOURCES!r}); from keyferry.sdk import Response, serve;"
     "serve(lambda request: Response.for_registry(request, 'user', 'word'))"
 )
-_PARTS = os.path.join(ROOT, ".cache", "parts", "moto", "bin")
 _BOTOCORE_ECR = "import botocore.session as s; s.Session().create_client('ecr').get_authorization_token()"
 _BOTOCORE_EKS = """
 import base64, botocore.session
@@ -54,11 +56,13 @@ _KEYS = {
 
 def run(folder: str) -> list[Row]:
     """Rows for starts, for keyferry-ecr and for keyferry-eks."""
-    with _endpoint(folder) as port:
+    home = os.path.join(folder, "aws")
+    os.mkdir(home)
+    with _endpoint(*make_certificate(home, *_AWS_HOSTS)) as port:
         local = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}"}
         proxied = {
             "HTTPS_PROXY": f"http://127.0.0.1:{port}",
-            "AWS_CA_BUNDLE": os.path.join(folder, "aws.pem"),
+            "AWS_CA_BUNDLE": os.path.join(home, "server.crt"),
         }
         return [
             *_start_rows(folder),
@@ -74,8 +78,9 @@ def plugin(name: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _endpoint(folder: str) -> Iterator[int]:
-    command = [sys.executable, os.path.join(os.path.dirname(__file__), "aws_endpoint.py"), folder]
+def _endpoint(certificate: str, key: str) -> Iterator[int]:
+    script = os.path.join(os.path.dirname(__file__), "aws_endpoint.py")
+    command = [sys.executable, script, certificate, key]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
@@ -90,10 +95,8 @@ Contestants = dict[str, Callable[[], Sequence[float]]]
 def _ecr_contestants(folder: str, more: Mapping[str, str]) -> Contestants:
     return {
         "": _timed(plugin("ecr"), folder, more, _REQUEST),
-        "botocore": _timed(_part("python", "-c", _BOTOCORE_ECR), folder, more),
-        "aws ecr get-authorization-token": _timed(
-            _part("aws", "ecr", "get-authorization-token"), folder, more
-        ),
+        "botocore": _timed((BOTOCORE, "-c", _BOTOCORE_ECR), folder, more),
+        "aws ecr get-authorization-token": _timed((AWS, "ecr", "get-authorization-token"), folder, more),
     }
 
 
@@ -109,37 +112,36 @@ def _eks_contestants(folder: str) -> Contestants:
     words = ("eks", "get-token", "--cluster-name", "c")
     return {
         "": _timed((*plugin("eks"), *words), folder, {}),
-        "botocore": _timed(_part("python", "-c", _BOTOCORE_EKS), folder, {}),
-        "aws eks get-token": _timed(_part("aws", *words), folder, {}),
+        "botocore": _timed((BOTOCORE, "-c", _BOTOCORE_EKS), folder, {}),
+        "aws eks get-token": _timed((AWS, *words), folder, {}),
     }
 
 
 def _rows(what: str, contestants: Contestants) -> list[Row]:
     """One row for each peer, ours by theirs."""
-    works = {name: _works(contestant) for name, contestant in contestants.items()}
-    if not works[""]:
-        return [skipped(what, "does not work here")]
-    results = take_turns({name: contestants[name] for name in contestants if works[name]}, _ROUNDS)
+    failures = {name: _failure(contestant) for name, contestant in contestants.items()}
+    if failures[""]:
+        return [skipped(what, failures[""])]
+    results = take_turns({name: contestants[name] for name in contestants if not failures[name]}, _ROUNDS)
     note = f"medians of {_ROUNDS} runs each"
     return [
-        Row(what, median(results[""]), "ms", median(results[name]), name, note=note)
-        if works[name]
-        else skipped(f"{what}, against {name}", "not installed")
+        skipped(f"{what}, against {name}", failures[name])
+        if failures[name]
+        else Row(f"{what}, against {name}", median(results[""]), "ms", median(results[name]), name, note=note)
         for name in contestants
         if name
     ]
 
 
-def _works(contestant: Callable[[], Sequence[float]]) -> bool:
+def _failure(contestant: Callable[[], Sequence[float]]) -> str:
+    """Why a contestant cannot be measured; empty if it can."""
     try:
         contestant()
-    except (OSError, subprocess.CalledProcessError):
-        return False
-    return True
-
-
-def _part(name: str, *args: str) -> tuple[str, ...]:
-    return (os.path.join(_PARTS, name), *args)
+    except OSError:
+        return "not installed"
+    except subprocess.CalledProcessError as error:
+        return f"exit status {error.returncode}"
+    return ""
 
 
 def _timed(
@@ -178,8 +180,8 @@ def _start_rows(folder: str) -> list[Row]:
         "https": "keyferry-ecr until its first byte to AWS, https",
     }
     return [
-        Row(text, median(results[name]), "ms", bare, "python3 -I -S -c pass", _START_BAR, note)
-        for name, text in texts.items()
+        Row(text, median(results[name]), "ms", bare, "python3 -I -S -c pass", bar, note)
+        for (name, text), bar in zip(texts.items(), (_RUN_BAR, _START_BAR, _START_BAR), strict=True)
     ]
 
 

@@ -1,36 +1,55 @@
 """Clusters: from the start of a process to the first authenticated answer, and what a warm request costs."""
 
+import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import NamedTuple
 
+from bench.certificate import make_certificate
 from bench.measure import CONSOLE_SCRIPT, SOURCES, Row, best, median, seconds_of, skipped, take_turns
+from bench.peers import OFFICIAL_CLIENT, find_kubectl
 from bench.plugins import compile_program
 
 _TOKEN = "bench-token"
 _ROUNDS = 12
 _WARM_ROUNDS = 15
 _WARM_REQUESTS = 100
-_BARS = {"keyferry kube raw": 6.0, "keyferry with httpx": 12.0}
-_KUBECONFIG = """\
-apiVersion: v1
-kind: Config
-current-context: bench
-clusters: [{{name: bench, cluster: {{server: "https://127.0.0.1:{port}", certificate-authority: {ca}}}}}]
-contexts: [{{name: bench, context: {{cluster: bench, user: bench}}}}]
-users:
-- name: bench
-  user:
-    exec: {{apiVersion: client.authentication.k8s.io/v1, command: {plugin}, interactiveMode: Never}}
-"""
+_BARS = {"keyferry kube raw, JSON kubeconfig": 5.2, "keyferry kube raw, YAML kubeconfig": 6.5}
+_HTTPX_BAR = 1.2
 _WITH_HTTPX = (
     "import keyferry; s = keyferry.load_cluster(); assert s.httpx_client().get('/version').status_code == 200"
 )
 _OFFICIAL = "from kubernetes import client, config; config.load_kube_config(); client.VersionApi().get_code()"
+# The same job by hand, with nothing but what it needs: the token from the plugin, one request, one answer.
+_READ_JSON = "import json, os; document = json.load(open(os.environ['KUBECONFIG']))\n"
+_READ_YAML = "import os, yaml; document = yaml.load(open(os.environ['KUBECONFIG']), yaml.CSafeLoader)\n"
+_ASK_PLUGIN = """
+import json
+cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+out, into = os.pipe()
+pid = os.posix_spawn(user["exec"]["command"], [user["exec"]["command"]], os.environ,
+                     file_actions=[(os.POSIX_SPAWN_DUP2, into, 1)])
+token = json.loads(os.read(out, 65536))["status"]["token"]
+os.waitpid(pid, 0)
+"""
+_WITH_SSL = """
+import socket, ssl
+host, port = cluster["server"].removeprefix("https://").split(":")
+context = ssl.create_default_context(cafile=cluster["certificate-authority"])
+with context.wrap_socket(socket.create_connection((host, int(port))), server_hostname=host) as stream:
+    stream.sendall(f"GET /version HTTP/1.1\\r\\nHost: {host}\\r\\nAuthorization: Bearer {token}\\r\\n\\r\\n".encode())
+    assert stream.recv(65536).startswith(b"HTTP/1.1 200")
+"""
+_BARE_HTTPX = """
+import httpx, ssl
+context = ssl.create_default_context(cafile=cluster["certificate-authority"])
+client = httpx.Client(base_url=cluster["server"], headers={"Authorization": f"Bearer {token}"}, verify=context)
+assert client.get("/version").status_code == 200
+"""
 
 
 def run(folder: str) -> list[Row]:
@@ -39,15 +58,36 @@ def run(folder: str) -> list[Row]:
     if not compile_program("instant_exec", plugin):
         return [skipped("first authenticated answer of a cluster", "skipped: no C compiler")]
     with _serve(folder) as (port, ca):
-        path = os.path.join(folder, "kubeconfig")
-        with open(path, "w", encoding="utf-8") as stream:
-            stream.write(_KUBECONFIG.format(port=port, ca=ca, plugin=plugin))
-        return [*_first_answers(path), *_warm_requests(path, port, ca)]
+        document = _kubeconfig(port, ca, plugin)
+        paths = {kind: os.path.join(folder, f"kubeconfig.{kind}") for kind in ("json", "yaml")}
+        for kind, path in paths.items():
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(json.dumps(document) if kind == "json" else _as_yaml(document))
+        return [*_first_answers(paths), *_warm_requests(paths["yaml"], port, ca)]
+
+
+def _kubeconfig(port: int, ca: str, plugin: str) -> dict[str, object]:
+    exec_ = {"apiVersion": "client.authentication.k8s.io/v1", "command": plugin, "interactiveMode": "Never"}
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": ca}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "bench",
+        "clusters": [{"name": "bench", "cluster": cluster}],
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "users": [{"name": "bench", "user": {"exec": exec_}}],
+    }
+
+
+def _as_yaml(document: dict[str, object]) -> str:
+    import yaml
+
+    return str(yaml.safe_dump(document))
 
 
 @contextmanager
 def _serve(folder: str) -> Iterator[tuple[int, str]]:
-    certificate, key = _make_certificate(folder)
+    certificate, key = make_certificate(folder)
     command = [
         sys.executable,
         os.path.join(os.path.dirname(__file__), "api_server.py"),
@@ -63,51 +103,48 @@ def _serve(folder: str) -> Iterator[tuple[int, str]]:
             server.terminate()
 
 
-def _make_certificate(folder: str) -> tuple[str, str]:
-    from datetime import UTC, datetime, timedelta
-    from ipaddress import ip_address
-
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bench")])
-    now = datetime.now(UTC)
-    alternative = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
-    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-    signed = builder.add_extension(alternative, critical=False).sign(key, hashes.SHA256())
-    paths = os.path.join(folder, "server.crt"), os.path.join(folder, "server.key")
-    pem = serialization.Encoding.PEM
-    form = serialization.PrivateFormat.PKCS8
-    for path, data in zip(
-        paths,
-        (signed.public_bytes(pem), key.private_bytes(pem, form, serialization.NoEncryption())),
-        strict=True,
-    ):
-        with open(path, "wb") as stream:
-            stream.write(data)
-    return paths
-
-
-def _first_answers(kubeconfig: str) -> list[Row]:
-    kubectl = shutil.which("kubectl") or ""
-    commands = {
-        "keyferry kube raw": (*CONSOLE_SCRIPT, "kube", "raw", "/version"),
-        "keyferry with httpx": (sys.executable, "-c", _WITH_HTTPX),
-        "official kubernetes client": (sys.executable, "-c", _OFFICIAL),
-        "kubectl get --raw": (kubectl, "get", "--raw", "/version"),
+def _first_answers(paths: dict[str, str]) -> list[Row]:
+    raw = (*CONSOLE_SCRIPT, "kube", "raw", "/version")
+    python = (sys.executable, "-c")
+    jobs: dict[str, _Job] = {
+        "keyferry kube raw, JSON kubeconfig": _Job(raw, paths["json"]),
+        "keyferry kube raw, YAML kubeconfig": _Job(raw, paths["yaml"]),
+        "smallest script with ssl, JSON kubeconfig": _Job(
+            (*python, _READ_JSON + _ASK_PLUGIN + _WITH_SSL), paths["json"]
+        ),
+        "smallest script with ssl, YAML kubeconfig": _Job(
+            (*python, _READ_YAML + _ASK_PLUGIN + _WITH_SSL), paths["yaml"]
+        ),
+        "keyferry with httpx": _Job((*python, _WITH_HTTPX), paths["json"]),
+        "bare httpx": _Job((*python, _READ_JSON + _ASK_PLUGIN + _BARE_HTTPX), paths["json"]),
+        "official kubernetes client": _Job((OFFICIAL_CLIENT, "-c", _OFFICIAL), paths["yaml"]),
+        "kubectl get --raw": _Job((find_kubectl(), "get", "--raw", "/version"), paths["yaml"]),
     }
-    environment = {**os.environ, "PYTHONPATH": SOURCES, "KUBECONFIG": kubeconfig, "KUBERC": "off"}
-    works = {name: _works(command, environment) for name, command in commands.items()}
-    start = partial(_milliseconds, environment)
-    contestants = {name: partial(start, command) for name, command in commands.items() if works[name]}
-    results = take_turns({"bare": partial(start, (sys.executable, "-c", "pass")), **contestants}, _ROUNDS)
-    return [
-        _first_answer(name, results) if works[name] else skipped(f"first answer, {name}", "not available")
-        for name in commands
+    failures = {name: _failure(job) for name, job in jobs.items()}
+    contestants = {name: partial(_milliseconds, job) for name, job in jobs.items() if not failures[name]}
+    bare = partial(_milliseconds, _Job((*python, "pass"), paths["json"]))
+    results = take_turns({"bare": bare, **contestants}, _ROUNDS)
+    rows = [
+        skipped(f"first answer, {name}", failures[name]) if failures[name] else _first_answer(name, results)
+        for name in jobs
     ]
+    if "bare httpx" in results and "keyferry with httpx" in results:
+        ours, theirs = median(results["keyferry with httpx"]), median(results["bare httpx"])
+        what = "first answer, keyferry with httpx, beside bare httpx for the same job"
+        rows.append(Row(what, ours, "ms", theirs, "bare httpx", _HTTPX_BAR))
+    return rows
+
+
+class _Job(NamedTuple):
+    """A command, and the kubeconfig that it reads."""
+
+    command: tuple[str, ...]
+    kubeconfig: str
+
+    def run(self) -> None:
+        """Raises if it does not work."""
+        environment = {**os.environ, "PYTHONPATH": SOURCES, "KUBECONFIG": self.kubeconfig, "KUBERC": "off"}
+        subprocess.run(self.command, env=environment, capture_output=True, check=True)
 
 
 def _first_answer(name: str, results: dict[str, list[list[float]]]) -> Row:
@@ -118,15 +155,20 @@ def _first_answer(name: str, results: dict[str, list[list[float]]]) -> Row:
     )
 
 
-def _works(command: tuple[str, ...], environment: dict[str, str]) -> bool:
-    if not command[0]:
-        return False
-    return subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
+def _failure(job: _Job) -> str:
+    """Why a job cannot be measured; empty if it can."""
+    try:
+        job.run()
+    except OSError:
+        return "not installed"
+    except subprocess.CalledProcessError as error:
+        lines = error.stderr.decode(errors="replace").strip().splitlines() or [""]
+        return f"exit status {error.returncode}: {lines[-1][:200]}"
+    return ""
 
 
-def _milliseconds(environment: dict[str, str], command: tuple[str, ...]) -> list[float]:
-    quiet = partial(subprocess.run, command, env=environment, capture_output=True, check=True)
-    return [seconds_of(quiet) * 1e3]
+def _milliseconds(job: _Job) -> list[float]:
+    return [seconds_of(job.run) * 1e3]
 
 
 def _warm_requests(kubeconfig: str, port: int, ca: str) -> list[Row]:

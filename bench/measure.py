@@ -1,12 +1,13 @@
-"""What every benchmark shares: rows, rounds that take turns, and the table they end in."""
+"""What every benchmark shares: figures with their spread, rows, and rounds that take turns."""
 
+import operator
 import os
 import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TypeVar
+from typing import Self, TypeVar
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "src")
@@ -16,7 +17,49 @@ CONSOLE_SCRIPT = (sys.executable, "-c", "import sys; from keyferry.cli.main impo
 
 _Name = TypeVar("_Name", str, int)
 
-_HEADER = ("what", "measured", "floor or bar", "ratio")
+# The most rounds that anything is measured for, from outside: for a quick look, and for comparing commits.
+ROUNDS_VARIABLE = "KEYFERRY_BENCH_ROUNDS"
+_MANY_ROUNDS = 10
+
+
+class Figure(float):
+    """A number over all rounds that knows the same number of each round; arithmetic is done round by round."""
+
+    rounds: tuple[float, ...]
+
+    def __new__(cls, value: float, rounds: Sequence[float] = ()) -> Self:
+        """A figure of so many rounds; without any it is a number like others."""
+        figure = super().__new__(cls, value)
+        figure.rounds = tuple(rounds)
+        return figure
+
+    def __sub__(self, other: float) -> "Figure":
+        return self._combine(operator.sub, other)
+
+    def __mul__(self, other: float) -> "Figure":
+        return self._combine(operator.mul, other)
+
+    def __rmul__(self, other: float) -> "Figure":
+        return self._combine(operator.mul, other)
+
+    def __truediv__(self, other: float) -> "Figure":
+        return self._combine(operator.truediv, other)
+
+    def _combine(self, operation: Callable[[float, float], float], other: float) -> "Figure":
+        """The rounds of two figures belong together only if there are as many."""
+        others = other.rounds if isinstance(other, Figure) else len(self.rounds) * (other,)
+        rounds = map(operation, self.rounds, others) if len(others) == len(self.rounds) else ()
+        return Figure(operation(float(self), float(other)), tuple(rounds))
+
+
+def spread(rounds: Sequence[float]) -> tuple[float, float] | None:
+    """From the least to the most; of ten rounds or more from the tenth percentile to the ninetieth."""
+    if len(rounds) < 2:
+        return None
+    if len(rounds) < _MANY_ROUNDS:
+        return min(rounds), max(rounds)
+    tenths = statistics.quantiles(rounds, n=10)
+    return tenths[0], tenths[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,28 +82,38 @@ class Row:
         """*measured* by *against*, where both are known."""
         if self.measured is None or not self.against:
             return None
-        return self.measured / self.against
+        return _figure(self.measured) / self.against
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """How far *measured* differs between rounds."""
+        return _spread(self.measured)
+
+    @property
+    def ratio_spread(self) -> tuple[float, float] | None:
+        """How far the ratio differs between rounds, each with what it is against in the same round."""
+        return _spread(self.ratio)
+
+    @property
+    def bar(self) -> str:
+        """The most that the figure, or its ratio, should be; empty if nobody said."""
+        if self.ratio_bar is not None:
+            return f"{self.ratio_bar:g} x"
+        if self.versus == "bar" and self.against is not None:
+            return number(self.against, self.unit)
+        return ""
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the bar is kept; None where there is no bar, or no figure."""
+        if self.ratio is None or not self.bar:
+            return None
+        return self.ratio <= (1.0 if self.ratio_bar is None else self.ratio_bar)
 
     def to_document(self, group: str) -> dict[str, object]:
         """The row for programs."""
-        return {"group": group, **asdict(self), "ratio": self.ratio}
-
-    def cells(self) -> tuple[str, ...]:
-        """The row for people."""
-        if self.measured is None:
-            return self.what, "-", "-", self.note
-        against = "" if self.against is None else f"{self.versus} {_number(self.against, self.unit)}"
-        return self.what, _number(self.measured, self.unit), against, self._verdict()
-
-    def _verdict(self) -> str:
-        words = []
-        if self.ratio is not None:
-            words.append(f"{self.ratio:.2f}" + (" of the bar" if self.versus == "bar" else " x"))
-        if self.ratio_bar is not None:
-            words.append(f"(bar {self.ratio_bar:g} x)")
-        if self.note:
-            words.append(f"({self.note})" if words else self.note)
-        return " ".join(words)
+        computed = ("ratio", "spread", "ratio_spread", "holds")
+        return {"group": group, **asdict(self), **{name: getattr(self, name) for name in computed}}
 
 
 def skipped(what: str, why: str) -> Row:
@@ -73,27 +126,37 @@ def take_turns(
 ) -> dict[_Name, list[list[float]]]:
     """Call each contestant once per round, A B A B, so that a slow spell of the machine hits all of them."""
     results: dict[_Name, list[list[float]]] = {name: [] for name in contestants}
-    for number in range(rounds):
+    for at in range(min(rounds, int(os.environ.get(ROUNDS_VARIABLE, rounds)))):
         names = list(contestants)
         # Every other round goes backwards: nobody always follows the same neighbour.
-        for name in names if number % 2 else reversed(names):
+        for name in names if at % 2 else reversed(names):
             results[name].append(list(contestants[name]()))
     return results
 
 
-def best(rounds: Sequence[Sequence[float]]) -> float:
+def best(rounds: Sequence[Sequence[float]]) -> Figure:
     """The smallest figure: for pure computation, where noise only ever adds."""
-    return min(min(figures) for figures in rounds)
+    return _over(rounds, min)
 
 
-def median(rounds: Sequence[Sequence[float]]) -> float:
+def median(rounds: Sequence[Sequence[float]]) -> Figure:
     """The middle figure of all rounds: for processes, where the scheduler has its say."""
-    return statistics.median(figure for figures in rounds for figure in figures)
+    return _over(rounds, statistics.median)
 
 
-def quickest_tenth(rounds: Sequence[Sequence[float]]) -> float:
+def quickest_tenth(rounds: Sequence[Sequence[float]]) -> Figure:
     """The figure that one in ten stays below: steadier than the median while others use the machine."""
-    return statistics.quantiles((figure for figures in rounds for figure in figures), n=10)[0]
+    return _over(rounds, _quickest_tenth)
+
+
+def _over(rounds: Sequence[Sequence[float]], statistic: Callable[[Sequence[float]], float]) -> Figure:
+    return Figure(
+        statistic([figure for figures in rounds for figure in figures]), list(map(statistic, rounds))
+    )
+
+
+def _quickest_tenth(figures: Sequence[float]) -> float:
+    return statistics.quantiles(figures, n=10)[0] if len(figures) > 1 else figures[0]
 
 
 def seconds_of(call: Callable[[], object]) -> float:
@@ -108,14 +171,15 @@ def progress(text: str) -> None:
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
-def table(rows: Sequence[Row]) -> str:
-    """All rows under one header."""
-    lines = [_HEADER, *(row.cells() for row in rows)]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(_HEADER))]
-    lines.insert(1, tuple("-" * width for width in widths))
-    return "\n".join(" | ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
-
-
-def _number(value: float, unit: str) -> str:
-    shown = f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.3g}"
+def number(value: float, unit: str = "") -> str:
+    """A figure for people, with as many digits as mean something."""
+    shown = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
     return f"{shown} {unit}".rstrip()
+
+
+def _figure(value: float) -> Figure:
+    return value if isinstance(value, Figure) else Figure(value)
+
+
+def _spread(value: float | None) -> tuple[float, float] | None:
+    return None if value is None else spread(_figure(value).rounds)

@@ -21,9 +21,13 @@ END
 """
 
 
-def compile_program(name: str, target: str) -> bool:
-    """Compile ``bench/NAME.c``, statically if that works; False where there is no compiler."""
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+def compile_program(name: str, target: str, *, libc: str = "") -> bool:
+    """Compile ``bench/NAME.c``, statically if that works; False where there is no compiler.
+
+    With *libc* "musl" it is that of musl, without it the system's.
+    """
+    names = ("musl-gcc",) if libc == "musl" else ("cc", "gcc", "clang")
+    compiler = next(filter(None, map(shutil.which, names)), None)
     if compiler is None:
         return False
     command = [compiler, "-O2", "-o", target, os.path.join(_FOLDER, f"{name}.c")]

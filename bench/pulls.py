@@ -1,5 +1,6 @@
-"""Pull a big image into an OCI layout: keyferry, and skopeo from the same registry."""
+"""Pulls into an OCI layout: big and small layers, plain and over TLS; keyferry, and skopeo from the same registry."""
 
+import gzip
 import json
 import os
 import re
@@ -8,74 +9,107 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.measure import SOURCES, Row, median, seconds_of, skipped, take_turns
+from bench.certificate import make_certificate
+from bench.measure import SOURCES, Row, median, skipped, take_turns
 
-_SIZES = (80_000_000, 60_000_000, 40_000_000, 20_000_000)
-_ROUNDS = 5
+_IMAGES = {
+    "200 MB in 4 layers": (80_000_000, 60_000_000, 40_000_000, 20_000_000),
+    "4 MB in 64 layers": (65_536,) * 64,
+}
+_ROUNDS = 7
+_BAR, _CPU_BAR = 0.8, 0.5
 _WAIT_SECONDS = 30.0
 _OCI = "application/vnd.oci.image"
-_WHAT = "pull of a 200 MB image of 4 layers into an OCI layout"
 _PULL = """\
 import sys
 sys.path.insert(0, sys.argv[3])
-from keyferry import pull
-pull(sys.argv[1], to=sys.argv[2], credentials=())
+from keyferry import RegistryRoute, pull
+pull(sys.argv[1], to=sys.argv[2], credentials=(), route=RegistryRoute(ca_file=sys.argv[4]))
 """
 
 
+class _Server(NamedTuple):
+    """A registry that runs: its address, and a folder with the authority to trust; empty if it speaks plainly."""
+
+    host: str
+    authorities: str
+
+
 def run(folder: str) -> list[Row]:
-    """One row: both from the start of their process to its end, from a registry on loopback."""
+    """Rows for each image, plain and over TLS: both programs from the start of their process to its end."""
     missing = [name for name in ("docker-registry", "skopeo") if shutil.which(name) is None]
     if missing:
-        return [skipped(_WHAT, f"{' and '.join(missing)} not installed")]
-    home = Path(folder) / "pulls"
-    home.mkdir()
-    layout = _write_image(home / "source")
-    with _registry(home) as host:
-        image = f"{host}/bench/big:v1"
-        _skopeo(f"oci:{layout}:v1", f"docker://{image}", "--dest-tls-verify=false")
-        rounds = take_turns(
-            {
-                "keyferry": lambda: [_timed(home, lambda to: _keyferry(image, to))],
-                "skopeo": lambda: [
-                    _timed(
-                        home,
-                        lambda to: _skopeo(f"docker://{image}", f"oci:{to}:v1", "--src-tls-verify=false"),
-                    )
-                ],
-            },
-            _ROUNDS,
-        )
-    shutil.rmtree(home)
-    seconds, peer = median(rounds["keyferry"]), median(rounds["skopeo"])
-    return [Row(_WHAT, 1000 * seconds, "ms", 1000 * peer, "skopeo", 1.0)]
+        return [skipped("pulls into an OCI layout", f"{' and '.join(missing)} not installed")]
+    rows = []
+    for way in ("plain", "TLS"):
+        home = Path(folder) / f"pulls-{way}"
+        home.mkdir()
+        with _registry(home, has_tls=way == "TLS") as server:
+            for name, sizes in _IMAGES.items():
+                rows += _rows_of(f"pull of {name}, {way}", sizes, server, home)
+        shutil.rmtree(home)
+    return rows
 
 
-def _timed(home: Path, pull: Callable[[str], None]) -> float:
-    target = home / "target"
-    seconds = seconds_of(lambda: pull(str(target)))
+def _rows_of(what: str, sizes: Sequence[int], server: _Server, home: Path) -> list[Row]:
+    image = f"{server.host}/bench/layers-{len(sizes)}:v1"
+    source, target = home / "source", home / "target"
+    _write_image(source, sizes)
+    _run(_skopeo(f"oci:{source}:v1", f"docker://{image}", _trust(server, "dest")))
+    shutil.rmtree(source)
+    ca_file = server.authorities and os.path.join(server.authorities, "ca.crt")
+    commands: dict[str, Sequence[str]] = {
+        "keyferry": (sys.executable, "-c", _PULL, image, str(target), SOURCES, ca_file),
+        "skopeo": _skopeo(f"docker://{image}", f"oci:{target}:v1", _trust(server, "src")),
+    }
+    rounds = take_turns({name: partial(_pull, commands[name], target) for name in commands}, _ROUNDS)
+    wall, cpu = ({name: median([[each[at]] for each in rounds[name]]) for name in rounds} for at in (0, 1))
+    note = f"medians of {_ROUNDS} pulls each"
+    return [
+        Row(what, wall["keyferry"], "ms", wall["skopeo"], "skopeo", _BAR, note),
+        Row(f"  CPU time, {what}", cpu["keyferry"], "ms", cpu["skopeo"], "skopeo", _CPU_BAR),
+    ]
+
+
+def _pull(command: Sequence[str], target: Path) -> list[float]:
+    """Milliseconds on the wall and of the processor."""
+    figures = _run(command)
     shutil.rmtree(target)
-    return seconds
+    return figures
 
 
-def _keyferry(image: str, to: str) -> None:
-    subprocess.run([sys.executable, "-c", _PULL, image, to, SOURCES], check=True)
+def _run(command: Sequence[str]) -> list[float]:
+    environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    before = time.perf_counter()
+    with subprocess.Popen(command, env=environment) as process:
+        _, status, used = os.wait4(process.pid, 0)
+        passed = time.perf_counter() - before
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return [passed * 1e3, (used.ru_utime + used.ru_stime) * 1e3]
 
 
-def _skopeo(source: str, target: str, option: str) -> None:
-    command = ["skopeo", "--insecure-policy", "copy", "--quiet", option, source, target]
-    subprocess.run(command, check=True, env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
+def _skopeo(source: str, target: str, options: Sequence[str]) -> Sequence[str]:
+    return ("skopeo", "--insecure-policy", "copy", "--quiet", *options, source, target)
 
 
-def _write_image(folder: Path) -> Path:
+def _trust(server: _Server, side: str) -> Sequence[str]:
+    """What tells skopeo how the registry is spoken to, on the side of a copy where it stands."""
+    if server.authorities:
+        return (f"--{side}-cert-dir", server.authorities)
+    return (f"--{side}-tls-verify=false",)
+
+
+def _write_image(folder: Path, sizes: Sequence[int]) -> None:
     """A layout whose layers do not get shorter when they are packed; they are not packed twice by anybody."""
-    import gzip
-    from hashlib import sha256
-
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 
@@ -85,7 +119,7 @@ def _write_image(folder: Path) -> Path:
         return {"mediaType": f"{_OCI}.{kind}", "digest": f"sha256:{name}", "size": len(data)}
 
     # Not packed any further, but a gzip stream: else skopeo would pack it, and be measured for that.
-    contents = [secrets.token_bytes(size) for size in _SIZES]
+    contents = [secrets.token_bytes(size) for size in sizes]
     layers = [put("layer.v1.tar+gzip", gzip.compress(content, 0)) for content in contents]
     rootfs = {"type": "layers", "diff_ids": [f"sha256:{sha256(content).hexdigest()}" for content in contents]}
     config = put(
@@ -101,22 +135,24 @@ def _write_image(folder: Path) -> Path:
     named = {**entry, "annotations": {"org.opencontainers.image.ref.name": "v1"}}
     (folder / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": [named]}))
     (folder / "oci-layout").write_text('{"imageLayoutVersion":"1.0.0"}')
-    return folder
 
 
 @contextmanager
-def _registry(home: Path) -> Iterator[str]:
-    settings = {
-        "version": "0.1",
-        "storage": {"filesystem": {"rootdirectory": str(home / "data")}},
-        "http": {"addr": "127.0.0.1:0", "secret": "of no use"},
-    }
-    (home / "registry.json").write_text(json.dumps(settings))
+def _registry(home: Path, *, has_tls: bool) -> Iterator[_Server]:
+    http: dict[str, object] = {"addr": "127.0.0.1:0", "secret": "of no use"}
+    authorities = home / "authorities"
+    if has_tls:
+        authorities.mkdir()
+        certificate, key = make_certificate(str(home))
+        shutil.copy(certificate, authorities / "ca.crt")
+        http["tls"] = {"certificate": certificate, "key": key}
+    storage = {"filesystem": {"rootdirectory": str(home / "data")}}
+    (home / "registry.json").write_text(json.dumps({"version": "0.1", "storage": storage, "http": http}))
     with (home / "log").open("wb") as log:
         command = ["docker-registry", "serve", str(home / "registry.json")]
         with subprocess.Popen(command, stdout=log, stderr=log, env={"PATH": os.environ["PATH"]}) as server:
             try:
-                yield f"127.0.0.1:{_await_port(home / 'log')}"
+                yield _Server(f"127.0.0.1:{_await_port(home / 'log')}", str(authorities) if has_tls else "")
             finally:
                 server.kill()
 

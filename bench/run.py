@@ -1,103 +1,124 @@
-"""Benchmarks: one table of ratios against a floor or a peer measured in the same run. Never a test.
+"""Benchmarks: ratios against a floor or a peer measured in the same run. Never a test.
 
-python bench/run.py [--json] [match|warm|tables|cold|concurrent|startup|memory|clusters|pulls|records|plugins-aws ...]
+python bench/run.py                        every group, and docs/speed.md gets its tables
+python bench/run.py [--json] GROUP ...     some groups; nothing is written
+python bench/run.py --quick [GROUP ...]    few rounds; nothing is written
 """
 
 import argparse
 import compileall
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from bench.measure import Row
+    from bench.report import Report
 
-_GROUPS = (
-    "match",
-    "warm",
-    "tables",
-    "cold",
-    "concurrent",
-    "startup",
-    "memory",
-    "clusters",
-    "pulls",
-    "records",
-    "plugins-aws",
-)
+_ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PAGE = os.path.join(_ROOT, "docs", "speed.md")
+_QUICK_ROUNDS = "3"
+
+
+class Group(NamedTuple):
+    """Rows that are measured together: the function that gives them, and their heading."""
+
+    module: str
+    function: str
+    title: str
+
+
+GROUPS = {
+    "floors": Group("floors", "run", "Floors"),
+    "match": Group("matching", "run", "Finding the patterns that cover an image"),
+    "warm": Group("lookups", "run_warm", "Warm lookups"),
+    "tables": Group("warm", "run", "Lookups and caches at their bounds"),
+    "cold": Group("lookups", "run_cold", "Cold lookups"),
+    "concurrent": Group("lookups", "run_concurrent", "Many lookups at once"),
+    "startup": Group("startup", "run", "Starts"),
+    "memory": Group("memory", "run", "Memory"),
+    "clusters": Group("clusters", "run", "Clusters"),
+    "pulls": Group("pulls", "run", "Pulls into an OCI layout"),
+    "records": Group("records", "run", "Pull records"),
+    "plugins-aws": Group("aws_plugins", "run", "The AWS plugins"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the groups asked for, or all, and print the table."""
+    """Run the groups asked for, or all, and print the table; 1 if a group failed."""
+    args = _parse(argv)
+    # The sources beside this file are measured, whatever else is installed.
+    sys.path[:1] = [os.path.join(_ROOT, "src"), _ROOT]
+    # As pip does when it installs: nobody starts keyferry from sources that are compiled each time.
+    compileall.compile_dir(os.path.join(_ROOT, "src"), quiet=2)
+    from bench.measure import ROUNDS_VARIABLE
+    from bench.peers import describe_peers
+
+    if args.quick:
+        os.environ.setdefault(ROUNDS_VARIABLE, _QUICK_ROUNDS)
+    failed: list[str] = []
+    report = _run([name for name in GROUPS if not args.groups or name in args.groups], failed)
+    if not (args.groups or args.quick):
+        report = replace(report, peers=describe_peers())
+        _write_page(report)
+    print(json.dumps(report.to_document(), indent=2, ensure_ascii=False) if args.json else report.to_text())
+    return 1 if failed else 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print JSON in place of the table")
-    parser.add_argument("groups", nargs="*", metavar="NAME", help=f"of {', '.join(_GROUPS)} (default: all)")
+    parser.add_argument("--quick", action="store_true", help=f"at most {_QUICK_ROUNDS} rounds of everything")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"of {', '.join(GROUPS)} (default: all)")
     args = parser.parse_args(argv)
-    unknown = set(args.groups) - set(_GROUPS)
+    unknown = set(args.groups) - set(GROUPS)
     if unknown:
-        parser.error(f"no group is called {', '.join(sorted(unknown))}; there are {', '.join(_GROUPS)}")
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    # The sources beside this file are measured, whatever else is installed.
-    sys.path[:1] = [os.path.join(root, "src"), root]
-    # As pip does when it installs: nobody starts keyferry from sources that are compiled each time.
-    compileall.compile_dir(os.path.join(root, "src"), quiet=2)
-    results = _run([name for name in _GROUPS if not args.groups or name in args.groups])
-    print(_as_json(results) if args.json else _as_table(results))
-    return 0
+        parser.error(f"no group is called {', '.join(sorted(unknown))}; there are {', '.join(GROUPS)}")
+    return args
 
 
-def _run(names: Sequence[str]) -> "list[tuple[str, Row]]":
+def _run(names: Sequence[str], failed: list[str]) -> "Report":
     from bench.measure import progress
+    from bench.report import Report, describe_machine, load
 
-    results: list[tuple[str, Row]] = []
+    machine = describe_machine()
+    results: dict[str, Sequence[Row]] = {}
     with tempfile.TemporaryDirectory(prefix="keyferry-bench-") as folder:
-        for number, name in enumerate(names, 1):
-            progress(f"{name} ({number} of {len(names)})")
-            results += [(name, row) for row in _group(name)(folder)]
-    return results
+        for at, name in enumerate(names, 1):
+            progress(f"{name} ({at} of {len(names)})")
+            results[name] = _rows_of(name, folder, failed)
+    titles = {name: group.title for name, group in GROUPS.items()}
+    return Report(replace(machine, load_after=load()), {}, titles, results)
 
 
-def _group(name: str) -> "Callable[[str], list[Row]]":
-    from bench import aws_plugins, clusters, lookups, matching, memory, pulls, records, startup, warm
+def _rows_of(name: str, folder: str, failed: list[str]) -> "list[Row]":
+    """The rows of a group; one that fails is named, and keeps no other from being measured."""
+    from bench.measure import skipped
 
-    return {
-        "match": matching.run,
-        "warm": lookups.run_warm,
-        "tables": warm.run,
-        "cold": lookups.run_cold,
-        "concurrent": lookups.run_concurrent,
-        "startup": startup.run,
-        "memory": memory.run,
-        "clusters": clusters.run,
-        "pulls": pulls.run,
-        "records": records.run,
-        "plugins-aws": aws_plugins.run,
-    }[name]
+    group = GROUPS[name]
+    try:
+        run: Callable[[str], list[Row]] = getattr(import_module(f"bench.{group.module}"), group.function)
+        return run(folder)
+    except Exception as error:  # noqa: BLE001 (whatever it is, the other groups have their figures)
+        failed.append(name)
+        return [skipped(f"the group {name}", f"failed: {type(error).__name__}: {error}")]
 
 
-def _machine() -> dict[str, str]:
-    return {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": str(os.cpu_count()),
-        "load": f"{os.getloadavg()[0]:.1f}",
-    }
+def _write_page(report: "Report") -> None:
+    from bench.measure import progress
+    from bench.report import replace_generated
 
-
-def _as_json(results: "list[tuple[str, Row]]") -> str:
-    rows = [row.to_document(name) for name, row in results]
-    return json.dumps({"machine": _machine(), "rows": rows}, indent=2, ensure_ascii=False)
-
-
-def _as_table(results: "list[tuple[str, Row]]") -> str:
-    from bench.measure import table
-
-    head = "Python {python}, {system}, {cores} cores, load {load}".format(**_machine())
-    return f"{head}\n\n{table([row for _, row in results])}"
+    with open(_PAGE, encoding="utf-8") as stream:
+        page = stream.read()
+    with open(_PAGE, "w", encoding="utf-8") as stream:
+        stream.write(replace_generated(page, report.to_markdown()))
+    progress(f"wrote the tables of {_PAGE}")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ _IMPORT_ROUNDS = 80
 _IMPORT_BAR = 1.0
 _TRACE_ROUNDS = 15
 _GET_ROUNDS = 15
+_GET_BARS = {"json": 3.5, "yaml": 5.0}
 _BARE = (sys.executable, "-I", "-c", "pass")
 _IMPORT = f"import sys; sys.path.insert(0, {SOURCES!r}); import keyferry"
 
@@ -81,7 +82,8 @@ def _get_rows(folder: str) -> list[Row]:
             "ms",
             median(results["bare"]),
             "python3 -I -c pass",
-            note=note,
+            _GET_BARS[name],
+            note,
         )
         if works[name]
         else skipped(what.format(name.upper()), "not available")

@@ -1,9 +1,23 @@
 #!/bin/sh
-# Install the real programs that some tests drive. Debian as root only; elsewhere those tests skip and say why.
+# Install the real programs that some tests drive, or with the word "bench" those that the benchmarks stand beside.
+# Debian as root only; elsewhere those tests skip, those rows are left out, and both say why.
 set -eu
-parts="zsh fish gcc libc6-dev docker-registry skopeo apache2-utils containerd amazon-ecr-credential-helper"
-unpacked=.cache/parts
-log=$PWD/.cache/parts.log
+case "${1:-parts}" in
+parts)
+    purpose=parts
+    parts="zsh fish gcc libc6-dev docker-registry skopeo apache2-utils containerd amazon-ecr-credential-helper"
+    ;;
+bench)
+    purpose=bench
+    parts="gcc libc6-dev musl-tools docker-registry skopeo amazon-ecr-credential-helper"
+    ;;
+*)
+    echo "usage: tools/parts.sh [bench]" >&2
+    exit 2
+    ;;
+esac
+unpacked=.cache/$purpose
+log=$PWD/.cache/$purpose.log
 mkdir -p "$unpacked"
 
 # Environments of their own, anywhere: what AWS' tools bring along, and a real OIDC server.
@@ -31,7 +45,20 @@ install_oidc() {
     touch "$oidc/.ready"
 }
 
-{ install_moto && install_oidc; } > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }
+# One environment each: together they make pip look through years of versions for two that agree.
+install_peer() {
+    [ -e "$unpacked/$1/.ready" ] && return
+    echo "installing $1 into $unpacked/$1"
+    "${PYTHON:-python3}" -m venv --clear "$unpacked/$1" \
+        && "$unpacked/$1/bin/python" -m pip install --quiet --disable-pip-version-check "$1" \
+        && touch "$unpacked/$1/.ready"
+}
+
+install_environments() {
+    if [ "$purpose" = bench ]; then install_peer kubernetes && install_peer botocore && install_peer awscli; else install_moto && install_oidc; fi
+}
+
+install_environments > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }
 
 missing=""
 for part in $parts; do
@@ -42,7 +69,7 @@ kubectl=""
 [ -x "$unpacked/usr/bin/kubectl" ] || kubectl=kubernetes-client
 [ -z "$missing$kubectl" ] && exit 0
 if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
-    echo "tools/parts.sh: not installed here, their tests may skip:$missing $kubectl" >&2
+    echo "tools/parts.sh: not installed here, what needs them may be left out:$missing $kubectl" >&2
     exit 0
 fi
 export DEBIAN_FRONTEND=noninteractive

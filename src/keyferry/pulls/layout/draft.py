@@ -63,6 +63,10 @@ class Draft:
 
     def sync(self) -> None:
         """Wait until all of it is on the disk."""
+        # One for each blob, before the blob has its name. A single sync of all blobs before the image gets into the
+        # index would keep the index whole, but not the blobs: their names could be on the disk before their content,
+        # and other tools take what has a digest's name in blobs/ for that digest, in the index or not. syncfs would
+        # also wait for everything else that is being written on this file system.
         os.fsync(self._fd)
 
     def close(self) -> None:
