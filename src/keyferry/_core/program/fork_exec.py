@@ -63,10 +63,11 @@ def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Seque
 def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | None":
     if environ is None:
         return None
-    if b"=" in b"".join(environ):
-        raise ValueError("illegal environment variable name")
     # In one step: another thread may change our environment.
-    return [*map(b"%b=%b".__mod__, environ.items())]
+    pairs = [*environ.items()]
+    if any(b"=" in name for name, _ in pairs):  # as Popen asks and joins: a name can have its own answer
+        raise ValueError("illegal environment variable name")
+    return [name + b"=" + value for name, value in pairs]
 
 
 def _failure(pid: int, complaint: bytes, program: str) -> OSError:
