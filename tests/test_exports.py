@@ -112,7 +112,8 @@ def test_every_name_of_an_api_module_is_there(name: str) -> None:
 def test_every_exception_is_exported() -> None:
     """No exception and no set of words is left out of the list, and all exceptions have one root."""
     modules = [
-        import_module(f"{errors.__name__}.{each.name}") for each in pkgutil.iter_modules(errors.__path__)
+        importlib.import_module(f"{errors.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(errors.__path__)
     ]
     defined = {
         name
