@@ -105,7 +105,7 @@ def _rows_of(name: str, folder: str, failed: list[str]) -> "list[Row]":
     try:
         run: Callable[[str], list[Row]] = getattr(import_module(f"bench.{group.module}"), group.function)
         return run(folder)
-    except Exception as error:  # noqa: BLE001 (whatever it is, the other groups have their figures)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other groups have their figures
         failed.append(name)
         return [skipped(f"the group {name}", f"failed: {type(error).__name__}: {error}")]
 

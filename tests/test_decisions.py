@@ -22,7 +22,7 @@ PROBES = {
     "os": "flags that a platform has or has not",
     "select": "as above",
     "fcntl": "as above",
-    "signal": "as above",
+    "_signal": "as above",
     "sockets": "as above",
     "yaml": "the parser in C, where PyYAML was built with it",
     "os.environ": "the bytes behind it, which are CPython's own",

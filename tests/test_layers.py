@@ -45,7 +45,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "values",
             "words",
         ),
-        ("json_wording", "masking", "positions", "program", "reasons"),
+        ("json_wording", "kept_folder", "masking", "positions", "program", "reasons"),
         ("json_errors", "secrets"),
         ("json",),
         ("yaml_scalars",),

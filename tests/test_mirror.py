@@ -14,9 +14,14 @@ import keyferry_plugins
 
 UNIT = Path(__file__).resolve().parent / "unit"
 # The folder of unit tests that belongs to each package; "" for the tests of the rooms themselves.
-PACKAGES = {"": Path(keyferry.__file__).parent, "plugins": Path(keyferry_plugins.__file__).parent}
+PACKAGES = {
+    "": Path(keyferry.__file__).parent,
+    "plugins": Path(keyferry_plugins.__file__).parent,
+    "bench": Path(__file__).resolve().parents[1] / "bench",
+}
 # Tests of a whole folder, and why its modules are tested together.
 WHOLE_FOLDERS = {
+    "errors": "each case holds for every error",
     "api/clientauthentication": "each case holds for every version of the group",
     "api/credentialprovider": "each case holds for every version of the group",
     "api/kubeconfig": "one version, read and written by several modules as one document",
@@ -24,7 +29,8 @@ WHOLE_FOLDERS = {
 }
 # Tests that do not name their module, and what they reach it through.
 THROUGH = {
-    "core/portable": "runs of programs, which choose it where the system has nothing better",
+    "core/program/portable": "runs of programs, which choose it where the system has nothing better",
+    "errors/kinds": "the package, where the names of all its modules are",
     "images/why/reasons": "answers, which carry the reasons",
     "lint/files": "a lint of providers, which looks at the files",
     "lint/providers/patterns": "a lint of providers, which has one rule after the other",

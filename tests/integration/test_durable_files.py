@@ -86,12 +86,14 @@ records.record_pulled(IMAGE, REF, with_secrets(secret()))
 
 LAYOUT = """
 from keyferry.pulls.layout.folder import Layout
-from keyferry.pulls.layout.index import Entry
+from keyferry.pulls.layout.index import IndexEntry
 from keyferry.pulls.platform import Platform
 from support.images import digest_of
 layout = Layout(sys.argv[1])
 """
-ENTRY = 'Entry("application/x", digest_of(b"blob"), 4, Platform("linux", "amd64"), "reg.io/app:v1", "v1")'
+ENTRY = (
+    'IndexEntry("application/x", digest_of(b"blob"), 4, Platform("linux", "amd64"), "reg.io/app:v1", "v1")'
+)
 
 
 def test_an_image_is_in_the_index_when_all_of_it_is_on_the_disk(library: Path, tmp_path: Path) -> None:
