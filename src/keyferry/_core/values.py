@@ -76,10 +76,12 @@ class Value:
         if kwargs or not self._fewest <= len(args) <= len(names):
             values = dict(zip(names, args))  # noqa: B905 - too many is found below
             _complete(self, values, args, kwargs)
-        else:
-            values = self._template.copy()
-            values.update(zip(names, args))  # noqa: B905 - fewer is fine
-        object.__setattr__(self, "__dict__", values)
+            object.__setattr__(self, "__dict__", values)
+            return
+        values = self.__dict__
+        if len(args) != len(names):
+            values.update(self._template)
+        values.update(zip(names, args))  # noqa: B905 - fewer is fine
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name!r}")

@@ -32,7 +32,7 @@ from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
 # By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
-_RAN = ProvisionOutcome.RAN
+_RAN, _CACHED = ProvisionOutcome.RAN, ProvisionOutcome.CACHED
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
@@ -285,9 +285,7 @@ class Provider:
     def _keep(self, run: _Run, identity: Identity, account_key: bytes) -> None:
         assert run.response is not None  # noqa: S101 - only answers are kept
         auth, cache_key_type = run.response.auth or {}, run.response.cache_key_type
-        kept = Provision(
-            self.name, ProvisionOutcome.CACHED, auth, cache_key_type, run.expires_ns, account=identity.ref
-        )
+        kept = Provision(self.name, _CACHED, auth, cache_key_type, run.expires_ns, None, identity.ref)
         self._cache.store(run.image, account_key, kept)
 
     def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
