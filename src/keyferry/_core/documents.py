@@ -72,7 +72,7 @@ def read_json(data: bytes, *, quoting: bool = False) -> Document:
         # Positions are for problems, and a document without any is never scanned.
         return Document(value, Positions(scanner.place_all), (), "json")
     scanner.run()
-    return Document(value, Positions(lambda: scanner.root), tuple(scanner.duplicates), "json")
+    return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
 
 
 def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Document:
@@ -87,7 +87,7 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
     from keyferry._core.yaml import load
 
     value, root, duplicates = load(data, quoting=quoting, until=until)
-    return Document(value, Positions(lambda: root), duplicates, "yaml")
+    return Document(value, Positions(root), duplicates, "yaml")
 
 
 def _is_deep(value: object) -> bool:

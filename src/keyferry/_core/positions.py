@@ -1,7 +1,6 @@
 """Where the values of a text stand, and which of its keys are repeated; for YAML and JSON alike."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
 
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
@@ -40,15 +39,17 @@ class PositionNode(Value):
 class Positions(Mapping[Path, Position]):
     """Positions by path, kept as a tree: the paths of a deep document would not fit in memory.
 
-    *find* gives the tree, and is not called before somebody asks for a position.
+    In place of the tree there may be what makes it, which is not called before somebody asks for a position.
     """
 
-    def __init__(self, find: Callable[[], PositionNode]) -> None:
-        self._find = find
+    def __init__(self, tree: PositionNode | Callable[[], PositionNode]) -> None:
+        self._tree = tree
 
-    @cached_property
+    @property
     def _root(self) -> PositionNode:
-        return self._find()
+        if not isinstance(self._tree, PositionNode):
+            self._tree = self._tree()
+        return self._tree
 
     def __getitem__(self, path: Path) -> Position:
         place = self._root

@@ -114,14 +114,17 @@ class Keyring:
 
     def lookup(self, image: str) -> list[Credential]:
         """The credentials of every key that covers *image*; only if there is none, the default registry's."""
-        found = [credential for key in self._covering(image) for credential in self._credentials[key]]
-        if not found and is_default_registry(image):
-            return list(self._credentials.get(LOGIN_HOST, ()))
-        return found
+        if len(self._credentials) == 1:
+            [(key, found)] = self._credentials.items()
+            if covers(key, image):
+                return found.copy()
+        else:
+            found = [credential for key in self._covering(image) for credential in self._credentials[key]]
+            if found:
+                return found
+        return list(self._credentials.get(LOGIN_HOST, ())) if is_default_registry(image) else []
 
     def _covering(self, image: str) -> Iterable[str]:
-        if len(self._credentials) <= 1:
-            return [key for key in self._credentials if covers(key, image)]
         if self._patterns is not None:
             return [key for _, key in self._patterns.find(image)]
         if self._keys is None:
@@ -144,6 +147,8 @@ def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
 
 def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
     """The union of several keyrings: each looks for itself, fallback included, in the order given."""
+    if len(keyrings) == 1:
+        return keyrings[0].lookup(image)
     return [credential for keyring in keyrings for credential in keyring.lookup(image)]
 
 

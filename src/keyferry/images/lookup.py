@@ -191,7 +191,7 @@ class Providers:
     ) -> _Question:
         table = self._warm if pod is None and not pull_secrets else None
         name = parse_image(image)
-        if table is not None:
+        if table is not None and name.text in table:
             # What was kept is found to be no longer good.
             self._count_hits(table.forget(name.text))
         return _Question(name, self._index.match(name.repository), pod, pull_secrets, table)
@@ -234,7 +234,8 @@ class Providers:
         name = question.name
         # All providers are one keyring, as in the kubelet: what they gave is tried in the order of its keys.
         given = [provision.keyring for provision in provisions if provision.auth]
-        keyrings = (*secrets, *node[0], join_keyrings(given) if given else _NO_KEYRING)
+        keyring = join_keyrings(given) if given else _NO_KEYRING
+        keyrings = (*secrets, *node[0], keyring) if secrets or node[0] else (keyring,)
         answer = Answer(
             name.text,
             name.repository,
@@ -259,7 +260,9 @@ class Providers:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
                 return
-        self._count_hits(table.keep(answer, expires_ns))
+        gone = table.keep(answer, expires_ns)
+        if gone:
+            self._count_hits(gone)
 
     def _drop_warm(self) -> None:
         dropped, self._warm = self._warm, WarmTable()

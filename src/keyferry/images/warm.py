@@ -108,8 +108,6 @@ class WarmTable(dict["str | ImageName", Warm]):
 
     def forget(self, image: str) -> list[Warm]:
         """Drop what was kept for an image; give it."""
-        if image not in self:
-            return []
         with self._lock:
             self._is_full = False
             return self._drop(image)

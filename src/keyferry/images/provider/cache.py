@@ -45,7 +45,8 @@ class Cache:
 
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """The answer for *image*: its own, else its registry's, else the global one."""
-        self._sweep(now_ns)
+        if now_ns - self._last_sweep_ns > SWEEP_INTERVAL_NS:
+            self._sweep(now_ns)
         if not self._entries:
             return None
         for base in (image, registry_of(image), GLOBAL_KEY):
@@ -103,8 +104,6 @@ class Cache:
         )
 
     def _sweep(self, now_ns: int) -> None:
-        if now_ns - self._last_sweep_ns <= SWEEP_INTERVAL_NS:
-            return
         for key in [key for key, entry in self._entries.items() if now_ns > entry.expires_ns]:
             self._drop(key)
         self._last_sweep_ns = now_ns

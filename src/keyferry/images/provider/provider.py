@@ -17,6 +17,7 @@ from keyferry.errors import (
     ServiceAccountError,
 )
 from keyferry.images.provider.accounts import (
+    NOBODY,
     Identity,
     NotApplicable,
     NotGivenError,
@@ -158,7 +159,7 @@ class Provider:
         if pod is not None and attributes is not None:
             return None
         try:
-            identity = identify(attributes, None, None)
+            identity = NOBODY if attributes is None else identify(attributes, None, None)
             if not self._cache:
                 return None
             with self._lock:
@@ -167,7 +168,7 @@ class Provider:
             return _unknown(self.name, untold, None)
         except ServiceAccountError:
             return None
-        return kept and kept.with_missing(identity.missing)
+        return kept.with_missing(identity.missing) if kept and identity.missing else kept
 
     def evict(self, image: str, username: str, password: str) -> bool:
         """Forget a credential that a registry refused; False if it is not cached or was just evicted.
