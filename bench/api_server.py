@@ -1,4 +1,4 @@
-"""A TLS server that wants a bearer token, for the benchmarks of clusters: ``python api_server.py CERT KEY TOKEN``.
+"""A TLS server that requires a bearer token, for the cluster benchmarks: ``python api_server.py CERT KEY TOKEN``.
 
 It prints its port and answers until its standard input is closed.
 """
@@ -30,7 +30,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def main(certificate: str, key: str, token: str) -> None:

@@ -1,6 +1,6 @@
-"""A stand-in for AWS in a process of its own: answers GetAuthorizationToken, in the clear or behind a CONNECT.
+"""A fake AWS endpoint in its own process: answers GetAuthorizationToken, over plain HTTP or behind a CONNECT.
 
-python bench/aws_endpoint.py CERT KEY    prints its port, and ends with its standard input
+python bench/aws_endpoint.py CERT KEY    prints its port, and ends when its standard input is closed
 """
 
 import base64
@@ -25,7 +25,7 @@ _ANSWER = _HEAD.format(len(_BODY)).encode() + _BODY
 
 
 def main(certificate: str, key: str) -> None:
-    """Serve until nobody holds standard input any more."""
+    """Serve until standard input is closed."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -53,7 +53,7 @@ def _serve(client: socket.socket, context: ssl.SSLContext) -> None:
 
 
 def _read(stream: socket.socket) -> bytes:
-    """One request, its body included."""
+    """Read one request with its body."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = stream.recv(65536)

@@ -1,4 +1,4 @@
-"""The AWS plugins as processes: their whole job beside AWS' own tools, and what they cost before they do anything."""
+"""The AWS plugins as processes: whole runs compared with AWS' own tools, and the cost of their start."""
 
 import json
 import os
@@ -55,7 +55,7 @@ _KEYS = {
 
 
 def run(folder: str) -> list[Row]:
-    """Rows for starts, for keyferry-ecr and for keyferry-eks."""
+    """Return rows for starts, for keyferry-ecr and for keyferry-eks."""
     home = os.path.join(folder, "aws")
     os.mkdir(home)
     with _endpoint(*make_certificate(home, *_AWS_HOSTS)) as port:
@@ -73,7 +73,7 @@ def run(folder: str) -> list[Row]:
 
 
 def plugin(name: str) -> tuple[str, ...]:
-    """The words that start a plugin from the sources."""
+    """Return the command that starts a plugin from the sources."""
     return (sys.executable, "-I", "-S", "-c", _LAUNCH.format(SOURCES, name))
 
 
@@ -118,7 +118,7 @@ def _eks_contestants(folder: str) -> Contestants:
 
 
 def _rows(what: str, contestants: Contestants) -> list[Row]:
-    """One row for each peer, ours by theirs."""
+    """Return one row for each peer: keyferry's figure compared with the peer's."""
     failures = {name: _failure(contestant) for name, contestant in contestants.items()}
     if failures[""]:
         return [skipped(what, failures[""])]
@@ -134,7 +134,7 @@ def _rows(what: str, contestants: Contestants) -> list[Row]:
 
 
 def _failure(contestant: Callable[[], Sequence[float]]) -> str:
-    """Why a contestant cannot be measured; empty if it can."""
+    """Return why a contestant cannot be measured; empty if it can."""
     try:
         contestant()
     except OSError:
@@ -186,7 +186,7 @@ def _start_rows(folder: str) -> list[Row]:
 
 
 def _until_first_byte(listener: socket.socket, folder: str, url: str) -> list[float]:
-    """Milliseconds from the start of keyferry-ecr to the first byte it sends; then it is ended."""
+    """Return the milliseconds from the start of keyferry-ecr to the first byte it sends; then kill it."""
     env = {"HOME": folder, **_KEYS, "AWS_ENDPOINT_URL": url}
     before = perf_counter()
     with subprocess.Popen(

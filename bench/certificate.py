@@ -1,4 +1,4 @@
-"""A certificate for a server of the benchmarks on loopback, which is its own authority."""
+"""A self-signed certificate for a benchmark server on loopback."""
 
 import os
 from datetime import UTC, datetime, timedelta
@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 
 def make_certificate(folder: str, *hosts: str) -> tuple[str, str]:
-    """Write the certificate and its key into *folder*, for 127.0.0.1 and *hosts*; gives both paths."""
+    """Write the certificate and its key into *folder*, for 127.0.0.1 and *hosts*; return both paths."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "bench")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Clusters: from the start of a process to the first authenticated answer, and what a warm request costs."""
+"""Clusters: the time from a process start to its first authenticated response, and the cost of a warm request."""
 
 import json
 import os
@@ -53,7 +53,7 @@ assert client.get("/version").status_code == 200
 
 
 def run(folder: str) -> list[Row]:
-    """Both, against one server."""
+    """Return the rows for both, measured against one server."""
     plugin = os.path.join(folder, "instant_exec")
     if not compile_program("instant_exec", plugin):
         return [skipped("first authenticated answer of a cluster", "skipped: no C compiler")]
@@ -142,7 +142,7 @@ class _Job(NamedTuple):
     kubeconfig: str
 
     def run(self) -> None:
-        """Raises if it does not work."""
+        """Run the command; raise an exception if it fails."""
         environment = {**os.environ, "PYTHONPATH": SOURCES, "KUBECONFIG": self.kubeconfig, "KUBERC": "off"}
         subprocess.run(self.command, env=environment, capture_output=True, check=True)
 
@@ -156,7 +156,7 @@ def _first_answer(name: str, results: dict[str, list[list[float]]]) -> Row:
 
 
 def _failure(job: _Job) -> str:
-    """Why a job cannot be measured; empty if it can."""
+    """Return why a job cannot be measured; empty if it can."""
     try:
         job.run()
     except OSError:

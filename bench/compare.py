@@ -1,10 +1,10 @@
-"""Two commits side by side: their benchmarks run in turns, and each row of one stands beside that of the other.
+"""Compare two commits: run their benchmarks alternately and print the rows of both side by side.
 
 python bench/compare.py [--rounds N] BEFORE AFTER [GROUP ...]
 
-Both are measured with the benchmarks of AFTER, so that rows mean the same; a group of them that does not run with
-the sources of BEFORE is measured there with the benchmarks that BEFORE has itself. Nothing is installed: each commit
-is checked out into a temporary folder, and its own sources are used.
+Both are measured with the benchmarks of AFTER, so that the rows mean the same. A group that does not run with the
+sources of BEFORE is measured there with BEFORE's own benchmarks. Nothing is installed: each commit
+is extracted into a temporary folder, and its own sources are used.
 """
 
 import argparse
@@ -27,7 +27,7 @@ Figures = dict[str, list[float]]
 
 
 class Comparison(NamedTuple):
-    """A row of both commits: the figures of each run, in the order of the runs."""
+    """A row of both commits, with the figures of each run in the order of the runs."""
 
     what: str
     unit: str
@@ -36,24 +36,24 @@ class Comparison(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """The best run after by the best before: noise only ever adds."""
+        """The best run after divided by the best run before, because noise only adds time."""
         return min(self.after) / min(self.before)
 
     @property
     def ratios(self) -> list[float]:
-        """After by before, of runs that followed each other."""
+        """The figures after divided by those before, for consecutive runs."""
         return [after / before for before, after in zip(self.before, self.after, strict=False)]
 
 
 class Side(NamedTuple):
-    """A commit, and the trees it can be measured in: the first that runs a group is the one."""
+    """A commit, and the trees it can be measured in; the first tree that runs a group is used."""
 
     name: str
     trees: tuple[str, ...]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Compare and print; 1 if there was nothing to compare."""
+    """Compare the commits and print the result; return 1 if there is nothing to compare."""
     args = _parse(argv)
     with tempfile.TemporaryDirectory(prefix="keyferry-compare-") as folder:
         sides = _check_out(folder, args)
@@ -70,9 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def compare(rows: Sequence[Mapping[str, object]]) -> tuple[list[Comparison], list[str]]:
-    """Rows by name, with the figures of both sides; and a line for each that only one side has a figure of.
+    """Return rows by name with the figures of both sides, and a line for each row that only one side has.
 
-    A row is what ``bench/run.py --json`` prints, with its ``side``: "before" or "after".
+    A row is a row of ``bench/run.py --json`` with its ``side``: "before" or "after".
     """
     figures: dict[str, Figures] = {}
     units: dict[str, str] = {}
@@ -111,7 +111,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check_out(folder: str, args: argparse.Namespace) -> tuple[Side, Side]:
-    """Put the trees of both commits into *folder*, and the sources of the first with the benchmarks of the second."""
+    """Extract both commits into *folder*, and the sources of the first with the benchmarks of the second."""
     before, mixed, after = (
         os.path.join(folder, name) for name in ("before", "before-with-new-bench", "after")
     )
@@ -123,7 +123,7 @@ def _check_out(folder: str, args: argparse.Namespace) -> tuple[Side, Side]:
 
 
 def _extract(repository: str, commit: str, path: str) -> None:
-    """The tree of a commit; as an archive, since a worktree would leave its name with git if this were killed."""
+    """Extract the tree of a commit from an archive; a worktree would stay registered with git if this were killed."""
     os.mkdir(path)
     archive = f"{path}.tar"
     subprocess.run([_program("git"), "-C", repository, "archive", "-o", archive, commit], check=True)
@@ -145,7 +145,7 @@ def _groups_of(tree: str) -> list[str]:
 
 
 def _measure(group: str, sides: Sequence[Side], rounds: int, notes: list[str]) -> list[dict[str, object]]:
-    """The rows of all runs of a group, each with its side; the sides take turns."""
+    """Return the rows of all runs of a group, each with its side; the sides alternate."""
     rows: list[dict[str, object]] = []
     chosen = {side.name: list(side.trees) for side in sides}
     for number in range(rounds):
@@ -157,7 +157,7 @@ def _measure(group: str, sides: Sequence[Side], rounds: int, notes: list[str]) -
 
 
 def _run_somewhere(group: str, side: Side, trees: list[str], notes: list[str]) -> list[dict[str, object]]:
-    """Run a group in the first of *trees* where it works; those where it does not are dropped."""
+    """Run a group in the first of *trees* where it works; drop the trees where it does not."""
     while trees:
         found, failure = _run(group, trees[0])
         if not failure:
@@ -167,7 +167,7 @@ def _run_somewhere(group: str, side: Side, trees: list[str], notes: list[str]) -
 
 
 def _run(group: str, tree: str) -> tuple[list[dict[str, object]], str]:
-    """The rows that a tree's benchmarks print, or why there are none."""
+    """Return the rows that a tree's benchmarks print, or why there are none."""
     from bench.measure import ROUNDS_VARIABLE
 
     paced = {ROUNDS_VARIABLE: _ROUNDS_OF_A_RUN, **os.environ}
@@ -181,7 +181,7 @@ def _run(group: str, tree: str) -> tuple[list[dict[str, object]], str]:
 
 
 def failure_of(stdout: str, stderr: str) -> str:
-    """The reason that a failed run gives: in its document, or in the last line of what it says."""
+    """Return the reason of a failed run, from its document or from the last line of its output."""
     try:
         notes = [str(row["note"]) for row in json.loads(stdout)["rows"] if row["measured"] is None]
     except (ValueError, KeyError, TypeError):
@@ -190,7 +190,7 @@ def failure_of(stdout: str, stderr: str) -> str:
 
 
 def cells(row: Comparison) -> tuple[str, ...]:
-    """A row for people."""
+    """Return a row as the cells of a table."""
     from bench.measure import number
 
     return (

@@ -1,4 +1,4 @@
-"""What the system and the interpreter take by themselves: the ground that other rows stand on."""
+"""The cost of the system and of the interpreter alone, with which other rows are compared."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ _OPTIONS = {"python3 -c pass": (), "python3 -I -c pass": ("-I",), "python3 -I -S
 
 
 def run(folder: str) -> list[Row]:
-    """Rows for C that asks an instant plugin, by the plugin's C library, and for bare starts of the interpreter."""
+    """Return rows for C with an instant plugin, by the plugin's C library, and for bare starts of the interpreter."""
     return [*_plugin_rows(folder), *_start_rows()]
 
 
@@ -41,7 +41,7 @@ def _plugin_rows(folder: str) -> list[Row]:
 
 
 def _ask(floor: str, plugin: str) -> list[float]:
-    """Microseconds of each run of a block."""
+    """Return the microseconds of each run of a block."""
     command = [floor, plugin, str(_BLOCK_RUNS)]
     printed = subprocess.run(command, input=b"{}", capture_output=True, check=True).stdout
     return [int(nanoseconds) / 1e3 for nanoseconds in printed.split()][_SETTLING_RUNS:]

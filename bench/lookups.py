@@ -34,7 +34,7 @@ _CONCURRENT = 1_000
 
 
 def run_warm(folder: str) -> list[Row]:
-    """The whole answer for images that were asked for before."""
+    """Return rows for lookups of images that were looked up before."""
     write_script(os.path.join(folder, "warm"))
     images = [f"{REGISTRY}/team/app-{number}:v1" for number in range(_WARM_IMAGES)]
     contestants = {}
@@ -54,7 +54,7 @@ def run_warm(folder: str) -> list[Row]:
 
 
 def run_cold(folder: str) -> list[Row]:
-    """A lookup through an instant plugin beside what C needs to ask that plugin."""
+    """Return rows for a lookup through an instant plugin, compared with C code that runs the same plugin."""
     plugin, floor = os.path.join(folder, "instant"), os.path.join(folder, "floor")
     if not (compile_program("instant", plugin) and compile_program("floor", floor)):
         return [skipped("cold lookup through an instant plugin", "skipped: no C compiler")]
@@ -71,7 +71,7 @@ def run_cold(folder: str) -> list[Row]:
 
 @contextmanager
 def _kubelet_environment() -> Iterator[None]:
-    """As few variables as a kubelet's unit has: handing them over is part of a start, for C and for us."""
+    """Return as few variables as a kubelet's unit has: passing them is part of a start, for C and for Python."""
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update({"PATH": before.get("PATH", ""), "LANG": "C.UTF-8", "INVOCATION_ID": "0" * 32})
@@ -110,7 +110,7 @@ def _measure_cold(plugin: str, floor: str, config: str, folder: str, request: by
 
 
 def _measure_musl(floor: str, folder: str, request: bytes) -> list[Row]:
-    """A plugin that starts in no time: what is left is the asker's."""
+    """Return rows for a plugin that starts in almost no time, so that only the caller's time is left."""
     what = "cold lookup through an instant plugin, static with musl, over the floor"
     compiler, plugin = shutil.which("musl-gcc"), os.path.join(folder, "instant-musl")
     if compiler is None:
@@ -134,7 +134,7 @@ def _measure_musl(floor: str, folder: str, request: bytes) -> list[Row]:
 
 
 def _measure_descriptors(config: str, folder: str) -> list[Row]:
-    """The same in a host that has many files open."""
+    """Return the same rows for a process with many open files."""
     look_up = _Fresh(load_providers(config, folder)).look_up
     contestants = {number: partial(_block_beside, number, look_up) for number in (0, *_DESCRIPTORS)}
     what = "cold lookup, {:,} descriptors open in the host"
@@ -173,7 +173,7 @@ def _many_descriptors(number: int) -> Iterator[None]:
 
 
 def _measure_threads(config: str, folder: str) -> list[Row]:
-    """Lookups of many threads, each of an image of its own."""
+    """Return rows for lookups from many threads, each for its own image."""
     providers = load_providers(config, folder)
     results = take_turns(
         {"one": partial(_together, providers, 1), "many": partial(_together, providers, _THREADS)},
@@ -185,7 +185,7 @@ def _measure_threads(config: str, folder: str) -> list[Row]:
 
 
 def _together(providers: Providers, threads: int) -> list[float]:
-    """Microseconds for each lookup of so many threads that begin at the same instant."""
+    """Return the microseconds per lookup of *threads* that start at the same time."""
     gate = threading.Barrier(threads + 1)
 
     def ask(name: int) -> None:
@@ -204,7 +204,7 @@ def _together(providers: Providers, threads: int) -> list[float]:
 
 
 def run_concurrent(folder: str) -> list[Row]:
-    """A thousand threads that ask for different images of one registry at the same instant."""
+    """Return rows for a thousand threads that look up different images of one registry at the same time."""
     plugin = os.path.join(folder, "concurrent")
     write_script(plugin, pause_seconds=0.2)
     config = write_config(os.path.join(folder, "concurrent.json"), "concurrent", [REGISTRY])
@@ -228,7 +228,7 @@ def run_concurrent(folder: str) -> list[Row]:
 
 
 class _Fresh:
-    """Looks up an image that was never asked for, at every call."""
+    """A callable that looks up a new image at every call."""
 
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
@@ -250,7 +250,7 @@ def _warm(providers: Providers, images: list[str]) -> list[float]:
 
 
 def _floor(floor: str, plugin: str, request: bytes) -> list[float]:
-    """Microseconds of each run of a block, in C."""
+    """Return the microseconds of each run of a block, in C."""
     printed = subprocess.run(
         [floor, plugin, str(_BLOCK_RUNS)], input=request, capture_output=True, check=True
     )
@@ -258,7 +258,7 @@ def _floor(floor: str, plugin: str, request: bytes) -> list[float]:
 
 
 def _block(ask: Callable[[], object]) -> list[float]:
-    """Microseconds of each run of a block, in Python."""
+    """Return the microseconds of each run of a block, in Python."""
     figures = []
     for _ in range(_BLOCK_RUNS):
         before = time.perf_counter_ns()

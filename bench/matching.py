@@ -1,4 +1,4 @@
-"""How long it takes to find the patterns that cover an image, by their number."""
+"""The time to find the patterns that match an image, by the number of patterns."""
 
 from functools import partial
 
@@ -30,7 +30,7 @@ _CLOUDS = (
 
 
 def make_patterns(number: int) -> list[str]:
-    """The clouds' patterns first, then the private registries of a large company, some with globs."""
+    """Return the clouds' patterns, then the private registries of a large company, some with globs."""
     private = (
         "harbor-{0}.corp.example",
         "*.team-{0}.registry.example",
@@ -45,7 +45,7 @@ def make_patterns(number: int) -> list[str]:
 
 
 def make_images(number: int) -> list[str]:
-    """As many different names, in full: of clouds, private registries and places that no pattern covers."""
+    """Return *number* different full names: of clouds, private registries and hosts that no pattern matches."""
     hosts = (
         "123456789{0:03}.dkr.ecr.eu-west-1.amazonaws.com/team/app-{1}",
         "europe-docker.pkg.dev/project-{0}/images/app-{1}",
@@ -62,7 +62,7 @@ def make_images(number: int) -> list[str]:
 
 
 def make_images_of(patterns: list[str], number: int) -> list[str]:
-    """As many different names, each covered by a pattern; the patterns have their turn in no order."""
+    """Return *number* different names, each matched by a pattern; the patterns are used in a scattered order."""
     step = 7919  # a prime, and so no divisor of a number of patterns
     return [
         f"{patterns[at * step % len(patterns)].replace('*', f'any-{at}')}/app-{at}" for at in range(number)
@@ -70,7 +70,7 @@ def make_images_of(patterns: list[str], number: int) -> list[str]:
 
 
 def run(_folder: str) -> list[Row]:
-    """Rows for unseen images at each number of patterns, the growth between them, and seen images."""
+    """Return rows for unseen images at each number of patterns, the growth between them, and seen images."""
     images = make_images(_IMAGES)
     contestants = {number: make_patterns(number) for number in _NUMBERS}
     unseen = take_turns({n: partial(_unseen, contestants[n], images) for n in _NUMBERS}, _ROUNDS)
@@ -111,7 +111,7 @@ def run(_folder: str) -> list[Row]:
 
 
 def _unseen(patterns: list[str], images: list[str]) -> list[float]:
-    """Microseconds per image, each asked once of an index that has seen none."""
+    """Return the microseconds per image, each looked up once in a new index."""
     return [_microseconds(PatternIndex(enumerate(patterns)), images)]
 
 

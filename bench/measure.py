@@ -1,4 +1,4 @@
-"""What every benchmark shares: figures with their spread, rows, and rounds that take turns."""
+"""Code that all benchmarks share: figures with their spread, rows, and alternating rounds."""
 
 import operator
 import os
@@ -23,12 +23,12 @@ _MANY_ROUNDS = 10
 
 
 class Figure(float):
-    """A number over all rounds that knows the same number of each round; arithmetic is done round by round."""
+    """A number over all rounds that also holds the number of each round; arithmetic is done round by round."""
 
     rounds: tuple[float, ...]
 
     def __new__(cls, value: float, rounds: Sequence[float] = ()) -> Self:
-        """A figure of so many rounds; without any it is a number like others."""
+        """Return a figure with these rounds; without rounds it is a plain number."""
         figure = super().__new__(cls, value)
         figure.rounds = tuple(rounds)
         return figure
@@ -46,14 +46,14 @@ class Figure(float):
         return self._combine(operator.truediv, other)
 
     def _combine(self, operation: Callable[[float, float], float], other: float) -> "Figure":
-        """The rounds of two figures belong together only if there are as many."""
+        """Combine two figures round by round if they have the same number of rounds."""
         others = other.rounds if isinstance(other, Figure) else len(self.rounds) * (other,)
         rounds = map(operation, self.rounds, others) if len(others) == len(self.rounds) else ()
         return Figure(operation(float(self), float(other)), tuple(rounds))
 
 
 def spread(rounds: Sequence[float]) -> tuple[float, float] | None:
-    """From the least to the most; of ten rounds or more from the tenth percentile to the ninetieth."""
+    """Return the range of the rounds; with ten rounds or more, from the tenth to the ninetieth percentile."""
     if len(rounds) < 2:
         return None
     if len(rounds) < _MANY_ROUNDS:
@@ -64,9 +64,9 @@ def spread(rounds: Sequence[float]) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table; ``ratio`` is *measured* by *against*, and ``ratio_bar`` the most it should be.
+    """One line of the table; ``ratio`` is *measured* divided by *against*, and ``ratio_bar`` its upper limit.
 
-    *versus* says what *against* is: "bar" for a fixed number, else what was measured in the same run.
+    *versus* names *against*: "bar" for a fixed number, else the thing measured in the same run.
     """
 
     what: str
@@ -79,24 +79,24 @@ class Row:
 
     @property
     def ratio(self) -> float | None:
-        """*measured* by *against*, where both are known."""
+        """*measured* divided by *against*, if both are known."""
         if self.measured is None or not self.against:
             return None
         return _figure(self.measured) / self.against
 
     @property
     def spread(self) -> tuple[float, float] | None:
-        """How far *measured* differs between rounds."""
+        """The spread of *measured* over the rounds."""
         return _spread(self.measured)
 
     @property
     def ratio_spread(self) -> tuple[float, float] | None:
-        """How far the ratio differs between rounds, each with what it is against in the same round."""
+        """The spread of the ratios of each round."""
         return _spread(self.ratio)
 
     @property
     def bar(self) -> str:
-        """The most that the figure, or its ratio, should be; empty if nobody said."""
+        """The upper limit of the figure or of its ratio; empty if there is none."""
         if self.ratio_bar is not None:
             return f"{self.ratio_bar:g} x"
         if self.versus == "bar" and self.against is not None:
@@ -105,26 +105,26 @@ class Row:
 
     @property
     def holds(self) -> bool | None:
-        """Whether the bar is kept; None where there is no bar, or no figure."""
+        """Whether the figure meets the bar; None if there is no bar or no figure."""
         if self.ratio is None or not self.bar:
             return None
         return self.ratio <= (1.0 if self.ratio_bar is None else self.ratio_bar)
 
     def to_document(self, group: str) -> dict[str, object]:
-        """The row for programs."""
+        """Return the row as a JSON document."""
         computed = ("ratio", "spread", "ratio_spread", "holds")
         return {"group": group, **asdict(self), **{name: getattr(self, name) for name in computed}}
 
 
 def skipped(what: str, why: str) -> Row:
-    """A row that could not be measured here."""
+    """Return a row for something that cannot be measured here."""
     return Row(what, None, note=why)
 
 
 def take_turns(
     contestants: Mapping[_Name, Callable[[], Sequence[float]]], rounds: int
 ) -> dict[_Name, list[list[float]]]:
-    """Call each contestant once per round, A B A B, so that a slow spell of the machine hits all of them."""
+    """Call each contestant once per round, A B A B, so that a slow phase of the machine affects all of them."""
     results: dict[_Name, list[list[float]]] = {name: [] for name in contestants}
     for at in range(min(rounds, int(os.environ.get(ROUNDS_VARIABLE, rounds)))):
         names = list(contestants)
@@ -135,17 +135,17 @@ def take_turns(
 
 
 def best(rounds: Sequence[Sequence[float]]) -> Figure:
-    """The smallest figure: for pure computation, where noise only ever adds."""
+    """Return the smallest figure: for pure computation, where noise only adds time."""
     return _over(rounds, min)
 
 
 def median(rounds: Sequence[Sequence[float]]) -> Figure:
-    """The middle figure of all rounds: for processes, where the scheduler has its say."""
+    """Return the median of all rounds: for processes, which depend on the scheduler."""
     return _over(rounds, statistics.median)
 
 
 def quickest_tenth(rounds: Sequence[Sequence[float]]) -> Figure:
-    """The figure that one in ten stays below: steadier than the median while others use the machine."""
+    """Return the tenth percentile: steadier than the median while other programs use the machine."""
     return _over(rounds, _quickest_tenth)
 
 
@@ -160,19 +160,19 @@ def _quickest_tenth(figures: Sequence[float]) -> float:
 
 
 def seconds_of(call: Callable[[], object]) -> float:
-    """The wall-clock seconds of one call."""
+    """Return the wall-clock seconds of one call."""
     before = time.perf_counter()
     call()
     return time.perf_counter() - before
 
 
 def progress(text: str) -> None:
-    """Tell the person who waits what is going on."""
+    """Print the current step on standard error."""
     print(f"bench: {text}", file=sys.stderr, flush=True)
 
 
 def number(value: float, unit: str = "") -> str:
-    """A figure for people, with as many digits as mean something."""
+    """Return a figure as text, with its significant digits."""
     shown = f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
     return f"{shown} {unit}".rstrip()
 

@@ -1,7 +1,7 @@
-"""Whether many lookups leave anything behind: memory, descriptors, zombies.
+"""Check that many lookups leave nothing behind: memory, descriptors, zombies.
 
-The lookups are made in a fresh process, so that memory which other benchmarks left free hides no growth. What one
-pattern, one cached answer and one warm image take is counted by the interpreter, to the byte.
+The lookups are made in a fresh process, so that free memory left by other benchmarks does not hide growth. The size of
+one pattern, one cached answer and one warm image is measured by the interpreter, in bytes.
 """
 
 import json
@@ -24,7 +24,7 @@ _HELD = 4_000
 
 
 def run(folder: str) -> list[Row]:
-    """Rows for lookups that share one cached answer, and for lookups that each run the plugin."""
+    """Return rows for lookups that share one cached answer, and for lookups that each run the plugin."""
     if not os.path.exists("/proc/self/statm"):
         return [skipped("memory", "skipped: no /proc")]
     write_script(os.path.join(folder, "shared"))
@@ -48,7 +48,7 @@ def _rows(what: str, plugin: str, folder: str) -> list[Row]:
 
 
 def _sizes() -> list[Row]:
-    """Bytes of each thing that is kept, and for the tables the most they may hold of it."""
+    """Return the bytes of each kind of stored object, and for the tables their maximum size."""
     from keyferry.images.provider.cache import MOST_BYTES
 
     bound = f"all of a provider's {MOST_BYTES // _MEBIBYTE} MiB at most"
@@ -101,7 +101,7 @@ def _hold_warm(number: int) -> object:
 
 
 class _Reading:
-    """What a process holds at a moment."""
+    """The resources of a process at one time."""
 
     def __init__(self, mebibytes: float, descriptors: int, zombies: int) -> None:
         self.mebibytes = mebibytes
@@ -120,7 +120,7 @@ def _read() -> dict[str, float]:
 
 
 def _zombies() -> int:
-    """How many children have ended and were not collected; none of ours runs at this moment."""
+    """Return the number of ended children that were not reaped; no child runs at this time."""
     found = 0
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/children", encoding="ascii") as stream:
@@ -129,7 +129,7 @@ def _zombies() -> int:
 
 
 def main(config: str, bin_dir: str) -> None:
-    """Look up different images and print what is held before and after."""
+    """Look up different images and print the resources before and after."""
     from keyferry import load_providers
 
     providers = load_providers(config, bin_dir)

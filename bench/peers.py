@@ -1,4 +1,4 @@
-"""The programs of others that rows stand beside, which ``tools/parts.sh bench`` brings: their places and versions."""
+"""The programs that keyferry is compared with, installed by ``tools/parts.sh bench``: their paths and versions."""
 
 import json
 import os
@@ -18,10 +18,10 @@ _DEBIAN_KUBECTL = os.path.join(_HOME, "usr", "bin", "kubectl")
 
 
 def find_kubectl() -> str:
-    """The path of a kubectl, empty if there is none.
+    """Return the path of a kubectl; empty if there is none.
 
-    Google's is a dispatcher, which starts the one of the server's version after it has asked the server: the newest
-    beside it is taken, as a server of that version would have it. Debian's is the last choice, since it is old.
+    Google's kubectl is a dispatcher, which queries the server and then starts the kubectl of the server's version: the
+    newest one beside it is used, as for a server of that version. Debian's is the last choice, because it is old.
     """
     found = os.path.realpath(shutil.which("kubectl") or "")
     versions = _versions_beside(found)
@@ -40,7 +40,7 @@ def _versions_beside(path: str) -> list[str]:
 
 
 def describe_peers() -> dict[str, str]:
-    """Each peer's version, or that it is not there."""
+    """Return each peer's version, or that it is not installed."""
     skopeo, helper, registry, musl = map(
         shutil.which, ("skopeo", "docker-credential-ecr-login", "docker-registry", "musl-gcc")
     )

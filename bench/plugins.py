@@ -1,4 +1,4 @@
-"""The plugins and configs that the benchmarks ask: compiled ones, and a script where that will do."""
+"""The plugins and configs of the benchmarks: compiled programs, and a script where its speed does not matter."""
 
 import json
 import os
@@ -22,9 +22,9 @@ END
 
 
 def compile_program(name: str, target: str, *, libc: str = "") -> bool:
-    """Compile ``bench/NAME.c``, statically if that works; False where there is no compiler.
+    """Compile ``bench/NAME.c``, statically if possible; return False if there is no compiler.
 
-    With *libc* "musl" it is that of musl, without it the system's.
+    With *libc* "musl" the program uses musl, otherwise the system's C library.
     """
     names = ("musl-gcc",) if libc == "musl" else ("cc", "gcc", "clang")
     compiler = next(filter(None, map(shutil.which, names)), None)
@@ -38,7 +38,7 @@ def compile_program(name: str, target: str, *, libc: str = "") -> bool:
 
 
 def write_script(path: str, pause_seconds: float = 0.0, keys: Sequence[str] = (REGISTRY,)) -> None:
-    """Write a plugin that notes each run in a file beside it and answers for the whole registry, under *keys*."""
+    """Write a plugin that records each run in a file beside it and answers for the whole registry, under *keys*."""
     answer = {
         "kind": "CredentialProviderResponse",
         "apiVersion": _API_VERSION,
@@ -52,7 +52,7 @@ def write_script(path: str, pause_seconds: float = 0.0, keys: Sequence[str] = (R
 
 
 def runs_of(path: str) -> int:
-    """How often the script at *path* has run."""
+    """Return how often the script at *path* has run."""
     try:
         with open(f"{path}.runs", encoding="utf-8") as stream:
             return len(stream.readlines())
@@ -61,7 +61,7 @@ def runs_of(path: str) -> int:
 
 
 def write_config(path: str, plugin: str, patterns: list[str]) -> str:
-    """Write a config of one provider, in YAML if *path* says so; return *path*."""
+    """Write a config of one provider, in YAML if the name of *path* ends so; return *path*."""
     provider = {
         "name": plugin,
         "matchImages": patterns,

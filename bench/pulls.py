@@ -1,4 +1,4 @@
-"""Pulls into an OCI layout: big and small layers, plain and over TLS; keyferry, and skopeo from the same registry."""
+"""Pulls into an OCI layout: big and small layers, plain and over TLS; keyferry and skopeo from the same registry."""
 
 import gzip
 import json
@@ -36,14 +36,14 @@ pull(sys.argv[1], to=sys.argv[2], credentials=(), route=RegistryRoute(ca_file=sy
 
 
 class _Server(NamedTuple):
-    """A registry that runs: its address, and a folder with the authority to trust; empty if it speaks plainly."""
+    """A running registry: its address, and a folder with the authority to trust; empty for plain HTTP."""
 
     host: str
     authorities: str
 
 
 def run(folder: str) -> list[Row]:
-    """Rows for each image, plain and over TLS: both programs from the start of their process to its end."""
+    """Return rows for each image, plain and over TLS: both programs from the start of their process to its end."""
     missing = [name for name in ("docker-registry", "skopeo") if shutil.which(name) is None]
     if missing:
         return [skipped("pulls into an OCI layout", f"{' and '.join(missing)} not installed")]
@@ -79,7 +79,7 @@ def _rows_of(what: str, sizes: Sequence[int], server: _Server, home: Path) -> li
 
 
 def _pull(command: Sequence[str], target: Path) -> list[float]:
-    """Milliseconds on the wall and of the processor."""
+    """Return the milliseconds of wall-clock time and of processor time."""
     figures = _run(command)
     shutil.rmtree(target)
     return figures
@@ -102,14 +102,14 @@ def _skopeo(source: str, target: str, options: Sequence[str]) -> Sequence[str]:
 
 
 def _trust(server: _Server, side: str) -> Sequence[str]:
-    """What tells skopeo how the registry is spoken to, on the side of a copy where it stands."""
+    """Return skopeo's options for the trust in the registry, for the side of the copy that it is on."""
     if server.authorities:
         return (f"--{side}-cert-dir", server.authorities)
     return (f"--{side}-tls-verify=false",)
 
 
 def _write_image(folder: Path, sizes: Sequence[int]) -> None:
-    """A layout whose layers do not get shorter when they are packed; they are not packed twice by anybody."""
+    """Write a layout with incompressible layers, already gzip streams, so that skopeo does not compress them."""
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True)
 

@@ -1,4 +1,4 @@
-"""Pull records: a decision by the number of records, and a record's way to the disk."""
+"""Pull records: the cost of a decision by the number of records, and of writing a record to disk."""
 
 import os
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _WHEN = 1_767_323_045_000_000_000
 
 
 def run(folder: str) -> list[Row]:
-    """Rows for decisions at each number of records, the growth between them, and writes against their floors."""
+    """Return rows for decisions at each number of records, the growth between them, and writes with their floors."""
     nodes = {number: _make_node(os.path.join(folder, f"node-{number}"), number) for number in _NUMBERS}
     rows: list[Row] = []
     for what, ask in (
@@ -50,7 +50,7 @@ def run(folder: str) -> list[Row]:
 
 
 def _make_node(root: str, number: int) -> Records:
-    """A node with so many records, as a kubelet would have written them."""
+    """Return a node with *number* records, as a kubelet would have written them."""
     progress(f"records: writing {number:,} files")
     folder = os.path.join(root, "image_manager", "pulled")
     os.makedirs(folder, mode=0o700)
@@ -76,14 +76,14 @@ def _record(at: int) -> ImagePulledRecord:
 
 
 def _ask_seen(records: Records, _: int) -> list[float]:
-    """The same few images over and over."""
+    """Decide about the same few images repeatedly."""
     few = range(_ASKED)
     _decide_all(records, few)
     return [_decide_all(records, few) for _ in range(3)]
 
 
 def _ask_unseen(records: Records, number: int) -> list[float]:
-    """Other images than those that memory holds: after as many it holds none of the first any more."""
+    """Decide about images that are not in memory: after this many others the first ones have been dropped."""
     later = range(number - _ASKED, number)
     _decide_all(records, range(_ASKED))
     return [_decide_all(records, later)]
@@ -104,7 +104,7 @@ def _decide_all(records: Records, which: range) -> float:
 
 
 def _write_rows(folder: str) -> list[Row]:
-    """Writes with and without the wait for the disk, each against the bare system calls of the same run."""
+    """Return rows for writes with and without fsync, each compared with the bare system calls of the same run."""
     writers: dict[str, Callable[[], float]] = {
         "durable": partial(_write, folder, "durable", Disk()),
         "as the kubelet": partial(_write, folder, "quick", Disk(durable=False)),

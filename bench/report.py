@@ -1,4 +1,4 @@
-"""What a run ends in: a table for people, a document for programs, and the generated part of docs/speed.md."""
+"""The result of a run: a table for the terminal, a JSON document, and the generated part of docs/speed.md."""
 
 import os
 import platform
@@ -16,7 +16,7 @@ _HOLDS = {True: "yes", False: "**no**", None: ""}
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where and when a run was made, and how busy the machine was."""
+    """Where and when a run was made, and the load of the machine."""
 
     date: str
     cpu: str
@@ -29,7 +29,7 @@ class Machine:
     load_after: str = ""
 
     def sentence(self) -> str:
-        """All of it for people."""
+        """Return the description as one sentence."""
         loads = f"load {self.load_before} at the start" + (
             f" and {self.load_after} at the end" if self.load_after else ""
         )
@@ -49,12 +49,12 @@ class Report:
     results: Mapping[str, Sequence[Row]]
 
     def to_document(self) -> dict[str, object]:
-        """The run for programs."""
+        """Return the run as a JSON document."""
         rows = [row.to_document(group) for group, rows in self.results.items() for row in rows]
         return {"machine": asdict(self.machine), "peers": dict(self.peers), "rows": rows}
 
     def to_text(self) -> str:
-        """The run for a terminal."""
+        """Return the run as text for a terminal."""
         rows = [cells(row) for rows in self.results.values() for row in rows if row.measured is not None]
         lines = [_HEADER, *(tuple(cell.replace("**", "") for cell in row) for row in rows)]
         parts = [self.machine.sentence(), aligned(lines)]
@@ -63,7 +63,7 @@ class Report:
         return "\n\n".join(parts)
 
     def to_markdown(self) -> str:
-        """The run for the docs: a table for each group, and what could not be measured."""
+        """Return the run as Markdown: a table for each group, and the rows that could not be measured."""
         parts = [self.machine.sentence(), _peers(self.peers)]
         for group, rows in self.results.items():
             measured = [cells(row) for row in rows if row.measured is not None]
@@ -74,7 +74,7 @@ class Report:
         return "\n\n".join(part for part in parts if part)
 
     def missing(self) -> list[str]:
-        """What could not be measured, and why."""
+        """Return the rows that could not be measured, and why."""
         return [
             f"{row.what.strip()}: {row.note}"
             for rows in self.results.values()
@@ -84,7 +84,7 @@ class Report:
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """A measured row for people; what stands below another row begins with a dash."""
+    """Return the cells of a measured row; a row that belongs to the one above begins with a dash."""
     assert row.measured is not None
     what = row.what if row.what == row.what.lstrip() else f"- {row.what.lstrip()}"
     against = (
@@ -104,7 +104,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def describe_machine() -> Machine:
-    """This machine, now."""
+    """Describe this machine at this time."""
     return Machine(
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         cpu=_cpu(),
@@ -118,7 +118,7 @@ def describe_machine() -> Machine:
 
 
 def describe_build(arguments: str) -> str:
-    """How an interpreter was configured, as far as its speed goes."""
+    """Return the build options of an interpreter that affect its speed."""
     if not arguments:
         return "built in a way it does not tell"
     if "--enable-optimizations" not in arguments:
@@ -127,12 +127,12 @@ def describe_build(arguments: str) -> str:
 
 
 def load() -> str:
-    """How many processes have wanted a core in the last minute."""
+    """Return the load average of the last minute."""
     return f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
 
 
 def replace_generated(page: str, text: str) -> str:
-    """The page with *text* between its marks; ValueError if it does not have them once each, in order."""
+    """Return the page with *text* between its marks; raise ValueError unless it has each mark once, in order."""
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
         raise ValueError("the page does not have the marks of what is generated once each")
     before, _, rest = page.partition(BEGIN)
@@ -155,7 +155,7 @@ def _against(versus: str, figure: float, unit: str) -> str:
 
 
 def aligned(lines: Sequence[tuple[str, ...]]) -> str:
-    """Lines of a table for a terminal, the first of which is its header."""
+    """Return the lines of a table for a terminal; the first one is the header."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     ruled = [lines[0], tuple("-" * width for width in widths), *lines[1:]]
     return "\n".join(" | ".join(map(str.ljust, line, widths)).rstrip() for line in ruled)

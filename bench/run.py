@@ -1,4 +1,4 @@
-"""Benchmarks: ratios against a floor or a peer measured in the same run. Never a test.
+"""Benchmarks: ratios to a floor or a peer measured in the same run. They are never tests.
 
 python bench/run.py                        every group, and docs/speed.md gets its tables
 python bench/run.py [--json] GROUP ...     some groups; nothing is written
@@ -27,7 +27,7 @@ _QUICK_ROUNDS = "3"
 
 
 class Group(NamedTuple):
-    """Rows that are measured together: the function that gives them, and their heading."""
+    """Rows that are measured together: the function that returns them, and their heading."""
 
     module: str
     function: str
@@ -51,7 +51,7 @@ GROUPS = {
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the groups asked for, or all, and print the table; 1 if a group failed."""
+    """Run the requested groups, or all, and print the table; return 1 if a group failed."""
     args = _parse(argv)
     # The sources beside this file are measured, whatever else is installed.
     sys.path[:1] = [os.path.join(_ROOT, "src"), _ROOT]
@@ -98,7 +98,7 @@ def _run(names: Sequence[str], failed: list[str]) -> "Report":
 
 
 def _rows_of(name: str, folder: str, failed: list[str]) -> "list[Row]":
-    """The rows of a group; one that fails is named, and keeps no other from being measured."""
+    """Return the rows of a group; a group that fails is reported, and the others are still measured."""
     from bench.measure import skipped
 
     group = GROUPS[name]

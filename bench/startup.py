@@ -1,4 +1,4 @@
-"""What a person at a shell, or an importing program, waits for."""
+"""The start-up time of a command, and of a program that imports keyferry."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _IMPORT = f"import sys; sys.path.insert(0, {SOURCES!r}); import keyferry"
 
 
 def run(folder: str) -> list[Row]:
-    """Rows for ``import keyferry`` and for ``keyferry get``."""
+    """Return rows for ``import keyferry`` and for ``keyferry get``."""
     return [*_import_rows(), *_get_rows(folder)]
 
 
@@ -120,7 +120,7 @@ def _milliseconds(command: tuple[str, ...]) -> list[float]:
 
 
 def _import_time() -> float:
-    """Milliseconds of the import, with whatever it imports, as the interpreter itself takes them."""
+    """Return the milliseconds of the import with everything it imports, as measured by the interpreter."""
     command = [sys.executable, "-I", "-X", "importtime", "-c", _IMPORT]
     traced = subprocess.run(command, capture_output=True, text=True, check=True).stderr
     return sum(int(found) for found in re.findall(r"\|\s*(\d+) \| keyferry$", traced, re.MULTILINE)) / 1e3

@@ -1,4 +1,4 @@
-"""Answers that are in memory: beyond the size of every table, in an event loop, and what keeping them costs."""
+"""Answers in memory: with more images than any table holds, in an event loop, and the cost of storing them."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ _KEYS = (REGISTRY, "*.gcr.io", "*.pkg.dev", "gcr.io", "other.example/team")
 
 
 def run(folder: str) -> list[Row]:
-    """Rows for images in turn, for unseen images of a cached answer, for loading and for storing."""
+    """Return rows for images in turn, for unseen images of a cached answer, for loading and for storing."""
     return [*_in_turn(folder), *_unseen(folder), _load(folder), *_stores()]
 
 
@@ -75,7 +75,7 @@ def _unseen(folder: str) -> list[Row]:
 
 
 class _Unseen:
-    """Looks up images that were never asked for, of a registry whose answer is cached."""
+    """A callable that looks up new images of a registry whose answer is cached."""
 
     def __init__(self, providers: Providers) -> None:
         self._providers = providers

@@ -23,7 +23,7 @@ _NOTE = "<!-- written by `make docs`; do not edit -->\n"
 
 
 def help_text(*words: str) -> str:
-    """What a command prints when it is asked for help."""
+    """Return the help text of a command."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         keyferry([*words, "--help"])
@@ -31,7 +31,7 @@ def help_text(*words: str) -> str:
 
 
 def cli_page() -> str:
-    """The help of every command."""
+    """Return the page with the help of every command."""
     parts = [_NOTE, "# The command line\n", "```text\n" + help_text() + "```\n"]
     for words in pages_of_help():
         heading = "#" * (len(words) + 1)
@@ -40,7 +40,7 @@ def cli_page() -> str:
 
 
 def pages_of_help() -> Iterator[tuple[str, ...]]:
-    """Every command, and every subcommand after the one it belongs to."""
+    """Yield every command, followed by its subcommands."""
     for name, entry in COMMANDS.items():
         yield (name,)
         for below in getattr(import_module(entry.module), "SUBCOMMANDS", ()):
@@ -48,7 +48,7 @@ def pages_of_help() -> Iterator[tuple[str, ...]]:
 
 
 def codes_page() -> str:
-    """Every code that lint can report."""
+    """Return the page with every code that lint can report."""
     parts = [
         _NOTE,
         "# What `keyferry lint` reports\n",
@@ -66,7 +66,7 @@ def codes_page() -> str:
 
 
 def man_page(words: tuple[str, ...]) -> str:
-    """A manual page in the man macros, from the help of a command."""
+    """Return a manual page in the man macros, made from the help of a command."""
     title = "-".join(("keyferry", *words))
     summary = _summary(words)
     body = help_text(*words)
@@ -95,7 +95,7 @@ def _roff(text: str) -> str:
 
 
 def pages() -> Iterator[tuple[Path, str]]:
-    """Every generated file and what belongs in it."""
+    """Yield every generated file and its content."""
     yield ROOT / "docs" / "cli.md", cli_page()
     yield ROOT / "docs" / "lint-codes.md", codes_page()
     for words in ((), *pages_of_help()):

@@ -1,27 +1,27 @@
-"""One small driver per adapter, so that one suite can hold them all to the same promises.
+"""One small driver per adapter, so that one suite can test them all.
 
-The suite sees only ``Driver``: requests, streams, many requests at once, close.
-To put another adapter under test, write a driver and add it to ``DRIVERS``:
+The suite uses only ``Driver``: requests, streams, many requests at once, close.
+To test another adapter, write a driver and add it to ``DRIVERS``:
 
 * for a synchronous library subclass ``SyncDriver`` and write ``__init__(session)``,
   ``request``, ``stream`` and ``close``;
 * for an asynchronous one subclass ``AsyncDriver`` and write ``open`` (on the event
   loop; nothing may block there), ``send``, ``lines`` and ``finish``.
 
-What every driver keeps to:
+Rules for every driver:
 
 * *path* is relative to ``session.server``, begins with ``/`` and may have a query;
-* ``request`` gives every HTTP status back as a ``Reply`` and raises for none; a library that raises
-  for 4xx (as the kubernetes client does) has its exception turned into a ``Reply`` by the driver;
-* what keyferry raises comes out as it is, and so do the library's own errors (TLS, connection);
-* *document*, if there is one, is sent as JSON; *headers* go on top of the library's own;
-* redirects are followed if the library can;
+* ``request`` returns every HTTP status as a ``Reply`` and raises for none; if a library raises
+  for 4xx (as the kubernetes client does), the driver turns its exception into a ``Reply``;
+* keyferry's exceptions are raised unchanged, and so are the library's own errors (TLS, connection);
+* *document*, if there is one, is sent as JSON; *headers* are added to the library's own;
+* redirects are followed if the library can do this;
 * ``stream`` yields the lines of a long response as they arrive, without their end, and closing the generator
   ends the response;
-* no proxies or other settings from the environment, and time for a response of a few seconds.
+* no proxies or other settings are read from the environment, and a response may take a few seconds.
 
-``rotates`` is False for a door that hands out only part of the connection, so that connections made
-with an old certificate are not its business.
+``rotates`` is False for a method that provides only part of the connection and so does not replace
+connections with an old certificate.
 """
 
 import asyncio
@@ -53,14 +53,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a server answered."""
+    """The response of a server."""
 
     status: int
     body: str
 
 
 class Driver(ABC):
-    """What the suite sees of an adapter."""
+    """The interface of an adapter that the suite uses."""
 
     name: ClassVar[str]
     rotates: ClassVar[bool] = True
@@ -72,22 +72,22 @@ class Driver(ABC):
     def request(
         self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
     ) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
 
     @abstractmethod
     def stream(self, path: str) -> Generator[str]:
-        """Read a long answer line by line, as it comes."""
+        """Read a long response line by line, as it arrives."""
 
     @abstractmethod
     def at_once(self, path: str, count: int) -> list[Reply | BaseException]:
-        """Send *count* equal requests at the same time: what came of each."""
+        """Send *count* equal requests at the same time; return the result of each."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
 
     def get(self, path: str, *, headers: Headers | None = None) -> Reply:
-        """Read what is at *path*."""
+        """Send a GET request for *path*."""
         return self.request("GET", path, headers=headers)
 
     def post(self, path: str, document: Document) -> Reply:
@@ -96,10 +96,10 @@ class Driver(ABC):
 
 
 class SyncDriver(Driver):
-    """A driver of a library that blocks; at once means in threads."""
+    """A driver of a blocking library; simultaneous requests use threads."""
 
     def at_once(self, path: str, count: int) -> list[Reply | BaseException]:
-        """Send *count* equal requests, each from a thread of its own."""
+        """Send *count* equal requests, each from its own thread."""
         barrier = threading.Barrier(count)
 
         def work() -> Reply:
@@ -112,7 +112,7 @@ class SyncDriver(Driver):
 
 
 class AsyncDriver(Driver):
-    """A driver of a library for asyncio, on an event loop in a thread of its own."""
+    """A driver of an asyncio library, on an event loop in its own thread."""
 
     def __init__(self, session: ClusterSession) -> None:
         self.session = session
@@ -123,32 +123,32 @@ class AsyncDriver(Driver):
 
     @abstractmethod
     async def open(self) -> None:
-        """Make the client, from ``self.session``."""
+        """Create the client, from ``self.session``."""
 
     @abstractmethod
     async def send(self, method: str, path: str, document: Document | None, headers: Headers | None) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
 
     @abstractmethod
     def lines(self, path: str) -> AsyncIterator[str]:
-        """Read a long answer line by line; an async generator."""
+        """Read a long response line by line; an async generator."""
 
     @abstractmethod
     async def finish(self) -> None:
         """Close the client."""
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do *work* on the driver's event loop, and wait for it."""
+        """Run *work* on the driver's event loop, and wait for it."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(3 * TIMEOUT_SECONDS)
 
     def request(
         self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
     ) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
         return self.run(self.send(method, path, document, headers))
 
     def stream(self, path: str) -> Generator[str]:
-        """Read a long answer line by line, as it comes."""
+        """Read a long response line by line, as it arrives."""
         lines = self.lines(path)
         try:
             while (line := self.run(_next(lines))) is not None:
@@ -157,7 +157,7 @@ class AsyncDriver(Driver):
             self.run(_close(lines))
 
     def at_once(self, path: str, count: int) -> list[Reply | BaseException]:
-        """Send *count* equal requests from as many tasks."""
+        """Send *count* equal requests, each from its own task."""
 
         async def work() -> list[Reply | BaseException]:
             sends = [self.send("GET", path, None, None) for _ in range(count)]
@@ -193,18 +193,18 @@ class HttpxClient(SyncDriver):
         self.client = self.make(session)
 
     def make(self, session: ClusterSession) -> httpx.Client:
-        """The client that is driven."""
+        """Return the client under test."""
         return session.httpx_client(timeout=TIMEOUT_SECONDS, follow_redirects=True)
 
     def request(
         self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
     ) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
         response = self.client.request(method, path, json=document, headers=headers)
         return Reply(response.status_code, response.text)
 
     def stream(self, path: str) -> Generator[str]:
-        """Read a long answer line by line, as it comes."""
+        """Read a long response line by line, as it arrives."""
         with self.client.stream("GET", path) as response:
             yield from response.iter_lines()
 
@@ -214,13 +214,13 @@ class HttpxClient(SyncDriver):
 
 
 class HttpxAuth(HttpxClient):
-    """A client of the user's own with ``session.httpx_auth()`` and ``session.ssl_context()``."""
+    """A client created by the user with ``session.httpx_auth()`` and ``session.ssl_context()``."""
 
     name = "httpx-auth"
     rotates = False
 
     def make(self, session: ClusterSession) -> httpx.Client:
-        """The client that is driven."""
+        """Return the client under test."""
         return httpx.Client(
             auth=session.httpx_auth(),
             verify=session.ssl_context(),
@@ -237,16 +237,16 @@ class HttpxAsyncClient(AsyncDriver):
     name = "httpx-async"
 
     async def open(self) -> None:
-        """Make the client."""
+        """Create the client."""
         self.client = self.session.httpx_async_client(timeout=TIMEOUT_SECONDS, follow_redirects=True)
 
     async def send(self, method: str, path: str, document: Document | None, headers: Headers | None) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
         response = await self.client.request(method, path, json=document, headers=headers)
         return Reply(response.status_code, response.text)
 
     async def lines(self, path: str) -> AsyncIterator[str]:
-        """Read a long answer line by line, as it comes."""
+        """Read a long response line by line, as it arrives."""
         async with self.client.stream("GET", path) as response:
             async for line in response.aiter_lines():
                 yield line
@@ -257,7 +257,7 @@ class HttpxAsyncClient(AsyncDriver):
 
 
 def expected_warnings(session: ClusterSession) -> Callable[[], AbstractContextManager[object]]:
-    """What urllib3 warns of: with reason, if the kubeconfig has servers not verified."""
+    """Return the warnings of urllib3 that are expected if the kubeconfig disables verification."""
     return partial(pytest.warns, InsecureRequestWarning) if session.config.insecure else nullcontext
 
 
@@ -274,7 +274,7 @@ class RequestsSession(SyncDriver):
     def request(
         self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
     ) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
         url = self.server + path
         with self.warnings():
             response = self.client.request(
@@ -283,7 +283,7 @@ class RequestsSession(SyncDriver):
         return Reply(response.status_code, response.text)
 
     def stream(self, path: str) -> Generator[str]:
-        """Read a long answer line by line, as it comes."""
+        """Read a long response line by line, as it arrives."""
         with self.client.get(self.server + path, stream=True, timeout=TIMEOUT_SECONDS) as response:
             for line in response.iter_lines(chunk_size=None):
                 yield line.decode()
@@ -299,18 +299,18 @@ class AiohttpSession(AsyncDriver):
     name = "aiohttp"
 
     async def open(self) -> None:
-        """Make the session."""
+        """Create the session."""
         timeout = aiohttp.ClientTimeout(TIMEOUT_SECONDS)
         self.client = self.session.aiohttp_session(timeout=timeout)
 
     async def send(self, method: str, path: str, document: Document | None, headers: Headers | None) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
         url = self.session.server + path
         async with self.client.request(method, url, json=document, headers=headers) as response:
             return Reply(response.status, await response.text())
 
     async def lines(self, path: str) -> AsyncIterator[str]:
-        """Read a long answer line by line, as it comes."""
+        """Read a long response line by line, as it arrives."""
         async with self.client.get(self.session.server + path) as response:
             async for line in response.content:
                 yield line.decode().removesuffix("\n")
@@ -321,12 +321,12 @@ class AiohttpSession(AsyncDriver):
 
 
 class OlderAiohttpSession(AiohttpSession):
-    """``session.aiohttp_session()`` as it is for aiohttp without middlewares."""
+    """``session.aiohttp_session()`` for versions of aiohttp without middlewares."""
 
     name = "aiohttp-3.9"
 
     async def open(self) -> None:
-        """Make the session."""
+        """Create the session."""
         url = self.session.config.proxy_url
         settings = {
             "connector": ClusterConnector(self.session),
@@ -347,12 +347,12 @@ class KubernetesApiClient(SyncDriver):
     def request(
         self, method: str, path: str, *, document: Document | None = None, headers: Headers | None = None
     ) -> Reply:
-        """Send a request and read the whole answer."""
+        """Send a request and read the whole response."""
         response = self._call(method, path, document, headers)
         return Reply(response.status, response.read().decode())
 
     def stream(self, path: str) -> Generator[str]:
-        """Read a long answer line by line, as it comes."""
+        """Read a long response line by line, as it arrives."""
         response = self._call("GET", path, None, None).response
         try:
             for part in response.stream(None):
@@ -365,7 +365,7 @@ class KubernetesApiClient(SyncDriver):
         self.client.close()
 
     def _call(self, method: str, path: str, document: Document | None, headers: Headers | None) -> Any:
-        """What the client's generated methods do, for a path of our own."""
+        """Call the client as its generated methods do, for any path."""
         given = {"Content-Type": "application/json", **(headers or {})}
         request = self.client.param_serialize(
             method, path, header_params=given, body=document, auth_settings=["BearerToken"]

@@ -1,7 +1,7 @@
-"""An API server for tests: real TLS on loopback, in threads, which knows who calls and on which connection.
+"""An API server for tests: real TLS on loopback, in threads, which identifies the user and the connection.
 
-It answers by what a test sets on it: which tokens, logins and client certificates it lets in, and which
-statuses it gives instead. What it saw is in ``seen``, in order.
+A test sets which tokens, logins and client certificates it accepts, and which
+statuses it returns instead. The requests are in ``seen``, in order.
 """
 
 import base64
@@ -31,7 +31,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One request as it arrived, and the status it was given."""
+    """One request as received, and the status of its response."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ class Seen:
     status: int
 
     def all(self, name: str) -> list[str]:
-        """Every value of a header."""
+        """Return every value of a header."""
         return [value for key, value in self.headers if key.lower() == name.lower()]
 
     @property
@@ -57,12 +57,12 @@ class Seen:
 
 
 class ApiServer(socketserver.ThreadingTCPServer):
-    """Lets in whoever shows one of ``tokens``, ``logins`` or ``serials``; with ``needs_both``, a token and a serial.
+    """A server that accepts ``tokens``, ``logins`` or ``serials``; with ``needs_both``, a token and a serial.
 
-    ``script`` holds statuses that the next requests get whatever they show, and ``always`` one for all of them.
-    Paths: ``/watch`` streams what ``push`` is given until ``end_watch``; ``/redirect`` leads to
-    ``redirect_to``; ``/status/500`` and the like say what they say; ``/truncated`` ends in the middle of its body,
-    ``/drop`` before it. All else gives the request back.
+    ``script`` holds the statuses of the next requests, whatever they contain, and ``always`` one for all of them.
+    Paths: ``/watch`` streams the lines of ``push`` until ``end_watch``; ``/redirect`` redirects to
+    ``redirect_to``; ``/status/500`` and the like return that status; ``/truncated`` ends in the middle of its body,
+    ``/drop`` before it. All other paths return the request.
     """
 
     daemon_threads = True
@@ -97,7 +97,7 @@ class ApiServer(socketserver.ThreadingTCPServer):
 
     @property
     def url(self) -> str:
-        """Where it is, by address."""
+        """The URL of the server, by address."""
         return f"https://{LOOPBACK}:{self.port}"
 
     def __enter__(self) -> Self:
@@ -113,18 +113,18 @@ class ApiServer(socketserver.ThreadingTCPServer):
         self.drop_connections()
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Clients that go away, or refuse the server, are part of the tests."""
+        """Ignore clients that disconnect or refuse the server: they are part of the tests."""
 
     def push(self, line: str) -> None:
-        """Let the watch send a line."""
+        """Send a line to the watch."""
         self.lines.put(line)
 
     def end_watch(self) -> None:
-        """Let the watch end."""
+        """End the watch."""
         self.lines.put(None)
 
     def drop_connections(self) -> None:
-        """Cut every connection that is open, as a load balancer does."""
+        """Cut every open connection, as a load balancer does."""
         with self.lock:
             connections = list(self.open.values())
         for connection in connections:
@@ -132,18 +132,18 @@ class ApiServer(socketserver.ThreadingTCPServer):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def connections(self) -> list[int]:
-        """The connection of each request seen."""
+        """Return the connection of each request seen."""
         return [seen.connection for seen in self.seen]
 
     def decide(self, seen: Seen) -> int:
-        """The status for a request."""
+        """Return the status for a request."""
         with self.lock:
             if self.script:
                 return self.script.popleft()
         return self.always or (200 if self.lets_in(seen) else 401)
 
     def lets_in(self, seen: Seen) -> bool:
-        """Tell whether whoever sent a request is known."""
+        """Return whether the sender of a request is accepted."""
         by_token, by_serial = seen.token in self.tokens, seen.serial in self.serials
         if self.needs_both:
             return by_token and by_serial
@@ -180,7 +180,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.request.close()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
@@ -260,9 +260,9 @@ def _review(seen: Seen) -> bytes:
 
 
 class ConnectProxy(socketserver.ThreadingTCPServer):
-    """A proxy that tunnels to wherever it is asked, and keeps what it was told; with a *pair*, reached by TLS.
+    """A proxy that tunnels to every requested host and records its requests; with a *pair*, reached by TLS.
 
-    It alone knows names below ``.invalid``, which all lead to this machine.
+    Only the proxy knows names below ``.invalid``, which all refer to this machine.
     """
 
     daemon_threads = True
@@ -283,16 +283,16 @@ class ConnectProxy(socketserver.ThreadingTCPServer):
 
     @property
     def address(self) -> str:
-        """Where it is, as host and port."""
+        """The address as host and port."""
         return f"{LOOPBACK}:{self.port}"
 
     def get_request(self) -> tuple[socket.socket, object]:
-        """Take a connection, and begin TLS on it if that is spoken."""
+        """Accept a connection, and start TLS on it if the proxy uses TLS."""
         request, address = super().get_request()
         return (self._tls.wrap_socket(request, server_side=True) if self._tls else request), address
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A tunnel that is cut is no error."""
+        """Ignore tunnels that are cut."""
 
 
 class _Tunnel(socketserver.StreamRequestHandler):
@@ -321,7 +321,7 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
 
 @contextlib.contextmanager
 def running_proxy(pair: Pair | None = None) -> Generator[ConnectProxy]:
-    """A proxy on loopback, for as long as it is needed."""
+    """Yield a proxy on loopback that runs for the length of a block."""
     with ConnectProxy(pair) as proxy:
         threading.Thread(target=proxy.serve_forever, args=(0.01,), daemon=True).start()
         try:

@@ -1,4 +1,4 @@
-"""A machine that uses AWS: a home with AWS' files, and the variables of a run."""
+"""A machine that uses AWS: a home folder with AWS' files, and the variables of a run."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ NO_ROLE = "-"
 
 
 class AwsMachine:
-    """Its *env* says where AWS is and that it is no instance of AWS; more variables come on top."""
+    """A machine whose *env* names the AWS endpoints and disables instance metadata; more variables are added to it."""
 
     def __init__(self, home: Path, **variables: str) -> None:
         self.home = home
         self.env = {"HOME": str(home), "AWS_EC2_METADATA_DISABLED": "true", **variables}
 
     def write(self, config: str = "", credentials: str = "") -> None:
-        """Write the files of AWS."""
+        """Write the config files of AWS."""
         folder = self.home / ".aws"
         folder.mkdir(exist_ok=True)
         (folder / "config").write_text(config)
@@ -29,7 +29,7 @@ class AwsMachine:
     def find(
         self, order: str = GO, *, profile: str = "", seconds: str = "20", **variables: str
     ) -> Credentials:
-        """The credentials of a run with these *variables* on top."""
+        """Return the credentials of a run with these additional *variables*."""
         environment = Environment({**self.env, **variables}, Deadline(float(seconds)), profile=profile)
         return find_credentials(environment, region=REGION, order=order)
 
@@ -42,7 +42,7 @@ class AwsMachine:
         drop: str = "",
         **env: str,
     ) -> Answer:
-        """Run keyferry-ecr as a kubelet does; *role* is what the service account is annotated with."""
+        """Run keyferry-ecr as a kubelet does; *role* is the annotation of the service account."""
         annotations = None if role == NO_ROLE else {ANNOTATION: role}
         told = self._told(drop, env)
         return ask_image("ecr", image, args=args, env=told, token=token, annotations=annotations)

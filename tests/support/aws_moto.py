@@ -1,4 +1,4 @@
-"""The real parts of AWS that can be had: moto's server and proxy, botocore, the AWS CLI, Debian's ECR helper."""
+"""The real parts of AWS that are available: moto's server and proxy, botocore, the AWS CLI, Debian's ECR helper."""
 
 import os
 import socket
@@ -25,25 +25,25 @@ class Moto:
 
 
 def part(name: str) -> str:
-    """A program of moto's environment; the test skips where it is missing."""
+    """Return the path of a program of moto's environment; skip the test if it is missing."""
     return need(str(PARTS / name))
 
 
 @contextmanager
 def running_moto(folder: Path) -> Iterator[Moto]:
-    """Start server and proxy, and end both."""
+    """Start server and proxy, and end both afterwards."""
     with _started(folder, "moto_server") as server, _started(folder, "moto_proxy") as proxy:
         authority = _authority()
         yield Moto(f"http://127.0.0.1:{server}", f"http://127.0.0.1:{proxy}", authority)
 
 
 def run_python(script: str, *args: str, env: Mapping[str, str] | None = None) -> str:
-    """Run a script with moto's interpreter, which has botocore; give what it prints."""
+    """Run a script with moto's interpreter, which has botocore; return its output."""
     return run_part("python", "-c", script, *args, env=env)
 
 
 def run_part(name: str, *args: str, env: Mapping[str, str] | None = None) -> str:
-    """Run a program of moto's environment; give what it prints."""
+    """Run a program of moto's environment; return its output."""
     done = subprocess.run(
         [part(name), *args],
         env={

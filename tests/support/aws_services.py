@@ -1,4 +1,4 @@
-"""Fakes of AWS' services that check what they are sent: ECR, STS, SSO, and the metadata of containers and instances."""
+"""Fakes of AWS' services that check their requests: ECR, STS, SSO, and the metadata of containers and instances."""
 
 import base64
 import time
@@ -26,12 +26,12 @@ _NAMESPACE = "https://sts.amazonaws.com/doc/2011-06-15/"
 
 
 def rfc3339(seconds_from_now: float) -> str:
-    """A time as AWS writes it."""
+    """Return a time in AWS' format."""
     return datetime.fromtimestamp(int(time.time() + seconds_from_now), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def login(expires_in: float | None = 43_200, token: str = f"AWS:{PASSWORD}") -> dict[str, object]:
-    """One entry of authorizationData."""
+    """Return one entry of authorizationData."""
     entry: dict[str, object] = {"authorizationToken": base64.b64encode(token.encode()).decode()}
     if expires_in is not None:
         entry["expiresAt"] = time.time() + expires_in
@@ -39,23 +39,23 @@ def login(expires_in: float | None = 43_200, token: str = f"AWS:{PASSWORD}") -> 
 
 
 def sts_error(code: str, message: str = "not today", status: int = 400) -> Reply:
-    """An error as STS writes it."""
+    """Return an error in STS' format."""
     error = f"<Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>"
     body = f'<ErrorResponse xmlns="{_NAMESPACE}">{error}<RequestId>1</RequestId></ErrorResponse>'
     return Reply(status, body=body.encode())
 
 
 def json_error(code: str, message: str = "not today", status: int = 400) -> Reply:
-    """An error as the JSON services write it."""
+    """Return an error in the format of the JSON services."""
     return Reply(status, {"__type": f"com.amazonaws#{code}", "message": message})
 
 
 @dataclass
 class FakeAws:
-    """ECR and STS behind one endpoint; each call must be signed with a key it knows, unless it is one of identity.
+    """ECR and STS behind one endpoint; each call must be signed with a known key, unless it presents an identity token.
 
-    *script* answers by action, one after the other, before what would be right is answered. *roles* are the keys
-    that assuming a role hands out, by session name; every call is noted in *calls* as action and access key.
+    *script* has responses by action, which are sent in order before the correct ones. *roles* are the keys
+    of assumed roles, by session name; every call is recorded in *calls* as action and access key.
     """
 
     region: str = REGION
@@ -116,7 +116,7 @@ class FakeAws:
         return Reply(body=body.encode())
 
     def grant(self, role: str, expires_in: float = 3600) -> str:
-        """New credentials of a role, as XML, which the services here then know."""
+        """Return new credentials of a role, as XML, which the services here then accept."""
         number = len(self.secrets)
         key = f"ASIAROLE{number:08d}{role.rpartition('/')[2].upper()[:4]}"
         self.secrets[key] = f"marked-role-secret/{number}+="
@@ -141,7 +141,7 @@ class FakeAws:
 
 @dataclass
 class FakeInstance:
-    """The metadata service of an instance; version 2 is enforced unless *token_status* says it has none."""
+    """The metadata service of an instance; version 2 is enforced unless *token_status* disables it."""
 
     key: str = KEY
     secret: str = SECRET
@@ -196,7 +196,7 @@ class FakeInstance:
 
 
 def container(token: str, *, key: str = KEY, secret: str = SECRET) -> Callable[[Received], Reply]:
-    """The credentials endpoint of a container, which wants *token* as authorization."""
+    """Return the credentials endpoint of a container, which requires *token* as authorization."""
 
     def answer(received: Received) -> Reply:
         assert received.method == "GET"

@@ -1,4 +1,4 @@
-"""The server's side of Signature Version 4, written from the definition and apart from the code under test."""
+"""The server's side of Signature Version 4, written from the definition, independent of the code under test."""
 
 import hashlib
 import hmac
@@ -12,7 +12,7 @@ TOLERATED_SECONDS = 300
 
 
 def check_signature(received: Received, secrets: Mapping[str, str], service: str, region: str) -> str:
-    """Check the Authorization header of a request, and give the access key it was signed with."""
+    """Check the Authorization header of a request; return the access key it was signed with."""
     algorithm, _, rest = received.headers["authorization"].partition(" ")
     assert algorithm == "AWS4-HMAC-SHA256"
     parts = dict(part.strip().split("=", 1) for part in rest.split(","))
@@ -34,7 +34,7 @@ def check_signature(received: Received, secrets: Mapping[str, str], service: str
 
 
 def check_presigned(url: str, headers: Mapping[str, str], secrets: Mapping[str, str]) -> dict[str, str]:
-    """Check a presigned URL as STS would on a GET with *headers*, and give its query."""
+    """Check a presigned URL as STS would on a GET with *headers*; return its query."""
     split = urlsplit(url)
     pairs = parse_qsl(split.query, keep_blank_values=True, strict_parsing=True)
     query = dict(pairs)

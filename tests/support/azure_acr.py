@@ -1,4 +1,4 @@
-"""Ask the registry plugin of Azure for credentials, as a kubelet would."""
+"""Run Azure's registry plugin as a kubelet would."""
 
 from support import azure_cloud as cloud
 from support.azure_cloud import CLIENT, REGISTRY, TENANT, Azure
@@ -27,7 +27,7 @@ def ask(
     annotations: dict[str, str] | None = None,
     env: dict[str, str] | None = None,
 ) -> Answer:
-    """Run the plugin on one request, with *config* as the node's."""
+    """Run the plugin on one request, with *config* as the node's config."""
     argv = [azure.config(**config), *args]
     told = azure.environ | (env or {})
     answer = ask_image("acr", image, args=argv, env=told, token=token, annotations=annotations)
@@ -39,7 +39,7 @@ def ask(
 
 
 def serve_managed(azure: Azure, **identity: str) -> str:
-    """Serve the machine's identity and the registry; gives the registry's token."""
+    """Serve the machine's identity and the registry; return the registry's token."""
     token = cloud.registry_token()
     azure.on_imds(cloud.imds_answers(**identity))
     azure.on(REGISTRY, cloud.registry_answers(token))

@@ -1,4 +1,4 @@
-"""Ask the cluster plugin of Azure for a token, as kubectl would."""
+"""Run Azure's cluster plugin as kubectl would."""
 
 import json
 
@@ -19,7 +19,7 @@ INTERACTIVE = json.dumps(
 def ask(
     azure: Azure, *args: str, env: dict[str, str] | None = None, exec_info: str | None = "v1", stdin: str = ""
 ) -> Answer:
-    """Run the plugin once; a failure must show no secret."""
+    """Run the plugin once; check that a failure shows no secret."""
     told = azure.environ | (env or {})
     answer = ask_cluster("aks", args=args, env=told, exec_info=exec_info, stdin=stdin)
     if answer.status:
@@ -30,7 +30,7 @@ def ask(
 
 
 def form_answers(expected: dict[str, str], reply: Reply | None = None, target: str = TOKEN_PATH) -> Handler:
-    """Entra, which gives a token for exactly the form it expects."""
+    """Return a fake Entra that gives a token only for the expected form."""
 
     def answer(received: Received) -> Reply:
         assert (received.method, received.target) == ("POST", target)

@@ -1,4 +1,4 @@
-"""Applications that prove themselves by a certificate, and the server's check of their assertions."""
+"""Applications that authenticate with a certificate, and the server's check of their assertions."""
 
 import base64
 import hashlib
@@ -26,7 +26,7 @@ class Certified:
     certificate: x509.Certificate
 
     def write_pem(self, folder: Path, *, password: str = "", key_first: bool = True) -> str:
-        """Key and certificate as PEM, in a file; another certificate stands before the key's own."""
+        """Write key and certificate as PEM into a file; another certificate precedes the key's own."""
         other = make_certificate(make_key())
         parts = [
             key_pem(self.key, password=password),
@@ -38,14 +38,14 @@ class Certified:
         return str(path)
 
     def write_pfx(self, folder: Path) -> str:
-        """Key and certificate as PKCS #12, with the password."""
+        """Write key and certificate as PKCS #12, with the password."""
         encryption = BestAvailableEncryption(PASSWORD.encode())
         path = folder / "client.pfx"
         path.write_bytes(serialize_key_and_certificates(b"x", self.key, self.certificate, None, encryption))
         return str(path)
 
     def check(self, assertion: str, client: str, audience: str, *, is_old: bool = False) -> None:
-        """Judge an assertion as Entra does: signature, thumbprint, chain, audience, issuer, times."""
+        """Check an assertion as Entra does: signature, thumbprint, chain, audience, issuer, times."""
         signed, _, signature = assertion.rpartition(".")
         header, claims = (json.loads(decode(part)) for part in signed.split("."))
         assert header["alg"] == ("RS256" if is_old else "PS256")
@@ -64,12 +64,12 @@ class Certified:
 
 
 def make_certified() -> Certified:
-    """A new RSA key with a certificate."""
+    """Return a new RSA key with a certificate."""
     key = make_key("rsa")
     assert isinstance(key, rsa.RSAPrivateKey)
     return Certified(key, x509.load_pem_x509_certificate(make_certificate(key).encode()))
 
 
 def decode(segment: str) -> bytes:
-    """Base64 for URLs, without padding."""
+    """Decode base64 for URLs without padding."""
     return base64.urlsafe_b64decode(segment + "=" * (-len(segment) % 4))

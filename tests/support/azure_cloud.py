@@ -1,4 +1,4 @@
-"""Entra, a registry and the metadata service of Azure, on loopback under their real names; they check what they get."""
+"""Fakes of Entra, a registry and Azure's metadata service, on loopback under their real names; they check requests."""
 
 import json
 import time
@@ -42,18 +42,18 @@ REFRESH_TOKEN = "refreshmarktoken"
 
 
 def make_jwt(**claims: object) -> str:
-    """A token as others issue it: its claims are readable, its signature nobody here looks at."""
+    """Return a token with readable claims; its signature is not checked here."""
     parts = [{"alg": "RS256", "typ": "JWT"}, claims]
     return ".".join([*(segment(json.dumps(part).encode()) for part in parts), "c2lnbmVk"])
 
 
 def registry_token(seconds: float = 3 * 3600) -> str:
-    """A registry's refresh token that expires in so many seconds."""
+    """Return a registry's refresh token that expires in *seconds*."""
     return make_jwt(exp=int(time.time() + seconds), mark="registrymark")
 
 
 def pod_token() -> str:
-    """A service account's token for Entra."""
+    """Return a service account's token for Entra."""
     return make_jwt(
         iss="https://oidc.test/",
         sub="system:serviceaccount:team:puller",
@@ -63,7 +63,7 @@ def pod_token() -> str:
 
 
 def challenge(host: str = REGISTRY, *, realm: str = "", service: str = "") -> Reply:
-    """A registry's answer to one who is not logged in."""
+    """Return a registry's response to an unauthenticated request."""
     value = f'Bearer realm="{realm or f"https://{host}/oauth2/token"}",service="{service or host}"'
     return Reply(401, headers={"WWW-Authenticate": value})
 
@@ -71,19 +71,19 @@ def challenge(host: str = REGISTRY, *, realm: str = "", service: str = "") -> Re
 def refused(
     number: int, error: str = "invalid_client", text: str = "it is refused", status: int = 401
 ) -> Reply:
-    """A refusal of Entra."""
+    """Return an error of Entra."""
     said = f"AADSTS{number}: {text}. Trace ID: 0000 Correlation ID: 0000 Timestamp: 2026-01-01 00:00:00Z"
     return Reply(status, {"error": error, "error_description": said, "error_codes": [number]})
 
 
 def token_reply(token: str = ENTRA_TOKEN, **more: object) -> Reply:
-    """An access token, as Entra gives it."""
+    """Return an access token in Entra's format."""
     return Reply(200, {"token_type": "Bearer", "expires_in": 3599, "access_token": token, **more})
 
 
 @dataclass
 class Azure:
-    """What is served, by host; a test replaces what it wants to be different."""
+    """The responses by host; a test replaces those that it needs to change."""
 
     folder: Path
     answers: dict[str, Handler] = field(default_factory=dict)
@@ -94,26 +94,26 @@ class Azure:
     imds_received: list[Received] = field(default_factory=list)
 
     def on(self, host: str, *answers: Reply | Handler) -> None:
-        """Answer on *host* with one after the other; the last one stays."""
+        """Answer on *host* with one reply after the other; the last one is repeated."""
         self.answers[host] = in_turn(*answers)
 
     def on_imds(self, *answers: Reply | Handler) -> None:
-        """Answer at the metadata service with one after the other; the last one stays."""
+        """Answer at the metadata service with one reply after the other; the last one is repeated."""
         self.imds_answer = in_turn(*answers)
 
     def sent(self, host: str) -> list[Received]:
-        """The requests that came for *host*."""
+        """Return the requests to *host*."""
         return self.received.get(host, [])
 
     def config(self, **fields: object) -> str:
-        """Write a cloud config; gives its path."""
+        """Write a cloud config; return its path."""
         path = self.folder / "azure.json"
         path.write_text(json.dumps(fields))
         return str(path)
 
     @property
     def asked(self) -> list[str]:
-        """What the proxy was asked for."""
+        """The requests to the proxy."""
         assert self.proxy is not None
         return self.proxy.asked
 
@@ -131,7 +131,7 @@ class Azure:
 
 
 def in_turn(*answers: Reply | Handler) -> Handler:
-    """Answer with one after the other; the last one stays."""
+    """Answer with one reply after the other; the last one is repeated."""
     left = list(answers)
 
     def answer(received: Received) -> Reply:
@@ -143,7 +143,7 @@ def in_turn(*answers: Reply | Handler) -> Handler:
 
 @contextmanager
 def serving_azure(folder: Path) -> Iterator[Azure]:
-    """All of it for the length of a block; an unexpected request fails the test at its end."""
+    """Yield all servers for the length of a block; an unexpected request fails the test at its end."""
     authority = Authority(folder)
     azure = Azure(folder)
     names = (ENTRA, REGISTRY, *OTHERS)
@@ -167,7 +167,7 @@ def serving_azure(folder: Path) -> Iterator[Azure]:
 
 
 def registry_answers(token: str | None = None, *, tenant: str = TENANT, host: str = REGISTRY) -> Handler:
-    """A registry that gives a challenge, and then its token for the Entra token it expects."""
+    """Return a registry that sends a challenge, and then its token for the expected Entra token."""
     given = token or registry_token()
 
     def answer(received: Received) -> Reply:
@@ -193,7 +193,7 @@ def registry_answers(token: str | None = None, *, tenant: str = TENANT, host: st
 def federated_answers(
     assertion: str, *, client: str = CLIENT, tenant: str = TENANT, scope: str = ""
 ) -> Handler:
-    """Entra, which gives a token for the assertion it expects."""
+    """Return a fake Entra that gives a token for the expected assertion."""
 
     def answer(received: Received) -> Reply:
         assert (received.method, received.target) == ("POST", f"/{tenant}/oauth2/v2.0/token")
@@ -211,7 +211,7 @@ def federated_answers(
 
 
 def imds_answers(resource: str = AUDIENCE, **identity: str) -> Handler:
-    """The metadata service, which gives a token for the identity it expects."""
+    """Return a metadata service that gives a token for the expected identity."""
 
     def answer(received: Received) -> Reply:
         assert (received.method, received.path) == ("GET", "/metadata/identity/oauth2/token")
@@ -224,7 +224,7 @@ def imds_answers(resource: str = AUDIENCE, **identity: str) -> Handler:
 
 
 def never_shown(text: str, *more: str) -> None:
-    """Fail if any of the marked secrets, or one of *more*, is in what came out."""
+    """Fail if any of the marked secrets, or one of *more*, is in the output."""
     for secret in (
         POD_TOKEN_MARK,
         ENTRA_TOKEN,

@@ -1,4 +1,4 @@
-"""A small project with the frame of the real benchmarks, and groups of its own that take no time."""
+"""A small project with the framework of the real benchmarks, and its own groups that take no time."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Certificates and keys for tests, made on the spot."""
+"""Certificates and keys for tests, generated at run time."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ _serials = count(1000)
 
 
 def make_key(kind: str = "ec") -> Key:
-    """A private key: ``rsa``, ``ec``, ``p384`` or ``ed25519``."""
+    """Return a private key: ``rsa``, ``ec``, ``p384`` or ``ed25519``."""
     if kind == "rsa":
         return rsa.generate_private_key(65537, 2048)
     if kind == "ed25519":
@@ -32,7 +32,7 @@ def make_key(kind: str = "ec") -> Key:
 
 
 def make_certificate(key: Key, names: "list[tuple[x509.ObjectIdentifier, str]] | None" = None) -> str:
-    """A certificate that *key* signed for itself."""
+    """Return a certificate self-signed with *key*."""
     attributes = names or [(NameOID.COMMON_NAME, "user")]
     name = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes])
     builder = x509.CertificateBuilder(name, name, key.public_key(), 1, BEFORE, AFTER)
@@ -41,7 +41,7 @@ def make_certificate(key: Key, names: "list[tuple[x509.ObjectIdentifier, str]] |
 
 
 def key_pem(key: Key, form: str = "pkcs8", password: str = "") -> str:
-    """The key as PEM: ``pkcs8``, or ``traditional`` for PKCS #1 and SEC 1."""
+    """Return the key as PEM: ``pkcs8``, or ``traditional`` for PKCS #1 and SEC 1."""
     layout = PrivateFormat.PKCS8 if form == "pkcs8" else PrivateFormat.TraditionalOpenSSL
     encryption = BestAvailableEncryption(password.encode()) if password else NoEncryption()
     return key.private_bytes(Encoding.PEM, layout, encryption).decode()
@@ -57,7 +57,7 @@ class Pair:
 
 
 class Authority:
-    """Signs certificates of servers and clients."""
+    """A certificate authority that signs certificates of servers and clients."""
 
     def __init__(self) -> None:
         self._key = make_key()
@@ -79,16 +79,16 @@ class Authority:
         self.pem = self._sign(builder.add_extension(usage, critical=True))[0]
 
     def server(self, *names: str) -> Pair:
-        """A server's certificate, for host names and addresses."""
+        """Return a server's certificate, for host names and addresses."""
         alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
         return self._issue("server", ExtendedKeyUsageOID.SERVER_AUTH, alternatives)
 
     def server_called(self, name: str) -> Pair:
-        """A server's certificate of the old kind, whose name is its common name alone."""
+        """Return a server's certificate of the old kind, with only a common name."""
         return self._issue(name, ExtendedKeyUsageOID.SERVER_AUTH, None)
 
     def client(self, user: str = "user") -> Pair:
-        """A user's certificate; each has a serial number of its own."""
+        """Return a user's certificate with a new serial number."""
         return self._issue(user, ExtendedKeyUsageOID.CLIENT_AUTH, None)
 
     def _issue(

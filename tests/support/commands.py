@@ -1,4 +1,4 @@
-"""Run keyferry as a user does: a process of its own."""
+"""Run keyferry as a user does: in its own process."""
 
 from __future__ import annotations
 
@@ -62,16 +62,16 @@ class Node:
         return self
 
     def options(self) -> list[str]:
-        """The two options every command takes."""
+        """Return the two options that every command takes."""
         return ["--config", str(self.config), "--bin-dir", str(self.bin_dir)]
 
     def request(self, name: str) -> str:
-        """What a plugin was asked last."""
+        """Return the last request of a plugin."""
         return Path(f"{self.bin_dir / name}.request").read_text()
 
 
 def plain_pod(folder: Path) -> list[str]:
-    """The option that names a pod without pull secrets, so that nothing about its credentials is unknown."""
+    """Return the option for a pod without pull secrets, so that no credential is unknown."""
     path = folder / "plain-pod.json"
     metadata = {"name": "web", "namespace": "team", "uid": "pod-uid"}
     spec = {"serviceAccountName": "default", "containers": []}
@@ -80,7 +80,7 @@ def plain_pod(folder: Path) -> list[str]:
 
 
 def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with nothing on standard input; a document that it prints is held to its schema."""
+    """Run a command to its end, with empty standard input; check a printed document against its schema."""
     done = subprocess.run(
         [sys.executable, "-m", "keyferry", *words],
         cwd=cwd,

@@ -1,4 +1,4 @@
-"""A real containerd for the length of a test session: private folders, a socket of its own, no containers."""
+"""A real containerd for the length of a test session, with private folders and socket, and without containers."""
 
 import os
 import shutil
@@ -50,14 +50,14 @@ class Containerd:
         self.socket = folder / "c.sock"
 
     def serve(self, host: str, url: str, ca_file: Path | None = None) -> None:
-        """Have every image of *host* come from *url*; files are read at each pull, so at once."""
+        """Serve every image of *host* from *url*; takes effect immediately, because the files are read at each pull."""
         place = self.folder / "certs.d" / host
         place.mkdir(parents=True, exist_ok=True)
         more = "" if ca_file is None else f'  ca = "{ca_file}"\n'
         (place / "hosts.toml").write_text(_HOSTS.format(url=url, more=more))
 
     def load(self, archive: Path) -> None:
-        """Load an image from an archive, as a node image brings it along."""
+        """Load an image from an archive, as for preloaded images of a node."""
         command = ["ctr", "-a", str(self.socket), "-n", "k8s.io", "images", "import", str(archive)]
         subprocess.run(command, check=True, capture_output=True)
 

@@ -1,7 +1,7 @@
-"""A server that speaks the container runtime interface over a real socket, and keeps every request it got.
+"""A server for the container runtime interface on a real socket, which records every request.
 
-Messages are written and read here by the numbers of the interface's own definition, so that the client's table of
-them is not checked against itself.
+Messages are encoded and decoded by the field numbers of the interface's own definition, so that the client's table
+is not checked against itself.
 """
 
 import shutil
@@ -21,7 +21,7 @@ _VARINT, _BYTES, _LOW_BITS, _MORE = 0, 2, 0x7F, 0x80
 
 
 def encode(*fields: Field) -> bytes:
-    """A message as protobuf writes it."""
+    """Return a message in protobuf's encoding."""
     parts = []
     for number, value in fields:
         if isinstance(value, int):
@@ -34,7 +34,7 @@ def encode(*fields: Field) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """The fields of a message by number: numbers, and bytes for everything else."""
+    """Return the fields of a message by number: numbers, and bytes for everything else."""
     found: Message = {}
     at = 0
     while at < len(data):
@@ -68,13 +68,13 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def image(ref: str, *tags: str, digests: Sequence[str] = (), size: int = 7) -> Field:
-    """An image in a list of them."""
+    """Return an image as an entry of a list."""
     fields: list[Field] = [(1, ref), *((2, tag) for tag in tags), *((3, each) for each in digests), (4, size)]
     return 1, fields
 
 
 class RefusalError(Exception):
-    """What a handler raises to answer with a status in place of a message."""
+    """Raised by a handler to answer with a status instead of a message."""
 
     def __init__(self, code: grpc.StatusCode, details: str = "") -> None:
         super().__init__(code, details)
@@ -86,7 +86,7 @@ Handler = Callable[[Message], bytes]
 
 
 class CriServer:
-    """Answers calls by functions of their messages, and fails those that it has none for."""
+    """A server that answers calls by functions of their messages, and fails calls without a function."""
 
     def __init__(self, folder: str, handlers: dict[str, Handler]) -> None:
         self.socket = f"{folder}/cri.sock"
@@ -100,11 +100,11 @@ class CriServer:
 
     @property
     def address(self) -> str:
-        """What goes into ``--cri``."""
+        """The value for ``--cri``."""
         return f"unix://{self.socket}"
 
     def stop(self) -> None:
-        """Be gone, at once, calls under way included."""
+        """Stop immediately, calls in progress included."""
         self._server.stop(None).wait()
 
     def answer(self, method: str, data: bytes, context: grpc.ServicerContext) -> bytes:
@@ -134,7 +134,7 @@ class _Generic(grpc.GenericRpcHandler):
 
 @contextmanager
 def running_cri(**handlers: Handler) -> Iterator[CriServer]:
-    """A server for the length of a block, with handlers by the names of their methods."""
+    """Yield a server for the length of a block, with handlers by the names of their methods."""
     # Not below pytest's folder: the path of a socket has room for a hundred characters.
     folder = tempfile.mkdtemp(prefix="kf-cri-")
     services = {"Version": RUNTIME_SERVICE}

@@ -1,4 +1,4 @@
-"""Docker configs to test with, and what the plugins read of them."""
+"""Docker configs for tests, and the logins that the plugins read from them."""
 
 import base64
 import json
@@ -8,16 +8,16 @@ from keyferry_plugins.docker.config import DockerConfig
 
 
 def auth(text: str) -> str:
-    """The user and password of an entry, encoded."""
+    """Return *text*, a user and password, in base64."""
     return base64.b64encode(text.encode()).decode()
 
 
 def config(**logins: str) -> str:
-    """A config with these logins, each as user and password by its key."""
+    """Return a config with these logins: user and password by key."""
     return json.dumps({"auths": {key: {"auth": auth(pair)} for key, pair in logins.items()}})
 
 
 def logins_of(found: list[DockerConfig | ProvideError]) -> dict[str, tuple[str, str]]:
-    """The users and passwords in what was read, by key."""
+    """Return the users and passwords that were read, by key."""
     configs = [each for each in found if isinstance(each, DockerConfig)]
     return {key: (login.username, login.password) for each in configs for key, login in each.logins.items()}

@@ -1,10 +1,10 @@
-"""What hangs on an error."""
+"""The chain of an error."""
 
 from collections.abc import Iterator
 
 
 def chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and all that are behind it."""
+    """Yield an error and all errors behind it."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

@@ -1,4 +1,4 @@
-"""Stand-ins for a cloud's endpoints: real HTTP and TLS servers on loopback that note and check what they are sent."""
+"""Fakes of a cloud's endpoints: real HTTP and TLS servers on loopback that record and check their requests."""
 
 import base64
 import json
@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 20.0
 
 @dataclass(frozen=True)
 class Received:
-    """One request as a server saw it."""
+    """One request as received."""
 
     method: str
     path: str
@@ -46,9 +46,9 @@ class Received:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a server answers: a document as JSON, or bytes as they are; *after* so many seconds; or nothing at all.
+    """A response: a document as JSON, or raw bytes; *after* a delay in seconds; or no response.
 
-    *raw* is sent in place of everything, head included. *is_endless* never ends the body.
+    *raw* is sent instead of the whole response, head included. With *is_endless* the body never ends.
     """
 
     status: int = 200
@@ -70,12 +70,12 @@ Handler = Callable[[Received], Reply]
 
 
 def segment(data: bytes) -> str:
-    """Base64 for URLs, without padding."""
+    """Return base64 for URLs, without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 class Authority:
-    """A certificate authority with its files; its bundle goes into SSL_CERT_FILE."""
+    """A certificate authority with its files; its bundle is meant for SSL_CERT_FILE."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -84,13 +84,13 @@ class Authority:
         self.bundle.write_text(self._signer.pem)
 
     def context(self, *names: str, common_name: str = "server") -> ssl.SSLContext:
-        """The server's side of TLS, with a certificate for *names*."""
+        """Return the server's TLS context, with a certificate for *names*."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate(*names, common_name=common_name))
         return context
 
     def certificate(self, *names: str, common_name: str = "server") -> Path:
-        """A file with a key and a certificate, for *names* or of the old kind, for a server that is a program."""
+        """Write a key and a certificate, for *names* or of the old kind, for a server program; return the path."""
         pair = self._signer.server(*names) if names else self._signer.server_called(common_name)
         path = self._folder / f"server-{pair.serial}.pem"
         path.write_text(pair.key + pair.certificate)
@@ -98,7 +98,7 @@ class Authority:
 
 
 class FakeServer:
-    """A server that answers by a function of the request, and keeps every request it got."""
+    """A server that answers by a function of the request, and records every request."""
 
     def __init__(
         self, handler: Handler, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
@@ -139,7 +139,7 @@ class FakeServer:
         self._server.server_close()
 
     def answer(self, received: Received) -> Reply:
-        """Note a request and have it answered; a check that fails in the function becomes a status 599."""
+        """Record a request and answer it; a check that fails in the function gives status 599."""
         self.received.append(received)
         try:
             return self._handler(received)
@@ -152,7 +152,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that ends a connection early is what some tests are about."""
+        """Ignore clients that end a connection early: some tests do this."""
 
 
 class _Server6(_Server):
@@ -200,7 +200,7 @@ def _handler_class(fake: FakeServer) -> type[BaseHTTPRequestHandler]:
 
 
 class ConnectProxy:
-    """An HTTP proxy that leads CONNECT, and plain requests, for the names it knows to ports on loopback."""
+    """An HTTP proxy that forwards CONNECT and plain requests for known names to ports on loopback."""
 
     def __init__(self, ways: Mapping[str, int]) -> None:
         self.asked: list[str] = []
@@ -210,7 +210,7 @@ class ConnectProxy:
 
     @property
     def url(self) -> str:
-        """What goes into HTTPS_PROXY."""
+        """The value for HTTPS_PROXY."""
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def __enter__(self) -> Self:
@@ -280,7 +280,7 @@ def _pump(one: socket.socket, other: socket.socket) -> None:
 def serving(
     handler: Handler, context: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> Iterator[FakeServer]:
-    """A server for the length of a block; what it did not expect fails the test at the end."""
+    """Yield a server for the length of a block; an unexpected request fails the test at the end."""
     with FakeServer(handler, context, host) as server:
         yield server
     assert not server.problems, "\n".join(server.problems)

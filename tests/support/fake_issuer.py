@@ -1,4 +1,4 @@
-"""An OpenID Connect issuer that can be made to lie: real HTTP and TLS, real signatures, wrong where a test says so."""
+"""An OpenID Connect issuer with real HTTP, TLS and signatures, which a test can make return wrong data."""
 
 import hmac
 import json
@@ -21,12 +21,12 @@ Answer = Reply | Callable[[Received], Reply]
 
 
 def public_pem(key: rsa.RSAPrivateKey) -> bytes:
-    """What anyone can have of a key."""
+    """Return the public half of a key as PEM."""
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 
 def sign(claims: Mapping[str, object], algorithm: str = "RS256", key: rsa.RSAPrivateKey = KEYS[0]) -> str:
-    """A token of *claims*; ``HS256`` is signed with the public key as its secret, ``none`` not at all."""
+    """Return a token of *claims*; ``HS256`` uses the public key as its secret, ``none`` has no signature."""
     head = {"alg": algorithm, "kid": "curve" if algorithm == "ES256" else "one", "typ": "JWT"}
     signed = ".".join(segment(json.dumps(part).encode()) for part in (head, dict(claims)))
     return f"{signed}.{segment(_signature(signed.encode(), algorithm, key))}"
@@ -44,7 +44,7 @@ def _signature(signed: bytes, algorithm: str, key: rsa.RSAPrivateKey) -> bytes:
 
 
 def key_set() -> dict[str, object]:
-    """The public keys as the issuer publishes them."""
+    """Return the public keys as the issuer publishes them."""
     numbers, point = KEYS[0].public_key().public_numbers(), CURVE_KEY.public_key().public_numbers()
     one = {"kty": "RSA", "kid": "one", "use": "sig", "n": _number(numbers.n), "e": _number(numbers.e)}
     curve = {
@@ -62,7 +62,7 @@ def _number(value: int, size: int = 0) -> str:
 
 
 class FakeIssuer:
-    """What the issuer says and does; a test changes what it wants to be otherwise."""
+    """The behaviour of the issuer; a test changes the attributes that it needs to."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -73,7 +73,7 @@ class FakeIssuer:
 
     @property
     def document(self) -> dict[str, object]:
-        """What it says of itself."""
+        """The discovery document."""
         document = {
             "issuer": self.url,
             "token_endpoint": f"{self.url}/token",
@@ -86,26 +86,26 @@ class FakeIssuer:
         return {name: value for name, value in {**document, **self.metadata}.items() if value is not None}
 
     def claims(self, **changes: object) -> dict[str, object]:
-        """Right claims, but for the *changes*; one that is None is left out."""
+        """Return valid claims with *changes*; a value of None removes the claim."""
         now = int(time.time())
         right = {"iss": self.url, "sub": USER, "aud": CLIENT, "iat": now, "exp": now + 300}
         return {name: value for name, value in {**right, **changes}.items() if value is not None}
 
     def give(self, path: str, *answers: Answer) -> None:
-        """What to answer at an endpoint, one after the other; the last one for good."""
+        """Set the responses of an endpoint, one after the other; the last one is repeated."""
         self.answers[path] = [*answers]
 
     def tokens(self, id_token: str = "", **more: object) -> Reply:
-        """A token endpoint's success."""
+        """Return the success of a token endpoint."""
         document = {"token_type": "Bearer", "id_token": id_token or sign(self.claims()), **more}
         return Reply(document={name: value for name, value in document.items() if value is not None})
 
     def asked(self, path: str) -> list[Received]:
-        """The requests that came to an endpoint."""
+        """Return the requests to an endpoint."""
         return [request for request in self.received if request.path == path]
 
     def answer(self, request: Received) -> Reply:
-        """Answer a request, if it is one that this endpoint takes."""
+        """Answer a request, if the endpoint accepts it."""
         self.received.append(request)
         if request.path == "/.well-known/openid-configuration":
             assert request.method == "GET"
@@ -126,12 +126,12 @@ class FakeIssuer:
 
 
 def refused(code: str, description: str = "", status: int = 400) -> Reply:
-    """An OAuth error."""
+    """Return an OAuth error."""
     return Reply(status, document={"error": code, "error_description": description})
 
 
 def device(issuer: FakeIssuer, **changes: object) -> Reply:
-    """A device endpoint's success, but for the *changes*; one that is None is left out."""
+    """Return the success of a device endpoint with *changes*; a value of None removes the field."""
     right = {
         "device_code": "secret-device-code",
         "user_code": "WDJB-MJHT",
@@ -143,15 +143,15 @@ def device(issuer: FakeIssuer, **changes: object) -> Reply:
 
 
 def challenge_of(verifier: str) -> str:
-    """What PKCE sends ahead of a verifier."""
+    """Return the PKCE challenge of a verifier."""
     return segment(sha256(verifier.encode()).digest())
 
 
 @contextmanager
 def issuing(authority: Authority | None, name: str = "127.0.0.1") -> Iterator[FakeIssuer]:
-    """An issuer on loopback for the length of a block; what it did not expect fails the test at the end.
+    """Yield an issuer on loopback for the length of a block; an unexpected request fails the test at the end.
 
-    *name* is the one that its certificate is for.
+    *name* is the name in its certificate.
     """
     issuer = FakeIssuer()
     context = authority.context(name) if authority else None

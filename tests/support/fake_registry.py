@@ -1,4 +1,4 @@
-"""A registry that can be made to misbehave: it serves one image rightly, but for what a test replaces."""
+"""A registry that can misbehave: it serves one image correctly, except for the responses that a test replaces."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -17,15 +17,15 @@ Answering = Callable[[Received], Reply]
 
 
 def credential(user: str = USER, password: str = PASSWORD, provider: str = "one") -> Credential:
-    """A credential as a provider gives it."""
+    """Return a credential as a provider returns it."""
     return Credential(user, password, Source(SourceKind.PROVIDER, provider), "registry.example")
 
 
 @dataclass
 class FakeRegistry:
-    """Answers for one image. *challenge* is asked of whoever brings no proof; *instead* replaces answers by path.
+    """A registry of one image. *challenge* is sent to clients without a proof; *instead* replaces responses by path.
 
-    The proofs it takes are the user's password, and the one token.
+    It accepts the user's password and one token as proof.
     """
 
     image: BuiltImage
@@ -58,24 +58,24 @@ class FakeRegistry:
 
 
 def is_proved(request: Received) -> bool:
-    """Tell whether a request has a proof that is right."""
+    """Return whether a request has a valid proof."""
     return request.headers.get("authorization") in (f"Basic {PAIR}", f"Bearer {TOKEN}")
 
 
 def unauthorized(challenge: str) -> Reply:
-    """The answer to a request without a proof."""
+    """Return the response to a request without a proof."""
     errors = [{"code": "UNAUTHORIZED", "message": "authentication required", "detail": None}]
     return Reply(401, {"errors": errors}, headers={"WWW-Authenticate": challenge})
 
 
 def manifest_reply(image: BuiltImage, **headers: str) -> Reply:
-    """A manifest as registries serve it."""
+    """Return a manifest as registries serve it."""
     usual = {"Content-Type": image.media_type, "Docker-Content-Digest": image.digest}
     return Reply(body=image.manifest, headers={**usual, **headers})
 
 
 def blob_reply(blob: bytes, request: Received) -> Reply:
-    """A blob, or the part of it that was asked for."""
+    """Return a blob, or the requested part of it."""
     asked = request.headers.get("range", "")
     if not asked:
         return Reply(body=blob)
@@ -86,7 +86,7 @@ def blob_reply(blob: bytes, request: Received) -> Reply:
 
 
 def token_reply(request: Received) -> Reply:
-    """A token for the user's password; nothing for anybody else."""
+    """Return a token for the user's password, and a refusal for any other."""
     if request.headers.get("authorization") != f"Basic {PAIR}":
         return Reply(401, {"errors": [{"code": "UNAUTHORIZED", "message": "bad credentials"}]})
     assert request.query["scope"] == f"repository:{REPOSITORY}:pull"
@@ -94,15 +94,15 @@ def token_reply(request: Received) -> Reply:
 
 
 def manifest_path(reference: str = TAG) -> str:
-    """Where a manifest is asked for."""
+    """Return the path of a manifest."""
     return f"/v2/{REPOSITORY}/manifests/{reference}"
 
 
 def blob_path(blob: bytes) -> str:
-    """Where a blob is asked for."""
+    """Return the path of a blob."""
     return f"/v2/{REPOSITORY}/blobs/{digest_of(blob)}"
 
 
 def image_of(server: FakeServer) -> str:
-    """The name of the image that a registry has."""
+    """Return the name of the image in a registry."""
     return f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"

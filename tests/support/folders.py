@@ -1,10 +1,10 @@
-"""What is in a folder, to be compared with what was."""
+"""The content of a folder, for comparisons."""
 
 from pathlib import Path
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
-    """Everything in a folder and below, with its mode."""
+    """Return all files and folders below a folder, with their modes."""
     return {
         str(path.relative_to(folder)): (path.lstat().st_mode, b"" if path.is_dir() else path.read_bytes())
         for path in [folder, *sorted(folder.rglob("*"))]

@@ -1,4 +1,4 @@
-"""Providers whose plugins are plain functions: for tests of what is made of an answer."""
+"""Providers whose plugins are plain functions: for tests of how answers are used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def answering(
     cache_key_type: str = "Registry",
     duration_ns: int | None = 3_600_000_000_000,
 ) -> Plugin:
-    """A plugin that always gives these logins."""
+    """Return a plugin that always returns these logins."""
 
     def plugin(
         _: CredentialProviderRequest, __: float | None = None
@@ -35,7 +35,7 @@ def answering(
 
 
 def failing(error: Callable[[], PluginError]) -> Plugin:
-    """A plugin that always fails."""
+    """Return a plugin that always fails."""
 
     def plugin(
         _: CredentialProviderRequest, __: float | None = None
@@ -46,11 +46,11 @@ def failing(error: Callable[[], PluginError]) -> Plugin:
 
 
 def provider(name: str, patterns: Sequence[str], plugin: Plugin, default_ns: int = 0) -> Provider:
-    """A provider of these patterns."""
+    """Return a provider with these patterns."""
     config = CredentialProvider(name, tuple(patterns), default_ns, API_VERSION)
     return Provider(config, plugin)
 
 
 def providers(*members: Provider) -> Providers:
-    """All of them together."""
+    """Return a ``Providers`` object with all of them."""
     return Providers(members)

@@ -1,4 +1,4 @@
-"""Go's scanner of JSON, written down once more byte by byte, to hold our texts of errors against.
+"""Go's JSON scanner, reimplemented byte by byte, to compare keyferry's error texts with.
 
 After ``encoding/json`` of Go 1.27 (``v2_scanner.go``, ``internal/jsonwire/decode.go``, ``jsontext/decode.go``).
 """
@@ -12,11 +12,11 @@ _HEX = b"0123456789abcdefABCDEF"
 
 
 class GoSyntaxError(Exception):
-    """What Go says."""
+    """An error with Go's text."""
 
 
 def go_error(data: bytes) -> str | None:
-    """Go's error for *data* as one JSON value; None if it takes it."""
+    """Return Go's error for *data* as one JSON value; None if it is valid."""
     scanner = _Scanner(data)
     try:
         scanner.document()
@@ -38,7 +38,7 @@ class _Scanner:
             raise self.invalid("after top-level value")
 
     def peek(self) -> bytes:
-        """The next byte; the end of the input is an error wherever this is asked."""
+        """Return the next byte; raise an error at the end of the input."""
         if self.at >= len(self.data):
             raise GoSyntaxError("unexpected end of JSON input")
         return self.data[self.at : self.at + 1]

@@ -1,4 +1,4 @@
-"""A stand-in for the gcloud command: it notes how it is run, and prints what the test says."""
+"""A fake of the gcloud command: it records how it is run, and prints what the test sets."""
 
 import json
 from dataclasses import dataclass
@@ -21,29 +21,29 @@ sys.exit(told["status"])
 
 @dataclass
 class Gcloud:
-    """The command in a folder of its own, for the front of PATH."""
+    """The command in its own folder, to be put first on PATH."""
 
     folder: Path
 
     def prints(self, stdout: object, *, stderr: str = "", status: int = 0, seconds: float = 0.0) -> None:
-        """Say what it prints: a document, or text as it is."""
+        """Set the output: a document, or text."""
         text = stdout if isinstance(stdout, str) else json.dumps(stdout)
         told = {"stdout": text, "stderr": stderr, "status": status, "seconds": seconds}
         (self.folder / "told").write_text(json.dumps(told))
 
     def prints_token(self, token: str, expiry: str = "2035-01-02T03:04:05Z", **more: object) -> None:
-        """Say that it prints a token as config-helper does."""
+        """Set the output to a token in the format of config-helper."""
         self.prints({"credential": {"access_token": token, "token_expiry": expiry}} | more)
 
     @property
     def runs(self) -> list[list[str]]:
-        """The words of each run."""
+        """The arguments of each run."""
         path = self.folder / "runs"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def write_gcloud(folder: Path) -> Gcloud:
-    """Put the command into *folder*."""
+    """Write the command into *folder*."""
     folder.mkdir()
     write_python(folder, "gcloud", _PROGRAM.format(folder=str(folder)))
     return Gcloud(folder)

@@ -32,7 +32,7 @@ Answer = Reply | Callable[[Received], Reply]
 
 @dataclass
 class World:
-    """The servers, what each path of theirs answers, and the environment that leads to them."""
+    """The servers, the responses of their paths, and the environment that refers to them."""
 
     folder: Path
     bundle: Path
@@ -42,17 +42,17 @@ class World:
     proxy: ConnectProxy = field(init=False)
 
     def on(self, place: str, *answers: Answer) -> None:
-        """Answer requests for *place*, as ``METHOD path`` or ``METHOD host/path``, in turn; the last for good."""
+        """Answer requests for *place*, as ``METHOD path`` or ``METHOD host/path``, in turn; the last is repeated."""
         self.answers[place] = list(answers)
 
     def serve_metadata(self, received: Received) -> Reply:
-        """The metadata server; a request without its header is refused, as by the real one."""
+        """Answer for the metadata server, which refuses a request without its header."""
         if received.headers.get("metadata-flavor") != "Google":
             return Reply(403, body=b"Missing Metadata-Flavor:Google header.")
         return self._next(f"{received.method} {received.path}", received)
 
     def serve_api(self, received: Received) -> Reply:
-        """All of Google's API hosts."""
+        """Answer for all of Google's API hosts."""
         return self._next(f"{received.method} {received.headers['host']}{received.path}", received)
 
     def _next(self, place: str, received: Received) -> Reply:
@@ -62,11 +62,11 @@ class World:
         return answer if isinstance(answer, Reply) else answer(received)
 
     def asked(self, server: FakeServer) -> list[str]:
-        """The requests a server got, as ``METHOD path``."""
+        """Return the requests to a server, as ``METHOD path``."""
         return [f"{each.method} {each.path}" for each in server.received]
 
     def env(self, **more: str) -> dict[str, str]:
-        """An environment off Google's machines, with the way to the API hosts."""
+        """Return an environment outside Google's machines, with a proxy to the API hosts."""
         return {
             "HOME": str(self.folder),
             "NO_GCE_CHECK": "true",
@@ -76,11 +76,11 @@ class World:
         }
 
     def node_env(self, **more: str) -> dict[str, str]:
-        """An environment on one of Google's machines."""
+        """Return an environment on one of Google's machines."""
         return self.env(GCE_METADATA_HOST=f"127.0.0.1:{self.metadata.port}", **more)
 
     def write(self, name: str, document: object) -> str:
-        """A file with a JSON document; gives its path."""
+        """Write a JSON document into a file; return its path."""
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(document))
@@ -89,7 +89,7 @@ class World:
 
 @contextmanager
 def google_world(folder: Path) -> Iterator[World]:
-    """Servers for the length of a test; what they did not expect fails it at the end."""
+    """Yield the servers for the length of a test; an unexpected request fails it at the end."""
     authority = Authority(folder)
     world = World(folder, authority.bundle)
     with (
@@ -104,35 +104,35 @@ def google_world(folder: Path) -> Iterator[World]:
 
 
 def token_reply(token: str = NODE_TOKEN, expires_in: object = 3599) -> Reply:
-    """A token as OAuth endpoints and the metadata server give it."""
+    """Return a token in the format of OAuth endpoints and the metadata server."""
     return Reply(document={"access_token": token, "expires_in": expires_in, "token_type": "Bearer"})
 
 
 def impersonated_reply(token: str = IMPERSONATED_TOKEN, expires: object = "2035-01-02T03:04:05Z") -> Reply:
-    """A token as the IAM credentials API gives it."""
+    """Return a token in the format of the IAM credentials API."""
     return Reply(document={"accessToken": token, "expireTime": expires})
 
 
 def error_reply(status: int, code: str, description: str) -> Reply:
-    """An OAuth error."""
+    """Return an OAuth error."""
     return Reply(status, {"error": code, "error_description": description})
 
 
 def api_error_reply(status: int, name: str, message: str) -> Reply:
-    """An error of one of Google's APIs."""
+    """Return an error of one of Google's APIs."""
     return Reply(status, {"error": {"code": status, "status": name, "message": message}})
 
 
 @cache
 def rsa_key() -> rsa.RSAPrivateKey:
-    """A key for service accounts, made once: it takes a while."""
+    """Return a key for service accounts, created once because that is slow."""
     key = make_key("rsa")
     assert isinstance(key, rsa.RSAPrivateKey)
     return key
 
 
 def service_account(**more: object) -> dict[str, object]:
-    """The file of a service account with that key."""
+    """Return the credential file of a service account with that key."""
     return {
         "type": "service_account",
         "client_email": "puller@demo.iam.gserviceaccount.com",
@@ -142,7 +142,7 @@ def service_account(**more: object) -> dict[str, object]:
 
 
 def verified_claims(assertion: str) -> dict[str, object]:
-    """The claims of an assertion, if the key of the service account signed it."""
+    """Return the claims of an assertion, if the key of the service account signed it."""
     numbers = rsa_key().public_key().public_numbers()
     public = {name: encode_segment(value.to_bytes(256, "big")) for name, value in (("n", numbers.n),)}
     exponent = encode_segment(numbers.e.to_bytes(3, "big"))
@@ -150,7 +150,7 @@ def verified_claims(assertion: str) -> dict[str, object]:
 
 
 def user(**more: object) -> dict[str, object]:
-    """The file that a person's login leaves."""
+    """Return the credential file of a person's login."""
     return {
         "type": "authorized_user",
         "client_id": "client-1.apps.googleusercontent.com",
@@ -160,7 +160,7 @@ def user(**more: object) -> dict[str, object]:
 
 
 def external_account(source: Mapping[str, object], **more: object) -> dict[str, object]:
-    """The file of an external account whose subject token comes from *source*."""
+    """Return the credential file of an external account whose subject token comes from *source*."""
     return {
         "type": "external_account",
         "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/x",

@@ -1,4 +1,4 @@
-"""Images for tests of pulls: of any number of layers, for one platform or several, in both families of types."""
+"""Images for tests of pulls: with any number of layers, for one platform or several, with OCI's or Docker's types."""
 
 import gzip
 import hashlib
@@ -27,7 +27,7 @@ DOCKER = {
 
 @dataclass(frozen=True)
 class BuiltImage:
-    """An image: its manifest, or index, and everything that is below it."""
+    """An image: its manifest, or index, and everything below it."""
 
     media_type: str
     manifest: bytes
@@ -42,24 +42,24 @@ class BuiltImage:
 
     @property
     def document(self) -> dict[str, object]:
-        """The manifest, read."""
+        """The decoded manifest."""
         loaded = json.loads(self.manifest)
         assert isinstance(loaded, dict)
         return loaded
 
 
 def digest_of(data: bytes, algorithm: str = "sha256") -> str:
-    """The name of a blob."""
+    """Return the name of a blob."""
     return f"{algorithm}:{hashlib.new(algorithm, data).hexdigest()}"
 
 
 def describe(media_type: str, data: bytes, **more: object) -> dict[str, object]:
-    """A descriptor."""
+    """Return a descriptor."""
     return {"mediaType": media_type, "digest": digest_of(data), "size": len(data), **more}
 
 
 def make_layer(name: str, content: bytes, level: int = 6) -> tuple[bytes, str]:
-    """A layer of one file, packed, and the digest of what is in it."""
+    """Return a compressed layer of one file, and the digest of its content."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as archive:
         entry = tarfile.TarInfo(name)
@@ -71,7 +71,7 @@ def make_layer(name: str, content: bytes, level: int = 6) -> tuple[bytes, str]:
 def build(
     *contents: bytes, types: Mapping[str, str] = OCI, architecture: str = "amd64", variant: str = ""
 ) -> BuiltImage:
-    """An image with a layer for each of the contents."""
+    """Return an image with a layer for each of the contents."""
     layers = [make_layer(f"file-{at}", content) for at, content in enumerate(contents or (b"hello",))]
     return assemble(layers, types=types, architecture=architecture, variant=variant)
 
@@ -83,7 +83,7 @@ def assemble(
     architecture: str = "amd64",
     variant: str = "",
 ) -> BuiltImage:
-    """An image of layers that are packed already."""
+    """Return an image of layers that are already compressed."""
     platform = {"architecture": architecture, "os": "linux", **({"variant": variant} if variant else {})}
     rootfs = {"type": "layers", "diff_ids": [diff_id for _, diff_id in layers]}
     config = json.dumps({**platform, "config": {}, "rootfs": rootfs}).encode()
@@ -98,7 +98,7 @@ def assemble(
 
 
 def build_index(*images: BuiltImage, types: Mapping[str, str] = OCI, attested: bool = False) -> BuiltImage:
-    """An index of images; *attested* puts what a builder says of itself first, as builders do."""
+    """Return an index of images; *attested* puts an attestation first, as builders do."""
     entries = [describe(image.media_type, image.manifest, platform=image.platform) for image in images]
     if attested:
         entries.insert(0, _attestation(images[0]))
@@ -116,7 +116,7 @@ def _attestation(image: BuiltImage) -> dict[str, object]:
 
 
 def push(registry: Registry, repository: str, reference: str, image: BuiltImage, authorization: str) -> str:
-    """Push an image and all below it; gives the digest that the registry says it has."""
+    """Push an image and everything below it; return the digest that the registry reports."""
     for below in image.below:
         push(registry, repository, below.digest, below, authorization)
     for name, data in image.blobs.items():
@@ -130,5 +130,5 @@ def push(registry: Registry, repository: str, reference: str, image: BuiltImage,
 
 
 def noise(size: int) -> bytes:
-    """Bytes that do not get shorter when they are packed."""
+    """Return incompressible bytes."""
     return os.urandom(size)

@@ -1,4 +1,4 @@
-"""JSON web keys and tokens for tests, also such as nobody in his right mind would sign."""
+"""JSON web keys and tokens for tests, including tokens that no real issuer would sign."""
 
 import json
 
@@ -11,22 +11,22 @@ CLAIMS: dict[str, object] = {"iss": "me", "exp": 2_000_000_000}
 
 
 def number(text: str) -> int:
-    """A number as a JSON web key has it."""
+    """Decode a number of a JSON web key."""
     return int.from_bytes(decode_segment(text), "big")
 
 
 def segment(value: int) -> str:
-    """And back."""
+    """Encode a number for a JSON web key."""
     return encode_segment(value.to_bytes((value.bit_length() + 7) // 8, "big"))
 
 
 def jwk(key: rsa.RSAPrivateKey, **more: object) -> dict[str, object]:
-    """The public half of a key, as an issuer serves it."""
+    """Return the public half of a key as an issuer serves it."""
     numbers = key.public_key().public_numbers()
     return {"kty": "RSA", "n": segment(numbers.n), "e": segment(numbers.e), **more}
 
 
 def forge(header: dict[str, object], signature: bytes = b"", claims: dict[str, object] | None = None) -> str:
-    """A token with any header and any signature."""
+    """Return a token with any header and any signature."""
     parts = (json.dumps(header).encode(), json.dumps(claims or CLAIMS).encode(), signature)
     return ".".join(map(encode_segment, parts))

@@ -1,4 +1,4 @@
-"""For every check of the conformance kit one plugin that breaks just that promise, by code."""
+"""For every check of the conformance kit, by code, one plugin that fails only that check."""
 
 from keyferry.kit.plugin_kind import PluginKind
 
@@ -21,12 +21,12 @@ from .kit_plugins import (
 
 
 def mismatched_pair() -> dict[str, str]:
-    """A certificate with the key of another."""
+    """Return a certificate with the key of another."""
     return {"clientCertificateData": make_certificate(make_key()), "clientKeyData": key_pem(make_key())}
 
 
 def matching_pair() -> dict[str, str]:
-    """A certificate with its key."""
+    """Return a certificate with its key."""
     key = make_key()
     return {"clientCertificateData": make_certificate(key), "clientKeyData": key_pem(key)}
 
@@ -184,7 +184,7 @@ UNANSWERED = {"KP313": ("KP101",), "KP320": ("KP101", "KP323"), "KP323": ("KP101
 
 
 def process_plugin(code: str, kind: PluginKind) -> Broken:
-    """A plugin of either kind that breaks one of the promises that both have."""
+    """Return a plugin of either kind that fails one of the checks for both kinds."""
     secret = PASSWORD if kind == PluginKind.IMAGE else TOKEN
     answer = say(response() if kind == PluginKind.IMAGE else credential())
     gaps = {

@@ -1,6 +1,6 @@
-"""Plugins for the conformance kit: good ones, and the frame that broken ones are made of.
+"""Plugins for the conformance kit: good ones, and the template of the broken ones.
 
-They are shell scripts, so that fifty runs of one take less than a second. The good one is a frame with
+They are shell scripts, so that fifty runs of one take less than a second. The good one is a template with
 gaps, and each broken one fills a gap.
 """
 
@@ -90,7 +90,7 @@ FAILING = 'echo "plugin: $1" >&2; exit 1'
 
 
 def say(document: object, end: str = "\\n") -> str:
-    """The shell command that prints a document with the version of the request in the place of ``$version``."""
+    """Return the shell command that prints a document; ``$version`` in it is the version of the request."""
     text = document if isinstance(document, str) else json.dumps(document)
     return f"printf '%s{end}' " + '"$version"'.join(shlex.quote(part) for part in text.split("$version"))
 
@@ -101,7 +101,7 @@ def response(
     auth: Mapping[str, tuple[str, str]] | None = None,
     **other: object,
 ) -> dict[str, object]:
-    """The answer of an image plugin."""
+    """Return the answer of an image plugin."""
     logins = {"registry.example": ("user", PASSWORD)} if auth is None else auth
     document: dict[str, object] = {
         "kind": "CredentialProviderResponse",
@@ -115,7 +115,7 @@ def response(
 
 
 def credential(status: object = None, **other: object) -> dict[str, object]:
-    """The answer of a cluster plugin."""
+    """Return the answer of a cluster plugin."""
     good = {"token": TOKEN, "expirationTimestamp": "2099-01-01T00:00:00Z"}
     return {
         "kind": "ExecCredential",
@@ -126,7 +126,7 @@ def credential(status: object = None, **other: object) -> dict[str, object]:
 
 
 def jwt(seconds: float) -> str:
-    """A token that ends in so many seconds; nobody has signed it."""
+    """Return an unsigned token that expires in *seconds*."""
     parts = ({"alg": "none"}, {"sub": "someone", "exp": int(time.time() + seconds)})
     encoded = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
     return ".".join((*encoded, "c2lnbmF0dXJl"))
@@ -134,7 +134,7 @@ def jwt(seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A plugin that breaks one promise: what stands in the gaps of the frame, and how it is examined."""
+    """A plugin that fails one check: the text for the gaps of the template, and how it is examined."""
 
     gaps: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, object] = field(default_factory=dict)
@@ -144,27 +144,27 @@ class Broken:
 
 
 def main(document: object, **fields: object) -> Broken:
-    """A plugin with this answer to the main question, and good ones to others."""
+    """Return a plugin with this answer to the main request, and good answers to others."""
     return Broken({"main": say(document)}, fields)
 
 
 def always(document: object, also: tuple[str, ...] = (), **fields: object) -> Broken:
-    """A plugin with this answer to every question."""
+    """Return a plugin with this answer to every request."""
     return Broken({"main": say(document), "other": say(document)}, fields, also)
 
 
 def cluster(gaps: Mapping[str, str], also: tuple[str, ...] = (), **fields: object) -> Broken:
-    """A cluster plugin."""
+    """Return a cluster plugin."""
     return Broken(gaps, fields, also, PluginKind.CLUSTER)
 
 
 def answering(status: object = None, **other: object) -> Broken:
-    """A cluster plugin with this answer to the main question."""
+    """Return a cluster plugin with this answer to the main request."""
     return cluster({"main": say(credential(status, **other))})
 
 
 def write_plugin(folder: Path, broken: Broken | None = None, name: str = "plugin") -> Path:
-    """Write the plugin into a folder, where it may keep what it has to remember."""
+    """Write the plugin into a folder, where it may store its state."""
     broken = broken or Broken()
     good = say(response() if broken.kind == PluginKind.IMAGE else credential())
     gaps = {"start": "", "failing": FAILING, "early": "", "late": "", "before": "", "after": ""}
@@ -178,7 +178,7 @@ def write_plugin(folder: Path, broken: Broken | None = None, name: str = "plugin
 
 
 def plugin_at(path: Path, broken: Broken | None = None) -> PluginUnderTest:
-    """What is examined: the plugin at a path, quickly."""
+    """Return the plugin at a path as the subject of a quick examination."""
     broken = broken or Broken()
     fields: dict[str, object] = {
         "kind": broken.kind,
@@ -191,7 +191,7 @@ def plugin_at(path: Path, broken: Broken | None = None) -> PluginUnderTest:
 
 
 def give(document: object, version: str = "") -> str:
-    """The shell commands that print a document and end; in another version than the request's if one is named."""
+    """Return the shell commands that print a document and exit; *version* replaces that of the request."""
     known = f"version={version}; " if version else ""
     return f"{known}{say(document)}; exit"
 
@@ -226,6 +226,6 @@ sys.exit(main())
 
 
 def write_python_plugin(folder: Path) -> Path:
-    """A good image plugin in Python."""
+    """Write a good image plugin in Python."""
     text = PYTHON_PLUGIN.format(python=sys.executable, password=PASSWORD)
     return write_executable(folder / "python-plugin", text)

@@ -1,4 +1,4 @@
-"""Kubeconfigs for tests, with an exec plugin that counts its runs and answers what a file says."""
+"""Kubeconfigs for tests, with an exec plugin that counts its runs and answers from a file."""
 
 import base64
 import ctypes
@@ -42,7 +42,7 @@ test -f answer && cat answer
 
 
 def credential(token: str = "", pair: Pair | None = None, *, seconds: float | None = None) -> str:
-    """An ExecCredential; *seconds* after ``START`` it ends."""
+    """Return an ExecCredential that expires *seconds* after ``START``."""
     status: dict[str, object] = {}
     if token:
         status["token"] = token
@@ -68,12 +68,12 @@ class Kube:
         return self.folder / "config"
 
     def runs(self) -> int:
-        """How often the plugin was run."""
+        """Return how often the plugin was run."""
         path = self.folder / "runs"
         return path.read_text(encoding="utf-8").count("\n") if path.exists() else 0
 
     def answer(self, *answers: str) -> None:
-        """Let the plugin answer these, one a run; the last one is for all runs after it. Without any it fails."""
+        """Set the plugin's answers, one per run; the last one is repeated. Without answers the plugin fails."""
         for old in self.folder.glob("answer*"):
             old.unlink()
         done = self.runs()
@@ -83,7 +83,7 @@ class Kube:
             (self.folder / "answer").write_text(text, encoding="utf-8")
 
     def wait(self, seconds: float) -> None:
-        """Let the plugin take its time."""
+        """Delay the plugin's answer."""
         (self.folder / "wait").write_text(str(seconds), encoding="utf-8")
 
     def write(
@@ -94,7 +94,7 @@ class Kube:
         user: Mapping[str, object] | None = None,
         cluster: Mapping[str, object] | None = None,
     ) -> None:
-        """Write the kubeconfig: *user* is the plugin unless it is given; *cluster* are fields beside the server."""
+        """Write the kubeconfig: *user* is the plugin by default; *cluster* has fields in addition to the server."""
         fields: dict[str, object] = {"server": server, **(cluster or {})}
         if ca:
             fields["certificate-authority-data"] = base64.b64encode(ca.encode()).decode()
@@ -110,16 +110,16 @@ class Kube:
         self.path.chmod(0o600)
 
     def exec_user(self) -> dict[str, object]:
-        """A user who has the plugin."""
+        """Return a user with the plugin."""
         plugin = write_executable(self.folder / "plugin", PLUGIN.format(here=shlex.quote(str(self.folder))))
         return {"exec": {"apiVersion": API_VERSION, "command": str(plugin), "interactiveMode": "Never"}}
 
     def load(self) -> ClusterSession:
-        """A session as users get it, on the real clock."""
+        """Return a session as users get it, with the real clock."""
         return load_cluster(kubeconfig=self.path, policy=PluginPolicy(), timeout_seconds=PATIENCE_SECONDS)
 
     def session(self, *, retries: bool = True) -> ClusterSession:
-        """A session on the stepped clock."""
+        """Return a session with the stepped clock."""
         config = resolve(load_kubeconfig(str(self.path)))
         if config.exec is None:
             return ClusterSession(config, retries=retries, monotonic=self.clock)
@@ -131,7 +131,7 @@ class Kube:
 
 
 def pair_fields(pair: Pair) -> dict[str, object]:
-    """A user of a kubeconfig who has a client certificate."""
+    """Return a kubeconfig user with a client certificate."""
     return {
         "client-certificate-data": base64.b64encode(pair.certificate.encode()).decode(),
         "client-key-data": base64.b64encode(pair.key.encode()).decode(),
@@ -142,7 +142,7 @@ _IN_MODIFY, _IN_CREATE, _IN_MOVED_TO, _IN_NONBLOCK = 0x2, 0x100, 0x80, 0o4000
 
 
 def watch_writes(*folders: Path) -> Callable[[], list[str]]:
-    """Begin to watch folders; the function that is returned ends it and gives the names of what was written."""
+    """Start to watch folders; the returned function ends this and returns the names of written files."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd = libc.inotify_init1(_IN_NONBLOCK)
     for folder in folders:

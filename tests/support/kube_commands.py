@@ -1,4 +1,4 @@
-"""``keyferry kube`` as a process of its own, on a test's kubeconfig."""
+"""Run ``keyferry kube`` in its own process, with a test's kubeconfig."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def keyferry_kube(kube: Kube, *words: str, **env: str) -> Done:
-    """Run a subcommand on the test's kubeconfig, with a home of its own."""
+    """Run a subcommand with the test's kubeconfig and its own home folder."""
     home = kube.folder / "home"
     home.mkdir(exist_ok=True)
     env = {"HOME": str(home), "KUBERC": "", **env}
@@ -20,12 +20,12 @@ def keyferry_kube(kube: Kube, *words: str, **env: str) -> Done:
 
 
 def exec_section(kube: Kube, **fields: object) -> dict[str, object]:
-    """The test's exec section with some fields changed."""
+    """Return the test's exec section with some fields changed."""
     section = kube.exec_user()["exec"]
     assert isinstance(section, dict)
     return {"exec": {**section, **fields}}
 
 
 def status_with(**fields: str) -> str:
-    """An ExecCredential with any status."""
+    """Return an ExecCredential with any status."""
     return json.dumps({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": fields})

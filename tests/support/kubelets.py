@@ -1,4 +1,4 @@
-"""Kubelets to test with: real processes of that name, and folders that show them, and nobody else, as /proc does."""
+"""Kubelets for tests: real processes of that name, and folders that list only them, in the form of /proc."""
 
 import json
 import os
@@ -13,7 +13,7 @@ FIRST_NAMESPACE = "pid:[4026531836]"
 
 
 class Processes:
-    """A folder like ``/proc`` on a machine where all processes are seen, and only init runs."""
+    """A folder like ``/proc`` on a machine where all processes are visible, and only init runs."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -25,7 +25,7 @@ class Processes:
         return str(self.folder)
 
     def write(self, pid: int, *argv: str, **files: bytes) -> Path:
-        """Write down a process that is none; its folder is ours."""
+        """Write an entry for a process that does not exist; its folder belongs to this user."""
         home = self.folder / str(pid)
         home.mkdir()
         (home / "cmdline").write_bytes(b"".join(os.fsencode(word) + b"\0" for word in argv))
@@ -34,25 +34,25 @@ class Processes:
         return home
 
     def show(self, pid: int) -> None:
-        """Show a process that runs."""
+        """Add a running process."""
         (self.folder / str(pid)).symlink_to(f"/proc/{pid}")
 
     def set_namespace(self, name: str) -> None:
-        """Say whose processes these are."""
+        """Set the namespace of the processes."""
         link = self.folder / "1" / "ns" / "pid"
         link.parent.mkdir(exist_ok=True)
         link.unlink(missing_ok=True)
         link.symlink_to(name)
 
     def hide(self) -> None:
-        """Show only our own processes, as with hidepid."""
+        """Hide the processes of other users, as with hidepid."""
         (self.folder / "1" / "cmdline").unlink()
 
     @contextmanager
     def kubelet(
         self, *flags: str, env: Mapping[str, str] | None = None, user: int | None = None
     ) -> Iterator[int]:
-        """Run a process that is called kubelet, with these flags; gives its number."""
+        """Run a process called kubelet, with these flags; yield its process id."""
         # A shell that waits for its standard input to end: what follows its script are arguments that it ignores.
         argv = ["kubelet", "-c", "read line", *flags]
         with subprocess.Popen(
@@ -68,14 +68,14 @@ class Processes:
 
 
 def _wait_for_name(pid: int) -> None:
-    """Wait until a new process has its arguments: the system sets them a moment after it has started."""
+    """Wait until a new process has its arguments, which the system sets shortly after its start."""
     while not Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"kubelet\0"):
         time.sleep(0.001)
 
 
 @contextmanager
 def listening(path: Path, user: int | None = None) -> Iterator[Path]:
-    """A unix socket on which somebody listens; then a file that is left of it."""
+    """Yield a unix socket with a listener; afterwards the socket file is left."""
     own = os.geteuid()
     path.parent.mkdir(parents=True, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as server:
@@ -94,7 +94,7 @@ def listening(path: Path, user: int | None = None) -> Iterator[Path]:
 
 
 def write_config(path: Path, **fields: object) -> Path:
-    """A KubeletConfiguration, in JSON, which is YAML."""
+    """Write a KubeletConfiguration in JSON, which is also YAML."""
     document = {"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration", **fields}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document))

@@ -1,4 +1,4 @@
-"""Files of kubectl's own settings."""
+"""Kuberc files for tests."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ KUBERC = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n"
 
 
 def kuberc(tmp_path: Path, text: str) -> str:
-    """Write one into a folder; gives its path."""
+    """Write a kuberc into a folder; return its path."""
     path = tmp_path / "kuberc"
     path.write_text(text)
     return str(path)

@@ -1,4 +1,4 @@
-"""Pull into a folder, with credentials that are known, whatever is there already."""
+"""Pull into a folder with known credentials, always, even if the image is already there."""
 
 import os
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from keyferry.pulls.registry.route import RegistryRoute
 
 
 class LayoutSettings(TypedDict, total=False):
-    """What else ``pull`` is told."""
+    """Other options of ``pull``."""
 
     platform: Platform | str | None
     route: RegistryRoute

@@ -1,4 +1,4 @@
-"""Configs to lint, and short ways to look at what was found."""
+"""Configs to lint, and shortcuts to inspect the findings."""
 
 import json
 from pathlib import Path

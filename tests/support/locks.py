@@ -1,4 +1,4 @@
-"""Files that lock, held and replaced as other processes do it."""
+"""Lock files, held and replaced as other processes do it."""
 
 import fcntl
 import threading
@@ -13,14 +13,14 @@ PATIENCE_SECONDS = 60.0
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock as another process does."""
+    """Hold a lock for the length of a block, as another process does."""
     with path.open("ab") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield
 
 
 def replaced_while_waited_for(path: Path, wait_and_work: Callable[[], None]) -> None:
-    """Have somebody wait for a lock, replace its file by one that is locked too, and give up the first."""
+    """Let a thread wait for a lock, replace the file by another locked one, and release the first lock."""
     done = threading.Event()
     problems: list[BaseException] = []
 

@@ -1,4 +1,4 @@
-"""The addresses of this machine, and a network of its own to give it others."""
+"""The addresses of this machine, and a separate network to give it others."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ CAN_SEPARATE = os.geteuid() == 0 and shutil.which("unshare") is not None
 
 
 def own_addresses() -> list[str]:
-    """The addresses of this machine's interfaces, from the system's own tables; link-local ones aside."""
+    """Return the addresses of this machine's interfaces from the system's tables, without link-local ones."""
     found = [
         str(IPv6Address(bytes.fromhex(line.split()[0])))
         for line in Path("/proc/net/if_inet6").read_text().splitlines()
@@ -30,7 +30,7 @@ def own_addresses() -> list[str]:
 
 
 def add_addresses(*addresses: str) -> None:
-    """Give the loopback interface of this network more addresses, all in one network of 24 bits."""
+    """Add addresses to the loopback interface of this network, all in one network of 24 bits."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         fcntl.ioctl(sock, _SET_FLAGS, struct.pack("16sH14x", b"lo", _UP))
         for number, address in enumerate(addresses):
@@ -41,14 +41,14 @@ def add_addresses(*addresses: str) -> None:
 
 
 def add_address_6(address: str) -> None:
-    """Give the loopback interface of this network an IPv6 address."""
+    """Add an IPv6 address to the loopback interface of this network."""
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as sock:
         where = struct.pack("16sIi", IPv6Address(address).packed, 128, socket.if_nametoindex("lo"))
         fcntl.ioctl(sock, _SET_ADDRESS, where)
 
 
 def run_separately(code: str, *words: str) -> "subprocess.CompletedProcess[str]":
-    """Run Python in a network of its own, which no packet leaves, with what tests share."""
+    """Run Python in a separate, isolated network, with the support modules of the tests."""
     setup = f"import sys; sys.path[:0] = {[str(TESTS), *sys.path]!r}\n"
     return subprocess.run(
         ["unshare", "--net", sys.executable, "-c", setup + code, *words],

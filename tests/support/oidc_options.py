@@ -5,5 +5,5 @@ from keyferry_plugins.openid.options import FLAGS, Options, read_options
 
 
 def options_of(*args: str) -> Options:
-    """What flags say, for some issuer and client."""
+    """Return the options of these flags, for some issuer and client."""
     return read_options(parse_flags(FLAGS, ["--oidc-issuer-url=https://i", "--oidc-client-id=c", *args]))

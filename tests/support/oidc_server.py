@@ -1,4 +1,4 @@
-"""A real OpenID Connect server, and the part of its user, who submits the forms that the server's pages have."""
+"""A real OpenID Connect server, and a user who submits the forms of its pages."""
 
 import os
 import ssl
@@ -24,15 +24,15 @@ MOST_PAGES = 10
 
 @dataclass(frozen=True)
 class OidcServer:
-    """A server that runs: its issuer URL, and the authority that vouches for it."""
+    """A running server: its issuer URL, and the certificate authority of its certificate."""
 
     issuer: str
     authority: Authority
 
     def visit(self, url: str, user: str) -> str:
-        """Be the user: open a page, log in and approve until no form is left; gives the URL one ends at.
+        """Act as the user: open a page, log in and approve until no form is left; return the last URL.
 
-        A redirect to another server is not followed: its URL is the end.
+        A redirect to another server is not followed: its URL is returned.
         """
         context = ssl.create_default_context(cafile=str(self.authority.bundle))
         abroad = _StopAbroad(self.issuer)
@@ -50,7 +50,7 @@ class OidcServer:
 
 
 class _StopAbroad(HTTPRedirectHandler):
-    """Follows redirects on one server, and notes the first that leads away from it."""
+    """A handler that follows redirects on one server, and records the first one to another server."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -59,7 +59,7 @@ class _StopAbroad(HTTPRedirectHandler):
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """Go on, but only on the same server."""
+        """Continue only on the same server."""
         if newurl.startswith(f"{self._home}/"):
             return super().redirect_request(req, fp, code, msg, headers, newurl)
         self.reached = newurl
@@ -76,7 +76,7 @@ class _Form(HTMLParser):
         self._is_done = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Take in a form's address and fields."""
+        """Record a form's address and fields."""
         given = dict(attrs)
         if tag == "form" and self.action is None:
             self.action = given.get("action") or ""
@@ -86,18 +86,18 @@ class _Form(HTMLParser):
             self._fields[str(given["name"])] = given.get("value") or ""
 
     def handle_endtag(self, tag: str) -> None:
-        """See the end of the form."""
+        """Record the end of the form."""
         self._is_done = self._is_done or tag == "form"
 
     def filled_in(self, user: str) -> dict[str, str]:
-        """The fields as the user submits them: logged in by any password, and never aborting."""
+        """Return the fields as the user submits them: logged in with any password, and never aborting."""
         login = {"login": user, "password": "any"} if "login" in self._fields else {}
         return {name: value for name, value in {**self._fields, **login}.items() if name != "abort"}
 
 
 @contextmanager
 def running(authority: Authority) -> Iterator[OidcServer]:
-    """The server for the length of a block; skips, or fails in CI, where its parts are not installed."""
+    """Yield the server for the length of a block; skip, or fail in CI, if its parts are not installed."""
     node = need("node")
     if not (MODULES / "oidc-provider").is_dir():
         missing("npm's oidc-provider is not installed: run make parts")
@@ -113,7 +113,7 @@ def running(authority: Authority) -> Iterator[OidcServer]:
 
 
 def _issuer(server: "subprocess.Popen[str]") -> str:
-    """The URL that the server tells once it listens; what it says before that is of no interest."""
+    """Return the URL that the server prints when it listens; earlier output is ignored."""
     assert server.stdout is not None
     for line in server.stdout:
         if line.startswith("issuer "):

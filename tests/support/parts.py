@@ -1,7 +1,7 @@
-"""Real programs that tests drive: where one is missing the test skips, and in CI it fails.
+"""Real programs that tests run: a test is skipped if one is missing, and fails in CI.
 
-What even CI cannot promise is listed here, and nowhere else may a test skip for anything but the platform it is for
-(``tests/test_skips.py``).
+Requirements that even CI cannot guarantee are listed here. No test may be skipped for any other reason, except for the
+platform it is for (``tests/test_skips.py``).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PARTS = Path(__file__).parents[2] / ".cache" / "parts"
 
 
 def need(program: str) -> str:
-    """The path of a program, or a skip that says what is missing; in CI a missing part is a failure."""
+    """Return the path of a program; skip the test if it is missing, and fail in CI."""
     path = shutil.which(program)
     if path is None:
         missing(f"{program} is not installed")
@@ -37,7 +37,7 @@ def need(program: str) -> str:
 
 
 def need_part(path: str) -> str:
-    """The path of something that ``make parts`` puts into a folder of the project, or a skip, or in CI a failure."""
+    """Return the path of a part installed by ``make parts``; skip the test if it is missing, and fail in CI."""
     found = PARTS / path
     if not found.exists():
         missing(f"{path} is not there: 'make parts' installs it")
@@ -45,12 +45,12 @@ def need_part(path: str) -> str:
 
 
 def missing(reason: str) -> NoReturn:
-    """Skip for want of a part; in CI fail."""
+    """Skip because a part is missing; fail in CI."""
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
 
 
 def lacking(what: str) -> NoReturn:
-    """Skip for want of something that CI cannot promise."""
+    """Skip because of a requirement that CI cannot guarantee."""
     pytest.skip(BEYOND_CI[what])

@@ -1,8 +1,8 @@
-"""Real plugins for tests: executables, the config that names them, and the providers made of both.
+"""Real plugins for tests: executables, the config that names them, and the providers of both.
 
-Nothing here stands in for keyferry's own code. A ``Node`` is a folder with a bin
-dir and a config, as a kubelet would be given; its plugins are scripts or compiled
-programs, and what they did is read back from files they wrote.
+Nothing here replaces keyferry's own code. A ``Node`` is a folder with a bin
+dir and a config, as for a kubelet; its plugins are scripts or compiled
+programs, and they record what they did in files that the test reads.
 """
 
 import json
@@ -46,7 +46,7 @@ def answer(
     auth: Mapping[str, tuple[str, str]] | None = None,
     api_version: str = API_VERSION,
 ) -> str:
-    """A plugin's answer, on one line; without *auth*, one login for the test registry."""
+    """Return a plugin's answer, on one line; without *auth*, one login for the test registry."""
     logins = {REGISTRY: ("user", "pass")} if auth is None else auth
     document: dict[str, object] = {
         "kind": "CredentialProviderResponse",
@@ -66,13 +66,13 @@ def print_answer(
     auth: Mapping[str, tuple[str, str]] | None = None,
     api_version: str = API_VERSION,
 ) -> str:
-    """The shell command by which a plugin gives that answer."""
+    """Return the shell command with which a plugin prints that answer."""
     text = answer(key_type, duration=duration, auth=auth, api_version=api_version)
     return f"printf '%s\\n' {shlex.quote(text)}"
 
 
 def write_executable(path: Path, content: str | bytes, mode: int = MODE) -> Path:
-    """Write a file that can be run; moved into place, so that a program that runs is not changed."""
+    """Write an executable file; it is renamed into place, so that a running program is not changed."""
     draft = path.with_name(path.name + ".draft")
     draft.write_bytes(content.encode() if isinstance(content, str) else content)
     draft.chmod(mode)
@@ -91,7 +91,7 @@ def compile_program(path: Path, source: str, *, static: bool = False) -> Path:
 
 
 def provider_entry(name: str = PLUGIN, **fields: object) -> dict[str, object]:
-    """One provider of a config, by the config's own field names."""
+    """Return one provider of a config, by the config's own field names."""
     return {
         "name": name,
         "apiVersion": API_VERSION,
@@ -114,39 +114,39 @@ def write_config(path: Path, entries: Iterable[Mapping[str, object]]) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A folder laid out as a node's: a bin dir, a config, and files that plugins leave for the test."""
+    """A folder like a node's: a bin dir, a config, and files that plugins write for the test."""
 
     root: Path
     entries: list[dict[str, object]] = field(default_factory=list)
 
     @property
     def bin_dir(self) -> Path:
-        """Where the plugins are."""
+        """The folder of the plugins."""
         path = self.root / "bin"
         path.mkdir(exist_ok=True)
         return path
 
     @property
     def config(self) -> Path:
-        """The provider config; written by ``load`` unless a test wrote its own."""
+        """The provider config; written by ``load`` unless a test wrote it."""
         return self.root / "config.json"
 
     def file(self, name: str) -> Path:
-        """A file that a plugin and the test share."""
+        """Return a file that a plugin and the test share."""
         return self.root / name
 
     def shell(self, body: str, name: str = PLUGIN) -> Path:
-        """A plugin that is a shell script; ``$HERE`` in it is the node's folder."""
+        """Write a plugin as a shell script; ``$HERE`` in it is the node's folder."""
         here = f"export HERE={shlex.quote(str(self.root))}"
         return write_executable(self.bin_dir / name, f"#!/bin/sh\n{here}\n{body}\n")
 
     def python(self, body: str, name: str = PLUGIN) -> Path:
-        """A plugin that is a Python script, without site packages; ``HERE`` in it is the node's folder."""
+        """Write a plugin as a Python script, without site packages; ``HERE`` in it is the node's folder."""
         head = f"#!{sys.executable} -IS\nHERE = {str(self.root)!r}\n"
         return write_executable(self.bin_dir / name, head + body)
 
     def program(self, source: str, name: str = PLUGIN, *, static: bool = False) -> Path:
-        """A plugin that is a compiled C program."""
+        """Write a plugin as a compiled C program."""
         return compile_program(self.bin_dir / name, source, static=static)
 
     def recording(
@@ -158,9 +158,9 @@ class Node:
         auth: Mapping[str, tuple[str, str]] | None = None,
         before: str = "",
     ) -> Path:
-        """A plugin that notes each run, by the image asked for, and answers.
+        """Write a plugin that records the image of each run, and answers.
 
-        *before* is shell text run between the two, with ``$image``, ``$HERE``
+        *before* is shell code that runs between the two, with ``$image``, ``$HERE``
         and ``$RUN``, the number of the run; it may wait, fail or exit.
         """
         note = f'echo "$image" >>"$HERE/{name}.runs"; RUN=$(grep -c "" "$HERE/{name}.runs")'
@@ -168,7 +168,7 @@ class Node:
         return self.shell(f"{READ_IMAGE}\n{note}\n{before}\n{say}", name)
 
     def runs(self, name: str = PLUGIN) -> list[str]:
-        """The images that a recording plugin was run for, in order."""
+        """Return the images that a recording plugin was run for, in order."""
         path = self.root / f"{name}.runs"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
@@ -184,7 +184,7 @@ class Node:
         clock: Callable[[], int] = time.monotonic_ns,
         withhold_env: Iterable[str] = (),
     ) -> Providers:
-        """Write the config, with one plain provider if none was added, and load it."""
+        """Write the config, with one simple provider if none was added, and load it."""
         write_config(self.config, self.entries or [provider_entry()])
         return load_providers(
             self.config,
@@ -196,28 +196,28 @@ class Node:
         )
 
     def plugin(self, name: str = PLUGIN, *, limits: Limits | None = None) -> ExecPlugin:
-        """One plugin by itself, without a config, a cache or the checks at loading."""
+        """Return one plugin without a config, a cache or the checks at loading."""
         limits = limits or Limits(timeout_seconds=PATIENCE_SECONDS)
         return ExecPlugin(name, str(self.bin_dir / name), API_VERSION, limits=limits)
 
 
 class SteppedClock:
-    """A clock that stands still until it is stepped; it counts nanoseconds."""
+    """A clock that advances only when it is stepped, in nanoseconds."""
 
     def __init__(self, now_ns: int = 1_000_000_000) -> None:
         self.now_ns = now_ns
 
     def __call__(self) -> int:
-        """The time."""
+        """Return the time."""
         return self.now_ns
 
     def step(self, seconds: float) -> None:
-        """Let time pass, or with a negative number, jump back."""
+        """Advance the clock, or with a negative number move it back."""
         self.now_ns += round(seconds * 1_000_000_000)
 
 
 def wait_until(condition: Callable[[], object], what: str = "") -> None:
-    """Wait for something that other processes or threads bring about; fail if it does not come."""
+    """Wait for an effect of other processes or threads; fail if it does not happen in time."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not condition():
         if time.monotonic() > deadline:
@@ -226,13 +226,13 @@ def wait_until(condition: Callable[[], object], what: str = "") -> None:
 
 
 def read_pids(path: Path, count: int) -> list[int]:
-    """The process ids that plugins wrote, one to a line, once there are *count*."""
+    """Return the process ids that plugins wrote, one per line, once there are *count*."""
     wait_until(lambda: path.exists() and path.read_text().count("\n") >= count, f"{count} pids in {path}")
     return [int(line) for line in path.read_text().split()]
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process is there and not merely waiting to be collected by its parent."""
+    """Return whether a process exists and is not a zombie."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -243,7 +243,7 @@ def is_running(pid: int) -> bool:
 def run_script(
     script: str, *args: object, stdin: int | None = subprocess.DEVNULL
 ) -> "subprocess.CompletedProcess[str]":
-    """Run Python code that needs a process of its own, with keyferry on its path."""
+    """Run Python code in its own process, with keyferry on its path."""
     return subprocess.run(
         [sys.executable, "-c", script, *map(str, args)],
         stdin=stdin,
@@ -255,7 +255,7 @@ def run_script(
 
 
 def exit_code_in_fork(work: Callable[[], None]) -> int:
-    """Do *work* in a forked child of this process; 0 if it went well, a negative signal if it hung."""
+    """Run *work* in a forked child; return 0 on success, a negative signal number if it hung."""
     import signal
     import traceback
     import warnings

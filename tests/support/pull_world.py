@@ -1,4 +1,4 @@
-"""Real registries of three kinds and a real container runtime that reaches them all, for the length of a module."""
+"""Real registries of three kinds and a real container runtime that can reach them, for the length of a module."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -30,7 +30,7 @@ class World:
     authority: Path
 
     def put(self, kind: str, repository: str, image: BuiltImage | None = None) -> str:
-        """Push an image, of content that no other has, and give its name."""
+        """Push an image with unique content, and return its name."""
         registry = self.registries[kind]
         proof = basic("pusher", USERS["pusher"])
         if kind == "bearer":
@@ -39,17 +39,17 @@ class World:
         return f"{registry.host}/{repository}:v1"
 
     def host(self, kind: str) -> str:
-        """A registry's address and port."""
+        """Return a registry's address and port."""
         return self.registries[kind].host
 
     def target(self, where: str, folder: Path) -> PullTarget:
-        """The runtime, or a layout in a folder."""
+        """Return the runtime, or a layout in a folder."""
         if where == "runtime":
             return RuntimeTarget(connect_runtime(str(self.containerd.socket)))
         return LayoutTarget(folder / "layout", route=RegistryRoute(ca_file=str(self.authority)))
 
     def options(self, where: str, folder: Path) -> list[str]:
-        """The same on a command line."""
+        """Return the same as command-line options."""
         if where == "runtime":
             return ["--cri", f"unix://{self.containerd.socket}"]
         return ["--to", str(folder / "layout"), "--ca-file", str(self.authority)]
@@ -57,7 +57,7 @@ class World:
 
 @contextmanager
 def running_world(folder: Path) -> Iterator[World]:
-    """All of it, with the same users everywhere."""
+    """Yield the runtime and the registries, with the same users everywhere."""
     authority = Authority(folder)
     with ExitStack() as stack:
         containerd = stack.enter_context(running_containerd())

@@ -1,4 +1,4 @@
-"""Pods' secrets, what is in a folder of records, and a place to pull to that can be told how to answer."""
+"""Pull secrets, the content of a records folder, and a pull target with settable behaviour."""
 
 import json
 import socket
@@ -21,13 +21,13 @@ _CONFIG_JSON = "kubernetes.io/dockerconfigjson"
 
 
 def pull_secret(name: str, host: str, user: str, password: str) -> PullSecret:
-    """A pull secret with one login."""
+    """Return a pull secret with one login."""
     data = {".dockerconfigjson": json.dumps(_auths(host, user, password)).encode()}
     return PullSecret(NAMESPACE, name, _CONFIG_JSON, data, f"uid-of-{name}")
 
 
 def write_secret(folder: Path, name: str, host: str, user: str, password: str) -> str:
-    """The same in a file, as kubectl prints it; gives its path."""
+    """Write the same into a file, in kubectl's format; return its path."""
     document = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -45,14 +45,14 @@ def _auths(host: str, user: str, password: str) -> Mapping[str, object]:
 
 
 def intents_in(root: Path) -> list[str]:
-    """The images whose pull is noted as begun."""
+    """Return the images with an intent."""
     folder = root / "image_manager" / "pulling"
     files = sorted(folder.glob("sha256-*")) if folder.exists() else []
     return [json.loads(each.read_text())["image"] for each in files if not each.name.endswith(".tmp")]
 
 
 def records_in(root: Path) -> dict[str, dict[str, Any]]:
-    """What is recorded, by reference: the credentials by name."""
+    """Return the recorded credentials by image reference and name."""
     folder = root / "image_manager" / "pulled"
     documents = [json.loads(each.read_text()) for each in folder.glob("sha256-*")] if folder.exists() else []
     return {each["imageRef"]: each.get("credentialMapping", {}) for each in documents}
@@ -60,14 +60,14 @@ def records_in(root: Path) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def silent_server() -> Iterator[int]:
-    """Somebody who listens and never answers; gives the port."""
+    """Start a server that accepts connections and never answers; yield the port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
 
 @dataclass
 class FakeTarget:
-    """A place to pull to that takes the logins it is told to, checks how it is used, and remembers it."""
+    """A pull target that accepts the given logins, checks its use, and records it."""
 
     logins: set[tuple[str, str]] = field(default_factory=set)
     images: dict[str, StoredImage] = field(default_factory=dict)
@@ -81,13 +81,13 @@ class FakeTarget:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def find_image(self, image: str) -> StoredImage | None:
-        """By name or id."""
+        """Find an image by name or id."""
         assert ":" in image, "a name without a tag"
         by_id = {each.id: each for each in self.images.values()}
         return self.images.get(image) or by_id.get(image)
 
     def list_images(self) -> Iterable[StoredImage]:
-        """All of them."""
+        """Return all images."""
         return self.images.values()
 
     def pull_image(
@@ -98,7 +98,7 @@ class FakeTarget:
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> AttemptResult:
-        """Let in whom it knows."""
+        """Pull the image if the credential is accepted."""
         assert ":" in image, "a name without a tag"
         assert timeout_seconds is None or timeout_seconds > 0
         assert on_progress is None or callable(on_progress)
@@ -122,7 +122,7 @@ class FakeTarget:
         return AttemptResult(self.put(image).id)
 
     def put(self, image: str) -> StoredImage:
-        """Have an image, as if somebody had brought it."""
+        """Add an image, as if another program had pulled it."""
         name = image.rpartition("/")[2].replace(":", "-")
         self.images[image] = StoredImage(
             f"sha256:{name}", (image,), (f"{image.rpartition(':')[0]}@sha256:d-{name}",), 7
@@ -130,9 +130,9 @@ class FakeTarget:
         return self.images[image]
 
     def close(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: no pull is in progress."""
 
 
 def refusal(message: str = "401 Unauthorized") -> ContainerRuntimeError:
-    """What a runtime says to a wrong credential."""
+    """Return a runtime's error for a wrong credential."""
     return ContainerRuntimeError("/run/fake.sock", "UNKNOWN", message, Kind.REFUSED)

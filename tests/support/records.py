@@ -1,4 +1,4 @@
-"""Pull records to test with: real files, disks that fail at a chosen step, and processes that are killed there."""
+"""Pull records for tests: real files, disks that fail at a chosen step, and processes that are killed there."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ WHEN = parse_time("2026-01-02T03:04:05Z")
 
 
 class Present(Value):
-    """An image that the runtime has."""
+    """An image in the runtime."""
 
     id: str
     tags: tuple[str, ...] = ()
@@ -38,17 +38,17 @@ class Present(Value):
 
 
 def secret(name: str = "s1", credential_hash: str = HASH, uid: str = "") -> ImagePullSecret:
-    """A pull secret of the namespace ns."""
+    """Return a pull secret of the namespace ns."""
     return ImagePullSecret(uid or f"uid-{name}", "ns", name, credential_hash)
 
 
 def account(name: str = "a1") -> ImagePullServiceAccount:
-    """A service account of the namespace ns."""
+    """Return a service account of the namespace ns."""
     return ImagePullServiceAccount(f"uid-{name}", "ns", name)
 
 
 def with_secrets(*secrets: ImagePullSecret) -> ImagePullCredentials:
-    """Credentials of secrets alone."""
+    """Return credentials of these secrets only."""
     return ImagePullCredentials(secrets)
 
 
@@ -56,12 +56,12 @@ EVERYBODY = ImagePullCredentials(node_pods_accessible=True)
 
 
 def record(ref: str = REF, name: str = NAME, entry: ImagePullCredentials = EVERYBODY) -> ImagePulledRecord:
-    """A record of one name."""
+    """Return a record of one name."""
     return ImagePulledRecord(ref, WHEN, {name: entry})
 
 
 def folder_of(root: Path, which: str = "pulled") -> Path:
-    """One of the two folders, made as a kubelet makes it."""
+    """Return one of the two folders, made as a kubelet makes it."""
     folder = root / "image_manager" / which
     for each in (folder.parent, folder):
         each.mkdir(0o700, parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def folder_of(root: Path, which: str = "pulled") -> Path:
 
 
 def plant(root: Path, content: bytes | None = None, *, ref: str = REF, mode: int = 0o600) -> Path:
-    """Put a file where a reference's record belongs; without content, one that lets every pod in."""
+    """Write a file in the place of a reference's record; by default a record that allows every pod."""
     path = folder_of(root) / file_name(ref)
     path.write_bytes(encode_record(record(ref)) if content is None else content)
     path.chmod(mode)
@@ -77,28 +77,28 @@ def plant(root: Path, content: bytes | None = None, *, ref: str = REF, mode: int
 
 
 def open_quickly(root: Path, policy: str = "AlwaysVerify", *, cached: bool = True) -> Records:
-    """Records that do not wait for the disk."""
+    """Return records that do not wait for the disk."""
     return open_records(str(root), policy=VerificationPolicy(policy), cached=cached, disk=Disk(durable=False))
 
 
 class CountingFolder(Folder):
-    """A folder that counts its steps, and hands each to somebody before it is done."""
+    """A folder that counts its steps, and calls a function before each one."""
 
     def __init__(self, folder: Folder, fd: int | None, path: str, count: Callable[[str], None]) -> None:
         super().__init__(path, fd, folder.owners, durable=folder.durable)
         self._count = count
 
     def like(self, path: str, fd: int | None) -> Folder:
-        """The same for a folder below it."""
+        """Return a counting folder for a folder below it."""
         return CountingFolder(self, fd, path, self._count)
 
     def create(self, name: str, mode: int) -> int:
-        """Count, then create it."""
+        """Count, then create the file."""
         self._count("create")
         return super().create(name, mode)
 
     def write(self, fd: int, data: bytes) -> None:
-        """Write in two halves, counted one by one."""
+        """Write in two halves, counted separately."""
         self._count("write")
         half = len(data) // 2
         super().write(fd, data[:half])
@@ -106,28 +106,28 @@ class CountingFolder(Folder):
         super().write(fd, data[half:])
 
     def sync_file(self, fd: int) -> None:
-        """Count, then wait."""
+        """Count, then sync the file."""
         self._count("sync")
         super().sync_file(fd)
 
     def rename(self, name: str, target: str, folder: Folder | None = None) -> None:
-        """Count, then rename it."""
+        """Count, then rename the file."""
         self._count("rename")
         super().rename(name, target, folder)
 
     def unlink(self, name: str) -> None:
-        """Count, then remove it."""
+        """Count, then remove the file."""
         self._count("unlink")
         super().unlink(name)
 
     def sync(self) -> None:
-        """Count, then wait."""
+        """Count, then sync the folder."""
         self._count("sync_folder")
         super().sync()
 
 
 class CountingDisk(Disk):
-    """A disk that counts its steps, and hands each to somebody before it is done."""
+    """A disk that counts its steps, and calls a function before each one."""
 
     def __init__(self, before: Callable[[int, str], None] = lambda _number, _step: None) -> None:
         super().__init__()
@@ -139,28 +139,28 @@ class CountingDisk(Disk):
         self._before(len(self.steps), step)
 
     def open_root(self, root: str, *, make: int | None = None) -> Folder:
-        """A folder that counts as well."""
+        """Return a counting folder for the root."""
         folder = super().open_root(root, make=make)
         return CountingFolder(folder, folder.place("")[1], folder.path, self._count)
 
     def make_folder(self, root: str, *names: str) -> Folder:
-        """Count, then make it."""
+        """Count, then create the folder."""
         self._count("make_folder")
         return super().make_folder(root, *names)
 
     def read(self, folder: Folder, name: str) -> bytes | None:
-        """Count without handing on: a look changes nothing."""
+        """Count without a call: reading changes nothing."""
         self.steps.append("read")
         return super().read(folder, name)
 
 
 def die(*_: object) -> None:
-    """End this process as a crash does."""
+    """End this process as in a crash."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def pull_and_die(root: str, at: int) -> None:
-    """Pull an image with a secret, and be killed before step *at*; the runtime gets the image half-way through."""
+    """Pull an image with a secret, and be killed before step *at*; the runtime gets the image half-way."""
     disk = CountingDisk(lambda number, _: die() if number == at else None)
     records = open_records(root, disk=disk)
     records.record_intent(IMAGE)
@@ -169,7 +169,7 @@ def pull_and_die(root: str, at: int) -> None:
 
 
 def run_python(code: str, *words: str) -> "subprocess.Popen[bytes]":
-    """Start a Python that finds what tests share."""
+    """Start Python with the support modules of the tests on its path."""
     setup = f"import sys; sys.path[:0] = {[str(TESTS), *sys.path]!r}\n"
     return subprocess.Popen(
         [sys.executable, "-c", setup + code, *words],
@@ -180,7 +180,7 @@ def run_python(code: str, *words: str) -> "subprocess.Popen[bytes]":
 
 
 def finish(processes: Iterable["subprocess.Popen[bytes]"]) -> list[tuple[int, str]]:
-    """Wait for processes to end by themselves; their exit statuses and what they complained of."""
+    """Wait for processes to end; return their exit statuses and standard errors."""
     results = []
     for process in processes:
         _, errors = process.communicate(timeout=120)

@@ -1,4 +1,4 @@
-"""Run the reference plugins as a kubelet or kubectl would: real processes in an environment of their own."""
+"""Run the reference plugins as a kubelet or kubectl would: real processes with their own environment."""
 
 import json
 import os
@@ -27,7 +27,7 @@ main()
 
 @dataclass(frozen=True)
 class Answer:
-    """What a plugin did: exit status, standard output and error as text."""
+    """The result of a plugin: exit status, standard output and error as text."""
 
     status: int
     stdout: str
@@ -35,7 +35,7 @@ class Answer:
 
     @property
     def document(self) -> dict[str, object]:
-        """Standard output, which is to be one JSON object."""
+        """Standard output, which must be one JSON object."""
         assert self.status == 0, self.stderr
         loaded = json.loads(self.stdout)
         assert isinstance(loaded, dict)
@@ -57,7 +57,7 @@ class Answer:
 
 
 def launcher(name: str) -> list[str]:
-    """The words that start the plugin *name* of the package under test."""
+    """Return the command that starts the plugin *name* of the package under test."""
     module = MODULES.get(name, name)
     # cryptography, where a plugin needs it, is found beside the tests' own packages.
     return [sys.executable, "-I", "-c", _LAUNCH.format(source=SOURCE, name=f"keyferry-{name}", module=module)]
@@ -66,7 +66,7 @@ def launcher(name: str) -> list[str]:
 def write_launcher(
     folder: Path, name: str, *, file_name: str = "", env: Mapping[str, str] | None = None
 ) -> Path:
-    """An executable that starts the plugin *name*, for a bin dir; *env* is set on top of what it inherits."""
+    """Write an executable that starts the plugin *name*, for a bin dir; *env* is added to its environment."""
     path = folder / (file_name or f"keyferry-{name}")
     settings = "".join(f"os.environ[{key!r}] = {value!r}\n" for key, value in (env or {}).items())
     script = _LAUNCH.format(source=SOURCE, name=path.name, module=MODULES.get(name, name))
@@ -78,7 +78,7 @@ def write_launcher(
 def image_request(
     image: str, *, token: str = "", annotations: Mapping[str, str] | None = None, version: str = "v1"
 ) -> str:
-    """A request as the kubelet writes it."""
+    """Return a request in the kubelet's format."""
     document: dict[str, object] = {
         "kind": "CredentialProviderRequest",
         "apiVersion": f"{IMAGE_GROUP}/{version}",
@@ -101,7 +101,7 @@ def ask_image(
     annotations: Mapping[str, str] | None = None,
     version: str = "v1",
 ) -> Answer:
-    """Run an image plugin on one request; *env* is all of its environment but PATH."""
+    """Run an image plugin on one request; *env* is its whole environment except PATH."""
     return run_plugin(
         name, image_request(image, token=token, annotations=annotations, version=version), args, env
     )
@@ -128,7 +128,7 @@ def ask_cluster(
 
 
 def run_plugin(name: str, stdin: str, args: Sequence[str], env: Mapping[str, str] | None) -> Answer:
-    """Run a plugin with *stdin* as it is."""
+    """Run a plugin with *stdin*."""
     done = subprocess.run(
         [*launcher(name), *args],
         input=stdin,

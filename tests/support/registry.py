@@ -1,4 +1,4 @@
-"""A real image registry on loopback, tiny images to push to it, and skopeo to pull them."""
+"""A real image registry on loopback, small images to push to it, and skopeo to pull them."""
 
 import base64
 import gzip
@@ -26,7 +26,7 @@ _OCI = "application/vnd.oci.image"
 
 @dataclass(frozen=True)
 class TokenAuth:
-    """Where a registry with Bearer tokens sends its clients, and whose tokens it takes."""
+    """The settings of a registry with Bearer tokens: its token server, and the trusted issuer and certificate."""
 
     realm: str
     service: str
@@ -36,24 +36,24 @@ class TokenAuth:
 
 @dataclass(frozen=True)
 class Image:
-    """An image of one layer: its manifest, and the blobs that the manifest names."""
+    """An image of one layer: its manifest and blobs."""
 
     manifest: bytes
     blobs: Mapping[str, bytes]
 
     @property
     def digest(self) -> str:
-        """What the image is called by."""
+        """The digest of the manifest."""
         return digest(self.manifest)
 
 
 def digest(data: bytes) -> str:
-    """The name of a blob."""
+    """Return the name of a blob."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def make_image(text: str = "hello") -> Image:
-    """An image with one file in it."""
+    """Return an image with one file in it."""
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as archive:
         entry = tarfile.TarInfo("hello")
@@ -77,7 +77,7 @@ def _descriptor(media_type: str, data: bytes) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Registry:
-    """A registry that runs; *folder* holds its users, its log and what was pushed."""
+    """A running registry; *folder* holds its users, its log and the pushed images."""
 
     folder: Path
     port: int
@@ -91,20 +91,20 @@ class Registry:
 
     @property
     def url(self) -> str:
-        """Where its API is."""
+        """The URL of its API."""
         return f"{'https' if self.is_tls else 'http'}://{self.host}"
 
     @property
     def log(self) -> str:
-        """What it has written so far."""
+        """Its log so far."""
         return (self.folder / "log").read_text()
 
     def set_users(self, users: Mapping[str, str]) -> None:
-        """Let in these users, by name and password, and no others; a running registry sees the change."""
+        """Accept only these users, by name and password; a running registry sees the change."""
         write_users(self.folder / "htpasswd", users)
 
     def push(self, repository: str, tag: str, image: Image, authorization: str) -> str:
-        """Push an image, with *authorization* as the header of every request; gives its digest."""
+        """Push an image, with *authorization* as the header of every request; return its digest."""
         for name, data in image.blobs.items():
             place = self._call("POST", f"/v2/{repository}/blobs/uploads/", b"", authorization)
             mark = "&" if "?" in place["Location"] else "?"
@@ -125,12 +125,12 @@ class Registry:
 
 
 def basic(user: str, password: str) -> str:
-    """The header that shows a user name and password."""
+    """Return the Authorization header for a user name and password."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 def write_users(path: Path, users: Mapping[str, str]) -> None:
-    """Write a file of users whose passwords are hashed by bcrypt, the one way that the registry takes."""
+    """Write a file of users with passwords hashed by bcrypt, the only format that the registry accepts."""
     program = need("htpasswd")
     lines = []
     for user, password in users.items():
@@ -147,10 +147,10 @@ def write_users(path: Path, users: Mapping[str, str]) -> None:
 def running(
     folder: Path, *, pem: Path | None = None, bundle: Path | None = None, tokens: TokenAuth | None = None
 ) -> Iterator[Registry]:
-    """A registry for the length of a block.
+    """Yield a registry for the length of a block.
 
-    With *pem*, a file of a key and a certificate, it speaks TLS, and *bundle* is whom its clients trust. It lets
-    in the users of its file, nobody at first, or with *tokens* whoever has one of them.
+    With *pem*, a file of a key and a certificate, it uses TLS, and *bundle* is the authority that clients trust. It
+    accepts the users of its file, at first none, or with *tokens* all clients that have a token.
     """
     program = need("docker-registry")
     folder.mkdir(parents=True, exist_ok=True)
@@ -199,7 +199,7 @@ def _await_port(server: "subprocess.Popen[bytes]", log: Path) -> int:
 def pull(
     image: str, to: Path, logins: Mapping[str, tuple[str, str]], env: Mapping[str, str]
 ) -> "subprocess.CompletedProcess[str]":
-    """Pull an image with skopeo into an OCI layout, by the logins given, which go through a file and no argument."""
+    """Pull an image with skopeo into an OCI layout; the logins are passed in a file, not as arguments."""
     to.mkdir(parents=True, exist_ok=True)
     auths = {host: {"auth": basic(*login).removeprefix("Basic ")} for host, login in logins.items()}
     (to / "auth.json").write_text(json.dumps({"auths": auths}))
@@ -224,6 +224,6 @@ def pull(
 
 
 def pulled_digest(to: Path) -> str:
-    """The digest of the image that a pull has left."""
+    """Return the digest of the pulled image."""
     index = json.loads((to / "image" / "index.json").read_text())
     return str(index["manifests"][0]["digest"])

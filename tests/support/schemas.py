@@ -1,4 +1,4 @@
-"""Our own documents held against their schemas."""
+"""Validate keyferry's own documents against their schemas."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SHARED = "common"
 
 
 def kinds() -> list[str]:
-    """The kinds that have a schema."""
+    """Return the kinds that have a schema."""
     return sorted(path.stem for path in FOLDER.glob("*.json") if path.stem != SHARED)
 
 
 def load_schema(name: str) -> dict[str, Any]:
-    """A schema as users get it: a document may gain fields."""
+    """Return a schema as published: a document may have additional fields."""
     schema: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return schema
 
 
 def closed(schema: Any) -> Any:
-    """The same for us: a field that no schema names is refused."""
+    """Return the schema for tests: a field that it does not name is refused."""
     if isinstance(schema, list):
         return [closed(each) for each in schema]
     if not isinstance(schema, dict):
@@ -45,14 +45,14 @@ def closed(schema: Any) -> Any:
 
 @cache
 def validator(kind: str) -> Draft202012Validator:
-    """What checks documents of one kind, in every field."""
+    """Return a validator for documents of one kind, with every field checked."""
     shared = Resource.from_contents(closed(load_schema(SHARED)))
     registry = Registry().with_resource(str(load_schema(SHARED)["$id"]), shared)
     return Draft202012Validator(closed(load_schema(kind)), registry=registry)
 
 
 def check_document(document: dict[str, Any]) -> None:
-    """Fail unless the document is what the schema of its kind says."""
+    """Fail unless the document conforms to the schema of its kind."""
     problems = [
         f"{error.json_path}: {error.message}" for error in validator(document["kind"]).iter_errors(document)
     ]
@@ -60,7 +60,7 @@ def check_document(document: dict[str, Any]) -> None:
 
 
 def check_output(text: str) -> None:
-    """Check what a command has printed, if it is one of our own documents, as JSON or YAML."""
+    """Check the output of a command, if it is one of keyferry's own documents, as JSON or YAML."""
     if not text.lstrip("{\n ").startswith((f'"apiVersion": "{API_VERSION}"', f"apiVersion: {API_VERSION}")):
         return
     check_document(json.loads(text) if text.startswith("{") else yaml.safe_load(text))

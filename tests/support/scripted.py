@@ -25,22 +25,22 @@ Response = CredentialProviderResponse
 
 
 class Clock:
-    """A clock that stands still until it is stepped."""
+    """A clock that advances only when it is stepped."""
 
     def __init__(self, now: int = 1_000 * SECOND) -> None:
         self.now = now
 
     def __call__(self) -> int:
-        """The time, in nanoseconds."""
+        """Return the time, in nanoseconds."""
         return self.now
 
     def step(self, seconds: float) -> None:
-        """Let time pass, or go back."""
+        """Advance the clock, or move it back."""
         self.now += int(seconds * SECOND)
 
 
 class Scripted:
-    """A plugin in this process: gives what *answer* says, and keeps what it was asked."""
+    """A plugin in this process that returns *answer*, and records its requests."""
 
     def __init__(
         self, answer: Response | PluginError | Callable[[CredentialProviderRequest], Response | PluginError]
@@ -56,7 +56,7 @@ class Scripted:
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
     ) -> tuple[Response, float]:
-        """Answer, after noting the question."""
+        """Record the request and answer it."""
         del timeout_seconds
         self.requests.append(request)
         answer = self.answer if isinstance(self.answer, Response | PluginError) else self.answer(request)
@@ -66,7 +66,7 @@ class Scripted:
 
 
 class Accounts:
-    """An API server's accounts, by namespace and name; a token is made of who asks."""
+    """An API server's accounts, by namespace and name, and its tokens."""
 
     def __init__(self, accounts: Mapping[tuple[str, str], ServiceAccount]) -> None:
         self.accounts = dict(accounts)
@@ -74,14 +74,14 @@ class Accounts:
         self.requests: list[TokenRequest] = []
 
     def get(self, namespace: str, name: str) -> ServiceAccount:
-        """The account of that name."""
+        """Return the account of that name."""
         try:
             return self.accounts[namespace, name]
         except KeyError:
             raise ServiceAccountError(f"serviceaccount {name!r} not found") from None
 
     def token(self, request: TokenRequest) -> str:
-        """The token set for the account, or one made of its UID."""
+        """Return the token set for the account, or one derived from its UID."""
         self.requests.append(request)
         key = request.account.namespace, request.account.name
         return self.tokens.get(key, f"token-of-{request.account.uid}")
@@ -140,7 +140,7 @@ def document(
     kind: object = "CredentialProviderResponse",
     **fields: object,
 ) -> str:
-    """The JSON of a response, good unless a field says otherwise; ``...`` leaves a field out."""
+    """Return the JSON of a response, valid except for the given fields; ``...`` omits a field."""
     answer = {
         "kind": kind,
         "apiVersion": version,
@@ -154,14 +154,14 @@ def document(
 def write_printer(
     folder: Path, name: str, stdout: bytes = b"", *, stderr: bytes = b"", status: int = 0
 ) -> Path:
-    """An executable that prints just these bytes."""
+    """Write an executable that prints exactly these bytes."""
     (folder / f"{name}.out").write_bytes(stdout)
     (folder / f"{name}.err").write_bytes(stderr)
     return write_script(folder, name, f'cat "$0.out"; cat "$0.err" >&2; exit {status}')
 
 
 def write_script(folder: Path, name: str, body: str) -> Path:
-    """An executable shell script."""
+    """Write an executable shell script."""
     path = folder / name
     path.write_text(f"#!/bin/sh\n{body}\n")
     path.chmod(0o755)
@@ -169,7 +169,7 @@ def write_script(folder: Path, name: str, body: str) -> Path:
 
 
 def write_python(folder: Path, name: str, body: str) -> Path:
-    """An executable script for this interpreter."""
+    """Write an executable script for this interpreter."""
     path = folder / name
     path.write_text(f"#!{sys.executable} -IS\n{body}\n")
     path.chmod(0o755)
@@ -177,7 +177,7 @@ def write_python(folder: Path, name: str, body: str) -> Path:
 
 
 def exec_plugin(path: Path, **settings: object) -> ExecPlugin:
-    """The plugin at *path*, with limits that keep a test short."""
+    """Return the plugin at *path*, with limits that keep a test short."""
     limits = settings.pop("limits", Limits(timeout_seconds=30))
     assert isinstance(limits, Limits)
     env = settings.pop("env", ())
@@ -187,7 +187,7 @@ def exec_plugin(path: Path, **settings: object) -> ExecPlugin:
 
 
 def config_text(*providers: Mapping[str, object], version: str = CONFIG_V1) -> str:
-    """The JSON of a provider config; what a provider leaves out is filled in."""
+    """Return the JSON of a provider config; missing fields are filled in."""
     filled = [
         {"name": "plugin", "matchImages": ["reg.io"], "defaultCacheDuration": "0s", "apiVersion": V1}
         | dict(each)

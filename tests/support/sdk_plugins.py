@@ -1,4 +1,4 @@
-"""Plugins written with the SDK, run as processes of their own."""
+"""Plugins written with the SDK, run in their own processes."""
 
 import json
 import os
@@ -43,7 +43,7 @@ TOKEN = 'return ExecResponse("the-token", expires_at=2000000000)'
 
 @dataclass(frozen=True)
 class Ran:
-    """What a plugin did."""
+    """The result of a plugin."""
 
     status: int
     stdout: bytes
@@ -51,7 +51,7 @@ class Ran:
 
     @property
     def document(self) -> dict[str, object]:
-        """Standard output, which is to be one line with one JSON object."""
+        """Standard output, which must be one line with one JSON object."""
         assert self.status == 0, self.stderr
         assert self.stdout.endswith(b"}\n")
         assert self.stdout.count(b"\n") == 1
@@ -60,7 +60,7 @@ class Ran:
         return loaded
 
     def failed_with(self, *words: str, status: int = 1) -> None:
-        """Assert that there is a message with *words*, a status, and not a byte of an answer."""
+        """Assert that there are a message with *words*, a status, and no standard output."""
         assert (self.status, self.stdout) == (status, b""), self.stderr
         for word in words:
             assert word in self.stderr, self.stderr
@@ -68,12 +68,12 @@ class Ran:
 
 
 def image_plugin(body: str = LOGIN, before: str = "") -> str:
-    """The source of an image plugin whose function has this *body*."""
+    """Return the source of an image plugin whose function has this *body*."""
     return _HEAD + _IMAGE.format(before=before, body=_indent(body))
 
 
 def cluster_plugin(body: str = TOKEN, before: str = "") -> str:
-    """The source of a cluster plugin whose function has this *body*."""
+    """Return the source of a cluster plugin whose function has this *body*."""
     return _HEAD + _CLUSTER.format(before=before, body=_indent(body))
 
 
@@ -82,17 +82,17 @@ def _indent(body: str) -> str:
 
 
 def python(source: str) -> list[str]:
-    """The words that run *source* without the user's settings and without site packages."""
+    """Return the command that runs *source* without the user's settings and without site packages."""
     return [sys.executable, "-IS", "-c", source]
 
 
 def write_plugin(path: Path, source: str) -> Path:
-    """An executable of that source."""
+    """Write an executable with that source."""
     return write_executable(path, f"#!{sys.executable} -IS\n{source}")
 
 
 def run_source(source: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
-    """Run a plugin to its end; *env* is all of its environment."""
+    """Run a plugin to its end; *env* is its whole environment."""
     done = subprocess.run(
         python(source), input=stdin, env=dict(env or {}), capture_output=True, check=False,
         timeout=3 * PATIENCE_SECONDS,
@@ -101,7 +101,7 @@ def run_source(source: str, stdin: bytes = b"", env: Mapping[str, str] | None = 
 
 
 def request_bytes(image: str = "registry.example/team/app", version: str = "v1", **more: object) -> bytes:
-    """A request as the kubelet writes it, with *more* fields."""
+    """Return a request in the kubelet's format, with *more* fields."""
     document = {
         "kind": "CredentialProviderRequest",
         "apiVersion": f"{IMAGE_GROUP}/{version}",
@@ -112,7 +112,7 @@ def request_bytes(image: str = "registry.example/team/app", version: str = "v1",
 
 
 def exec_info(version: str = "v1", *, interactive: bool = False, **spec: object) -> dict[str, str]:
-    """The environment by which a client tells a plugin what it wants."""
+    """Return the environment with which a client starts a plugin."""
     document = {
         "kind": "ExecCredential",
         "apiVersion": f"{CLUSTER_GROUP}/{version}",

@@ -1,4 +1,4 @@
-"""Which modules a command has loaded when it is done, as an exact set: time is only benchmarked."""
+"""The modules that a command loads, as an exact set; time is only benchmarked."""
 
 import os
 import subprocess
@@ -44,7 +44,7 @@ YAML = {"base64", "cython_runtime", "datetime", "yaml"}
 
 
 def loaded_by_command(*words: str, code: int = 0, **env: str) -> set[str]:
-    """The packages beside our own that a command has loaded, in a fresh interpreter without site."""
+    """Return the packages, except keyferry's own, that a command loads in a fresh interpreter without site."""
     run = [sys.executable, "-I", "-S", "-c", _RUN.format(paths=_PATHS, words=list(words))]
     done = subprocess.run(
         run, env={**os.environ, **env}, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""What a program asks the system to make durable, seen at the system's door and not in the program."""
+"""The sync calls of a program, observed at the system's interface and not in the program."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ SOURCE = Path(__file__).with_suffix(".c")
 
 
 def build(folder: Path) -> Path:
-    """A library to be loaded into programs, which writes down their calls."""
+    """Build a library that records the calls of the program that it is loaded into."""
     library = folder / "system_calls.so"
     subprocess.run(
         [need("cc"), "-shared", "-fPIC", "-O1", "-w", "-o", str(library), str(SOURCE), "-ldl"], check=True
@@ -21,7 +21,7 @@ def build(folder: Path) -> Path:
 
 
 def steps_of(library: Path, folder: Path, code: str, *words: str) -> list[str]:
-    """What Python code asks for below a folder, in order, with the folder left out of the paths."""
+    """Return the calls of Python code below a folder, in order, with paths relative to the folder."""
     written = folder.parent / f"{folder.name}.steps"
     setup = f"import sys; sys.path[:0] = {[str(TESTS), *sys.path]!r}\n"
     environment = {**os.environ, "LD_PRELOAD": str(library), "STEPS_FILE": str(written)}

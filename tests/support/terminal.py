@@ -1,4 +1,4 @@
-"""Run a program on a terminal of its own, which is what OpenSSL asks for pass phrases on."""
+"""Run a program on its own terminal, where OpenSSL prompts for pass phrases."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ PROMPT = "Enter PEM pass phrase"
 
 
 def run_on_terminal(*command: str, **env: str) -> tuple[int, str]:
-    """Run *command* to its end; its status, and all that the terminal showed.
+    """Run *command* to its end; return its status and the output of the terminal.
 
-    It is killed if it asks for a pass phrase.
+    The program is killed if it prompts for a pass phrase.
     """
     ours, theirs = pty.openpty()
     claim = [sys.executable, "-I", "-c", _CLAIM, *command]

@@ -1,4 +1,4 @@
-"""A registry's token server: user name and password in, a signed token for what was asked out."""
+"""A registry's token server, which returns signed tokens for user names and passwords."""
 
 import base64
 import hashlib
@@ -26,9 +26,9 @@ LIFETIME_SECONDS = 300
 
 
 class TokenServer:
-    """Gives tokens to its users by GET with Basic, and by POST of OAuth's form; anyone else gets none.
+    """A server that gives tokens to its users by GET with Basic, and by POST of OAuth's form, and refuses others.
 
-    *asked* has, for each request, how it came, the user's name and the scopes.
+    *asked* has, for each request, its method, the user's name and the scopes.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -48,7 +48,7 @@ class TokenServer:
         return Reply(document={"token": token, "access_token": token, "expires_in": LIFETIME_SECONDS})
 
     def token(self, user: str, scopes: tuple[str, ...]) -> str:
-        """A token that lets *user* do what the scopes say."""
+        """Return a token that allows *user* the given scopes."""
         now = int(time.time())
         claims = {
             "iss": ISSUER,
@@ -67,7 +67,7 @@ class TokenServer:
 
 
 def _read(request: Received) -> tuple[str, str, tuple[str, ...]]:
-    """User name, password and scopes of a request."""
+    """Return user name, password and scopes of a request."""
     if request.method == "POST":
         form = parse_qs(request.body.decode())
         user, password = form.get("username", [""])[0], form.get("password", [""])[0]
@@ -86,7 +86,7 @@ def _access(scope: str) -> Mapping[str, object]:
 
 
 def _key_id(key: ec.EllipticCurvePublicKey) -> str:
-    """A key's name as the registry makes it: twelve groups of four letters, of its hash."""
+    """Return a key's id in the registry's format: twelve groups of four letters of its hash."""
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     letters = base64.b32encode(hashlib.sha256(der).digest()[:30]).decode()
     return ":".join(letters[at : at + 4] for at in range(0, 48, 4))
@@ -101,7 +101,7 @@ def _certify(key: ec.EllipticCurvePrivateKey) -> x509.Certificate:
 
 @contextmanager
 def token_server(folder: Path) -> Iterator[tuple[TokenServer, TokenAuth]]:
-    """A token server for the length of a block, and what a registry must be told to trust it."""
+    """Yield a token server for the length of a block, and the settings for a registry to trust it."""
     tokens = TokenServer(folder)
     with serving(tokens.answer) as server:
         yield tokens, TokenAuth(f"{server.url}/token", SERVICE, ISSUER, tokens.certificate)
