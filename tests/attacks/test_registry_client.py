@@ -561,7 +561,10 @@ TWO_LENGTHS = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunk
             "not the one",
         ),
         (lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Encoding": "gzip"})), "compresses"),
-        (lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Type": OCI["index"]})), "something else"),
+        (
+            lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Type": OCI["index"]})),
+            "but its mediaType is different",
+        ),
         (
             lying(manifest=lambda _: manifest_reply(IMAGE, **{"Docker-Content-Digest": "sha256:x"})),
             "a digest",

@@ -401,5 +401,5 @@ def test_a_target_is_one_thing_or_the_other(tmp_path: Path) -> None:
         open_target(cri="/run/x.sock", to=tmp_path)
     with pytest.raises(ValueError, match="its own platform"):
         open_target(cri="/run/x.sock", platform="linux/arm64")
-    with pytest.raises(EnvironmentProblem, match=r"there is no socket '/run/no/such\.sock'"):
+    with pytest.raises(EnvironmentProblem, match=r"socket '/run/no/such\.sock' does not exist"):
         open_target(cri="unix:///run/no/such.sock")
