@@ -638,7 +638,7 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
     with serving(FakeRegistry(image)) as server:
         from keyferry.pulls.platform import Platform
 
-        with pytest.raises(ImagePullError, match="another size than its index says"):
+        with pytest.raises(ImagePullError, match="another size than its index states"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
 
 
