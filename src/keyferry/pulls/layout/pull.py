@@ -56,7 +56,7 @@ class LayoutPull:
         self._stop = Event()
 
     def run(self, credential: Credential | None = None) -> AttemptResult:
-        """Pull the image; raise RegistryError if the registry fails, EnvironmentProblem if the folder cannot be used."""
+        """Pull the image; raise RegistryError if the registry fails, EnvironmentProblem if the folder is not usable."""
         self._layout.prepare()
         with closing(self._transport):
             registry = RegistryAccess(self._transport, self._target).with_credential(credential)
