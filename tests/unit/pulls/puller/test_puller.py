@@ -187,7 +187,7 @@ def test_a_failed_pull_is_waited_for_and_the_wait_writes_and_removes_an_intent(t
     assert (
         waiting.kubernetes_text == f'Back-off pulling image "{IMAGE}": ErrImagePull: {first.kubernetes_text}'
     )
-    assert str(waiting) == f"waiting another 10 s before {IMAGE!r} is pulled again; the last time: {first}"
+    assert str(waiting) == f"waiting another 10 s before {IMAGE!r} is pulled again; the last error: {first}"
     assert intents_in(tmp_path) == []
     assert len(there.asked) == 1
     assert error_of(puller, pod=other).kubelet_reason == "ErrImagePull"
