@@ -624,7 +624,7 @@ def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
     with serving(registry) as server:
         from keyferry.pulls.platform import Platform
 
-        with pytest.raises(ImagePullError, match="more than 3 deep"):
+        with pytest.raises(ImagePullError, match="nested more than 3 levels deep"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
     assert len([request for request in server.received if "manifests" in request.path]) == 4
 
