@@ -34,8 +34,8 @@ _WORDS = {
     Kind.REFUSED: "refused",
     Kind.NOT_FOUND: "not found",
     Kind.UNREACHABLE: "cannot be reached",
-    Kind.TIMEOUT: "took too long",
-    Kind.THROTTLED: "asked too often",
+    Kind.TIMEOUT: "timed out",
+    Kind.THROTTLED: "too many requests",
 }
 # With these codes the runtime's response was lost, and it may have pulled the image.
 _INCONCLUSIVE = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")

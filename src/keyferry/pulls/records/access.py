@@ -112,7 +112,7 @@ class ImageUse(Value):
 
 
 class PolicyEffect(StrEnum):
-    """The effect of another policy on a use of an image: it becomes verified, or is no longer."""
+    """The effect of another policy on a use of an image: it must now be verified, or no longer."""
 
     SAME = "same"
     VERIFIED = "verified"

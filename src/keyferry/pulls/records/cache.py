@@ -90,7 +90,7 @@ class LruCache(Generic[_T]):
 
     @contextmanager
     def in_doubt(self, key: str) -> Iterator[None]:
-        """Drop a key if the change of its file fails, so that the next lookup reads the file."""
+        """If the change of a file fails, drop its key and reset *authoritative*, so that the next lookup reads the file."""
         try:
             yield
         except BaseException:
@@ -143,7 +143,7 @@ class CachedRecords:
             yield
 
     def list_intents(self) -> Listing[ImagePullIntent]:
-        """Return every intent, always from the files, and fill the cache with them."""
+        """Return every intent, always from the files; refill the cache if it is not authoritative."""
         before = self._look_around()
         with self._intent_locks.all():
             listing = self.files.list_intents()
@@ -152,7 +152,7 @@ class CachedRecords:
         return listing
 
     def list_records(self) -> Listing[ImagePulledRecord]:
-        """Return every record, always from the files, and fill the cache with them."""
+        """Return every record, always from the files; refill the cache if it is not authoritative."""
         before = self._look_around()
         with self._record_locks.all():
             listing = self.files.list_records()

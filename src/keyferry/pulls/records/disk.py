@@ -20,7 +20,7 @@ _AGAIN = "the image is verified again"
 
 
 class Disk:
-    """Access to folders and files; a crash leaves the effect of a method either complete or absent.
+    """Access to folders and files; each method is one step, and a crash can happen between two steps.
 
     ``durable=False`` omits the waits for the disk, as the kubelet does.
     """
@@ -29,7 +29,7 @@ class Disk:
         self._durable = durable
 
     def make_folder(self, root: str, *names: str) -> Folder:
-        """Open a folder below *root*; make missing folders, and remove the permissions of group and others."""
+        """Open a folder below *root*; make missing ones, and restrict the user's own folders to the user."""
         folder = self.open_root(root, make=0o700)
         for name in names:
             with folder:

@@ -65,7 +65,7 @@ class RecordFiles:
 
     @contextmanager
     def writing(self, begin: Callable[[int], None] = lambda _: None) -> Iterator[None]:
-        """Hold the lock, so that no other process of keyferry changes the files."""
+        """Hold the lock, so that no other thread or process of keyferry changes the files."""
         with self.lock.held(begin):
             yield
 
@@ -76,7 +76,7 @@ class RecordFiles:
             self.renew()
 
     def make_folders(self) -> None:
-        """Make the folders; remove the permissions of group and others from existing ones."""
+        """Make the folders; restrict existing ones of the user to the user."""
         with _wording(self.folder, "cannot make the folders"):
             for name in (PULLING, PULLED):
                 self._disk.make_folder(self.root, FOLDER, name).close()
@@ -263,7 +263,7 @@ def _names(folder: Folder, *, folders: bool = False) -> list[str]:
 
 
 def _misplaced(path: str, key: str) -> RecordError:
-    message = f"it is about {key!r}, whose file name is {file_name(key)}; it is ignored; remove it"
+    message = f"it is about {key!r}, whose file name is {file_name(key)}; it is not trusted; remove it"
     return RecordError(path, message, kind=Kind.MISPLACED)
 
 

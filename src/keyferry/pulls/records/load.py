@@ -31,7 +31,7 @@ def load_records(
 ) -> Records:
     """Open the records of a node, for a program that pulls; make folders and rewrite files of older versions.
 
-    With *read_only*, nothing is made, changed or locked, and a running kubelet is no obstacle. *max_pods* and
+    With *read_only*, nothing is made, changed or locked, so a kubelet may be running. *max_pods* and
     *max_parallel_pulls* determine the size of the cache as in the kubelet. Raise PolicyError if the policy is invalid,
     RecordError if the folders cannot be used, and EnvironmentProblem if a running kubelet uses the root. Set
     *no_kubelet* if there is no kubelet and processes are not visible. *find_node* returns the current state of the
