@@ -540,7 +540,7 @@ def test_a_layer_that_is_said_to_be_elsewhere_is_not_fetched_from_there(tmp_path
         image = BuiltImage(OCI["manifest"], manifest, {digest_of(CONFIG): CONFIG})
         with serving(FakeRegistry(image)) as server:
             error = pull_error(server, tmp_path / "layout")
-    assert "kept elsewhere" in str(error)
+    assert "the manifest gives other URLs for it, which are not used" in str(error)
     assert not victim.received
 
 
@@ -561,7 +561,10 @@ TWO_LENGTHS = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunk
             "not the one",
         ),
         (lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Encoding": "gzip"})), "compresses"),
-        (lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Type": OCI["index"]})), "something else"),
+        (
+            lying(manifest=lambda _: manifest_reply(IMAGE, **{"Content-Type": OCI["index"]})),
+            "but its mediaType is different",
+        ),
         (
             lying(manifest=lambda _: manifest_reply(IMAGE, **{"Docker-Content-Digest": "sha256:x"})),
             "a digest",
@@ -582,7 +585,7 @@ TWO_LENGTHS = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunk
         (lying(layer=lambda _: Reply(body=LAYER, headers={"Content-Encoding": "gzip"})), "compresses"),
         (
             lying(layer=lambda _: Reply(206, body=LAYER, headers={"Content-Range": "bytes 5-9/10"})),
-            "another part",
+            "sends another range of",
         ),
         (lying(config=lambda _: Reply(body=bytes(len(CONFIG)))), "another digest"),
     ],
@@ -621,7 +624,7 @@ def test_indexes_in_indexes_come_to_an_end(tmp_path: Path) -> None:
     with serving(registry) as server:
         from keyferry.pulls.platform import Platform
 
-        with pytest.raises(ImagePullError, match="more than 3 deep"):
+        with pytest.raises(ImagePullError, match="nested more than 3 levels deep"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
     assert len([request for request in server.received if "manifests" in request.path]) == 4
 
@@ -635,7 +638,7 @@ def test_a_size_that_the_index_does_not_say_is_refused(tmp_path: Path) -> None:
     with serving(FakeRegistry(image)) as server:
         from keyferry.pulls.platform import Platform
 
-        with pytest.raises(ImagePullError, match="another size than its index says"):
+        with pytest.raises(ImagePullError, match="another size than its index states"):
             pull_to_layout(image_of(server), tmp_path / "layout", platform=Platform("linux", "amd64"))
 
 

@@ -25,7 +25,7 @@ SHOWN = (
     ("failed: plugin 'pier': exited with status 1", "no credentials, since 'pier' failed", "token=********"),
     ("yes: 127.0.0.1:", "can be pulled with the one credential there is", "yes, it may pull"),
     ("pulled   sha256:", "ferry of provider harbour"),
-    ("every pod of the node", "the image is used as it is"),
+    ("every pod of the node", "the image is used without a pull"),
     ("KP101", "KP105", "KP112", "KP129", "KP301"),
     ("kind: PluginTrace", "accepted: true", "keyferry-placeholder"),
     ("PILOT_ROLE", "KUBERNETES_EXEC_INFO", "https://cluster.harbour.example:6443"),

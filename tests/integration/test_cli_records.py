@@ -92,7 +92,7 @@ def test_who_knows_one_spelling(root: Path) -> None:
     done = run_keyferry("records", "who", "docker.io/library/busybox", "--root", str(root))
     assert done.returncode == 1
     assert "another spelling" in done.stdout
-    assert "the image is pulled, to verify" in done.stdout
+    assert "the image must be pulled: " in done.stdout
     document = run_keyferry("records", "who", IMAGE, "--root", str(root), "-o", "json")
     answer = json.loads(document.stdout)
     assert answer["podWithoutCredentials"]["mustPull"] is True
@@ -249,7 +249,7 @@ def test_a_planted_record_is_reported(root: Path) -> None:
     plant(root, ref="sha256:planted", mode=0o666)
     done = run_keyferry("records", "list", "--root", str(root))
     assert done.returncode == 1
-    assert "others can write it" in done.stderr
+    assert "other users can write it (mode 0666)" in done.stderr
     assert "sha256:planted" not in done.stdout
 
 

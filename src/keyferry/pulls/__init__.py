@@ -1,1 +1,1 @@
-"""Use the credentials: pull as the kubelet does, and keep its records of who may use an image that is here."""
+"""Pull images as the kubelet does, and keep its records of which pods may use an image of the node."""

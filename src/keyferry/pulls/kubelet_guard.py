@@ -1,4 +1,7 @@
-"""Is a kubelet at work here? What it has not pulled itself it takes for preloaded, and records it alone may write."""
+"""Detect a running kubelet, and refuse pulls and writes that would interfere with it.
+
+A kubelet treats images that it did not pull as preloaded, and expects to be the only writer of its records.
+"""
 
 import os
 import socket as sockets
@@ -12,41 +15,41 @@ from keyferry.images.node.node import Node
 
 __all__ = ["check_root", "check_runtime"]
 
-# What a kubelet listens on, and the folders that it makes, below its root.
+# The sockets that a kubelet listens on, and the folders that it makes, below its root.
 _SOCKETS = ("pod-resources/kubelet.sock", "device-plugins/kubelet.sock")
 _FOLDERS = ("pods", "plugins", "plugins_registry", "pod-resources")
 _LONGEST_ADDRESS = 107
 
 
 class _Presence(Value):
-    """Who was found, in words, and if nobody, why there may be somebody all the same."""
+    """The kubelet that was found, as text for a message, or the reason why an undetected one is possible."""
 
     who: str = ""
     doubt: str = ""
 
 
 def check_runtime(socket: str, node: Node, *, no_kubelet: bool = False) -> None:
-    """Refuse to bring a private image to a runtime that a kubelet uses; raises EnvironmentProblem.
+    """Raise EnvironmentProblem if a kubelet uses the runtime, so that a private image must not be pulled into it.
 
-    With *no_kubelet* it is refused only if one is found, and not if that cannot be seen.
+    With *no_kubelet*, raise only if a kubelet is found, not if its absence cannot be established.
     """
     what = (
-        "what a kubelet did not pull itself is preloaded to it, and every pod of the node may use it without a "
-        "credential; let a pod pull the image, pull it into a folder (--to), or, if every pod may have it, "
-        "say so with --preload (preload=True)"
+        "a kubelet treats images that it did not pull as preloaded, and every pod of the node may use them without a "
+        "credential; let a pod pull the image, pull it into a folder (--to), or let every pod use it with "
+        "--preload (preload=True)"
     )
     presence, place = _on_runtime(socket, node), f"the container runtime at {socket}"
     _refuse(presence, f"{presence.who} uses {place}", place, what, no_kubelet=no_kubelet)
 
 
 def check_root(root: str, node: Node, *, no_kubelet: bool = False) -> None:
-    """Refuse to write the records of a kubelet that runs; raises EnvironmentProblem.
+    """Raise EnvironmentProblem if a running kubelet uses *root*, so that its records must not be written.
 
-    With *no_kubelet* it is refused only if one is found, and not if that cannot be seen.
+    With *no_kubelet*, raise only if a kubelet is found, not if its absence cannot be established.
     """
     what = (
-        "a kubelet that runs does not see what others write to its records, and overwrites it; stop it first, or "
-        "use another root"
+        "a running kubelet does not see what other programs write to its records, and overwrites it; stop it first, "
+        "or use another root"
     )
     presence = _on_root(root, node)
     found = f"{root} is the root of {presence.who}"
@@ -54,13 +57,13 @@ def check_root(root: str, node: Node, *, no_kubelet: bool = False) -> None:
 
 
 def _refuse(presence: _Presence, found: str, place: str, what: str, *, no_kubelet: bool) -> None:
-    """Raise for somebody who was *found*, or who may use the *place*, unless the caller knows better."""
+    """Raise if a kubelet was found, or, unless *no_kubelet* is set, if one may use *place*."""
     if presence.who:
         raise EnvironmentProblem(f"{found}: {what}")
     if presence.doubt and not no_kubelet:
         raise EnvironmentProblem(
             f"cannot tell whether a kubelet uses {place}: {presence.doubt}; {what}; "
-            "if there is no kubelet, say so with --no-kubelet (no_kubelet=True)"
+            "if there is no kubelet, pass --no-kubelet (no_kubelet=True)"
         )
 
 
@@ -68,10 +71,11 @@ def _on_runtime(socket: str, node: Node) -> _Presence:
     owner = _listener(socket)
     users = {os.geteuid()} if owner is None else {os.geteuid(), owner[1]}
     for kubelet in node.kubelets.found:
-        # Of others' processes only those count whose user has the runtime: nobody else can keep us from it.
+        # Processes of other users count only if that user runs the runtime: an unrelated user must not be able to
+        # block a pull by starting a process that looks like a kubelet.
         if kubelet.belongs_to(users) and _uses_runtime(kubelet, node, socket):
             return _Presence(_name(kubelet))
-    # In a container of its own, a runtime that is seen has its kubelet there too.
+    # Inside a container, a runtime whose process is visible runs in the same container, and so does its kubelet.
     is_beside_us = node.kubelets.is_contained and owner is not None and owner[0] > 0
     return _Presence(doubt="" if is_beside_us else node.kubelets.hidden)
 
@@ -86,13 +90,13 @@ def _on_root(root: str, node: Node) -> _Presence:
         used = kubelet.flags.get("--root-dir") or KUBELET_ROOT
         if kubelet.belongs_to(users) and _is_same(kubelet.inside(used), root):
             return _Presence(_name(kubelet))
-    # A folder in which no kubelet has ever been at work is nobody's.
+    # A folder without a kubelet's folders has never been a kubelet's root.
     is_kubelets = any(os.path.lexists(os.path.join(root, name)) for name in _FOLDERS)
     return _Presence(doubt=node.kubelets.hidden if is_kubelets else "")
 
 
 def _uses_runtime(kubelet: Kubelet, node: Node, socket: str) -> bool:
-    """Tell whether a kubelet uses a runtime; one whose settings are not known may."""
+    """Return whether *kubelet* uses the runtime at *socket*; True if its settings are not known."""
     if not kubelet.is_trusted:
         return True
     settings = node.settings_of(kubelet)
@@ -122,11 +126,14 @@ def _owner(path: str) -> tuple[int, ...]:
 
 
 def _listener(path: str) -> tuple[int, int] | None:
-    """The process and user that listen on a unix socket, 0 for a process that is not seen; None if nobody does."""
+    """Return the ids of the process and user that listen on a unix socket, or None if nothing listens.
+
+    The process id is 0 if the process is not visible.
+    """
     if not hasattr(sockets, "SO_PEERCRED"):
         return None
     with closing(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)) as connection:
-        # A listener that is busy must not make us wait.
+        # Without blocking, so that a busy listener causes no wait.
         connection.setblocking(False)
         try:
             _connect(connection, path)
@@ -140,7 +147,7 @@ def _listener(path: str) -> tuple[int, int] | None:
 
 
 def _connect(connection: sockets.socket, path: str) -> None:
-    """Connect to a path of any length; an address holds about a hundred bytes."""
+    """Connect to a path of any length, although a socket address is limited to about a hundred bytes."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         connection.connect(path)
         return

@@ -1,4 +1,4 @@
-"""What a registry says an image is made of: manifests, indexes and digests, read strictly. Pure functions of bytes."""
+"""Image manifests, indexes and digests, parsed strictly by pure functions of bytes."""
 
 import hashlib
 from collections.abc import Iterator
@@ -49,11 +49,11 @@ _ATTESTATION = "vnd.docker.reference.type"
 
 
 class ContentError(Exception):
-    """What a registry sent is not what it should be; the text names digests and types, and quotes nothing else."""
+    """Content from a registry is invalid; the message quotes digests, types, platforms and sizes only."""
 
 
 class Descriptor(Value):
-    """What one document says of another: its type, digest and size; *urls* are places elsewhere, never fetched."""
+    """A document's reference to another one: type, digest and size; *urls* name other locations and are not fetched."""
 
     media_type: str
     digest: str
@@ -64,7 +64,7 @@ class Descriptor(Value):
 
 
 class ImageManifest(Value):
-    """An image for one platform: its config and layers, and the very bytes that say so."""
+    """An image for one platform: its config, its layers, and the exact bytes of the manifest."""
 
     media_type: str
     digest: str
@@ -74,7 +74,7 @@ class ImageManifest(Value):
 
     @property
     def blobs(self) -> tuple[Descriptor, ...]:
-        """Everything it is made of, each digest once, the config first."""
+        """The config and then the layers, each digest once."""
         return tuple({blob.digest: blob for blob in (self.config, *self.layers)}.values())
 
 
@@ -87,7 +87,7 @@ class ImageIndex(Value):
 
 
 def hasher(digest: str) -> "_Hash":
-    """The hash that a digest is made with; raises ContentError for one that is malformed or of another kind."""
+    """Return a new hash object for a digest's algorithm; raise ContentError if it is malformed or not supported."""
     algorithm, _, encoded = digest.partition(":")
     if len(encoded) != _HEX_LENGTHS.get(algorithm, -1) or not _HEX_DIGITS.issuperset(encoded):
         raise ContentError("a digest is not one of sha256, sha384 or sha512 in lower-case hexadecimal")
@@ -95,25 +95,25 @@ def hasher(digest: str) -> "_Hash":
 
 
 def digest_of(content: bytes, like: str = "sha256:") -> str:
-    """The digest of *content*, with the algorithm of another digest."""
+    """Return the digest of *content*, with the algorithm of the digest *like*."""
     algorithm = like.partition(":")[0]
     return f"{algorithm}:{hashlib.new(algorithm, content).hexdigest()}"
 
 
 def read_manifest(content: bytes, content_type: str, digest: str) -> ImageManifest | ImageIndex:
-    """Read a manifest or an index; *content_type* is what the server, or the index above it, says it is.
+    """Parse a manifest or an index; *content_type* is the type that the server, or the parent index, gives it.
 
-    Whatever could be read in two ways is refused: two types, names that occur twice, the fields of both kinds.
+    Raise ContentError if it is invalid or ambiguous: two types, duplicate keys, or the fields of both kinds.
     """
     document = _load(content)
     media_type = _media_type(document, content_type)
     if media_type in _INDEXES:
         if "config" in document or "layers" in document:
-            raise ContentError(f"the index {digest} has the fields of a manifest too")
+            raise ContentError(f"the index {digest} also has fields of a manifest")
         manifests = tuple(_descriptor(entry, "manifests") for entry in _list(document, "manifests"))
         return ImageIndex(media_type, digest, manifests)
     if "manifests" in document or "fsLayers" in document:
-        raise ContentError(f"the manifest {digest} has the fields of another kind too")
+        raise ContentError(f"the manifest {digest} also has fields of another kind")
     config = _descriptor(document.get("config"), "config")
     layers = tuple(_descriptor(entry, "layers") for entry in _list(document, "layers"))
     _check_kinds(config, layers)
@@ -122,7 +122,10 @@ def read_manifest(content: bytes, content_type: str, digest: str) -> ImageManife
 
 
 def choose_manifest(index: ImageIndex, platform: Platform) -> Descriptor:
-    """The image of an index that fits *platform* best; raises ContentError that names those there are."""
+    """Return the image of an index that fits *platform* best.
+
+    Raise ContentError, which lists the platforms of the index, if none fits.
+    """
     images = [entry for entry in index.manifests if _is_image(entry)]
     by_platform: dict[Platform, Descriptor] = {}
     for entry in images:
@@ -138,7 +141,7 @@ def choose_manifest(index: ImageIndex, platform: Platform) -> Descriptor:
 
 
 def read_config_platform(content: bytes) -> Platform:
-    """The platform that an image's config names."""
+    """Return the platform that an image's config names; raise ContentError if it is invalid."""
     document = _load(content)
     names = [document.get(name, "") for name in ("os", "architecture", "variant")]
     if not all(isinstance(name, str) for name in names):
@@ -154,8 +157,8 @@ def _load(content: bytes) -> dict[str, object]:
     except DocumentError:
         pass
     if not isinstance(document, dict):
-        # Raised out here on purpose: a decoder's error holds the document.
-        raise ContentError("it is not a JSON object, or one with a name that occurs twice")
+        # Raised outside the except block, because the decoder's error holds the document.
+        raise ContentError("it is not a JSON object, or it has duplicate keys")
     return document
 
 
@@ -163,12 +166,14 @@ def _media_type(document: dict[str, object], content_type: str) -> str:
     said = content_type.partition(";")[0].strip().lower()
     own = document.get("mediaType")
     if document.get("schemaVersion") == 1 or said.startswith(_SCHEMA_1):
-        raise ContentError("it is an image of the old schema 1, which nothing pulls any more; push it anew")
+        raise ContentError(
+            "it is a manifest of schema version 1, which is not supported; push the image again"
+        )
     known = [kind for kind in (said, own) if kind in _MANIFESTS or kind in _INDEXES]
     if not known:
-        raise ContentError(f"its type {said!r} is not one of an image")
+        raise ContentError(f"its type {said!r} is not that of an image manifest or index")
     if own is not None and own != known[0]:
-        raise ContentError(f"it is served as {known[0]!r} and says of itself that it is something else")
+        raise ContentError(f"it is served as {known[0]!r}, but its mediaType is different")
     return str(known[0])
 
 

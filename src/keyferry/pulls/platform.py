@@ -1,4 +1,4 @@
-"""Platforms of images: how they are written, what this machine is, and what runs on which."""
+"""Platforms of images: notation, the platform of this machine, and which platforms run on which."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -26,7 +26,7 @@ _CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789._-")
 
 
 class Platform(Value):
-    """Operating system, processor architecture and, for some, its variant."""
+    """An operating system, a processor architecture and, for some architectures, a variant."""
 
     os: str
     architecture: str
@@ -37,7 +37,7 @@ class Platform(Value):
 
 
 def parse_platform(text: str) -> Platform:
-    """Read ``os/architecture[/variant]``; raises EnvironmentProblem."""
+    """Parse ``os/architecture[/variant]``; raise EnvironmentProblem for any other text."""
     parts = text.lower().split("/")
     if not 1 < len(parts) <= _MOST_PARTS or not all(part and _CHARACTERS.issuperset(part) for part in parts):
         raise EnvironmentProblem(
@@ -47,7 +47,7 @@ def parse_platform(text: str) -> Platform:
 
 
 def this_machine() -> Platform:
-    """The platform that this process runs on."""
+    """Return the platform that this process runs on."""
     machine = os.uname().machine.lower()
     if machine.startswith("armv"):
         return normalise(Platform("linux", "arm", machine[3:5]))
@@ -55,7 +55,7 @@ def this_machine() -> Platform:
 
 
 def normalise(platform: Platform) -> Platform:
-    """One spelling for each: ``x86_64`` is ``amd64``; the variants that go without saying are left out."""
+    """Return *platform* in its canonical spelling: ``x86_64`` becomes ``amd64``, default variants are left out."""
     architecture = _ARCHITECTURES.get(platform.architecture, platform.architecture)
     variant = platform.variant
     if architecture == "arm":
@@ -67,7 +67,7 @@ def normalise(platform: Platform) -> Platform:
 
 
 def preferences(platform: Platform) -> Iterator[Platform]:
-    """What runs on *platform*, best first: itself, then what was built for its forerunners."""
+    """Yield the platforms whose images run on *platform*, best first: itself, then its predecessors."""
     wanted = normalise(platform)
     yield wanted
     yield from (Platform(wanted.os, wanted.architecture, variant) for variant in _older(wanted))

@@ -1,4 +1,4 @@
-"""An image that is there, in a container runtime or in a layout."""
+"""An image that is stored in a container runtime or in an OCI layout."""
 
 from keyferry._core.values import Value, field
 
@@ -11,10 +11,11 @@ __all__ = ["StoredImage"]
 
 
 class StoredImage(Value):
-    """An image that a target has: its id, which records are kept under, and all its names.
+    """An image that a target stores: its id, which is the key of its record, and all its names.
 
-    In a layout the *id* is the digest of its config, as container runtimes have it. *name* is what tools know it by in
-    the layout, *manifest_digest* its manifest there; a runtime tells neither, nor platform and layers.
+    In a layout *id* is the digest of the image's config, as in container runtimes. *name* is the image's name in the
+    layout's index, *manifest_digest* the digest of its manifest. A runtime reports neither of them, and no platform
+    or layers.
     """
 
     id: str
@@ -29,5 +30,5 @@ class StoredImage(Value):
 
     @property
     def digest(self) -> str:
-        """The first digest among its names; empty if it has none."""
+        """The digest of the first name that has one; empty if none does."""
         return self.digests[0].partition("@")[2] if self.digests else ""

@@ -1,6 +1,6 @@
-"""Try credentials on an image one after the other, as the kubelet does, and keep what each was told.
+"""Try credentials for an image one after the other, as the kubelet does, and keep the result of each attempt.
 
-Every attempt is made here: those that ask a registry, those that pull into a layout, and those of a container runtime.
+All attempts go through this module: checks with a registry, pulls into a layout, and pulls by a container runtime.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,25 +28,25 @@ __all__ = [
     "without_frames",
 ]
 
-# What containerd says before the reason, once or twice, with the image's name: there is no field for it.
+# The text that containerd puts before the reason, once or twice, with the image's name; there is no field for it.
 _PREAMBLES = ("failed to pull and unpack image ", "failed to resolve reference ")
 _WORDS = {
     Kind.REFUSED: "refused",
     Kind.NOT_FOUND: "not found",
     Kind.UNREACHABLE: "cannot be reached",
-    Kind.TIMEOUT: "took too long",
-    Kind.THROTTLED: "asked too often",
+    Kind.TIMEOUT: "timed out",
+    Kind.THROTTLED: "too many requests",
 }
-# With these codes a runtime's answer was lost: it may have pulled the image.
+# With these codes the runtime's response was lost, and it may have pulled the image.
 _INCONCLUSIVE = ("CANCELLED", "DEADLINE_EXCEEDED", "UNAVAILABLE")
 
 
 class AttemptResult(Value):
-    """What an attempt that worked gave.
+    """The result of a successful attempt.
 
-    *image_ref* is the reference that records are kept under, empty where nothing was pulled. *was_asked* tells whether
-    the registry wanted a credential at all, as far as that can be seen. *digest* is what the registry gave as the
-    image's, *stored* the image as the target has it, where the target knows that without being asked once more.
+    *image_ref* is the reference that records are stored under, empty if nothing was pulled. *was_asked* is False if
+    the registry is known not to have asked for a credential. *digest* is the image's digest as the registry reported
+    it. *stored* is the image in the target, if the pull itself returns it.
     """
 
     image_ref: str = ""
@@ -56,11 +56,11 @@ class AttemptResult(Value):
 
 
 class Attempt(Value):
-    """One credential, or None for an anonymous attempt, and what became of it.
+    """One attempt with a credential, or None for an anonymous one, and its result.
 
-    *digest* is what the registry gave as the image's, where that is known. *was_asked* tells whether the registry
-    wanted a credential: where it did not, the image is public, and the credential unproven. One that *is_renewed* was
-    got from its provider after another had been refused.
+    *digest* is the image's digest as the registry reported it, where that is known. If *was_asked* is False, the
+    registry did not ask for a credential: the image is public, and the credential is unproven. If *is_renewed* is
+    True, the provider supplied the credential after an earlier one had been refused.
     """
 
     credential: Credential | None
@@ -71,29 +71,29 @@ class Attempt(Value):
 
     @property
     def worked(self) -> bool:
-        """Tell whether the image can be had this way."""
+        """Whether the attempt succeeded."""
         return self.error is None
 
     @property
     def kind(self) -> Kind | None:
-        """Why it did not work, as in RegistryError; None if it did."""
+        """The kind of the failure, as in RegistryError; None if the attempt succeeded."""
         return None if self.error is None else self.error.kind
 
     @property
     def is_conclusive(self) -> bool:
-        """Tell whether it is known how the attempt ended; a runtime whose answer was lost may have pulled the image."""
+        """Whether the result is certain; a runtime whose response was lost may have pulled the image."""
         return not (isinstance(self.error, ContainerRuntimeError) and self.error.code in _INCONCLUSIVE)
 
     @property
     def who(self) -> str:
-        """Whose credential it was, in words."""
+        """The user name and source of the credential, as text for a message."""
         if self.credential is None:
             return "without a credential"
         return f"{self.credential.username or '(no user name)'} of {self.credential.source}"
 
     @property
     def said(self) -> str:
-        """What was said to it, in words."""
+        """The response to the attempt, as text for a message."""
         if self.error is None:
             return "pulled"
         said = _without_preamble(self.error.message or str(self.error))
@@ -102,17 +102,17 @@ class Attempt(Value):
 
 
 class Renewal(Value):
-    """What a provider gave when it was asked once more: other credentials, or why it has none."""
+    """The result of a second lookup with one provider: its new credentials and its failures."""
 
     credentials: tuple[Credential, ...] = ()
     failures: tuple[Failure, ...] = ()
 
 
 class Trial:
-    """A series of attempts at one image.
+    """A series of attempts to get one image.
 
-    *attempt* makes one, and raises RegistryError or ContainerRuntimeError if it fails. *renew* asks the provider of a
-    refused credential anew.
+    *attempt* makes one attempt, and raises RegistryError or ContainerRuntimeError if it fails. *renew* calls the
+    provider of a refused credential again.
     """
 
     def __init__(
@@ -127,7 +127,10 @@ class Trial:
         self.renewals: list[Failure] = []
 
     def run(self, credentials: Iterable[Credential]) -> AttemptResult | None:
-        """Try each in order until one works; anonymously only if there are none at all. None if none works."""
+        """Try each credential in order until one works, and return its result, or None if none works.
+
+        Without credentials, make one anonymous attempt.
+        """
         waiting = [(credential, False) for credential in credentials]
         if not waiting:
             return self._attempt(None)
@@ -140,7 +143,7 @@ class Trial:
         return arrival
 
     def run_all(self, credentials: Iterable[Credential]) -> tuple[Attempt, ...]:
-        """Try every credential, whatever becomes of the others; anonymously only if there are none at all."""
+        """Try every credential, also after one has worked; without credentials, make one anonymous attempt."""
         for credential in tuple(credentials) or (None,):
             self._attempt(credential)
         return tuple(self.attempts)
@@ -157,12 +160,15 @@ class Trial:
     def _replace(
         self, credential: Credential, waiting: list[tuple[Credential, bool]]
     ) -> list[tuple[Credential, bool]]:
-        """What is left to try: if its provider has other credentials now, those, in place of all its old ones."""
+        """Return the credentials left to try, after a refusal.
+
+        If the provider of the refused credential now has other credentials, they take the place of all its old ones.
+        """
         source = credential.source
         is_due = source.kind == SourceKind.PROVIDER and source.name not in self._asked_again
         if self._renew is None or not is_due or self.attempts[-1].kind is not Kind.REFUSED:
             return waiting
-        # Once for each provider, whatever it gives: a registry that refuses everything must not make plugins run on.
+        # At most once per provider: a registry that refuses everything must not cause endless plugin runs.
         self._asked_again.add(source.name)
         renewal = self._renew(credential)
         self.renewals += renewal.failures
@@ -175,7 +181,7 @@ class Trial:
 
 
 def renewal_from(answer: Answer, provider: str) -> Renewal:
-    """What a new answer has of one provider."""
+    """Return the credentials and failures of one provider in *answer*."""
     credentials = tuple(
         each
         for each in answer.credentials
@@ -186,19 +192,22 @@ def renewal_from(answer: Answer, provider: str) -> Renewal:
 
 
 def most_telling(attempts: Sequence[Attempt]) -> Attempt:
-    """The attempt that says most, of those that failed: with a refusal another credential may come further."""
+    """Return the failed attempt that best explains the failure: the first that is not a refusal, else the last.
+
+    An attempt that fails for another reason than a refusal got further than one that was refused.
+    """
     failed = [attempt for attempt in attempts if not attempt.worked]
     return next((attempt for attempt in failed if attempt.kind is not Kind.REFUSED), failed[-1])
 
 
 def kind_of(error: KeyferryError) -> Kind:
-    """What an error of a pull means, as in RegistryError; ``ERROR`` of all that no registry or runtime said."""
+    """Return the kind of an error of a pull; ``ERROR`` for errors that no registry or runtime reported."""
     is_remote = isinstance(error, ContainerRuntimeError | RegistryError | ImagePullError)
     return error.kind if is_remote else Kind.ERROR
 
 
 def without_frames(error: "Error") -> "Error":
-    """An error without the frames it came through: they hold credentials."""
+    """Return *error* without its traceback and context, whose frames hold credentials."""
     error.__context__ = error.__cause__ = None
     return error.with_traceback(None)
 
@@ -208,7 +217,7 @@ def _login(credential: Credential | None) -> tuple[str, str] | None:
 
 
 def _without_preamble(said: str) -> str:
-    """What a runtime said, without the image's name in front of it once or twice: everybody knows which it is."""
+    """Return a runtime's message without the leading image name, which the caller already shows."""
     while said.startswith(_PREAMBLES) and '": ' in said:
         said = said.partition('": ')[2]
     return said

@@ -136,7 +136,7 @@ def test_a_no_is_not_sure_where_containerd_has_a_mirror(registry: Registry, tmp_
         done = run_keyferry(*command, *words)
         assert done.returncode == 6, done.stdout
         assert "containerd has a mirror for it, 'http://127.0.0.1:9'" in done.stdout
-        assert "which was not asked" in done.stdout
+        assert "which was not tried" in done.stdout
     document = json.loads(run_keyferry("can-pull", *words, "-o", "json").stdout)
     assert document["canPull"] is None
     assert document["mirrors"]["hosts"] == ["http://127.0.0.1:9"]

@@ -112,7 +112,7 @@ def test_with_a_root_the_record_names_the_credential_and_another_pod_is_verified
     assert (item["decision"]["rule"], item["imageRef"]) == ("stranger", "")  # type: ignore[index]
     free = run_keyferry("pull", image, *options, "--policy", "NeverVerify")
     assert free.returncode == 0
-    assert "the policy asks for no verification" in free.stdout
+    assert "the policy requires no verification" in free.stdout
     allow = ["--policy", "NeverVerifyAllowlistedImages", "--allow", f"{registry.host}/team/*"]
     assert run_keyferry("pull", image, *options, *allow).returncode == 0
     assert run_keyferry("pull", image, *options, "--allow", "x/*").returncode == 2

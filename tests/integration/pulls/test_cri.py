@@ -244,8 +244,11 @@ def test_a_socket_nobody_listens_at_is_unreachable(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("unix:///no/such/socket", "there is no socket '/no/such/socket'; is the container runtime running?"),
-        ("/no/such/socket", "there is no socket '/no/such/socket'"),
+        (
+            "unix:///no/such/socket",
+            "socket '/no/such/socket' does not exist; is the container runtime running?",
+        ),
+        ("/no/such/socket", "socket '/no/such/socket' does not exist"),
         ("tcp://127.0.0.1:1234", "'tcp://127.0.0.1:1234' is not a unix socket"),
         ("http://runtime.example", "is not a unix socket"),
     ],

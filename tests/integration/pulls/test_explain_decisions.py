@@ -45,11 +45,11 @@ def test_it_says_by_which_record_policy_and_rule(root: Path, config: list[str], 
     done = run_keyferry("explain", IMAGE, *config, "--root", str(root), "--secret", own)
     part = done.stdout.partition("MAY THIS POD USE THE IMAGE THAT IS THERE\n")[2]
     assert part.startswith(
-        "  the image is there, and this pod may use it as it is: the pod shows a credential that the image was"
+        "  the image is there, and this pod may use it as it is: the pod has a credential that the image was"
     )
     assert f"- record {REF}: recorded as pulled under 'reg.io/team/app'" in part
     assert "- policy NeverVerifyPreloadedImages: the image was pulled by the kubelet" in part
-    assert "- credential team/mine: the pod's secret team/mine stands for the recorded secret ns/s1" in part
+    assert "- credential team/mine: the pod's secret team/mine matches the recorded secret ns/s1" in part
     assert "kf-marked-word" not in done.stdout
     assert HASH not in done.stdout
     assert state_of(root) == before
@@ -95,7 +95,7 @@ def test_a_planted_record_is_not_believed(root: Path, config: list[str]) -> None
     done = run_keyferry("explain", IMAGE, *config, "--root", str(root), "-o", "json")
     assert "access" not in json.loads(done.stdout)
     assert f"no record names {IMAGE!r}" in done.stderr
-    assert "others may" in done.stderr or "others can" in done.stderr
+    assert "others may" in done.stderr or "other users can" in done.stderr
 
 
 def test_without_records_it_is_an_error_and_without_the_options_nothing_is_said(

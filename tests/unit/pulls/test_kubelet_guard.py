@@ -238,7 +238,7 @@ def test_records_of_a_running_kubelet_are_not_opened_to_write(processes: Process
         assert records.prune([], dry_run=True).removed
         reader = load_records(str(tmp_path / "root"), policy="AlwaysVerify", read_only=True)
         assert reader.decide(IMAGE, REF).rule == "everybody"
-        with pytest.raises(RecordError, match="for reading alone"):
+        with pytest.raises(RecordError, match="for reading only"):
             reader.record_intent(IMAGE)
         for write in (lambda: records.prune([]), lambda: records.recover(lambda: [Present(REF)])):
             with pytest.raises(EnvironmentProblem, match="is the root of a kubelet"):

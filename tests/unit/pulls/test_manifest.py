@@ -71,12 +71,12 @@ def with_layer(**changes: object) -> Callable[[], Json]:
 @pytest.mark.parametrize(
     ("make", "content_type", "said"),
     [
-        (lambda: manifest(mediaType=DOCKER["manifest"]), OCI["manifest"], "something else"),
+        (lambda: manifest(mediaType=DOCKER["manifest"]), OCI["manifest"], "but its mediaType is different"),
         (lambda: manifest(manifests=[]), OCI["manifest"], "another kind"),
-        (manifest, OCI["index"], "something else"),
+        (manifest, OCI["index"], "but its mediaType is different"),
         (lambda: {**manifest(manifests=[]), "mediaType": OCI["index"]}, OCI["index"], "fields of a manifest"),
-        (lambda: manifest(mediaType="text/html"), "text/html", "not one of an image"),
-        (lambda: {"schemaVersion": 1}, "application/json", "schema 1"),
+        (lambda: manifest(mediaType="text/html"), "text/html", "is not that of an image manifest or index"),
+        (lambda: {"schemaVersion": 1}, "application/json", "schema version 1"),
         (lambda: manifest(config=None), OCI["manifest"], "config: expected an object"),
         (lambda: manifest(layers={}), OCI["manifest"], "layers: expected a list"),
         (with_layer(size=-1), OCI["manifest"], "number of bytes"),

@@ -1,1 +1,1 @@
-"""A container runtime, over CRI."""
+"""A client of container runtimes, over the CRI."""

@@ -1,4 +1,4 @@
-"""Images in a real container runtime, over its CRI socket: containerd, CRI-O, whatever speaks ``runtime.v1``."""
+"""The images of a container runtime, over its CRI socket: containerd, CRI-O or any other ``runtime.v1`` server."""
 
 import os
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Runtime", "RuntimeInfo", "connect_runtime"]
 
-# As the kubelet has it: runtimes with many images answer at length.
+# The kubelet's limit: the responses of runtimes with many images are long.
 _MOST_BYTES = 16 * 1024 * 1024
 _LONGEST_MESSAGE = 2000
 TIMEOUT_SECONDS = 120.0
@@ -30,7 +30,7 @@ SOCKETS = (
 
 
 class RuntimeInfo(Value):
-    """Which runtime it is."""
+    """The name and versions of a container runtime."""
 
     name: str
     version: str
@@ -41,11 +41,11 @@ class Runtime:
     """A connection to a container runtime's image service; safe to use from several threads."""
 
     def __init__(self, socket: str, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        """Connect to the socket at a path; nothing is sent before the first call."""
+        """Open a connection to the socket at a path; nothing is sent before the first call."""
         grpc = _grpc()
         options = [
             ("grpc.max_receive_message_length", _MOST_BYTES),
-            # Never through a proxy, and no look-ups: it is a file on this machine.
+            # The socket is a file on this machine, so no proxy applies.
             ("grpc.enable_http_proxy", 0),
         ]
         self.socket = socket
@@ -59,31 +59,31 @@ class Runtime:
         self.close()
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._channel.close()
 
     def version(self) -> RuntimeInfo:
-        """Name and version of the runtime."""
+        """Return the name and version of the runtime."""
         answer = self._call(RUNTIME_SERVICE, "Version", message("VersionRequest")())
         return RuntimeInfo(answer.runtime_name, answer.runtime_version, answer.runtime_api_version)
 
     def find_image(self, image: str) -> StoredImage | None:
-        """The image of that name or id, or None if the runtime has none."""
+        """Return the image with that name or id, or None if the runtime has none."""
         request = message("ImageStatusRequest")(image=message("ImageSpec")(image=image))
         answer = self._call(IMAGE_SERVICE, "ImageStatus", request)
         return _to_image(answer.image) if answer.HasField("image") and answer.image.id else None
 
     def list_images(self) -> tuple[StoredImage, ...]:
-        """Every image that the runtime has."""
+        """Return every image of the runtime."""
         answer = self._call(IMAGE_SERVICE, "ListImages", message("ListImagesRequest")())
         return tuple(map(_to_image, answer.images))
 
     def pull_image(
         self, image: str, credential: Credential | None = None, *, timeout_seconds: float | None = None
     ) -> str:
-        """Have the runtime pull *image*, with a credential or anonymously; give its reference, mostly an id.
+        """Have the runtime pull *image*, with a credential or anonymously, and return its reference, usually an id.
 
-        Raises ContainerRuntimeError; what the runtime said is told apart as far as its words allow.
+        Raise ContainerRuntimeError if it fails; its kind follows from the runtime's code or message.
         """
         request = message("PullImageRequest")(image=message("ImageSpec")(image=image))
         if credential is not None:
@@ -99,7 +99,7 @@ class Runtime:
         return str(answer.image_ref)
 
     def remove_image(self, image: str) -> None:
-        """Have the runtime remove an image, with all its names; one that is not there is no error."""
+        """Have the runtime remove an image with all its names; an image that does not exist is ignored."""
         request = message("RemoveImageRequest")(image=message("ImageSpec")(image=image))
         self._call(IMAGE_SERVICE, "RemoveImage", request)
 
@@ -121,15 +121,15 @@ class Runtime:
             return ask(request, timeout=timeout_seconds or self._timeout_seconds)
         except grpc.RpcError as error:
             code, said = error.code().name, error.details() or ""
-        # Raised out here on purpose: the frames of what was caught hold the request.
+        # Raised outside the except block, because the frames of the caught error hold the request.
         shown = printable(" ".join(redact(said, known).split()))[:_LONGEST_MESSAGE]
         raise ContainerRuntimeError(self.socket, code, shown, classify(code, said))
 
 
 def connect_runtime(address: str = "", *, timeout_seconds: float = TIMEOUT_SECONDS) -> Runtime:
-    """A runtime by its socket, ``unix:///run/containerd/containerd.sock`` or a plain path; without one, what is found.
+    """Connect to the runtime at a socket, ``unix:///run/containerd/containerd.sock`` or a plain path.
 
-    Raises EnvironmentProblem if there is no such socket, or none at all.
+    Without an address, use the first well-known socket that exists. Raise EnvironmentProblem if there is no socket.
     """
     path = address.removeprefix("unix://")
     if "://" in path:
@@ -138,10 +138,10 @@ def connect_runtime(address: str = "", *, timeout_seconds: float = TIMEOUT_SECON
         path = next(filter(os.path.exists, SOCKETS), "")
         if not path:
             raise EnvironmentProblem(
-                f"no container runtime is found at {', '.join(SOCKETS)}; name its socket: --cri unix:///path"
+                f"no container runtime found at {', '.join(SOCKETS)}; name its socket with --cri unix:///path"
             )
     if not os.path.exists(path):
-        raise EnvironmentProblem(f"there is no socket {path!r}; is the container runtime running?")
+        raise EnvironmentProblem(f"socket {path!r} does not exist; is the container runtime running?")
     return Runtime(os.path.abspath(path), timeout_seconds=timeout_seconds)
 
 
@@ -153,9 +153,9 @@ def _to_image(image: "Any") -> StoredImage:
 
 def _grpc() -> "Any":
     try:
-        import google.protobuf as google_protobuf  # noqa: F401 - only to see whether it is there
+        import google.protobuf as google_protobuf  # noqa: F401 - only to check that it is installed
         import grpc
     except ImportError:
-        message = "a container runtime is reached through the packages 'grpcio' and 'protobuf', which are not installed"
+        message = "access to a container runtime requires the packages 'grpcio' and 'protobuf', which are not installed"
         raise EnvironmentProblem(f"{message}: {install_hint('cri')}") from None
     return grpc

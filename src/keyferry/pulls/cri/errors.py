@@ -1,10 +1,10 @@
-"""What a container runtime means when a pull fails: its status codes do not tell, only its words do."""
+"""Classify the pull failures of container runtimes, by status code and, where that is not enough, by message."""
 
 from keyferry.errors import Kind
 
 __all__ = ["classify"]
 
-# By code where a runtime gives an honest one.
+# The codes that are specific enough.
 _CODES = {
     "UNAUTHENTICATED": Kind.REFUSED,
     "PERMISSION_DENIED": Kind.REFUSED,
@@ -12,8 +12,9 @@ _CODES = {
     "DEADLINE_EXCEEDED": Kind.TIMEOUT,
     "UNAVAILABLE": Kind.UNREACHABLE,
 }
-# Else by the words of containerd and CRI-O, which send most failures as UNKNOWN. In this order: a private repository
-# that the registry hides says "does not exist or may require authorization", which is a refusal.
+# Other failures are classified by the messages of containerd and CRI-O, which send most failures as UNKNOWN. The order
+# matters: for a private repository that the registry hides, the message is "does not exist or may require
+# authorization", which is a refusal.
 _WORDS = (
     (Kind.REFUSED, "401 unauthorized"),
     (Kind.REFUSED, "403 forbidden"),
@@ -42,7 +43,7 @@ _WORDS = (
 
 
 def classify(code: str, said: str) -> Kind:
-    """What a failure is: refused, not found, unreachable, a timeout, or some error."""
+    """Return the kind of a failure: refused, not found, unreachable, timeout, or error."""
     known = _CODES.get(code)
     if known is not None:
         return known

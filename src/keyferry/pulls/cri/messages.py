@@ -1,8 +1,8 @@
-"""The messages of the container runtime interface, ``runtime.v1``, as far as images go.
+"""The image messages of the container runtime interface, ``runtime.v1``.
 
-Written down as a table and handed to the protobuf library when first used, so that there is no generated code to
-keep in step with its version. Numbers and names are those of the interface; what is not here is
-skipped when read, as protobuf has it.
+They are defined in a table that is passed to the protobuf library on first use, so that there is no generated code to
+keep in step with the library's version. Numbers and names are those of the interface; protobuf skips fields that are
+not in the table.
 """
 
 from _thread import allocate_lock
@@ -18,7 +18,7 @@ _PACKAGE = "runtime.v1"
 IMAGE_SERVICE = f"/{_PACKAGE}.ImageService/"
 RUNTIME_SERVICE = f"/{_PACKAGE}.RuntimeService/"
 
-# A field is its number and type: a scalar, the name of a message, "[...]" for many, "{}" for a map of strings.
+# Each field has a number and a type: a scalar, the name of a message, "[...]" if repeated, "{}" for a map of strings.
 _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "VersionRequest": {"version": (1, "string")},
     "VersionResponse": {
@@ -80,10 +80,11 @@ _SCALARS = ("string", "bool", "int64", "uint64", "uint32")
 
 @cache
 def message(name: str) -> "Any":
-    """The class of a message."""
+    """Return the class of a message."""
     from google.protobuf.message_factory import GetMessageClass
 
-    # One at a time: a cache may call twice for two threads, and classes of two pools do not go together.
+    # Serialised, because a cache may call its function in two threads at once, and classes of two pools are not
+    # compatible.
     with _lock:
         return GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
 
@@ -93,7 +94,7 @@ def _pool() -> "Any":
     from google.protobuf.descriptor_pb2 import FileDescriptorProto
     from google.protobuf.descriptor_pool import DescriptorPool
 
-    # A pool of its own: a program may have the whole interface loaded under the same names.
+    # A separate pool, because the program may have loaded the whole interface under the same names.
     pool = DescriptorPool()
     file = FileDescriptorProto(name="keyferry/cri.proto", package=_PACKAGE, syntax="proto3")
     for name, fields in _MESSAGES.items():
@@ -120,7 +121,7 @@ def _describe(described: "Any", owner: str, name: str, number: int, kind: str) -
 
 
 def _describe_entry(described: "Any", owner: str, name: str) -> str:
-    """The message that stands for one entry of a map: a key and a value."""
+    """Add the message type of a map's entries, a key and a value, and return its name."""
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
 
     entry = described.nested_type.add(name=f"{name.title().replace('_', '')}Entry")

@@ -1,1 +1,1 @@
-"""An OCI layout folder: its blobs, its index, and a pull into it."""
+"""OCI layout folders: blobs, the index, and pulls into them."""

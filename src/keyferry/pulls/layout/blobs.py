@@ -1,4 +1,4 @@
-"""Fetch the blobs of an image into a layout: in parallel, each only once, and further from where it broke off."""
+"""Fetch the blobs of an image into a layout: in parallel, each only once, and resuming interrupted downloads."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -16,20 +16,20 @@ from keyferry.pulls.registry.transport import Deadline
 __all__ = ["FetchContext", "Meter", "Progress", "fetch_blob", "fetch_blobs"]
 
 _MOST_BREAKS = 3
-# A connection that brought so much was worth while, and may break off once more.
+# A connection that delivered this many bytes does not count as a failed one.
 _ENOUGH = 1 << 20
 _PAUSE_SECONDS = 0.05
 
 
 class Progress(Value):
-    """How far a pull has come, in bytes; what was there already counts as done."""
+    """The progress of a pull, in bytes; blobs that were already stored count as done."""
 
     done: int
     total: int
 
 
 class Meter:
-    """Counts what all threads of a pull have done, and tells whoever wants to know."""
+    """A counter of the bytes that all threads of a pull have stored, which calls *tell* after each change."""
 
     def __init__(self, total: int, tell: Callable[[Progress], None] | None) -> None:
         self._lock = Lock()
@@ -38,7 +38,7 @@ class Meter:
         self._tell = tell
 
     def add(self, size: int) -> None:
-        """Note bytes that are there; a negative number for those that turned out to be of no use."""
+        """Add a number of stored bytes; a negative number takes back bytes that were discarded."""
         if self._tell is None:
             return
         with self._lock:
@@ -47,7 +47,7 @@ class Meter:
 
 
 class FetchContext(Value):
-    """What fetching blobs needs: from where, to where, until when, and whether to stop."""
+    """The arguments that all blobs of a pull share: source, destination, deadline, progress and stop signal."""
 
     registry: Registry
     layout: Layout
@@ -59,7 +59,10 @@ class FetchContext(Value):
 def fetch_blobs(
     work: FetchContext, blobs: Sequence[Descriptor], threads: int, interrupt: Callable[[], None]
 ) -> None:
-    """Fetch all that are not there yet; raises what the first to fail raised. *interrupt* wakes up those who wait."""
+    """Fetch the blobs that are not stored yet; raise the error of the first that fails.
+
+    *interrupt* ends the requests of the other threads after a failure.
+    """
     from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
     with ThreadPoolExecutor(min(threads, len(blobs) or 1), thread_name_prefix="keyferry-blob") as pool:
@@ -80,35 +83,35 @@ def fetch_blobs(
 
 
 def fetch_blob(work: FetchContext, blob: Descriptor) -> None:
-    """Fetch one blob, unless it is there, or somebody else is about to have fetched it."""
+    """Fetch one blob, unless it is stored; wait while another process fetches it."""
     while not work.layout.has(blob):
         with work.layout.drafts() as drafts, closing(Draft(drafts, blob)) as draft:
-            # Looked for once more: it may have been finished between the first look and the lock.
+            # Checked again, because another process may have stored it before the lock was acquired.
             if draft.lock() and not work.layout.has(blob):
                 work.layout.remove(blob.digest)
                 _complete(work, blob, draft)
                 work.layout.adopt(drafts, blob.digest)
                 return
         if work.stop.is_set() or work.deadline.seconds_left <= 0:
-            raise RegistryError(work.registry.name, 0, f"{blob.digest}: not there in time", Kind.TIMEOUT)
+            raise RegistryError(work.registry.name, 0, f"{blob.digest}: not fetched in time", Kind.TIMEOUT)
         sleep(_PAUSE_SECONDS)
     work.meter.add(blob.size)
 
 
 def _complete(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
-    """Fetch what is missing in a draft, until its digest is right and all of it is on the disk."""
+    """Fetch the missing bytes of a draft, verify its digest and write it durably to the disk."""
     try:
         draft.resume()
         work.meter.add(draft.size)
         was_resumed = draft.size > 0
         _fetch_rest(work, blob, draft)
         if not draft.is_complete() and was_resumed:
-            # What was left from another time may be at fault, and gets one fresh start.
+            # The bytes of an earlier pull may be wrong, so the blob is fetched once from the start.
             _restart(work, draft)
             _fetch_rest(work, blob, draft)
         if not draft.is_complete():
             _restart(work, draft)
-            raise _content_error(work, f"what it sent for {blob.digest} has another digest")
+            raise _content_error(work, f"the content it sent for {blob.digest} has another digest")
         draft.sync()
     except OSError as error:
         raise EnvironmentProblem(f"{work.layout.folder}: cannot store a layer: {error.strerror}") from None
@@ -120,7 +123,7 @@ def _restart(work: FetchContext, draft: Draft) -> None:
 
 
 def _fetch_rest(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
-    """Fetch until the size is right; a connection that breaks off is taken up again, a few times."""
+    """Fetch until the size is reached; resume after a broken connection, a limited number of times."""
     breaks = 0
     while draft.size < blob.size:
         before = draft.size
@@ -133,20 +136,20 @@ def _fetch_rest(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
 
 
 def _receive(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
-    """Read one answer into the draft; the registry may begin anew where we asked for the rest."""
+    """Read one response into the draft; the registry may send the whole blob although the rest was requested."""
     answer, start = work.registry.open_blob(blob, draft.size)
     with answer:
         if start != draft.size:
             _restart(work, draft)
         for piece in answer.pieces(is_timed=False):
             if draft.size + len(piece) > blob.size:
-                raise _content_error(work, f"sends more bytes for {blob.digest} than its manifest says")
+                raise _content_error(work, f"sends more bytes for {blob.digest} than the manifest states")
             draft.write(piece)
             work.meter.add(len(piece))
             if work.stop.is_set():
                 raise RegistryError(work.registry.name, 0, "interrupted", Kind.ERROR)
     if draft.size < blob.size:
-        raise _content_error(work, f"sends fewer bytes for {blob.digest} than its manifest says")
+        raise _content_error(work, f"sends fewer bytes for {blob.digest} than the manifest states")
 
 
 def _content_error(work: FetchContext, message: str) -> RegistryError:

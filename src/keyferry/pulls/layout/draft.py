@@ -1,4 +1,4 @@
-"""A blob on its way: a file that grows, and the hash of exactly what is in it."""
+"""A partly fetched blob: a file, and the hash of its content."""
 
 import os
 
@@ -14,7 +14,7 @@ _MODE = 0o644
 
 
 class Draft:
-    """The file of one blob; *size* bytes of it are written and hashed, and nothing stands behind them."""
+    """The file of one partly fetched blob; *size* is the number of bytes that are written and hashed."""
 
     def __init__(self, folder: Folder, blob: Descriptor) -> None:
         self._folder = folder
@@ -28,14 +28,14 @@ class Draft:
         self.size = 0
 
     def lock(self) -> bool:
-        """Have it to ourselves; False if another has it, or has finished it while we looked."""
+        """Lock the file; return False if another process has locked it, or has renamed it in the meantime."""
         try:
             return self._folder.lock(self._fd, self._name, waits=False)
         except OSError as error:
             raise EnvironmentProblem(f"{error.filename}: cannot be locked: {error.strerror}") from None
 
     def resume(self) -> None:
-        """Hash what an earlier pull has left; more than the blob has is of no use."""
+        """Hash the content that an earlier pull has left; discard it if it is longer than the blob."""
         if os.fstat(self._fd).st_size > self._blob.size:
             self.restart()
         while piece := os.pread(self._fd, _PIECE, self.size):
@@ -43,13 +43,13 @@ class Draft:
             self.size += len(piece)
 
     def restart(self) -> None:
-        """Forget everything."""
+        """Discard the content."""
         os.ftruncate(self._fd, 0)
         self._digest = hasher(self._blob.digest)
         self.size = 0
 
     def write(self, piece: bytes) -> None:
-        """Add what comes next."""
+        """Append *piece*."""
         self._digest.update(piece)
         written = os.pwrite(self._fd, piece, self.size)
         while written < len(piece):
@@ -57,18 +57,18 @@ class Draft:
         self.size += len(piece)
 
     def is_complete(self) -> bool:
-        """Tell whether it is the blob, by size and digest."""
+        """Return whether the content has the size and the digest of the blob."""
         is_whole = self.size == self._blob.size == os.fstat(self._fd).st_size
         return is_whole and self._blob.digest.endswith(f":{self._digest.hexdigest()}")
 
     def sync(self) -> None:
-        """Wait until all of it is on the disk."""
-        # One for each blob, before the blob has its name. A single sync of all blobs before the image gets into the
-        # index would keep the index whole, but not the blobs: their names could be on the disk before their content,
-        # and other tools take what has a digest's name in blobs/ for that digest, in the index or not. syncfs would
-        # also wait for everything else that is being written on this file system.
+        """Wait until the content is on the disk."""
+        # Once for each blob, before it gets its final name. A single sync of all blobs before the image is added to the
+        # index would protect the index, but not the blobs: their names could reach the disk before their content, and
+        # other tools trust a file in blobs/ by its name, whether it is in the index or not. syncfs would also wait for
+        # all other writes to this file system.
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Close it, which unlocks it; the file stays."""
+        """Close the file, which unlocks it; the file remains."""
         os.close(self._fd)

@@ -1,8 +1,8 @@
 """An OCI image layout: a folder of blobs by digest, and an index of images by name.
 
-Whatever happens to the process, what is in it is whole: a blob gets its name when all of it is on the disk and its
-digest is right, and an image gets into the index when all of its blobs are there. Below the folder no link is
-followed, and no folder used that belongs to a stranger.
+The layout stays consistent if the process is killed: a blob gets its final name after its content is on the disk and
+its digest is verified, and an image is added to the index after all its blobs are stored. Symbolic links below the
+folder are not followed, and folders that belong to other users are not used.
 """
 
 import os
@@ -26,7 +26,7 @@ _FILE_MODE, _FOLDER_MODE = 0o644, 0o777
 
 
 def draft_name(digest: str) -> str:
-    """The name of a blob among the drafts, until it is whole."""
+    """Return the name of a blob's file in the drafts folder, where it is until it is complete."""
     return digest.replace(":", "-")
 
 
@@ -37,32 +37,32 @@ class Layout:
         self.folder = folder
 
     def prepare(self) -> None:
-        """Make the folder a layout, if it is empty; raises EnvironmentProblem if it holds something else."""
+        """Make an empty or missing folder a layout; raise EnvironmentProblem if it holds other files."""
         with _reporting(self.folder), open_folder(self.folder, make=_FOLDER_MODE) as top:
             if set(top.names()) - {_WORK, _BLOBS, _INDEX, _MARK} and not top.has(_MARK):
                 raise EnvironmentProblem(
-                    f"{self.folder}: is no OCI layout and not empty; name an empty or a new folder"
+                    f"{self.folder}: is not an OCI layout and not empty; name an empty or a new folder"
                 )
             with top.below(_WORK, make=_FOLDER_MODE) as work, _locked(work):
                 _prepare_files(top, work)
 
     def drafts(self) -> Folder:
-        """The folder of blobs that are not whole yet; the caller closes it."""
+        """Open the folder of incomplete blobs; the caller closes it."""
         with _reporting(self.folder):
             return open_folder(self.folder, _WORK)
 
     def path_of(self, digest: str) -> str:
-        """Where a blob is, or would be, for people; its digest has been checked."""
+        """Return the path of a blob, for messages; *digest* must be valid."""
         algorithm, _, encoded = digest.partition(":")
         return os.path.join(self.folder, _BLOBS, algorithm, encoded)
 
     def has(self, blob: Descriptor) -> bool:
-        """Tell whether a blob is there, by its size and digest."""
+        """Return whether a blob is stored with the right size and digest."""
         with self._opened(blob.digest) as fd:
             return fd is not None and os.fstat(fd).st_size == blob.size and _digest(fd, blob) == blob.digest
 
     def size_of(self, digest: str) -> int | None:
-        """How many bytes a blob has, or None if it is not there; its content is not looked at."""
+        """Return the size of a stored blob in bytes, or None if there is none; the content is not read."""
         with _reporting(self.path_of(digest)):
             try:
                 with self._blobs(digest) as folder:
@@ -72,12 +72,12 @@ class Layout:
             return found.st_size if stat.S_ISREG(found.st_mode) else None
 
     def read(self, digest: str) -> bytes | None:
-        """The content of a small blob, or None if it is not there; its digest is not verified."""
+        """Return the content of a small blob, or None if it is not stored; the digest is not verified."""
         with self._opened(digest) as fd:
             return None if fd is None else _read_all(fd)
 
     def read_index(self) -> bytes | None:
-        """The content of the index, or None if there is none."""
+        """Return the content of the index, or None if there is none."""
         with _reporting(os.path.join(self.folder, _INDEX)):
             try:
                 with open_folder(self.folder) as top:
@@ -86,17 +86,17 @@ class Layout:
                 return None
 
     def remove(self, digest: str) -> None:
-        """Remove a blob that is not right; only for whoever has its draft locked, since nobody else mends it."""
+        """Remove a damaged blob; the caller must hold the lock of its draft, and fetch the blob again."""
         with _reporting(self.path_of(digest)), self._blobs(digest, make=_FOLDER_MODE) as folder:
             folder.unlink(_encoded(digest))
 
     def adopt(self, drafts: Folder, digest: str) -> None:
-        """Give a draft, all of which is on the disk, the name of a blob."""
+        """Rename a complete draft, whose content is on the disk, to its blob."""
         with _reporting(self.path_of(digest)), self._blobs(digest, make=_FOLDER_MODE) as folder:
             drafts.rename(draft_name(digest), _encoded(digest), folder)
 
     def put(self, content: bytes, digest: str) -> None:
-        """Store a small blob whose digest has been verified."""
+        """Store a small blob; *digest* must be that of *content*."""
         with (
             _reporting(self.path_of(digest)),
             self._blobs(digest, make=_FOLDER_MODE) as folder,
@@ -105,7 +105,7 @@ class Layout:
             folder.replace(_encoded(digest), content, mode=_FILE_MODE, drafts=work)
 
     def add(self, entry: IndexEntry) -> str:
-        """Put an image whose blobs are all there into the index; gives the name that tools know it by."""
+        """Add an image whose blobs are all stored to the index, and return its name there."""
         path = os.path.join(self.folder, _INDEX)
         with _reporting(path), open_folder(self.folder) as top, top.below(_WORK) as work, _locked(work):
             _sync_blobs(top)
@@ -117,12 +117,12 @@ class Layout:
             return name
 
     def _blobs(self, digest: str, *, make: int | None = None) -> Folder:
-        """The folder that a blob belongs into."""
+        """Open the folder of a blob."""
         return open_folder(self.folder, _BLOBS, digest.partition(":")[0], make=make)
 
     @contextmanager
     def _opened(self, digest: str) -> Iterator[int | None]:
-        """A blob's file, open for reading, or None if it is not there or not a regular file."""
+        """Open a blob's file for reading; yield None if it does not exist or is not a regular file."""
         fd = None
         with _reporting(self.path_of(digest)):
             try:
@@ -142,7 +142,9 @@ def _prepare_files(top: Folder, work: Folder) -> None:
         mark = dumps({"imageLayoutVersion": _VERSION}).encode()
         top.replace(_MARK, mark, mode=_FILE_MODE, drafts=work)
     elif not _is_version(_read(top, _MARK)):
-        raise EnvironmentProblem(f"{top.path_of(_MARK)}: is not of an OCI layout of version {_VERSION}")
+        raise EnvironmentProblem(
+            f"{top.path_of(_MARK)}: is not the mark of an OCI layout of version {_VERSION}"
+        )
     if not top.has(_INDEX):
         top.replace(_INDEX, dumps(empty_index()).encode(), mode=_FILE_MODE, drafts=work)
 
@@ -166,7 +168,7 @@ def _locked(work: Folder) -> Iterator[None]:
 
 @contextmanager
 def _reporting(path: str) -> Iterator[None]:
-    """Turn what the system says into an error that names the place."""
+    """Turn an OSError into an EnvironmentProblem that names the path."""
     try:
         yield
     except OSError as error:

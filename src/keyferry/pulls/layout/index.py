@@ -1,4 +1,4 @@
-"""The index of an OCI image layout, as a document: which images it has, under which names. Pure functions."""
+"""The index of an OCI image layout, as a document that lists images and their names. Pure functions."""
 
 from keyferry._core.json import loads
 from keyferry._core.values import Value
@@ -10,12 +10,12 @@ __all__ = ["IndexEntry", "add_entry", "empty_index", "read_index"]
 Json = dict[str, object]
 
 REF_NAME = "org.opencontainers.image.ref.name"
-# What containerd and buildkit call an image's full name by.
+# The annotation that containerd and buildkit use for an image's full name.
 IMAGE_NAME = "io.containerd.image.name"
 
 
 class IndexEntry(Value):
-    """An image for the index: what it is, its full name, and the short one it would like."""
+    """An image to be added to the index: its manifest, its full name, and its preferred short name, the tag."""
 
     media_type: str
     digest: str
@@ -26,12 +26,12 @@ class IndexEntry(Value):
 
 
 def empty_index() -> Json:
-    """An index without images."""
+    """Return an index without images."""
     return {"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json", "manifests": []}
 
 
 def read_index(content: bytes) -> Json | None:
-    """The index in a file, or None if it is none."""
+    """Parse the content of an index file; return None if it is not an index."""
     try:
         document = loads(content)
     except DocumentError:
@@ -43,9 +43,9 @@ def read_index(content: bytes) -> Json | None:
 
 
 def add_entry(index: Json, entry: IndexEntry) -> tuple[Json, str]:
-    """The index with *entry* in place of what had its full name, and the name that tools know it by.
+    """Return the index with *entry* in place of the entry with the same full name, and the new entry's short name.
 
-    That is the tag; where the layout has another image by that name, the full name.
+    The short name is the tag, or the full name if the tag is empty or another image of the layout has it.
     """
     manifests = index.get("manifests")
     kept = [

@@ -34,7 +34,7 @@ _DEEPEST = 3
 
 
 class LayoutPull:
-    """One attempt at pulling an image, which another thread can cancel."""
+    """One attempt to pull an image, which another thread can cancel."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LayoutPull:
         self._stop = Event()
 
     def run(self, credential: Credential | None = None) -> AttemptResult:
-        """Pull; raises RegistryError with what the registry said, EnvironmentProblem for the folder."""
+        """Pull the image; raise RegistryError if the registry fails, EnvironmentProblem if the folder is not usable."""
         self._layout.prepare()
         with closing(self._transport):
             registry = RegistryAccess(self._transport, self._target).with_credential(credential)
@@ -73,12 +73,12 @@ class LayoutPull:
         return AttemptResult(stored.id, registry.asked_for_credential, fetched.digest, stored)
 
     def cancel(self) -> None:
-        """End it from another thread; what has been fetched is there for the next time."""
+        """Cancel the pull, from another thread; the next pull resumes from the bytes that were fetched."""
         self._stop.set()
         self._transport.interrupt()
 
     def _find_manifest(self, registry: Registry) -> tuple[Fetched, ImageManifest]:
-        """What the name stands for, and the manifest of the wanted platform below it."""
+        """Return the manifest or index that the name refers to, and the manifest for the wanted platform."""
         first = fetched = registry.get_manifest(self._target.reference)
         for _ in range(_DEEPEST):
             found = read_manifest(fetched.content, fetched.content_type, fetched.digest)
@@ -87,16 +87,16 @@ class LayoutPull:
             entry = choose_manifest(found, self._platform or this_machine())
             fetched = registry.get_manifest(entry.digest)
             if len(fetched.content) != entry.size:
-                raise ContentError(f"the manifest {entry.digest} has another size than its index says")
+                raise ContentError(f"the manifest {entry.digest} has another size than its index states")
             fetched = replace(fetched, content_type=entry.media_type)
-        raise ContentError(f"its indexes are more than {_DEEPEST} deep")
+        raise ContentError(f"its manifest is nested more than {_DEEPEST} levels deep")
 
     def _fetch(self, registry: Registry, manifest: ImageManifest) -> Platform:
         meter = Meter(sum(blob.size for blob in manifest.blobs), self._on_progress)
         work = FetchContext(registry, self._layout, self._deadline, meter, self._stop)
         fetch_blobs(work, [manifest.config], 1, self._transport.interrupt)
         platform = read_config_platform(self._layout.read(manifest.config.digest) or b"")
-        # Only where somebody asked: an image that is there for one platform alone may be wanted all the same.
+        # Checked only if a platform was requested: an image for a single, other platform may be wanted on purpose.
         if self._platform is not None and platform not in preferences(self._platform):
             raise ContentError(f"no image for {self._platform}; this one is for {platform}")
         fetch_blobs(work, manifest.blobs[1:], self._threads, self._transport.interrupt)
@@ -113,9 +113,9 @@ class LayoutPull:
 def describe_image(
     manifest: ImageManifest, full_name: str, name: str, platform: Platform | None
 ) -> StoredImage:
-    """An image of a layout, by its manifest and the names that its entry in the index has.
+    """Return the image of a layout with this manifest and the names of its index entry.
 
-    Raises ImageNameError for a full name that is none.
+    Raise ImageNameError if *full_name* is invalid.
     """
     is_tagged = "@" not in full_name
     digests = dict.fromkeys(

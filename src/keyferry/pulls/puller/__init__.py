@@ -1,1 +1,1 @@
-"""Pull as the kubelet pulls: credentials in order, back-off, policy, outcome."""
+"""Pull images as the kubelet does: credentials in order, back-off, pull policy and outcome."""

@@ -1,4 +1,4 @@
-"""Not so fast: after a failed pull the next one of the same image, for the same pod, waits longer each time."""
+"""The back-off of failed pulls: each further pull of the same image for the same pod waits longer."""
 
 from _thread import allocate_lock
 from collections.abc import Callable
@@ -11,7 +11,7 @@ __all__ = ["BackOff"]
 Key = tuple[str, str]
 
 _SECOND_NS = 1_000_000_000
-# Twice the longest wait without a failure, and all is forgotten.
+# An entry is dropped after this many times the longest wait without a failure.
 _FORGET_AFTER = 2
 
 
@@ -25,9 +25,9 @@ class _Entry:
 
 
 class BackOff:
-    """Waits as the kubelet's: 10 seconds after the first failure, twice that after each further one, 300 at most.
+    """The kubelet's back-off: 10 seconds after the first failure, doubled after each further one, at most 300.
 
-    A success does not reset it; time does. Safe to use from many threads.
+    A success does not reset it; only the passage of time does. Safe to use from many threads.
     """
 
     def __init__(
@@ -44,33 +44,33 @@ class BackOff:
         self._entries: dict[Key, _Entry] = {}
 
     def seconds_left(self, key: Key) -> float:
-        """How long a pull must still wait; 0 if it need not."""
+        """Return the number of seconds that a pull must still wait; 0 if it may start."""
         with self._lock:
             entry = self._live(key)
             return 0.0 if entry is None else max(0, entry.wait_ns - self._age_ns(entry)) / _SECOND_NS
 
     def last_error(self, key: Key) -> KeyferryError | None:
-        """What the pull before came to, unless another was begun since."""
+        """Return the error of the last pull, or None if it did not fail or another one has begun since."""
         with self._lock:
             entry = self._entries.get(key)
             return None if entry is None else entry.error
 
     def begin(self, key: Key) -> None:
-        """Note that a pull is begun: what the one before came to is old news."""
+        """Note that a pull begins, and drop the error of the last one."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is not None:
                 entry.error = None
 
     def fail(self, key: Key, error: KeyferryError) -> None:
-        """Note that a pull failed, and with what."""
+        """Note that a pull failed with *error*."""
         with self._lock:
             entry = self._live(key)
             wait_ns = self._first_ns if entry is None else min(2 * entry.wait_ns, self._longest_ns)
             self._entries[key] = _Entry(wait_ns, self._clock(), error)
 
     def sweep(self) -> None:
-        """Forget what lies back far enough."""
+        """Drop the entries that are old enough."""
         with self._lock:
             self._entries = {key: entry for key, entry in self._entries.items() if not self._is_old(entry)}
 

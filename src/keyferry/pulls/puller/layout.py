@@ -1,4 +1,4 @@
-"""A folder in the OCI image layout, as a place to pull images to."""
+"""A folder in the OCI image layout as a destination of pulls."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ __all__ = ["LayoutTarget", "list_layout"]
 
 
 class LayoutTarget:
-    """The layout in a folder; images are fetched from the registry by this process itself."""
+    """The layout in a folder; this process fetches the images from the registry."""
 
     def __init__(
         self,
@@ -40,16 +40,16 @@ class LayoutTarget:
 
     @property
     def place(self) -> str:
-        """The folder."""
+        """The path of the folder."""
         return self._folder
 
     @property
     def runtime_socket(self) -> str:
-        """None: what is in a folder is nothing to a kubelet."""
+        """An empty string: kubelets do not use layouts."""
         return ""
 
     def find_image(self, image: str) -> StoredImage | None:
-        """The image of that name or id, for the wanted platform, if all of it is there."""
+        """Return the complete image with that name or id, for the wanted platform, or None."""
         names = _names_of(image)
         for found in self.list_images():
             if found.id == image or names.intersection((*found.tags, *found.digests)):
@@ -57,7 +57,7 @@ class LayoutTarget:
         return None
 
     def list_images(self) -> tuple[StoredImage, ...]:
-        """Every image for the wanted platform, or for any if there is none."""
+        """Return every complete image for the wanted platform, or for any platform if none is set."""
         wanted = None if self._platform is None else tuple(preferences(self._platform))
         return tuple(
             image for image in list_layout(self._folder) if wanted is None or image.platform in wanted
@@ -71,7 +71,7 @@ class LayoutTarget:
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> AttemptResult:
-        """Fetch what is missing of the image, verify it, and put it into the index."""
+        """Fetch the missing blobs of the image, verify them, and add the image to the index."""
         pull = LayoutPull(
             image,
             self._folder,
@@ -91,7 +91,7 @@ class LayoutTarget:
                 self._under_way.discard(pull)
 
     def close(self) -> None:
-        """End every pull under way, and all later ones; what has come is kept for another target."""
+        """Cancel the pulls in progress and all later ones; the bytes that were fetched are kept."""
         with self._lock:
             self._is_closed = True
             for pull in self._under_way:
@@ -99,9 +99,9 @@ class LayoutTarget:
 
 
 def list_layout(folder: str) -> Iterator[StoredImage]:
-    """The images of a layout that are there with all their blobs; none if there is no layout.
+    """Yield the images of a layout that have all their blobs; none if there is no layout.
 
-    Raises EnvironmentProblem for an index that cannot be read.
+    Raise EnvironmentProblem if the index cannot be read.
     """
     layout = Layout(folder)
     content = layout.read_index()
@@ -129,9 +129,9 @@ def _read_image(layout: Layout, entry: dict[str, object]) -> StoredImage | None:
 
 
 def _names_in(entry: dict[str, object]) -> tuple[str, str]:
-    """The full name of an image, where its entry gives one, and its name in the layout.
+    """Return the full name of an index entry, and its name in the layout; either may be empty.
 
-    A tag alone says nothing of the registry.
+    A tag without a registry is not a full name.
     """
     annotations = entry.get("annotations")
     if not isinstance(annotations, dict):
@@ -146,7 +146,7 @@ def _names_in(entry: dict[str, object]) -> tuple[str, str]:
 
 def _manifest(layout: Layout, digest: str, media_type: str) -> ImageManifest | None:
     try:
-        hasher(digest)  # first of all: only a digest may become part of a path
+        hasher(digest)  # checked first, because the digest becomes part of a path
         content = layout.read(digest)
         if content is None or digest_of(content, digest) != digest:
             return None
@@ -157,7 +157,7 @@ def _manifest(layout: Layout, digest: str, media_type: str) -> ImageManifest | N
 
 
 def _is_whole(layout: Layout, manifest: ImageManifest) -> bool:
-    """Tell whether every blob is there in its size; that its content is right was seen when it came."""
+    """Return whether every blob has the right size; the content was verified when it was fetched."""
     return all(layout.size_of(blob.digest) == blob.size for blob in manifest.blobs)
 
 
@@ -173,7 +173,7 @@ def _platform(document: object) -> Platform | None:
 
 
 def _names_of(image: str) -> frozenset[str]:
-    """The full names by which an image may stand in an index."""
+    """Return the full names that an image may have in an index."""
     try:
         target = find_target(image)
     except ImageNameError:

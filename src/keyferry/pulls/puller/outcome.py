@@ -1,4 +1,4 @@
-"""What became of a pod's need for an image: values, with everything that was tried and why."""
+"""The outcome of a pull, as a value with all attempts and reasons."""
 
 from enum import StrEnum
 
@@ -19,7 +19,7 @@ __all__ = ["PullAction", "PullOutcome"]
 
 
 class PullAction(StrEnum):
-    """What was done about an image: pulled, used as it was, or neither."""
+    """The action taken for an image: it was pulled, it was present and is used, or it failed."""
 
     PULLED = "pulled"
     PRESENT = "present"
@@ -27,15 +27,17 @@ class PullAction(StrEnum):
 
 
 class PullOutcome(Value):
-    """An image that is there now, or why it is not.
+    """The outcome of a pull: the image, or the error that prevented it.
 
-    *action* is ``pulled``, ``present`` (used as it was) or ``failed``. *image_ref* is the runtime's reference, which
-    records are kept under; *digest* what the image is called by in its registry, where that is known. *used* is the
-    credential that worked, *recorded* what was added to the node's records of it, *record_problem* why
-    nothing was. *answer* is what was looked up, if it had to be; *failures* are providers that failed then.
+    *action* is ``pulled``, ``present`` (used without a pull) or ``failed``. *image_ref* is the runtime's reference,
+    which is the key of the image's record. *digest* is the image's digest in its registry, where that is known. *used*
+    is the credential that worked, *recorded* the credentials that were added to the node's records, *record_problem*
+    the error that prevented it. *answer* is the result of the lookup, if one was made, and *failures* are the providers
+    that failed.
 
-    Of an image in a layout *name* is what tools know it by there, and *manifest_digest* its manifest. So is *digest*,
-    unless the image was pulled just now: then it is what the registry has under the name, which may be an index.
+    For an image in a layout, *name* is its name in the index, and *manifest_digest* the digest of its manifest.
+    *digest* is the same, unless the image was just pulled: then it is the digest that the registry has for the name,
+    which may be that of an index.
     """
 
     image: str
@@ -61,10 +63,10 @@ class PullOutcome(Value):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The providers that failed, at first or when they were asked once more."""
+        """The providers that failed, in the first lookup or when they were called again."""
         return (*(() if self.answer is None else self.answer.failures), *self.renewals)
 
     def raise_for_failure(self) -> None:
-        """Raise what kept the image from being there, if anything did."""
+        """Raise the error that prevented the pull, if there is one."""
         if self.error is not None:
             raise self.error

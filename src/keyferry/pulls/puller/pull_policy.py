@@ -1,4 +1,4 @@
-"""When a container's image is pulled: its ``imagePullPolicy``, and what Kubernetes makes of one that is not set."""
+"""The ``imagePullPolicy`` of a container, and its default in Kubernetes."""
 
 from keyferry.errors import ImageNameError
 from keyferry.images.reference import parse_image
@@ -11,9 +11,9 @@ _MOVING_TAG = "latest"
 
 
 def default_pull_policy(image: str) -> str:
-    """What the API server fills in: Always for the tag "latest", written or not, else IfNotPresent.
+    """Return the API server's default: Always if the tag is "latest" or missing, else IfNotPresent.
 
-    A digest without a tag is not "latest"; nor is a name that does not parse.
+    For a digest without a tag, and for a name that does not parse, it is IfNotPresent.
     """
     try:
         tag = parse_image(image).tag
@@ -23,7 +23,7 @@ def default_pull_policy(image: str) -> str:
 
 
 def choose_pull_policy(given: str, image: str) -> str:
-    """The policy that was given, or the default for *image*; raises ValueError for an unknown one."""
+    """Return the given policy, or the default for *image*; raise ValueError for an unknown policy."""
     if given and given not in PULL_POLICIES:
         raise ValueError(f"unknown pull policy {given!r}, expected one of {', '.join(PULL_POLICIES)}")
     return given or default_pull_policy(image)

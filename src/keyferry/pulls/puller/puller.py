@@ -1,4 +1,4 @@
-"""Pull images exactly as the kubelet does: its credentials, its order, its records, its back-off; and say why."""
+"""Pull images as the kubelet does, with its credentials, order, records and back-off, and explain the outcome."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing, nullcontext
@@ -41,11 +41,11 @@ _MOST_THREADS = 64
 
 
 class PullOptions(TypedDict, total=False):
-    """How one image is pulled, and for whom, all of it by keyword.
+    """The keyword arguments for the pull of one image.
 
-    *pull_policy* is Always, IfNotPresent or Never; without one it goes by the tag, as in Kubernetes.
-    *credentials* are tried as they are given, in place of a look-up; if they are none, the attempt is anonymous.
-    *timeout_seconds* bounds each attempt at a pull. *on_progress* is told of bytes, where the target tells of them.
+    *pull_policy* is Always, IfNotPresent or Never; the default depends on the tag, as in Kubernetes. *credentials* are
+    tried in the given order instead of a lookup; an empty sequence means an anonymous attempt. *timeout_seconds* limits
+    each attempt. *on_progress* is called with the number of bytes, if the target reports it.
     """
 
     pull_policy: str
@@ -57,15 +57,15 @@ class PullOptions(TypedDict, total=False):
 
 
 class Puller:
-    """Sees to it that images are there, for the pods that may use them; safe to use from many threads.
+    """A puller that makes images available to pods that may use them; safe to use from many threads.
 
-    *providers* are where credentials come from beside a pod's own secrets; *records* say who may use what is
-    there, and without them everybody may. *max_parallel* is how many pulls run at once, None for any number.
-    Without *evict* a provider whose credential is refused is not asked once more, as in Kubernetes.
+    *providers* supply credentials in addition to a pod's own secrets. *records* determine which pods may use an image
+    that is present; without them, every pod may. *max_parallel* is the number of pulls that run at once, None for no
+    limit. With *evict* set to False, a provider whose credential is refused is not called again, as in Kubernetes.
 
-    A kubelet that uses the target lets every pod have what it has not pulled itself. So nothing is pulled with a
-    credential beside one, unless *preload* says that every pod may have it. Where processes cannot be seen,
-    *no_kubelet* says that there is none. *find_node* gives the node as it is now.
+    A kubelet lets every pod use an image that it did not pull itself. If a kubelet uses the target, nothing is pulled
+    with a credential, unless *preload* allows every pod to use the image. Set *no_kubelet* if there is no kubelet and
+    processes are not visible. *find_node* returns the current state of the node.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Puller:
         self.close()
 
     def ensure(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
-        """See to it that *image* is there and the pod may use it; a failure is part of the outcome."""
+        """Make *image* available to the pod, if it may use it; a failure is part of the outcome."""
         policy = choose_pull_policy(options.get("pull_policy", ""), image)
         credentials = options.get("credentials")
         request = PullRequest(
@@ -124,15 +124,15 @@ class Puller:
         return PullOperation(self._context, request).run()
 
     def pull(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
-        """As ``ensure``, but raises the failure: ImagePullError, or what kept a pull from being begun."""
+        """Do the same as ``ensure``, but raise a failure: ImagePullError, or the error that prevented the pull."""
         outcome = self.ensure(image, **options)
         outcome.raise_for_failure()
         return outcome
 
     async def pull_async(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
-        """As ``pull``, without blocking the event loop.
+        """Do the same as ``pull``, without blocking the event loop.
 
-        Cancelling does not end a pull that runs: it goes on, and is recorded when it is done.
+        Cancellation does not stop a running pull: it continues, and is recorded when it is done.
         """
         import asyncio
         from functools import partial
@@ -141,7 +141,7 @@ class Puller:
         return await asyncio.get_running_loop().run_in_executor(self._threads(), work)
 
     def close(self) -> None:
-        """End what is under way and let go of the target; the records stay open."""
+        """Close the target, which stops the pulls in progress; the records stay open."""
         self.target.close()
         with self._executor_lock:
             executor, self._executor = self._executor, None
@@ -162,7 +162,7 @@ class Puller:
 
 
 class TargetOptions(TypedDict, total=False):
-    """Where to pull to; see ``open_target``."""
+    """The arguments of ``open_target``."""
 
     cri: str
     to: "str | os.PathLike[str] | None"
@@ -171,7 +171,7 @@ class TargetOptions(TypedDict, total=False):
 
 
 class PullSettings(PullOptions, TargetOptions, total=False):
-    """What ``pull`` takes: where to, ``PullOptions``, and what a ``Puller`` is made with."""
+    """The arguments of ``pull``: those of ``open_target``, ``PullOptions``, and some of ``Puller``."""
 
     providers: Providers | None
     records: Records | None
@@ -187,14 +187,16 @@ def open_target(
     platform: Platform | str | None = None,
     route: RegistryRoute = RegistryRoute(),
 ) -> PullTarget:
-    """The OCI layout in the folder *to*, else the container runtime at the socket *cri*, else the one of this node.
+    """Return the OCI layout in the folder *to*, or the container runtime at the socket *cri*, or that of this node.
 
-    *platform* and *route* are for the first alone: a runtime chooses and finds its way by itself.
-    Raises EnvironmentProblem, and ValueError for what does not go together.
+    *platform* and *route* apply to a layout only, because a runtime uses its own. Raise EnvironmentProblem if the
+    target cannot be used, and ValueError if arguments exclude each other.
     """
     if to is None:
         if platform:
-            raise ValueError("a container runtime pulls for its own platform; a platform goes with a folder")
+            raise ValueError(
+                "a container runtime pulls for its own platform; give a platform only with a folder"
+            )
         return RuntimeTarget(connect_runtime(cri))
     if cri:
         raise ValueError("pull into a container runtime or into a folder, not both")
@@ -205,17 +207,17 @@ def open_target(
 def pull(image: str, **settings: Unpack[PullSettings]) -> PullOutcome:
     """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
 
-    See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raises ImagePullError, and
-    EnvironmentProblem beside a kubelet.
+    See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raise ImagePullError if the pull fails, and
+    EnvironmentProblem if a kubelet uses the target.
     """
     plan = _plan(image, **settings)
     return plan.run(plan.open())
 
 
 async def pull_async(image: str, **settings: Unpack[PullSettings]) -> PullOutcome:
-    """As ``pull``, without blocking the event loop.
+    """Do the same as ``pull``, without blocking the event loop.
 
-    Cancelling ends a pull into a folder. One of a container runtime goes on, and is recorded when it is done.
+    Cancellation stops a pull into a folder. A container runtime's pull continues, and is recorded when it is done.
     """
     import asyncio
 
@@ -230,7 +232,7 @@ async def pull_async(image: str, **settings: Unpack[PullSettings]) -> PullOutcom
 
 
 class _Plan(Value):
-    """One pull as it is asked for, in the parts that its steps take."""
+    """The arguments of one pull, grouped by the steps that use them."""
 
     image: str
     place: TargetOptions
@@ -238,11 +240,11 @@ class _Plan(Value):
     options: PullOptions = field(repr=False)
 
     def open(self) -> PullTarget:
-        """Open the place to pull to."""
+        """Open the target."""
         return open_target(**self.place)
 
     def run(self, target: PullTarget) -> PullOutcome:
-        """Pull, and close the target."""
+        """Pull the image, and close the target."""
         with closing(target):
             return self.make(target).pull(self.image, **self.options)
 

@@ -39,9 +39,9 @@ _NONE = StoredImage("")
 
 
 class PullContext(Value):
-    """What all operations of a puller share; *records* is None where none are kept.
+    """The objects that all operations of a puller share; *records* is None if no records are kept.
 
-    *check_private* raises if an image that takes a credential must not be brought to the target.
+    *check_private* raises if the target must not receive an image that requires a credential.
     """
 
     target: PullTarget
@@ -55,7 +55,7 @@ class PullContext(Value):
 
 
 class PullRequest(Value):
-    """An image, and the pod that it is for; *credentials* are tried in place of those that a look-up would give."""
+    """An image and the pod that needs it; *credentials* are tried instead of the result of a lookup."""
 
     image: str
     pull_policy: str
@@ -67,7 +67,7 @@ class PullRequest(Value):
 
 
 class PullOperation:
-    """Make sure that an image is there and that the pod may use it; for one use."""
+    """One operation that makes an image available to a pod; ``run`` may be called once."""
 
     def __init__(self, context: PullContext, request: PullRequest) -> None:
         self._context = context
@@ -81,7 +81,7 @@ class PullOperation:
         self._record_problem: RecordError | None = None
 
     def run(self) -> PullOutcome:
-        """Do it; whatever keyferry itself raises is part of the outcome."""
+        """Run the operation; a KeyferryError becomes part of the outcome."""
         begun = monotonic()
         try:
             outcome = self._ensure()
@@ -99,7 +99,7 @@ class PullOperation:
             return self._outcome(PullAction.PRESENT, found)
         self._must_pull = True
         if self._request.pull_policy == NEVER:
-            # As if it were absent, to the last word: whether it is there is nothing this pod may learn.
+            # Exactly the outcome of an absent image, because this pod must not learn whether the image is present.
             self._decision = None
             raise absent_image_error(self._request.image)
         credentials = self._find_credentials()
@@ -108,7 +108,7 @@ class PullOperation:
         return self._pull(credentials)
 
     def _find(self) -> StoredImage | None:
-        """The image, if the policy lets us look and it is there."""
+        """Return the image if it is present; None without a check if the pull policy is Always."""
         image = self._request.image
         try:
             self._name = with_default_tag(image)
@@ -128,7 +128,7 @@ class PullOperation:
         return found
 
     def _decide(self, found: StoredImage) -> bool:
-        """Tell whether an image that is there must be pulled all the same, to see whether this pod may have it."""
+        """Return whether an image that is present must be pulled to verify that the pod may use it."""
         self._must_pull = False
         if self._context.records is None:
             return False
@@ -153,10 +153,10 @@ class PullOperation:
         try:
             arrival = self._fetch(credentials)
         except KeyferryError:
-            # Anything else, an interrupt or the end of the process, leaves the intent: the image may be there.
+            # Any other exception, such as an interrupt, keeps the intent, because the image may have been pulled.
             self._note_failure()
             raise
-        assert self._trial is not None  # noqa: S101 - it is made before anything can arrive
+        assert self._trial is not None  # noqa: S101 - _fetch sets it before it returns
         used = self._trial.attempts[-1].credential
         recorded = None
         if records is not None:
@@ -199,7 +199,7 @@ class PullOperation:
         )
 
     def _renew(self, refused: Credential) -> Renewal:
-        """Have the provider of a refused credential asked anew, unless that was done a moment ago."""
+        """Call the provider of a refused credential again, unless that happened a moment ago."""
         if not self._context.providers.evict(self._name, refused):
             return Renewal()
         try:
@@ -215,7 +215,7 @@ class PullOperation:
         return self._trial is None or all(attempt.is_conclusive for attempt in self._trial.attempts)
 
     def _note_failure(self) -> None:
-        """Take the intent back, unless the image may have been pulled all the same."""
+        """Remove the intent, unless the image may have been pulled."""
         if self._context.records is None or not self._is_conclusive:
             return
         try:
@@ -227,7 +227,7 @@ class PullOperation:
         try:
             return self._context.target.find_image(image_ref) or _NONE
         except KeyferryError:
-            return _NONE  # it is there; its size and digest are a courtesy
+            return _NONE  # the image is present; only its size and digest remain unknown
 
     def _outcome(
         self, action: PullAction, found: StoredImage = _NONE, error: KeyferryError | None = None
@@ -255,7 +255,7 @@ class PullOperation:
 
 
 class _Lookup:
-    """A look-up that is made at most once, and no earlier than it is needed; so is its error."""
+    """A lookup that is made on the first call only; later calls return its answer or raise its error."""
 
     def __init__(self, look_up: Callable[[], Answer]) -> None:
         self._look_up = look_up

@@ -1,4 +1,4 @@
-"""Where images go: a container runtime or a folder, behind the three things that a puller needs of either."""
+"""The destinations of pulls: the interface that a puller uses, and container runtimes behind it."""
 
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -16,21 +16,21 @@ OnProgress = Callable[[Progress], None]
 
 
 class PullTarget(Protocol):
-    """Somewhere to pull images to; safe to use from several threads."""
+    """A destination of pulls; safe to use from several threads."""
 
     @property
     def place(self) -> str:
-        """What it is called."""
+        """The target's name, for messages."""
 
     @property
     def runtime_socket(self) -> str:
-        """The socket of the container runtime that has the images; empty where no kubelet looks."""
+        """The path of the container runtime's socket; empty if the target is not a container runtime."""
 
     def find_image(self, image: str) -> StoredImage | None:
-        """The image of that name, tag included, or of that reference; None if it is not there."""
+        """Return the image with that name, including its tag, or that reference; None if it is absent."""
 
     def list_images(self) -> Iterable[StoredImage]:
-        """Every image that is there."""
+        """Return every image of the target."""
 
     def pull_image(
         self,
@@ -40,10 +40,10 @@ class PullTarget(Protocol):
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> AttemptResult:
-        """Pull with one credential, or anonymously; raises ContainerRuntimeError or RegistryError."""
+        """Pull with one credential, or anonymously; raise ContainerRuntimeError or RegistryError if it fails."""
 
     def close(self) -> None:
-        """End what is under way, and be done."""
+        """Stop the pulls in progress, and close the target."""
 
 
 class RuntimeTarget:
@@ -54,20 +54,20 @@ class RuntimeTarget:
 
     @property
     def place(self) -> str:
-        """Its socket."""
+        """The socket's address, with its scheme."""
         return f"unix://{self._runtime.socket}"
 
     @property
     def runtime_socket(self) -> str:
-        """Its path."""
+        """The path of the runtime's socket."""
         return self._runtime.socket
 
     def find_image(self, image: str) -> StoredImage | None:
-        """What the runtime has under a name or reference."""
+        """Return the runtime's image with a name or reference, or None."""
         return self._runtime.find_image(image)
 
     def list_images(self) -> tuple[StoredImage, ...]:
-        """Every image of the runtime."""
+        """Return every image of the runtime."""
         return self._runtime.list_images()
 
     def pull_image(
@@ -76,9 +76,9 @@ class RuntimeTarget:
         credential: Credential | None,
         *,
         timeout_seconds: float | None = None,
-        on_progress: OnProgress | None = None,  # noqa: ARG002 - the interface tells of no progress
+        on_progress: OnProgress | None = None,  # noqa: ARG002 - the CRI reports no progress
     ) -> AttemptResult:
-        """Have the runtime pull; it is the runtime that talks to the registry."""
+        """Have the runtime pull the image from its registry."""
         ref = self._runtime.pull_image(image, credential, timeout_seconds=timeout_seconds)
         if not ref:
             raise ContainerRuntimeError(
@@ -87,5 +87,5 @@ class RuntimeTarget:
         return AttemptResult(ref)
 
     def close(self) -> None:
-        """End the connection, and with it every pull under way."""
+        """Close the connection, which ends the calls in progress."""
         self._runtime.close()

@@ -1,1 +1,1 @@
-"""Pull records and intents: files, memory, decisions, maintenance."""
+"""Pull records and intents: files, cache, decisions and maintenance."""

@@ -1,4 +1,4 @@
-"""Who may use an image of the node, and what another policy would change: questions about records, as values."""
+"""Find out from the records which pods may use an image of the node, and the effect of another policy."""
 
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class UseOutcome(StrEnum):
-    """What becomes of a pod's wish for an image: it is used as it is, it is pulled, or nobody can tell."""
+    """The outcome for a pod that needs an image: it is used without a pull, it is pulled, or that is not known."""
 
     USE = "use"
     PULL = "pull"
@@ -35,7 +35,7 @@ class UseOutcome(StrEnum):
 
 
 def judge_use(decision: Decision, missing: Iterable[MissingInput]) -> UseOutcome:
-    """A *decision* in the light of what was not given: it stands only if nothing of that can turn it."""
+    """Return the outcome of *decision*; ``UNKNOWN`` if one of the *missing* inputs could change it."""
     inputs = tuple(missing)
     if any(each.input is LookupInput.IMAGES for each in inputs) and not decision.must_pull:
         return UseOutcome.UNKNOWN
@@ -45,7 +45,7 @@ def judge_use(decision: Decision, missing: Iterable[MissingInput]) -> UseOutcome
 
 
 def _may_show(decision: Decision, missing: MissingInput) -> bool:
-    """Tell whether what is missing may be what the image was pulled with."""
+    """Return whether the missing input may be a credential that the image was pulled with."""
     record = decision.record
     entry = record.credential_mapping.get(trim(decision.situation.image)) if record is not None else None
     if entry is None:
@@ -59,9 +59,9 @@ def _may_show(decision: Decision, missing: MissingInput) -> bool:
 
 
 class AccessMatch(StrEnum):
-    """How a record was found: by its reference, by its name, or by another spelling of the name.
+    """The property by which a record was found: its reference, its name, or another spelling of the name.
 
-    The kubelet keeps spellings apart.
+    The kubelet treats spellings as different names.
     """
 
     REFERENCE = "reference"
@@ -70,7 +70,7 @@ class AccessMatch(StrEnum):
 
 
 class Access(Value):
-    """One name of one recorded image, and who may use it under that name; *match* says how it was found."""
+    """One name of a recorded image, and the credentials that may use it; *match* is how the record was found."""
 
     record: ImagePulledRecord
     name: str
@@ -79,7 +79,7 @@ class Access(Value):
 
 
 def find_access(records: Iterable[ImagePulledRecord], image: str) -> tuple[Access, ...]:
-    """Everything recorded about an image, given by a name as pods write it or by the runtime's reference."""
+    """Return all record entries of an image, which is a name from a pod or a runtime's reference."""
     return tuple(access for record in records for access in _access(record, image))
 
 
@@ -103,7 +103,7 @@ def _match(name: str, image: str) -> AccessMatch | None:
 
 
 class ImageUse(Value):
-    """A pod that wants an image, and what it can show for itself; *missing* is what else it may show."""
+    """A pod that needs an image, and its credentials; *missing* are inputs that may supply further ones."""
 
     pod: str
     image: str
@@ -112,7 +112,7 @@ class ImageUse(Value):
 
 
 class PolicyEffect(StrEnum):
-    """What another policy does to a use of an image: a pull becomes necessary, or no longer is."""
+    """The effect of another policy on a use of an image: it must now be verified, or no longer."""
 
     SAME = "same"
     VERIFIED = "verified"
@@ -121,9 +121,9 @@ class PolicyEffect(StrEnum):
 
 
 class Change(Value):
-    """What is decided for one use of an image, under the policy of now and under another.
+    """The decisions for one use of an image, under the current policy and under another.
 
-    *missing* is what was not given and may turn either decision.
+    *missing* are the inputs that were not given and may change either decision.
     """
 
     use: ImageUse
@@ -134,18 +134,18 @@ class Change(Value):
 
     @property
     def now(self) -> UseOutcome:
-        """What becomes of it under the policy of now."""
+        """The outcome under the current policy."""
         return judge_use(self.before, self.missing)
 
     @property
     def then(self) -> UseOutcome:
-        """What becomes of it under the other policy."""
+        """The outcome under the other policy."""
         return judge_use(self.after, self.missing)
 
     @property
     def effect(self) -> PolicyEffect:
-        """What the other policy changes."""
-        # Whatever turns one of two decisions by the same rule turns the other too.
+        """The effect of the other policy."""
+        # An input that changes one of two decisions by the same rule also changes the other.
         if self.now is self.then and (
             self.now is not UseOutcome.UNKNOWN or self.before.rule == self.after.rule
         ):
@@ -162,12 +162,12 @@ def plan_policy(
     before: VerificationPolicy,
     after: VerificationPolicy,
 ) -> tuple[Change, ...]:
-    """What another policy would change for pods; nothing is written."""
+    """Return the decisions for each use under two policies; nothing is written."""
     changes = []
     for use in uses:
         ref, missing = images.find(use.image), use.missing
         if not ref and not images.is_complete:
-            # Decided as if it were there, which is where policies differ; whether it is, nobody knows.
+            # It is not known whether the image is present. Policies differ only if it is, so that is assumed.
             ref, missing = use.image, (*missing, MissingInput(LookupInput.IMAGES, use.image))
         now, then = (records.decide(use.image, ref, use.credentials, policy) for policy in (before, after))
         changes.append(Change(use, ref, now, then, missing))
@@ -175,6 +175,6 @@ def plan_policy(
 
 
 def uses_without_credentials(records: Iterable[ImagePulledRecord]) -> tuple[ImageUse, ...]:
-    """Every recorded name, wanted by a pod that can show nothing."""
+    """Return a use of every recorded name by a pod without credentials."""
     names = {name for record in records for name in record.credential_mapping}
     return tuple(ImageUse("a pod without credentials", name) for name in sorted(names))

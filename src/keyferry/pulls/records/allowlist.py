@@ -1,4 +1,4 @@
-"""Patterns of images that may be used without verification: a name, or ``host/path/*`` for all below."""
+"""Patterns of images that may be used without verification: a name, or ``host/path/*`` for all names below."""
 
 from collections.abc import Iterable
 
@@ -8,12 +8,12 @@ from keyferry.images.reference import trim
 
 __all__ = ["Allowlist", "AllowlistPattern", "parse_pattern"]
 
-# What Go's strings.TrimSpace takes off; Python's own strip takes more.
+# The characters that Go's strings.TrimSpace removes; Python's strip removes more.
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
 class AllowlistPattern(Value):
-    """One pattern: *text* is the whole name, or for a wildcard the beginning up to and with its last slash."""
+    """One pattern: *text* is the whole name, or for a wildcard the prefix up to and including its last slash."""
 
     text: str
     is_wildcard: bool = False
@@ -23,7 +23,7 @@ class AllowlistPattern(Value):
 
 
 def parse_pattern(pattern: str) -> AllowlistPattern:
-    """Check one pattern as the kubelet does, or raise PolicyError."""
+    """Parse one pattern as the kubelet does; raise PolicyError if it is invalid."""
     if pattern != pattern.strip(_SPACES):
         raise _refusal(pattern, "it has white space around it", "leading/trailing spaces are not allowed: ")
     is_wildcard = pattern.endswith("/*")
@@ -39,9 +39,7 @@ def parse_pattern(pattern: str) -> AllowlistPattern:
         _check_name(pattern)
     elif text == "/":
         kubernetes_text = "at least registry hostname is required"
-        raise PolicyError(
-            f"allowlist pattern {pattern!r}: a registry must stand before '/*'", kubernetes_text
-        )
+        raise PolicyError(f"allowlist pattern {pattern!r}: expected a registry before '/*'", kubernetes_text)
     return AllowlistPattern(text, is_wildcard)
 
 
@@ -52,7 +50,7 @@ def _check_name(pattern: str) -> None:
         text = f"failed to parse as an image name: {error.kubernetes_text}"
         raise PolicyError(f"allowlist pattern {error.message}", text) from None
     if name != pattern:
-        why = f"tag and digest do not belong in it; write {name!r}"
+        why = f"a tag or digest is not allowed; write {name!r}"
         raise _refusal(pattern, why, "neither tag nor digest is accepted in an image reference: ")
 
 
@@ -61,7 +59,7 @@ def _refusal(pattern: str, why: str, kubernetes_text: str) -> PolicyError:
 
 
 class Allowlist:
-    """Many patterns at once; asking does not take longer with their number."""
+    """A set of patterns; the time of a search does not depend on their number."""
 
     def __init__(self, patterns: Iterable[str] = ()) -> None:
         self.patterns = tuple(parse_pattern(pattern) for pattern in patterns)
@@ -69,7 +67,7 @@ class Allowlist:
         self._prefixes = {each.text: each for each in self.patterns if each.is_wildcard}
 
     def find(self, image: str) -> AllowlistPattern | None:
-        """The pattern that covers *image*, compared as text without tag and digest, not normalised."""
+        """Return the pattern that covers *image*, or None; names are compared as text, without tag and digest."""
         try:
             name = trim(image)
         except ImageNameError:

@@ -1,7 +1,7 @@
-"""The kubelet's memory in front of its files: bounded, written through, and sure of absence only when it knows all.
+"""The kubelet's cache in front of its files: bounded, written through, and authoritative if it holds all files.
 
-Beyond the kubelet's: a number in the folder's lock tells when another process changed something. Then everything
-here is forgotten and read anew. Changes by hand, which no number tells, go unnoticed as long as they do in a kubelet.
+Unlike the kubelet's, it detects changes by other processes of keyferry, by the number in the folder's lock, and is
+dropped then. Changes by other programs do not change the number, and are noticed no earlier than in a kubelet.
 """
 
 from collections import OrderedDict
@@ -28,20 +28,20 @@ _MOST_INTENTS, _MOST_RECORDS = 1024, 2000
 
 
 class CacheSizes(Value):
-    """How many intents and records are kept in memory."""
+    """The numbers of intents and records that are cached."""
 
     intents: int
     records: int
 
     @classmethod
     def for_node(cls, max_pods: int = _MAX_PODS, max_parallel_pulls: int | None = None) -> "CacheSizes":
-        """As the kubelet sizes them for so many pods, and so many pulls at a time."""
+        """Return the kubelet's sizes for a number of pods and of parallel pulls."""
         intents = min(max(2 * max_pods, 2 * (max_parallel_pulls or 0)), _MOST_INTENTS)
         return cls(intents, min(5 * max_pods, _MOST_RECORDS))
 
 
 class LruCache(Generic[_T]):
-    """The values last used; *authoritative* while what is not in it is known not to be at all."""
+    """A cache of the most recently used values; while it is *authoritative*, a missing key is known not to exist."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -53,7 +53,7 @@ class LruCache(Generic[_T]):
         return len(self._values)
 
     def get(self, key: str) -> _T | None:
-        """The value of a key, which counts as used; None if it is not in memory."""
+        """Return the value of a key and mark it as used, or return None if it is not cached."""
         with self._lock:
             value = self._values.get(key)
             if value is not None:
@@ -61,7 +61,7 @@ class LruCache(Generic[_T]):
             return value
 
     def put(self, key: str, value: _T) -> None:
-        """Keep a value; for want of room the one not used for longest goes, and with it the authority."""
+        """Store a value; if the cache is full, drop the least recently used one and reset *authoritative*."""
         with self._lock:
             self._values[key] = value
             self._values.move_to_end(key)
@@ -70,18 +70,18 @@ class LruCache(Generic[_T]):
                 self.authoritative = False
 
     def drop(self, key: str) -> None:
-        """Forget one value that is known to be gone."""
+        """Remove a value that is known not to exist any more."""
         with self._lock:
             self._values.pop(key, None)
 
     def clear(self) -> None:
-        """Forget everything, the authority included."""
+        """Remove all values, and reset *authoritative*."""
         with self._lock:
             self._values.clear()
             self.authoritative = False
 
     def take(self, values: dict[str, _T], *, is_complete: bool) -> None:
-        """Take in a listing: all of it if it is complete and fits with room to spare, else only into an empty cache."""
+        """Replace the content by a listing if it is complete and smaller than the cache, or if the cache is empty."""
         with self._lock:
             authoritative = is_complete and len(values) < self.size
             if authoritative or not self._values:
@@ -90,7 +90,7 @@ class LruCache(Generic[_T]):
 
     @contextmanager
     def in_doubt(self, key: str) -> Iterator[None]:
-        """While a file is changed: if that fails half-way, nobody knows what it holds, so the next look goes there."""
+        """If the change of a file fails, drop its key and reset *authoritative*, so that the next lookup reads the file."""
         try:
             yield
         except BaseException:
@@ -101,12 +101,12 @@ class LruCache(Generic[_T]):
 
     @property
     def usage_percent(self) -> int:
-        """How full it is."""
+        """The used part of the cache, in percent."""
         return len(self._values) * 100 // self.size if self.size > 0 else 0
 
 
 class CachedRecords:
-    """Records and intents by way of the memory; the same methods as :class:`RecordFiles`."""
+    """Records and intents through the cache, with the same methods as :class:`RecordFiles`."""
 
     def __init__(
         self, files: RecordFiles, sizes: CacheSizes | None = None, *, max_parallel_pulls: int | None = None
@@ -115,17 +115,17 @@ class CachedRecords:
         self.files = files
         self.intents: LruCache[ImagePullIntent] = LruCache(sizes.intents)
         self.records: LruCache[ImagePulledRecord] = LruCache(sizes.records)
-        # A look at the files and a change of them take turns, key by key: no old content is kept over a new one.
+        # Reads and writes of a file exclude each other, so that old content cannot replace new content in the cache.
         self._intent_locks = StripedLocks(max_parallel_pulls)
         self._record_locks = StripedLocks(max_parallel_pulls)
         self._doubts: dict[str, RecordError] = {}
-        # The folder's numbers that mean nothing new; how often all was forgotten.
+        # The numbers of the folder's lock that mean no change by others, and how often the cache was dropped.
         self._known: tuple[int, ...] = ()
         self._epoch = 0
         self._forgetting = Lock()
 
     def prepare(self) -> None:
-        """Prepare the files, and read them all into memory."""
+        """Prepare the files, and read all of them into the cache."""
         self.files.make_folders()
         with self.writing():
             intents, records = self.files.renew()
@@ -133,17 +133,17 @@ class CachedRecords:
             self._take_records(records)
 
     def close(self) -> None:
-        """Let go of the lock's file."""
+        """Close the descriptors of the folders and of the lock's file."""
         self.files.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """Keep other writers out, and see what they did before."""
+        """Hold the lock, and drop the cache if another process has made changes."""
         with self.files.writing(self._begin):
             yield
 
     def list_intents(self) -> Listing[ImagePullIntent]:
-        """Every intent that can be read; always from the files, and an occasion to learn them all."""
+        """Return every intent, always from the files; refill the cache if it is not authoritative."""
         before = self._look_around()
         with self._intent_locks.all():
             listing = self.files.list_intents()
@@ -152,7 +152,7 @@ class CachedRecords:
         return listing
 
     def list_records(self) -> Listing[ImagePulledRecord]:
-        """Every record that can be read; always from the files, and an occasion to learn them all."""
+        """Return every record, always from the files; refill the cache if it is not authoritative."""
         before = self._look_around()
         with self._record_locks.all():
             listing = self.files.list_records()
@@ -169,7 +169,7 @@ class CachedRecords:
         self._doubts = dict(listing.doubts)
 
     def intent_exists(self, image: str) -> bool:
-        """Tell whether a pull of *image* was begun; RecordError if its file cannot be believed."""
+        """Return whether there is an intent for *image*; raise RecordError if its file cannot be trusted."""
         before = self._look_around()
         if self.intents.get(image) is not None:
             return True
@@ -182,7 +182,7 @@ class CachedRecords:
             return exists
 
     def find_record(self, image_ref: str) -> RecordLookup:
-        """The record of a reference, absent, or in doubt."""
+        """Return the lookup of a reference: a record, none, or a problem."""
         before = self._look_around()
         record = self.records.get(image_ref)
         if record is not None:
@@ -198,32 +198,32 @@ class CachedRecords:
             return lookup
 
     def write_intent(self, image: str) -> None:
-        """Write an intent to its file, then to memory."""
+        """Write an intent to its file, then to the cache."""
         with self._intent_locks.of(image), self.intents.in_doubt(image):
             self.files.write_intent(image)
             self.intents.put(image, ImagePullIntent(image))
 
     def write_record(self, record: ImagePulledRecord) -> None:
-        """Write a record to its file, then to memory."""
+        """Write a record to its file, then to the cache."""
         with self._record_locks.of(record.image_ref), self.records.in_doubt(record.image_ref):
             self.files.write_record(record)
             self.records.put(record.image_ref, record)
             self._doubts.pop(record.image_ref, None)
 
     def delete_intent(self, image: str) -> None:
-        """Remove an intent's file, then forget it."""
+        """Remove an intent's file, then its cache entry."""
         with self._intent_locks.of(image), self.intents.in_doubt(image):
             self.files.delete_intent(image)
             self.intents.drop(image)
 
     def delete_record(self, image_ref: str) -> None:
-        """Remove a record's file, then forget it."""
+        """Remove a record's file, then its cache entry."""
         with self._record_locks.of(image_ref), self.records.in_doubt(image_ref):
             self.files.delete_record(image_ref)
             self.records.drop(image_ref)
 
     def _begin(self, before: int) -> None:
-        """A change of our own begins: the numbers it goes through are no news, unless others came before."""
+        """Note the numbers of this process's own change; drop the cache if others made changes before."""
         with self._forgetting:
             if before not in self._known:
                 self._forget()
@@ -231,8 +231,11 @@ class CachedRecords:
             self._known = (before, odd, odd + 1)
 
     def _look_around(self) -> int | None:
-        """Forget everything if others changed something; None while they are about to, when nothing may be kept."""
-        # Looked at again, since a change of our own may have come between the number and what is known.
+        """Drop the cache if other processes made changes, and return how often it was dropped.
+
+        Return None while another process makes changes, when nothing may be cached.
+        """
+        # Repeated, because a change by this process may happen between the read of the number and the comparison.
         for _ in range(3):
             if self.files.lock.generation() in self._known:
                 return self._epoch
@@ -244,7 +247,7 @@ class CachedRecords:
             return None if number % 2 else self._epoch
 
     def _is_still(self, epoch: int | None) -> bool:
-        """Tell whether nobody else has changed anything since."""
+        """Return whether no other process has made changes since *epoch*."""
         return epoch is not None and self._look_around() == epoch
 
     def _forget(self) -> None:

@@ -1,4 +1,4 @@
-"""The content of one file of the records, decoded strictly: the value and its version, or why there is none."""
+"""Decode the files of intents and records strictly."""
 
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -31,7 +31,7 @@ _STAGE = "couldn't get version/kind; json parse error: "
 
 
 class Decoded(Generic[_T]):
-    """What a file holds; *is_current* tells whether it is in the version that is written now."""
+    """The value of a file; *is_current* is True if its API version is the one that is written now."""
 
     __slots__ = ("is_current", "value")
 
@@ -41,7 +41,7 @@ class Decoded(Generic[_T]):
 
 
 class _Loaded(Value):
-    """A document, where its repeated keys stand, and what Kubernetes says of those in YAML."""
+    """A document, the paths of its duplicate keys, and Kubernetes' text about those of a YAML document."""
 
     value: object
     duplicates: tuple[Path, ...] = ()
@@ -53,12 +53,12 @@ class _Loaded(Value):
 
 
 def decode_intent(data: bytes, path: str = "") -> Decoded[ImagePullIntent]:
-    """Decode the content of an intent's file, or raise RecordError."""
+    """Decode the content of an intent's file; raise RecordError if it is invalid."""
     return _decode(data, path, INTENT, read_intent)
 
 
 def decode_record(data: bytes, path: str = "") -> Decoded[ImagePulledRecord]:
-    """Decode the content of a record's file, or raise RecordError; no hash in it is ever quoted."""
+    """Decode the content of a record's file; raise RecordError, which quotes no hash, if it is invalid."""
     return _decode(data, path, RECORD, read_record)
 
 
@@ -81,12 +81,12 @@ def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], 
         if problem is None:
             return Decoded(value, is_current=api_version == API_VERSION)
         failure = _content_error(path, reader, problem)
-    # Raised out here: the decoder's exception could hold the document.
+    # Raised outside the except block, because the decoder's exception could hold the document.
     raise failure
 
 
 def _load(data: bytes) -> _Loaded:
-    """Read as Kubernetes does: JSON after an opening brace, else YAML. Nearly every file is plain JSON."""
+    """Load a document as Kubernetes does: JSON if it begins with a brace, else YAML."""
     if data[:1] == b"{":
         return _Loaded(*loads_with_duplicates(data, quoting=True))
     document = read_document(data, quoting=True)
@@ -106,7 +106,7 @@ def _yaml_line(duplicate: DuplicateKey) -> str:
 
 
 def _check_type(path: str, kind: str, found: tuple[str, str], loaded: _Loaded, data: bytes) -> None:
-    """Refuse a document that is not of the kind, or of a version that nobody knows."""
+    """Raise RecordError if a document is not of the expected kind, or its version is unknown."""
     api_version, found_kind = found
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
@@ -138,7 +138,7 @@ def _foreign(path: str, kind: str, found: tuple[str, str], loaded: _Loaded) -> R
         version = api_version.removeprefix("/")
         text = f'no kind "{found_kind}" is registered for version "{version}" in scheme "<scheme>"'
         return RecordError(path, message, text, Kind.TYPE, Kind.UNKNOWN_TYPE)
-    # Kubernetes decodes a kind it knows, strictly, before it finds that it wanted another.
+    # Kubernetes decodes a kind that it knows strictly before it compares it with the expected one.
     reader = loaded.reader()
     reader.struct(loaded.value, (), dict.fromkeys(fields, reader.anything))
     failure = kubernetes_failure(reader.problems, loaded.yaml_text)

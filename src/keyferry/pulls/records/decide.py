@@ -1,4 +1,4 @@
-"""Must an image that is on the node be pulled again, to see whether this pod may use it? A function of values."""
+"""Decide whether an image on the node must be pulled again to verify that a pod may use it. Pure functions."""
 
 from collections.abc import Callable, Iterable
 
@@ -18,9 +18,9 @@ __all__ = ["credentials_used", "decide", "pod_credentials"]
 def decide(
     situation: Situation, policy: VerificationPolicy, get_credentials: Callable[[], PodCredentials]
 ) -> Decision:
-    """Decide as the kubelet does; the pod's credentials are asked for only where they matter.
+    """Decide as the kubelet does; *get_credentials*, which may run plugins, is called only if they matter.
 
-    That may run plugins. An error there is part of the decision.
+    A KeyferryError of *get_credentials* becomes part of the decision.
     """
     if not situation.image_ref:
         return Decision(True, DecisionRule.ABSENT, situation, policy)
@@ -37,12 +37,12 @@ def decide(
     except KeyferryError as error:
         return Decision(True, DecisionRule.NO_CREDENTIALS, situation, policy, verdict, error=error)
     rule, matched, shown, addition = _compare(entry, pod)
-    # By position: of all that is done here this is the dearest.
+    # Positional arguments, because the construction is the most expensive step here.
     return Decision(matched is None, rule, situation, policy, verdict, matched, shown, addition)
 
 
 def _find_entry(situation: Situation) -> tuple[DecisionRule | None, ImagePullCredentials]:
-    """The rule that decides without asking the pod, or none and the entry to compare with."""
+    """Return the rule that decides without the pod's credentials, or None, and the entry to compare them with."""
     nothing = ImagePullCredentials()
     record = situation.lookup.record
     if record is None:
@@ -60,7 +60,10 @@ def _find_entry(situation: Situation) -> tuple[DecisionRule | None, ImagePullCre
 
 
 def _compare(entry: ImagePullCredentials, pod: PodCredentials) -> _Match:
-    """The first thing the pod shows that is recorded: the rule, both sides, and what to add to the record."""
+    """Return the first match of the pod's credentials with the entry.
+
+    It consists of the rule, the recorded and the pod's credential, and the credentials to add to the record.
+    """
     number = len(entry.kubernetes_secrets)
     for shown in pod.secrets:
         for recorded in entry.kubernetes_secrets:
@@ -74,10 +77,10 @@ def _compare(entry: ImagePullCredentials, pod: PodCredentials) -> _Match:
 
 
 def _match(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) -> DecisionRule | None:
-    """By which rule one secret stands for another, if at all."""
+    """Return the rule by which a pod's secret matches a recorded one, or None."""
     if recorded.credential_hash and recorded.credential_hash == shown.credential_hash:
         return DecisionRule.SAME_CREDENTIAL
-    # A rotated secret is trusted without a pull, but only while its new hash can still be recorded.
+    # A rotated secret is trusted without a pull, but only if its new hash can still be recorded.
     if recorded.coordinates == shown.coordinates and number < MOST_ADDED:
         return DecisionRule.SAME_SECRET
     return None
@@ -90,9 +93,10 @@ def _addition(recorded: ImagePullSecret, shown: ImagePullSecret, number: int) ->
 
 
 def pod_credentials(credentials: Iterable[Credential]) -> PodCredentials:
-    """What counts of the credentials a pod has for an image: those with a source of its own.
+    """Return the secrets and the service account among the credentials that a pod has for an image.
 
-    The node's docker config and ordinary plugins serve everybody, so they show nothing. Of accounts the first counts.
+    Credentials of the node's docker config and of ordinary plugins are available to every pod, and are left out. If
+    there are several service accounts, the first counts.
     """
     secrets: list[ImagePullSecret] = []
     account: ImagePullServiceAccount | None = None
@@ -106,7 +110,7 @@ def pod_credentials(credentials: Iterable[Credential]) -> PodCredentials:
 
 
 def credentials_used(credential: Credential | None) -> ImagePullCredentials:
-    """What is recorded of a pull that worked with *credential*, or without any."""
+    """Return the entry to record for a pull that succeeded with *credential*, None for an anonymous one."""
     if credential is None:
         return ImagePullCredentials(node_pods_accessible=True)
     shown = pod_credentials((credential,))

@@ -1,4 +1,4 @@
-"""A decision about an image that is on the node, and the same in words: the record, the policy and the rule."""
+"""A decision about an image on the node, and its explanation: the record, the policy and the rule."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -19,7 +19,7 @@ from keyferry.pulls.records.policy import PRELOADED, PolicyRule, PolicyVerdict, 
 
 __all__ = ["MOST_ADDED", "Decision", "DecisionRule", "PodCredentials", "Situation", "describe_entry"]
 
-# From so many secrets on, the kubelet adds none while it decides.
+# If an entry has this many secrets, the kubelet adds none during a decision.
 MOST_ADDED = 100
 ALLOWED, FOUND, AUTHENTICATE, ERROR = (
     "credentialPolicyAllowed",
@@ -30,7 +30,7 @@ ALLOWED, FOUND, AUTHENTICATE, ERROR = (
 
 
 class DecisionRule(StrEnum):
-    """By which rule it is decided whether an image is pulled."""
+    """The rule that decides whether an image is pulled."""
 
     ABSENT = "absent"
     UNREADABLE = "unreadable"
@@ -47,7 +47,7 @@ class DecisionRule(StrEnum):
     STRANGER = "stranger"
 
 
-# Each rule by which a decision can be made, with the kubelet's word for it in its metric; the first is not counted.
+# The label of each rule in the kubelet's metric; an absent image is not counted.
 RESULTS = {
     DecisionRule.ABSENT: "",
     DecisionRule.UNREADABLE: ERROR,
@@ -64,41 +64,41 @@ RESULTS = {
     DecisionRule.STRANGER: AUTHENTICATE,
 }
 _POLICY = {
-    PolicyRule.NEVER: "nothing is verified, whoever pulled the image",
+    PolicyRule.NEVER: "no use of an image is verified",
     PolicyRule.ALWAYS: "every use of an image is verified",
     PolicyRule.PULLED_BY_KUBELET: "the image was pulled by the kubelet, so its use is verified",
-    PolicyRule.PRELOADED: "the image was not pulled by the kubelet but was there before, so it is free to use",
-    PolicyRule.ALLOWLISTED: "a pattern of the allowlist covers the image, so it is free to use",
+    PolicyRule.PRELOADED: "the image was not pulled by the kubelet but preloaded, so its use is not verified",
+    PolicyRule.ALLOWLISTED: "a pattern of the allowlist covers the image, so its use is not verified",
     PolicyRule.NOT_ALLOWLISTED: "no pattern of the allowlist covers the image, so its use is verified",
 }
 _RULES = {
     DecisionRule.ABSENT: "the image is not on the node",
-    DecisionRule.UNREADABLE: "what is recorded cannot be believed, so the image is verified again, whatever the policy",
-    DecisionRule.POLICY: "the policy asks for no verification",
+    DecisionRule.UNREADABLE: "the record cannot be trusted, so the image is verified again under every policy",
+    DecisionRule.POLICY: "the policy requires no verification",
     DecisionRule.NO_RECORD: "there is no record of who may use the image",
-    DecisionRule.BAD_NAME: "the image's name cannot be parsed, so nothing can be found under it",
-    DecisionRule.OTHER_NAME: "the image was pulled under other names only; what is recorded counts for one name each",
+    DecisionRule.BAD_NAME: "the image's name cannot be parsed, so there is no record for it",
+    DecisionRule.OTHER_NAME: "the image was pulled under other names only, and each entry of a record is for one name",
     DecisionRule.EVERYBODY: "it was pulled without a pod's own credentials, so every pod of the node may use it",
     DecisionRule.NOBODY: "the record names neither secrets nor accounts for this name",
-    DecisionRule.NO_CREDENTIALS: "the pod's credentials could not be found out, which fails the container's start too",
-    DecisionRule.SAME_CREDENTIAL: "the pod shows a credential that the image was pulled with",
+    DecisionRule.NO_CREDENTIALS: "the pod's credentials could not be determined, so the container's start fails too",
+    DecisionRule.SAME_CREDENTIAL: "the pod has a credential that the image was pulled with",
     DecisionRule.SAME_SECRET: (
-        "the pod shows a secret that the image was pulled with; it was changed since, and is trusted"
+        "the pod has a secret that the image was pulled with; it has changed since then, and is trusted"
     ),
     DecisionRule.SAME_ACCOUNT: "the pod runs as a service account that the image was pulled for",
-    DecisionRule.STRANGER: "nothing that the pod shows is recorded for this name",
+    DecisionRule.STRANGER: "none of the pod's credentials is recorded for this name",
 }
 
 
 class PodCredentials(Value):
-    """What a pod can show for itself: its pull secrets, and the account that a plugin gave credentials for."""
+    """The credentials of a pod: its pull secrets, and the service account that a plugin gave credentials for."""
 
     secrets: tuple[ImagePullSecret, ...] = ()
     service_account: ImagePullServiceAccount | None = None
 
 
 class Situation(Value):
-    """What is known of an image before its pod is asked: its record, and whether a pull of it was begun."""
+    """The state of an image, without the pod's credentials: its record, and whether a pull of it was begun."""
 
     image: str
     image_ref: str
@@ -108,15 +108,15 @@ class Situation(Value):
 
     @property
     def pulled_by_kubelet(self) -> bool:
-        """Whether it came here by a pull that was recorded, finished or not."""
+        """Whether a pull of the image was recorded, finished or not."""
         return self.lookup.exists or self.has_intent
 
 
 class Decision(Value):
-    """Whether to pull, by which *rule*, and everything that led there.
+    """The decision whether to pull an image, the *rule* that made it, and the values it is based on.
 
-    *matched* is the recorded secret or account that let the pod in, *shown* what the pod showed for it.
-    *addition* is what was to be added to the record, *write_problem* why it could not be. An *error* also fails
+    *matched* is the recorded secret or account that allows the use, *shown* the pod's one that matches it. *addition*
+    are the credentials to add to the record, *write_problem* is the error that prevented that. An *error* also fails
     the start of the container.
     """
 
@@ -133,22 +133,22 @@ class Decision(Value):
 
     @property
     def record(self) -> ImagePulledRecord | None:
-        """The record that was read, if there is one."""
+        """The record of the image, or None."""
         return self.situation.lookup.record
 
     @property
     def result(self) -> str:
-        """The kubelet's word for it in its metric; empty for an absent image, which is not counted."""
+        """The label in the kubelet's metric; empty for an absent image, which is not counted."""
         return RESULTS[self.rule]
 
     @property
     def summary(self) -> str:
-        """The rule in words, without what is done about it."""
+        """The rule as a sentence, without its consequence."""
         return _RULES[self.rule]
 
     @cached_property
     def reasons(self) -> tuple[Reason, ...]:
-        """Why, in the order the kubelet goes about it: record, policy, credential, decision; no hash is in it."""
+        """The reasons in the kubelet's order: record, policy, credential, decision; they contain no hashes."""
         return (*_record(self), *_policy(self), *_credential(self), _rule(self))
 
 
@@ -162,7 +162,9 @@ def _record(decision: Decision) -> Iterator[Reason]:
     if lookup.record is not None:
         yield _found(decision)
     elif situation.has_intent:
-        text = "there is no record, but a pull of it was begun and not finished: it counts as the kubelet's"
+        text = (
+            "there is no record, but a pull was begun and not finished, so it counts as pulled by the kubelet"
+        )
         yield _reason(
             ReasonStage.RECORD, situation.image_ref, ReasonOutcome.INTENT, text, {"image": situation.image}
         )
@@ -171,16 +173,16 @@ def _record(decision: Decision) -> Iterator[Reason]:
             ReasonStage.RECORD,
             situation.image_ref,
             ReasonOutcome.NONE,
-            "there is neither a record nor a pull under way",
+            "there is neither a record nor an unfinished pull",
         )
 
 
 def _found(decision: Decision) -> Reason:
     record = decision.situation.lookup.record
-    assert record is not None  # noqa: S101 - asked by the caller
+    assert record is not None  # noqa: S101 - checked by the caller
     names = sorted(record.credential_mapping)
     facts: dict[str, object] = {"lastUpdatedTime": format_instant(record.last_updated_ns), "names": names}
-    text = f"recorded as pulled under {', '.join(map(repr, names)) or 'no name at all'}"
+    text = f"recorded as pulled under {', '.join(map(repr, names)) or 'no name'}"
     return _reason(ReasonStage.RECORD, record.image_ref, ReasonOutcome.FOUND, text, facts)
 
 
@@ -211,22 +213,22 @@ def _credential(decision: Decision) -> Iterator[Reason]:
     }
     recorded = "/".join(decision.matched.coordinates[:2])
     kind = "account" if decision.rule is DecisionRule.SAME_ACCOUNT else "secret"
-    text = f"the pod's {kind} {shown} stands for the recorded {kind} {recorded}"
+    text = f"the pod's {kind} {shown} matches the recorded {kind} {recorded}"
     if decision.addition is not None:
-        text += f"; it is added to the record, which is done for up to {MOST_ADDED} secrets"
+        text += f"; it is added to the record, which takes up to {MOST_ADDED} secrets this way"
     yield _reason(ReasonStage.CREDENTIAL, shown, decision.rule, text, facts)
 
 
 def _rule(decision: Decision) -> Reason:
     outcome = ReasonOutcome.PULL if decision.must_pull else ReasonOutcome.USE
-    does = "the image is pulled, to verify" if decision.must_pull else "the image is used as it is"
+    does = "the image must be pulled" if decision.must_pull else "the image is used without a pull"
     facts: dict[str, object] = {"rule": str(decision.rule), "result": decision.result}
     text = f"{does}: {decision.summary}"
     return _reason(ReasonStage.DECISION, decision.situation.image, outcome, text, facts)
 
 
 def describe_entry(entry: ImagePullCredentials) -> str:
-    """Who may use an image under one name, in a few words."""
+    """Return a short text that names which pods may use an image under one name."""
     if entry.node_pods_accessible:
         return "every pod of the node"
     parts = [

@@ -1,4 +1,4 @@
-"""Where the records are: durable steps, and no belief in files that others could have made."""
+"""Access to the files of the records: durable writes, and no trust in files that other users could have made."""
 
 import errno
 import os
@@ -10,9 +10,9 @@ from keyferry.errors import Kind, RecordError
 
 __all__ = ["Disk"]
 
-# A hundred names with a hundred secrets each stay far below it.
+# A record with a hundred names, each with a hundred secrets, is far smaller.
 MOST_BYTES = 16 * 1024 * 1024
-# What is read at once of a file that seemed smaller: one that grows is not read byte by byte.
+# The minimum size of a read, so that a growing file is not read byte by byte.
 _LITTLE = 4096
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -20,16 +20,16 @@ _AGAIN = "the image is verified again"
 
 
 class Disk:
-    """Real folders and files; each method is one step that a crash can come before or after.
+    """Access to folders and files; each method is one step, and a crash can happen between two steps.
 
-    ``durable=False`` leaves out the waits for the disk: what the kubelet itself does.
+    ``durable=False`` omits the waits for the disk, as the kubelet does.
     """
 
     def __init__(self, *, durable: bool = True) -> None:
         self._durable = durable
 
     def make_folder(self, root: str, *names: str) -> Folder:
-        """Open a folder below *root*; those that are missing are made, and what is ours is closed to others."""
+        """Open a folder below *root*; make missing ones, and restrict the user's own folders to the user."""
         folder = self.open_root(root, make=0o700)
         for name in names:
             with folder:
@@ -40,18 +40,24 @@ class Disk:
         return folder
 
     def open_folder(self, root: str, *names: str) -> Folder | None:
-        """Open a folder below *root*, or None if it is not there; OSError, also for a link or a stranger's folder."""
+        """Open a folder below *root*; return None if it does not exist.
+
+        Raise OSError, also for a symbolic link or a folder of another user.
+        """
         try:
             return self.open_root(root).descend(*names)
         except FileNotFoundError:
             return None
 
     def open_root(self, root: str, *, make: int | None = None) -> Folder:
-        """Open the folder that everything is below."""
+        """Open the root folder."""
         return open_folder(root, make=make, durable=self._durable)
 
     def read(self, folder: Folder, name: str) -> bytes | None:
-        """A file's content, or None if it is not there; RecordError for one that somebody else could have made."""
+        """Return the content of a file, or None if it does not exist.
+
+        Raise RecordError if it cannot be read, or if another user could have made or changed it.
+        """
         _check_folder(folder)
         try:
             fd = folder.open(name)
@@ -74,7 +80,7 @@ def _check_folder(folder: Folder) -> None:
     found = folder.status()
     _check_owner(folder.path, found.st_uid)
     if found.st_mode & _OTHERS_WRITE:
-        why = "others can write this folder, so anybody could have put records in it"
+        why = "other users can write to this folder, so its records cannot be trusted"
         raise _distrust(folder.path, why, "700")
 
 
@@ -84,7 +90,7 @@ def _check_file(path: str, found: os.stat_result) -> None:
     _check_owner(path, found.st_uid)
     if found.st_mode & _OTHERS:
         what = "write" if found.st_mode & _OTHERS_WRITE else "read"
-        raise _distrust(path, f"others can {what} it (mode {stat.S_IMODE(found.st_mode):04o})", "600")
+        raise _distrust(path, f"other users can {what} it (mode {stat.S_IMODE(found.st_mode):04o})", "600")
     if found.st_nlink > 1:
         message = f"it has {found.st_nlink} names (hard links), expected 1; {_AGAIN}; remove it"
         raise RecordError(path, message, kind=Kind.TRUST)
@@ -101,12 +107,12 @@ def _check_owner(path: str, uid: int) -> None:
 
 def _distrust(path: str, why: str, mode: str) -> RecordError:
     return RecordError(
-        path, f"{why}; {_AGAIN}; the kubelet itself does not look: chmod {mode}", kind=Kind.TRUST
+        path, f"{why}; {_AGAIN}; the kubelet does not check this; run chmod {mode}", kind=Kind.TRUST
     )
 
 
 def _read_all(path: str, fd: int, size: int) -> bytes:
-    """All of it, and no more than a file of the records can have, however it grows while it is read."""
+    """Return the content of a file; raise RecordError if it is too long, also if it grows while it is read."""
     parts = []
     left = MOST_BYTES + 1
     while left and (part := os.read(fd, min(left, max(size + 1, _LITTLE)))):
@@ -118,7 +124,7 @@ def _read_all(path: str, fd: int, size: int) -> bytes:
 
 
 def unreadable(path: str, error: OSError) -> RecordError:
-    """What the system says of a file or folder that is to be read, as an error of ours."""
+    """Return the RecordError for an OSError of a file or folder that was to be read."""
     if isinstance(error, DistrustedError):
         return RecordError(str(error.filename), f"{error.strerror}; {_AGAIN}", kind=Kind.TRUST)
     if error.errno == errno.ELOOP:

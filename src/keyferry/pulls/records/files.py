@@ -29,15 +29,15 @@ __all__ = ["RecordFiles"]
 
 FOLDER, PULLING, PULLED = "image_manager", "pulling", "pulled"
 _TEMPORARY = ".tmp"
-# Ours end as the kubelet's do, which it passes over; this is what tells them apart.
+# The kubelet ignores files with its own suffix for temporary files. This infix distinguishes those of keyferry.
 _OURS = ".keyferry-"
 _T = TypeVar("_T")
 
 
 class RecordFiles:
-    """Intents and records as files, with the kubelet's names, bytes and modes; every look goes to the disk.
+    """Intents and records as files, with the kubelet's names, bytes and modes; every lookup reads the disk.
 
-    Nothing is made or changed before :meth:`prepare`. Changes are for inside ``with files.writing():``.
+    Nothing is made or changed before :meth:`prepare`. Changes are allowed only inside ``with files.writing():``.
     """
 
     def __init__(self, root: str, disk: Disk | None = None) -> None:
@@ -50,13 +50,13 @@ class RecordFiles:
 
     @property
     def lock(self) -> FolderLock:
-        """The lock that processes share; made when it is first needed."""
+        """The lock that processes share; opened on first use."""
         if self._lock is None:
             self._lock = FolderLock(self.folder)
         return self._lock
 
     def close(self) -> None:
-        """Let go of the folders and the lock's file."""
+        """Close the descriptors of the folders and of the lock's file."""
         for kept in self._kept.values():
             kept.close()
         if self._lock is not None:
@@ -65,26 +65,26 @@ class RecordFiles:
 
     @contextmanager
     def writing(self, begin: Callable[[int], None] = lambda _: None) -> Iterator[None]:
-        """Keep all other writers out; what is read inside stays true until the end."""
+        """Hold the lock, so that no other thread or process of keyferry changes the files."""
         with self.lock.held(begin):
             yield
 
     def prepare(self) -> None:
-        """Make the folders, and bring what is in them up to date."""
+        """Make the folders, and rewrite files of older versions."""
         self.make_folders()
         with self.writing():
             self.renew()
 
     def make_folders(self) -> None:
-        """Make the folders, or close those that are there to others."""
-        with _wording(self.folder, "the folders cannot be made"):
+        """Make the folders; restrict existing ones of the user to the user."""
+        with _wording(self.folder, "cannot make the folders"):
             for name in (PULLING, PULLED):
                 self._disk.make_folder(self.root, FOLDER, name).close()
 
     def renew(self) -> tuple[Listing[ImagePullIntent], Listing[ImagePulledRecord]]:
-        """Remove what crashes left of ours, rewrite files of older versions; gives all that is there then.
+        """Remove temporary files that a crash left, rewrite files of older versions, and return all files.
 
-        What cannot be read stays as it is. For inside ``writing``.
+        Unreadable files are not changed. Call this inside ``writing``.
         """
         self._sweep()
         intents, records = self.list_intents(), self.list_records()
@@ -97,20 +97,20 @@ class RecordFiles:
         return intents, records
 
     def list_intents(self) -> Listing[ImagePullIntent]:
-        """Every intent that can be read."""
+        """Return every intent, and the problems of files that could not be read."""
         return self._list(PULLING, INTENT, decode_intent, attrgetter("image"))
 
     def list_records(self) -> Listing[ImagePulledRecord]:
-        """Every record that can be read."""
+        """Return every record, and the problems of files that could not be read."""
         return self._list(PULLED, RECORD, decode_record, attrgetter("image_ref"))
 
     def intent_exists(self, image: str) -> bool:
-        """Tell whether a pull of *image* was begun; RecordError if its file cannot be believed."""
+        """Return whether there is an intent for *image*; raise RecordError if its file cannot be trusted."""
         decoded = self._find(PULLING, image, decode_intent)
         return decoded is not None and decoded.value.image == image
 
     def find_record(self, image_ref: str) -> RecordLookup:
-        """The record of a reference, absent, or in doubt."""
+        """Return the lookup of a reference: a record, none, or a problem."""
         try:
             decoded = self._find(PULLED, image_ref, decode_record)
         except RecordError as error:
@@ -124,27 +124,27 @@ class RecordFiles:
         return RecordLookup(decoded.value)
 
     def write_intent(self, image: str) -> None:
-        """Write an intent, durably."""
+        """Write an intent durably."""
         self._write(PULLING, image, encode_intent(ImagePullIntent(image)))
 
     def write_record(self, record: ImagePulledRecord) -> None:
-        """Write a record, durably."""
+        """Write a record durably."""
         self._write(PULLED, record.image_ref, encode_record(record))
 
     def delete_intent(self, image: str) -> None:
-        """Remove an intent; one that is not there is fine."""
+        """Remove an intent; an intent that does not exist is ignored."""
         self._delete(PULLING, image)
 
     def delete_record(self, image_ref: str) -> None:
-        """Remove a record; one that is not there is fine."""
+        """Remove a record; a record that does not exist is ignored."""
         self._delete(PULLED, image_ref)
 
     def record_path(self, image_ref: str) -> str:
-        """The file of a reference's record."""
+        """Return the path of the record of a reference."""
         return os.path.join(self.pulled, file_name(image_ref))
 
     def count(self) -> tuple[int, int]:
-        """How many files of intents and of records there are, whatever is in them."""
+        """Return the numbers of intent files and record files, readable or not."""
         counts = []
         for which in (PULLING, PULLED):
             with self._opened(which) as folder:
@@ -152,12 +152,12 @@ class RecordFiles:
         return counts[0], counts[1]
 
     def _open(self, which: str) -> Folder | None:
-        """One of the two folders, kept open, for looks and changes by name; None if it is not there."""
+        """Return one of the two folders, kept open for access by name, or None if it does not exist."""
         return self._kept[which].open(partial(self._disk.open_folder, self.root, FOLDER, which))
 
     @contextmanager
     def _opened(self, which: str) -> Iterator[Folder | None]:
-        """One of the two folders, opened to list what is in it; None if it is not there."""
+        """Open one of the two folders to list its files; yield None if it does not exist."""
         path = os.path.join(self.folder, which)
         try:
             folder = self._disk.open_folder(self.root, FOLDER, which)
@@ -166,7 +166,7 @@ class RecordFiles:
         if folder is None:
             yield None
             return
-        with folder, _wording(path, "the folder cannot be read"):
+        with folder, _wording(path, "cannot read the folder"):
             yield folder
 
     def _list(
@@ -200,7 +200,8 @@ class RecordFiles:
         return Listing(
             entries,
             tuple(problems),
-            # An intent only asks for more to be verified, wherever it stands. A record grants.
+            # An intent in a file of any name is safe to believe, because it only causes more verification. A record
+            # grants access.
             believes_strays=kind == INTENT,
             is_obstructed=bool(_names(folder, folders=True)),
         )
@@ -236,19 +237,19 @@ class RecordFiles:
         name = file_name(key)
         draft = f"{name}{_OURS}{os.urandom(8).hex()}{_TEMPORARY}"
         make = partial(self._disk.make_folder, self.root, FOLDER, which)
-        with _wording(os.path.join(self.folder, which, name), "it cannot be written"):
+        with _wording(os.path.join(self.folder, which, name), "cannot write the file"):
             self._kept[which].open(make, makes=True).replace(name, data, mode=0o600, draft=draft)
 
     def _delete(self, which: str, key: str) -> None:
         name = file_name(key)
-        with _wording(os.path.join(self.folder, which, name), "it cannot be removed"):
+        with _wording(os.path.join(self.folder, which, name), "cannot remove the file"):
             folder = self._open(which)
             if folder is not None:
                 folder.unlink(name)
                 folder.sync()
 
     def _sweep(self) -> None:
-        """Remove temporary files of writers that are gone; inside the lock there are no others."""
+        """Remove the temporary files of processes that have ended; while the lock is held there are no others."""
         for which in (PULLING, PULLED):
             with self._opened(which) as folder:
                 for name in () if folder is None else folder.names(folders=False):
@@ -262,13 +263,13 @@ def _names(folder: Folder, *, folders: bool = False) -> list[str]:
 
 
 def _misplaced(path: str, key: str) -> RecordError:
-    message = f"it says it is about {key!r}, whose file is {file_name(key)}; it is not believed; remove it"
+    message = f"it is about {key!r}, whose file name is {file_name(key)}; it is not trusted; remove it"
     return RecordError(path, message, kind=Kind.MISPLACED)
 
 
 @contextmanager
 def _wording(path: str, what: str) -> Iterator[None]:
-    """Turn the system's errors into ours."""
+    """Turn an OSError into a RecordError whose message begins with *what*."""
     try:
         yield
     except DistrustedError as error:

@@ -1,8 +1,8 @@
-"""One writer at a time in a folder of records, among processes too, and a sign to all others that it changed.
+"""A lock that limits a folder of records to one writer among all processes, and a change counter for the readers.
 
-The lock is a file of keyferry's own beside the kubelet's two folders, where a kubelet never looks. In it stands a
-number: odd while somebody writes, and another even one after each change. Locks on single bytes far beyond
-its end tell which images are being pulled; the system gives them up with the process that held them.
+The lock is a file of keyferry's own beside the kubelet's two folders; kubelets do not read it. It contains a number,
+which is odd during a write, and a new even number after each change. Locks on single bytes far beyond its end mark the
+images that are being pulled; the system releases them when the process ends.
 """
 
 import os
@@ -28,12 +28,12 @@ NAME: "Final" = "keyferry.lock"
 _FLAGS = os.O_RDWR | os.O_CREAT
 _NUMBER = struct.Struct("<Q")
 _PAUSE_SECONDS = 0.01
-# Where the bytes that stand for images begin: room for the number, and for more.
+# The offset of the first byte that represents an image.
 _FIRST_IMAGE = 1 << 32
 
 
 def _ignore(_before: int) -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 class FolderLock:
@@ -51,17 +51,20 @@ class FolderLock:
         self._fd = self._open(self._open_folder())
 
     def close(self) -> None:
-        """Let go of the file, and of every image that is held."""
+        """Close the file, which releases every image that is held."""
         self._kept.close()
         os.close(self._fd)
 
     def generation(self) -> int:
-        """The number of the last change; an odd one while a change is under way, or was cut short."""
+        """Return the number of the last change; it is odd during a change, and after one that was interrupted."""
         return _read_number(self._fd)
 
     @contextmanager
     def held(self, begin: Callable[[int], None] = _ignore) -> Iterator[None]:
-        """Hold the lock; *begin* is told the number there was before. RecordError if others do not let go in time."""
+        """Hold the lock; *begin* is called with the previous number.
+
+        Raise RecordError if the lock cannot be acquired in time.
+        """
         deadline = self._clock() + self._timeout_seconds
         if not self._mine.acquire(timeout=self._timeout_seconds):
             raise self._late()
@@ -81,15 +84,15 @@ class FolderLock:
             self._mine.release()
 
     def hold_image(self, image: str) -> None:
-        """Say that this process pulls *image*, until it is released or the process ends."""
+        """Mark *image* as being pulled by this process, until it is released or the process ends."""
         _lock_byte(self._fd, _place_of(image), is_held=True)
 
     def release_image(self, image: str) -> None:
-        """Stop saying so."""
+        """Remove the mark that *image* is being pulled by this process."""
         _lock_byte(self._fd, _place_of(image), is_held=False)
 
     def is_pulled_elsewhere(self, image: str) -> bool:
-        """Tell whether another process that is alive pulls *image*."""
+        """Return whether another running process pulls *image*."""
         return _is_byte_locked(self._fd, _place_of(image))
 
     def _open_folder(self) -> Folder:
@@ -105,7 +108,7 @@ class FolderLock:
             raise self._unusable(error) from None
 
     def _acquire(self, deadline: float) -> int:
-        """The file, opened anew and locked."""
+        """Open and lock the file, and return its descriptor; raise RecordError after the deadline."""
         while True:
             fd = self._try(self._open_folder())
             if fd is not None:
@@ -121,7 +124,7 @@ class FolderLock:
             raise self._unusable(error) from None
 
     def _unusable(self, error: OSError) -> RecordError:
-        return RecordError(str(error.filename or self.path), f"the lock cannot be used: {error.strerror}")
+        return RecordError(str(error.filename or self.path), f"cannot use the lock: {error.strerror}")
 
     def _late(self) -> RecordError:
         message = f"another process has held the lock for {self._timeout_seconds:g} s; end it, or try again"
@@ -143,17 +146,17 @@ def _place_of(image: str) -> int:
 
 
 def _lock_byte(fd: int, place: int, *, is_held: bool) -> None:
-    """Lock one byte for this process, or free it; shared locks never stand in each other's way."""
+    """Lock or unlock one byte for this process; the locks are shared, so several processes can hold them."""
     import fcntl
 
-    # Only Linux has locks that belong to an open file; elsewhere processes do not see each other's pulls.
+    # Locks that belong to an open file exist on Linux only; elsewhere processes do not see each other's pulls.
     command = getattr(fcntl, "F_OFD_SETLK", None)
     if command is not None:
         fcntl.fcntl(fd, command, _request(fcntl.F_RDLCK if is_held else fcntl.F_UNLCK, place))
 
 
 def _is_byte_locked(fd: int, place: int) -> bool:
-    """Tell whether somebody else has a lock on one byte."""
+    """Return whether another process has locked one byte."""
     import fcntl
 
     command = getattr(fcntl, "F_OFD_GETLK", None)
@@ -164,5 +167,5 @@ def _is_byte_locked(fd: int, place: int) -> bool:
 
 
 def _request(kind: int, place: int) -> bytes:
-    # struct flock: type, whence, start, length, and a process id that must be 0.
+    # The fields of struct flock: type, whence, start, length, and the process id, which must be 0.
     return struct.pack("hhqqi4x", kind, os.SEEK_SET, place, 1, 0)

@@ -1,4 +1,4 @@
-"""The kubelet's hashes: of credentials, unsalted, and of the names that its files have."""
+"""The kubelet's hashes: of credentials, without a salt, and of image names, for the names of its files."""
 
 from hashlib import sha256
 
@@ -12,7 +12,7 @@ _SHOWN = 8
 
 
 class RuntimeAuth(Value):
-    """What a runtime is given to pull with; of a docker config only user name, password and e-mail get here."""
+    """The credential that a runtime receives; a docker config supplies only the user name, password and e-mail."""
 
     username: str = ""
     password: str = field(default="", repr=False)
@@ -24,12 +24,12 @@ class RuntimeAuth(Value):
 
 
 def file_name(key: str) -> str:
-    """The name of the file for an image, or for a runtime's reference to one."""
+    """Return the name of the file for an image, or for a runtime's reference."""
     return PREFIX + sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def hashed_json(auth: RuntimeAuth) -> str:
-    """The text that is hashed: compact JSON, fields in the order of the class, empty ones left out."""
+    """Return the text that is hashed: compact JSON, with the fields in the order of the class, without empty ones."""
     document = {
         "username": auth.username,
         "password": auth.password,
@@ -43,12 +43,12 @@ def hashed_json(auth: RuntimeAuth) -> str:
 
 
 def hash_auth(auth: RuntimeAuth) -> str:
-    """The hash of a credential as records hold it; it has no salt, so a weak password can be guessed from it."""
+    """Return the hash of a credential for a record; it has no salt, so a weak password can be guessed from it."""
     return sha256(hashed_json(auth).encode()).hexdigest()
 
 
 def shorten(credential_hash: str) -> str:
-    """As much of a hash as tells two apart, and too little to guess the password from."""
+    """Return the beginning of a hash: enough to distinguish two, too little to guess the password from."""
     if len(credential_hash) <= _SHOWN:
         return credential_hash and "..."
     return credential_hash[:_SHOWN] + "..."

@@ -1,4 +1,4 @@
-"""Open a node's pull records: with memory and locks for those who pull, or just to look."""
+"""Open a node's pull records: with a cache and locks for programs that pull, or for reading only."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -29,13 +29,13 @@ def load_records(
     no_kubelet: bool = False,
     find_node: Callable[[], Node] = Node,
 ) -> Records:
-    """The records of a node, for a program that pulls; folders are made and older versions rewritten.
+    """Open the records of a node, for a program that pulls; make folders and rewrite files of older versions.
 
-    With *read_only* they are as they are, also beside a running kubelet: nothing is made, changed or locked.
-    *max_pods* and *max_parallel_pulls* size the memory as they do in the kubelet. Raises PolicyError
-    for a policy that makes no sense, RecordError if the folders cannot be used, and EnvironmentProblem if a
-    kubelet that runs uses the root; where that cannot be seen, *no_kubelet* says that none does. *find_node* gives the
-    node as it is now.
+    With *read_only*, nothing is made, changed or locked, so a kubelet may be running. *max_pods* and
+    *max_parallel_pulls* determine the size of the cache as in the kubelet. Raise PolicyError if the policy is invalid,
+    RecordError if the folders cannot be used, and EnvironmentProblem if a running kubelet uses the root. Set
+    *no_kubelet* if there is no kubelet and processes are not visible. *find_node* returns the current state of the
+    node.
     """
     chosen = policy if isinstance(policy, VerificationPolicy) else make_policy(policy, allowlist)
     if read_only:
@@ -58,20 +58,22 @@ def inspect_records(
     no_kubelet: bool = False,
     find_node: Callable[[], Node] = Node,
 ) -> Records:
-    """The records of a node as they are: opening makes, changes and locks nothing.
+    """Open the records of a node without making, changing or locking anything.
 
-    Raises EnvironmentProblem if there are none, or they may not be read. What is written without *read_only*
-    is refused as by :func:`load_records`.
+    Raise EnvironmentProblem if there are none, or they cannot be read. Without *read_only*, a write raises
+    EnvironmentProblem if a running kubelet uses the root, as in :func:`load_records`.
     """
     folder = os.path.join(root, "image_manager")
     if not os.path.isdir(folder):
         message = (
             f"{folder}: there are no pull records; give the kubelet's root with --root "
-            "(kubelets keep records since 1.35, or with the gate KubeletEnsureSecretPulledImages)"
+            "(kubelets keep records from 1.35 on, or with the feature gate KubeletEnsureSecretPulledImages)"
         )
         raise EnvironmentProblem(message)
     if not os.access(folder, os.R_OK | os.X_OK):
-        raise EnvironmentProblem(f"{folder}: may not be read; it belongs to root, so try with sudo")
+        raise EnvironmentProblem(
+            f"{folder}: permission denied; it belongs to root, so run the command with sudo"
+        )
     return Records(
         lambda: RecordFiles(root),
         policy or VerificationPolicy(),
@@ -92,9 +94,9 @@ def open_records(
     clock: Callable[[], int] = time_ns,
     before_writing: Callable[[], None] | None = None,
 ) -> Records:
-    """As :func:`load_records`, piece by piece; with *images* intents that a crash left are recovered.
+    """Open records like :func:`load_records`, from separate parts; with *images*, recover the intents of a crash.
 
-    *before_writing* raises if nothing may be written.
+    *before_writing* raises if writing is not allowed.
     """
     if before_writing is not None:
         before_writing()

@@ -1,4 +1,4 @@
-"""What a look at the records gives: one, or all there are, with what could not be believed."""
+"""The results of lookups and listings of records, with the problems of files that could not be trusted."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -14,9 +14,9 @@ _T = TypeVar("_T")
 
 
 class Listed(Generic[_T]):
-    """One file that could be read: its value, the key that it is about, and whether it is in the present version.
+    """One readable file: its value, the key that it is about, and whether it is in the current API version.
 
-    *stray* says that the file does not have the name that belongs to the key.
+    *stray* is an error if the name of the file is not that of the key.
     """
 
     __slots__ = ("is_current", "key", "stray", "value")
@@ -31,12 +31,13 @@ class Listed(Generic[_T]):
 
 
 class Listing(Generic[_T]):
-    """What could be read of a folder, in the order of the names, and what could not.
+    """The values of a folder's readable files, in the order of the file names, and the problems of the others.
 
-    *values* are what a kubelet lists, *believed* those that count: unless it *believes_strays*, those in files of the
-    right name. *strays* tells of all others, and *doubts* has the keys that stand in such files only. *outdated* are
-    to be written anew; what has a file of its own is not written over by a copy under another name. Nothing
-    else exists only if it *is_complete*: neither problems nor folders in the place of files, which nobody lists.
+    *values* are those that a kubelet lists. *believed* are those that count: the ones in files of the right name or,
+    with *believes_strays*, all. *strays* are the errors of files with a wrong name, and *doubts* are these errors by
+    key, for keys that occur only in such files. *outdated* are the values to rewrite; a file with a wrong name is left
+    out if the file with the right name exists. *is_complete* is False if other entries may exist: there are problems,
+    or folders with the names of files.
     """
 
     def __init__(
@@ -63,14 +64,14 @@ class Listing(Generic[_T]):
 
     @property
     def kubernetes_text(self) -> str:
-        """All problems as Kubernetes puts them in one text."""
+        """All problems in one text, as Kubernetes writes them."""
         return aggregate(problem.kubernetes_text for problem in self.problems)
 
 
 class RecordLookup(Value):
-    """What there is about one reference: a record, nothing, or a file that *problem* keeps from being believed.
+    """The lookup of one reference: a record, none, or a *problem* with its file.
 
-    A file that names another image counts as nothing, as in the kubelet; *problem* is set then too.
+    A file that names another image counts as no record, as in the kubelet; *problem* is set in that case too.
     """
 
     record: ImagePulledRecord | None = None
@@ -78,10 +79,10 @@ class RecordLookup(Value):
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file that counts, readable or not."""
+        """Whether the reference has a file, readable or not; a file that names another image does not count."""
         return self.record is not None or (self.problem is not None and self.problem.kind is not Kind.FOREIGN)
 
     @property
     def failure(self) -> RecordError | None:
-        """Why nothing can be said about the reference, if so."""
+        """The problem, if it prevents a decision about the reference, or None."""
         return self.problem if self.exists and self.record is None else None

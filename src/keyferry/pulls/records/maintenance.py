@@ -1,4 +1,4 @@
-"""What crashes and time leave behind: intents without a process, records without an image."""
+"""Find intents whose process has ended, and records whose image no longer exists."""
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
@@ -12,7 +12,7 @@ __all__ = ["PresentImage", "Pruning", "Recovery", "match_intents", "split_gone_r
 
 
 class PresentImage(Protocol):
-    """An image that the runtime has, with all its names."""
+    """An image of the runtime, with all its names."""
 
     @property
     def id(self) -> str:
@@ -28,7 +28,7 @@ class PresentImage(Protocol):
 
 
 class Recovery(Value):
-    """What became of the intents that a crash left: pairs of image and reference, images that stay, problems."""
+    """The result of a recovery: pairs of image and reference, images whose intents remain, and problems."""
 
     recovered: tuple[tuple[str, str], ...] = ()
     left: tuple[str, ...] = ()
@@ -36,7 +36,7 @@ class Recovery(Value):
 
 
 class Pruning(Value):
-    """Which records went, or would go, which stay, and which files could not be read and stay too."""
+    """The result of pruning: the removed records, the kept ones, and problems of files that are kept too."""
 
     removed: tuple[ImagePulledRecord, ...] = ()
     kept: tuple[ImagePulledRecord, ...] = ()
@@ -44,7 +44,7 @@ class Pruning(Value):
 
 
 def match_intents(waiting: set[str], present: Iterable[PresentImage]) -> Iterator[tuple[str, str]]:
-    """Which image each intent turns out to be, if it is there; names are compared as they are written."""
+    """Yield each image of *waiting* that is present, with its reference; names are compared as text."""
     for each in present:
         for image in sorted(waiting.intersection((*each.tags, *each.digests))):
             yield image, each.id
@@ -53,7 +53,7 @@ def match_intents(waiting: set[str], present: Iterable[PresentImage]) -> Iterato
 def split_gone_records(
     listing: Listing[ImagePulledRecord], present: frozenset[str], until_ns: int
 ) -> Pruning:
-    """Part the records of images that are gone from all others; a young record always stays."""
+    """Separate the records of images that no longer exist from the others; later ones than *until_ns* are kept."""
     removed: list[ImagePulledRecord] = []
     kept: list[ImagePulledRecord] = []
     for record in listing.believed:

@@ -1,4 +1,4 @@
-"""How new credentials go into a record: by coordinates, sorted once something changed; "everybody" absorbs all else."""
+"""Merge new credentials into a record, by their coordinates; access for every pod replaces all other credentials."""
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
@@ -26,14 +26,14 @@ _P = TypeVar("_P", bound=_Placed)
 def merge_secrets(
     recorded: Iterable[ImagePullSecret], new: Iterable[ImagePullSecret]
 ) -> tuple[tuple[ImagePullSecret, ...], bool]:
-    """Both lists as one, and whether that changed anything; a new hash takes the place of the old."""
+    """Return both lists merged, and whether that changed the recorded one; a new hash replaces the old one."""
     return _merge(recorded, new)
 
 
 def merge_service_accounts(
     recorded: Iterable[ImagePullServiceAccount], new: Iterable[ImagePullServiceAccount]
 ) -> tuple[tuple[ImagePullServiceAccount, ...], bool]:
-    """Both lists as one, and whether that changed anything."""
+    """Return both lists merged, and whether that changed the recorded one."""
     return _merge(recorded, new)
 
 
@@ -52,7 +52,7 @@ def _merge(recorded: Iterable[_P], new: Iterable[_P]) -> tuple[tuple[_P, ...], b
 def new_record(
     image_ref: str, name: str, credentials: ImagePullCredentials | None, now_ns: int
 ) -> ImagePulledRecord:
-    """The first record of an image; without *credentials* it only says that the kubelet pulled it."""
+    """Return the first record of an image; without *credentials* it only records that the image was pulled."""
     mapping = {} if credentials is None else {name: credentials}
     return ImagePulledRecord(image_ref, now_ns, mapping)
 
@@ -63,7 +63,10 @@ def merge_credentials(
     credentials: ImagePullCredentials | None,
     clock: Callable[[], int],
 ) -> tuple[ImagePulledRecord, bool]:
-    """*record* with credentials added for an image's name, and whether that changed it; only then its time is set."""
+    """Return *record* with credentials added for an image's name, and whether that changed it.
+
+    The time of the record is updated only if it changed.
+    """
     if credentials is None or credentials.is_empty:
         return record, False
     entry = record.credential_mapping.get(name)
@@ -79,7 +82,7 @@ def _merge_entry(entry: ImagePullCredentials, new: ImagePullCredentials) -> Imag
         return entry
     if new.node_pods_accessible:
         return ImagePullCredentials(node_pods_accessible=True)
-    # As in the kubelet, which never sees both at once: with secrets there, new accounts are passed over.
+    # As in the kubelet, new accounts are ignored if there are new secrets; the kubelet never has both at once.
     if new.kubernetes_secrets:
         secrets, _ = merge_secrets(entry.kubernetes_secrets, new.kubernetes_secrets)
         return replace(entry, kubernetes_secrets=secrets)

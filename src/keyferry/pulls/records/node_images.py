@@ -1,4 +1,4 @@
-"""The images that a node has, and which of them a pod's image is."""
+"""The images of a node, and the search for the one that a pod names."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ __all__ = ["NodeImage", "NodeImages", "parse_crictl_images"]
 
 
 class NodeImage(Value):
-    """An image that the runtime has, with all its names."""
+    """An image of the runtime, with all its names."""
 
     id: str
     tags: tuple[str, ...] = ()
@@ -21,7 +21,7 @@ class NodeImage(Value):
 
 
 def parse_crictl_images(data: bytes, source: str) -> tuple[NodeImage, ...]:
-    """The images in what ``crictl images -o json`` prints; EnvironmentProblem if it is something else."""
+    """Parse the output of ``crictl images -o json``; raise EnvironmentProblem if it is anything else."""
     try:
         document = loads(data)
     except DocumentError as error:
@@ -29,26 +29,26 @@ def parse_crictl_images(data: bytes, source: str) -> tuple[NodeImage, ...]:
     images = document.get("images") if isinstance(document, dict) else None
     if not isinstance(images, list):
         raise EnvironmentProblem(
-            f"{source}: it has no list 'images', expected what 'crictl images -o json' prints"
+            f"{source}: there is no list 'images', expected the output of 'crictl images -o json'"
         )
     return tuple(_read_image(each, f"{source}: images[{at}]") for at, each in enumerate(images))
 
 
 def _read_image(fields: object, where: str) -> NodeImage:
     if not isinstance(fields, dict) or not isinstance(fields.get("id"), str) or not fields["id"]:
-        raise EnvironmentProblem(f"{where}: it has no 'id', expected what 'crictl images -o json' prints")
+        raise EnvironmentProblem(f"{where}: there is no 'id', expected the output of 'crictl images -o json'")
     return NodeImage(fields["id"], _names(fields, "repoTags", where), _names(fields, "repoDigests", where))
 
 
 def _names(fields: dict[str, object], key: str, where: str) -> tuple[str, ...]:
     names = fields.get(key) or []
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise EnvironmentProblem(f"{where}.{key}: it is not a list of names")
+        raise EnvironmentProblem(f"{where}.{key}: expected a list of names")
     return tuple(names)
 
 
 class NodeImages:
-    """Finds the runtime's reference to a pod's image, by what the runtime says, else by what records say."""
+    """The runtime's references of the images of a node, from the runtime's list or else from the records."""
 
     def __init__(
         self, records: Iterable[ImagePulledRecord], images: Iterable[PresentImage] | None = None
@@ -67,7 +67,7 @@ class NodeImages:
                 self._by_name |= dict.fromkeys(map(_in_full, (*image.tags, *image.digests)), image.id)
 
     def find(self, image: str) -> str:
-        """The reference of *image*; empty if it is not there, or nobody knows."""
+        """Return the reference of *image*; empty if it is absent or not known."""
         if image in self._ids:
             return image
         name = _in_full(image) if self.is_complete else _without_tag(image)
@@ -79,7 +79,7 @@ def _in_full(image: str) -> str:
         name = parse_image(image)
     except ImageNameError:
         return image
-    # A digest says which image it is, whatever tag stands before it.
+    # A digest identifies the image, so a tag before it is ignored.
     return f"{name.repository}@{name.digest}" if name.digest else f"{name.repository}:{name.tag}"
 
 

@@ -1,4 +1,4 @@
-"""The four policies: when a pod must show that it may pull an image that is on the node already."""
+"""The four verification policies, which determine when a pod's access to an image on the node is verified."""
 
 from enum import StrEnum
 
@@ -31,7 +31,7 @@ DEFAULT = PRELOADED
 
 
 class PolicyRule(StrEnum):
-    """By which of its rules a policy judges an image."""
+    """The rule of a policy that applies to an image."""
 
     NEVER = "never"
     ALWAYS = "always"
@@ -42,7 +42,7 @@ class PolicyRule(StrEnum):
 
 
 class PolicyVerdict(Value):
-    """What a policy says of one image, and by which of its rules."""
+    """The result of a policy for one image, and the rule that applied."""
 
     must_verify: bool
     rule: PolicyRule
@@ -57,10 +57,10 @@ _UNLISTED = PolicyVerdict(must_verify=True, rule=PolicyRule.NOT_ALLOWLISTED)
 
 
 class VerificationPolicy:
-    """One of the four, with its allowlist; see :func:`make_policy`."""
+    """One of the four policies, with its allowlist; see :func:`make_policy`."""
 
     def __init__(self, name: str = DEFAULT, allowlist: "Iterable[str]" = ()) -> None:
-        """As the kubelet makes one: a list is read only by the policy that has one. Raises PolicyError."""
+        """Make a policy as the kubelet does: only the allowlist policy reads *allowlist*; raise PolicyError."""
         if name not in POLICIES:
             message = f"unknown policy {name!r}, expected one of {', '.join(POLICIES)}"
             raise PolicyError(message, f"unknown image pull credential verification policy: {name}")
@@ -72,7 +72,7 @@ class VerificationPolicy:
         return f"VerificationPolicy({self.name!r}{', ' if patterns else ''}{patterns})"
 
     def judge(self, image: str, *, pulled_by_kubelet: bool) -> PolicyVerdict:
-        """Tell whether a pod's credentials count before it may use *image*, and why."""
+        """Return whether the use of *image* must be verified, and the rule that applied."""
         if self.name == NEVER:
             return _NEVER
         if self.name == ALWAYS:
@@ -86,7 +86,10 @@ class VerificationPolicy:
 
 
 def make_policy(name: str = DEFAULT, allowlist: "Iterable[str]" = ()) -> VerificationPolicy:
-    """A policy as the kubelet's configuration has it; a list for a policy without one is refused there too."""
+    """Make a policy from the fields of the kubelet's configuration.
+
+    Raise PolicyError if they are invalid, or, as the kubelet does, if the policy does not use an allowlist.
+    """
     patterns = tuple(allowlist)
     policy = VerificationPolicy(name, patterns)
     if patterns and name != ALLOWLISTED:

@@ -1,4 +1,4 @@
-"""The kubelet's pull manager: intents before pulls, records after them, decisions, recovery and pruning."""
+"""The counterpart of the kubelet's pull manager: intents, records, decisions, recovery and pruning."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -29,12 +29,12 @@ from keyferry.pulls.records.stripes import StripedLocks
 __all__ = ["Records"]
 
 Store = RecordFiles | CachedRecords
-# Credentials that are there, or a way to them that may run plugins.
+# Credentials, or a function that returns them and may run plugins.
 Shown = PodCredentials | Iterable[Credential] | Callable[[], PodCredentials | Iterable[Credential]]
 
 
 class Records:
-    """Who may use the images of a node, as the kubelet remembers it; see ``load_records``.
+    """The kubelet's records of which pods may use the images of a node; see ``load_records``.
 
     Safe to use from many threads and processes, and after a fork.
     """
@@ -66,37 +66,37 @@ class Records:
 
     @property
     def _store(self) -> Store:
-        # Pulls, locks and memory belong to the process that began them, not to one that was forked from it.
+        # A forked process opens its own store: pulls, locks and cache belong to the process that opened them.
         if os.getpid() != self._pid:
             self._begin()
         return self._opened
 
     @property
     def files(self) -> RecordFiles:
-        """The files behind it."""
+        """The files of the records."""
         store = self._store
         return store.files if isinstance(store, CachedRecords) else store
 
     @property
     def memory(self) -> CachedRecords | None:
-        """The memory in front of them, if there is one."""
+        """The cache in front of the files, or None."""
         store = self._store
         return store if isinstance(store, CachedRecords) else None
 
     def close(self) -> None:
-        """Let go of the lock's file, and with it of all pulls under way."""
+        """Close the lock's file, which releases the images that this process marked as being pulled."""
         self._store.close()
 
     def list(self) -> Listing[ImagePulledRecord]:
-        """Every record, and what could not be read."""
+        """Return every record, and the problems of files that could not be read."""
         return self._store.list_records()
 
     def list_intents(self) -> Listing[ImagePullIntent]:
-        """Every pull that was begun and not finished, and what could not be read."""
+        """Return the intent of every pull that is not finished, and the problems of files that could not be read."""
         return self._store.list_intents()
 
     def find(self, image_ref: str) -> RecordLookup:
-        """The record of a runtime's reference: there, absent, or not to be believed."""
+        """Return the lookup of a runtime's reference: a record, none, or a problem."""
         return self._store.find_record(image_ref)
 
     def decide(
@@ -106,10 +106,11 @@ class Records:
         credentials: Shown = (),
         policy: VerificationPolicy | None = None,
     ) -> Decision:
-        """Must the image be pulled before a pod may use it? An empty *image_ref* means it is not on the node.
+        """Decide whether the image must be pulled before a pod may use it.
 
-        *credentials* are what the pod has for the image; a callable is asked only if they matter. If the pod
-        showed a secret that is new, it is recorded, unless another *policy* than the node's is tried.
+        An empty *image_ref* means that the image is not on the node. *credentials* are those that the pod has for the
+        image; a callable is called only if they matter. A new secret of the pod that matches is recorded, unless a
+        *policy* is given, which is tried instead of the node's.
         """
         situation = self._look(image, image_ref)
         decision = decide(situation, policy or self.policy, lambda: _shown(credentials))
@@ -128,13 +129,16 @@ class Records:
     async def decide_async(
         self, image: str, image_ref: str, credentials: Shown = (), policy: VerificationPolicy | None = None
     ) -> Decision:
-        """The same without blocking the event loop."""
+        """Do the same as ``decide``, without blocking the event loop."""
         import asyncio
 
         return await asyncio.to_thread(self.decide, image, image_ref, credentials, policy)
 
     def record_intent(self, image: str) -> None:
-        """Note, durably, that *image* is about to be pulled; RecordError if that fails, and then do not pull."""
+        """Record durably that *image* is about to be pulled.
+
+        Raise RecordError if that fails; the image must not be pulled then.
+        """
         store = self._begin_writing()
         with self._image_locks.of(image), store.writing():
             store.write_intent(image)
@@ -144,16 +148,16 @@ class Records:
     def record_pulled(
         self, image: str, image_ref: str, credential: Credential | ImagePullCredentials | None
     ) -> None:
-        """Note that a pull worked, and with whose *credential*; None for an anonymous one.
+        """Record that a pull succeeded with *credential*, None for an anonymous one.
 
-        If that fails the intent stays, so that the image still counts as pulled, and is verified.
+        If that fails, the intent remains, so that the image still counts as pulled, and its use is verified.
         """
         known = credential if isinstance(credential, ImagePullCredentials) else credentials_used(credential)
         self._add(image, image_ref, known)
         self.record_failed(image)
 
     def record_failed(self, image: str) -> None:
-        """Note that a pull came to nothing; the intent goes with the last one under way, of all processes."""
+        """Record that a pull failed; the intent is removed when no process pulls the image any more."""
         store = self._writable()
         with self._image_locks.of(image), store.writing():
             if self._under_way.get(image, 0) > 1:
@@ -165,9 +169,10 @@ class Records:
             self.files.lock.release_image(image)
 
     def recover(self, images: Callable[[], Iterable[PresentImage]]) -> Recovery:
-        """Turn intents of pulls that ended with their process into records, for every image that did arrive.
+        """Turn the intents of processes that have ended into records, for every image that was pulled.
 
-        Nobody is named in them, so the images are verified. The runtime is asked only if there are intents.
+        These records contain no credentials, so the use of the images is verified. *images* is called only if there
+        are intents.
         """
         listing = self._begin_writing().list_intents()
         waiting = {intent.image for intent in listing.values}
@@ -192,7 +197,7 @@ class Records:
     ) -> Pruning:
         """Remove the records of images that the node no longer has, if they are older than *until_ns*.
 
-        That is when the list of images was begun: a record that was changed later is of a later pull.
+        *until_ns* is the time at which the listing of images began: a later record belongs to a later pull.
         """
         present = frozenset(image_ids)
         until = self._clock() if until_ns is None else until_ns
@@ -206,7 +211,7 @@ class Records:
         return pruning
 
     def _begin_writing(self) -> Store:
-        """The store, if something may be written now; what was begun is always finished."""
+        """Return the store if a new write may begin; the end of a pull is written without this check."""
         store = self._writable()
         if self._before_writing is not None:
             self._before_writing()
@@ -214,7 +219,7 @@ class Records:
 
     def _writable(self) -> Store:
         if self.read_only:
-            raise RecordError(self.files.folder, "these records were opened for reading alone")
+            raise RecordError(self.files.folder, "these records are open for reading only")
         return self._store
 
     def _look(self, image: str, image_ref: str) -> Situation:
@@ -229,7 +234,7 @@ class Records:
         except RecordError as error:
             return Situation(image, image_ref, lookup, problem=error)
         if not has_intent:
-            # Between the two looks a pull may have been finished: record there, intent gone.
+            # Looked up again, because a pull may have finished since: its record is written, its intent removed.
             lookup = store.find_record(image_ref)
         return Situation(image, image_ref, lookup, has_intent)
 
@@ -238,10 +243,10 @@ class Records:
             name = trim(image)
         except ImageNameError as error:
             text = f'invalid image name "{image}": {error.kubernetes_text}'
-            raise RecordError("", f"nothing can be recorded: {error.message}", text, Kind.CONTENT) from None
+            raise RecordError("", f"cannot record the pull: {error.message}", text, Kind.CONTENT) from None
         store = self._writable()
         with store.writing():
-            # From the file and not from memory: a kubelet beside us may have written it.
+            # Read from the file and not from the cache, because a kubelet may have written it.
             record = self.files.find_record(image_ref).record
             if record is None:
                 store.write_record(new_record(image_ref, name, credentials, self._clock()))

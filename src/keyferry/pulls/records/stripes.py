@@ -1,4 +1,4 @@
-"""Locks shared by keys: as many as pulls may run side by side, each key always under the same one."""
+"""Striped locks: a fixed number of locks, shared by all keys; each key always has the same lock."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,12 +13,12 @@ _32_BITS = 0xFFFFFFFF
 
 
 def stripe_count(max_parallel_pulls: int | None) -> int:
-    """The number of locks for so many pulls at a time: 1 to 31; unset counts as 0."""
+    """Return the number of locks for a number of parallel pulls, from 1 to 31; None counts as 0."""
     return min(max(max_parallel_pulls or 0, 1), _MOST)
 
 
 def stripe_of(key: str, stripes: int) -> int:
-    """The lock of a key: its FNV-1 hash (not 1a) of 32 bits, modulo their number."""
+    """Return the index of a key's lock: its 32-bit FNV-1 hash (not 1a), modulo *stripes*."""
     if stripes == 1:
         return 0
     hashed = _OFFSET
@@ -28,7 +28,7 @@ def stripe_of(key: str, stripes: int) -> int:
 
 
 class StripedLocks:
-    """A lock for every key, of which several share one."""
+    """A fixed number of locks for any number of keys."""
 
     def __init__(self, max_parallel_pulls: int | None = None) -> None:
         self._locks = [Lock() for _ in range(stripe_count(max_parallel_pulls))]
@@ -37,12 +37,12 @@ class StripedLocks:
         return len(self._locks)
 
     def of(self, key: str) -> Lock:
-        """The lock of a key, to be used in a ``with``; do not take a second one inside it."""
+        """Return the lock of a key, for a ``with`` statement; do not acquire a second one while it is held."""
         return self._locks[stripe_of(key, len(self._locks))]
 
     @contextmanager
     def all(self) -> Iterator[None]:
-        """Hold every lock, taken in order."""
+        """Hold every lock; they are acquired in order."""
         with ExitStack() as stack:
             for lock in self._locks:
                 stack.enter_context(lock)

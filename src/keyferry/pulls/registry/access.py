@@ -1,4 +1,4 @@
-"""Reach the registry of an image once, and see it with one credential or another."""
+"""Find the address of an image's registry once, and use it with several credentials."""
 
 from keyferry.errors import HttpError, RegistryError
 from keyferry.images.keyring import Credential
@@ -11,7 +11,7 @@ __all__ = ["RegistryAccess"]
 
 
 class RegistryAccess:
-    """The registry of one image; where it is found is kept for the next credential."""
+    """The registry of one image; its address is found once and kept for the next credential."""
 
     def __init__(self, transport: Transport, target: Target) -> None:
         self._transport = transport
@@ -19,7 +19,7 @@ class RegistryAccess:
         self._origin: Origin | None = None
 
     def with_credential(self, credential: Credential | None) -> Registry:
-        """The registry as one credential sees it; raises RegistryError if it cannot be reached."""
+        """Return a client of the registry for one credential; raise RegistryError if it cannot be reached."""
         name = self._target.registry
         if self._origin is None:
             try:

@@ -1,4 +1,4 @@
-"""Which addresses a registry may lead us to: functions of an address that is about to be dialled."""
+"""Rules for the addresses that a registry may direct requests to, applied before a connection is made."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -10,13 +10,14 @@ __all__ = ["is_loopback", "is_loopback_name", "is_this_machine", "literal_addres
 
 Address = IPv4Address | IPv6Address
 
-# Where clouds answer any process of a node, credentials included; link-local ones are forbidden anyway.
+# The addresses of cloud metadata services, which serve credentials to any process of a node. Link-local ones are
+# forbidden by another rule.
 _METADATA = tuple(
     map(ip_network, ("fd00:ec2::/32", "fd20:ce::/64", "100.100.100.200", "168.63.129.16", "192.0.0.192"))
 )
 _IPV4_BITS = 0xFFFF_FFFF
 _LOOPBACK_6 = IPv6Address("::1")
-# IPv6 networks whose addresses hold an IPv4 address, and by how many bits it is shifted: mapped, translated,
+# IPv6 networks whose addresses contain an IPv4 address, and by how many bits it is shifted: mapped, translated,
 # compatible, NAT64, 6to4, and the server of Teredo.
 _EMBEDDING = tuple(
     (ip_network(network), shift)
@@ -30,34 +31,34 @@ _EMBEDDING = tuple(
     )
 )
 _TEREDO = ip_network("2001::/32")
-# For NAT64 of a network's own, with prefixes of 48, 56, 64 or 96 bits.
+# For a network's own NAT64, with prefixes of 48, 56, 64 or 96 bits.
 _LOCAL_NAT64 = ip_network("64:ff9b:1::/48")
 _LOCAL_NAT64_SHIFTS = (40, 32, 24)
 _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def is_loopback(address: str) -> bool:
-    """Tell whether an address, as text, is a loopback address itself.
+    """Return whether an address, given as text, is a loopback address.
 
-    One that only holds such an address, as 6to4, NAT64 and Teredo addresses do, may be anywhere.
+    A 6to4, NAT64 or Teredo address that only contains a loopback address may belong to any machine, and is not.
     """
     return _is_loopback(_parse(address))
 
 
 def is_this_machine(address: str) -> bool:
-    """Tell whether an address, as text, is this machine: a loopback address, or one of its own."""
+    """Return whether an address, given as text, is a loopback address or another address of this machine."""
     parsed = _parse(address)
     return _is_loopback(parsed) or is_machine_address(parsed)
 
 
 def is_loopback_name(host: str) -> bool:
-    """Tell whether a host, as written, is this machine: a loopback address, or ``localhost``."""
+    """Return whether a host, as written, is a loopback address or ``localhost``."""
     literal = literal_address(host)
     return is_loopback(literal) if literal else host.lower().rstrip(".") == "localhost"
 
 
 def literal_address(host: str) -> str:
-    """The address that *host* is, if it is no name; ``127.1`` and ``0x7f000001`` are addresses too."""
+    """Return *host* as an address, or an empty string if it is a name; ``127.1`` and ``0x7f000001`` are addresses."""
     try:
         return str(ip_address(host.partition("%")[0]))
     except ValueError:
@@ -71,16 +72,16 @@ def literal_address(host: str) -> str:
 def why_forbidden(
     address: str, *, allows_this_machine: bool, is_own: Callable[[Address], bool] = is_machine_address
 ) -> str:
-    """Why a server must not lead us to *address*, or nothing.
+    """Return the reason why a server must not direct requests to *address*, or an empty string.
 
-    A registry names the place of its token server and of its blobs. Those of the node itself, and of the cloud's
-    metadata, trust whoever can reach them, so nobody outside may have us go there. With
-    *allows_this_machine* this machine is allowed, but not through an address that only holds one of its own.
+    A registry names the addresses of its token server and its blobs. Services of the node and of the cloud's metadata
+    trust every client that can reach them, so a server elsewhere must not direct requests to them. With
+    *allows_this_machine*, addresses of this machine are allowed, but not addresses that only contain one of them.
     """
     parsed = _parse(address)
     for meant in (parsed, *_embedded(parsed)):
         if meant.is_unspecified or (isinstance(meant, IPv4Address) and int(meant) >> 24 == 0):
-            # 0.0.0.0/8 ends up on this machine, as 0.0.0.0 does.
+            # Connections to 0.0.0.0/8 reach this machine, like those to 0.0.0.0.
             return "the unspecified address"
         if meant.is_link_local or any(meant in network for network in _METADATA):
             return "a link-local or metadata address"
@@ -96,12 +97,12 @@ def _parse(address: str) -> Address:
 
 
 def _is_loopback(address: Address) -> bool:
-    # Not by the property alone: from Python 3.13 on it looks into mapped addresses.
+    # Not only by the property: from Python 3.13 on it is also True for mapped addresses.
     return address == _LOOPBACK_6 or (isinstance(address, IPv4Address) and address.is_loopback)
 
 
 def _embedded(address: Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that an IPv6 address may be delivered to, by any of the ways to write one into it."""
+    """Yield the IPv4 addresses that an IPv6 address may contain, by any of the known encodings."""
     if isinstance(address, IPv4Address) or address == _LOOPBACK_6 or address.is_unspecified:
         return
     number = int(address)
@@ -117,8 +118,8 @@ def _embedded(address: Address) -> Iterator[IPv4Address]:
 
 
 def _in_local_nat64(number: int) -> IPv4Address:
-    """The IPv4 address behind a prefix of unknown length: zeros follow it, unless it is at the end (RFC 6052)."""
-    # Byte 8 is always zero, and in the middle of the IPv4 address for the shorter prefixes: without it, all are alike.
+    """Return the IPv4 address after a prefix of unknown length; zeros follow it, unless it is at the end (RFC 6052)."""
+    # Byte 8 is always zero, and for the shorter prefixes it splits the IPv4 address, so it is removed first.
     number = number >> 64 << 56 | number & (1 << 56) - 1
     for shift in _LOCAL_NAT64_SHIFTS:
         found = _ipv4(number >> shift)

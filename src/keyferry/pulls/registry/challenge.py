@@ -1,4 +1,4 @@
-"""Read ``WWW-Authenticate``: which proof a registry asks for, and where tokens are to be had. Pure functions."""
+"""Parse ``WWW-Authenticate`` headers: the authentication schemes and their parameters. Pure functions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,26 +11,26 @@ _TOKEN68 = _TOKEN | frozenset("/=")
 _BLANK = " \t"
 _MOST_CHALLENGES = 16
 _MOST_CHARACTERS = 1 << 14
-# The better proof first: with a token the password goes to one place only.
+# Bearer first: with a token, the password is sent to the token server only.
 _PREFERENCE = ("bearer", "basic")
 
 
 class Challenge(Value):
-    """One scheme, in lower case, with its parameters, whose names are in lower case."""
+    """An authentication scheme with its parameters; the scheme and the parameters' names are in lower case."""
 
     scheme: str
     parameters: Mapping[str, str] = field(default_factory=dict)
 
     def parameter(self, name: str) -> str:
-        """A parameter's value, or nothing."""
+        """Return the value of a parameter, or an empty string."""
         return self.parameters.get(name, "")
 
 
 def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
-    """All challenges of one or more headers, in order; what cannot be read ends its header.
+    """Return all challenges of one or more headers, in order; the rest of a header after a syntax error is ignored.
 
-    A header may hold several, and a comma separates both challenges and parameters: what follows one is a
-    parameter if a ``=`` comes after the name, and else the next scheme.
+    A header may hold several challenges. A comma separates both challenges and parameters: the name after it is that
+    of a parameter if a ``=`` follows, and otherwise the next scheme.
     """
     found: list[Challenge] = []
     for value in values:
@@ -39,7 +39,7 @@ def parse_challenges(values: Iterable[str]) -> tuple[Challenge, ...]:
 
 
 def choose_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
-    """The first Bearer challenge that names a realm, or else the first Basic one."""
+    """Return the first Bearer challenge with a realm, else the first Basic challenge, else None."""
     usable = [one for one in challenges if one.scheme != "bearer" or one.parameter("realm")]
     for scheme in _PREFERENCE:
         for challenge in usable:
@@ -49,7 +49,7 @@ def choose_challenge(challenges: Iterable[Challenge]) -> Challenge | None:
 
 
 class _Reader:
-    """One header, from left to right."""
+    """A parser of one header."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -67,11 +67,11 @@ class _Reader:
                 found.append((name, {}))
                 self._skip_token68()
             else:
-                # The first one counts: a second realm is none that anybody should go to.
+                # The first value counts, so that a repeated realm cannot change the token server.
                 found[-1][1].setdefault(name.lower(), value)
 
     def _parameter(self) -> str | None:
-        """The value after a name, or None if what was read is no parameter's name."""
+        """Return the value after a name, or None if no ``=`` follows, so that the name is not that of a parameter."""
         begin = self._at
         self._skip(_BLANK)
         if self._peek() != "=":
@@ -79,7 +79,7 @@ class _Reader:
             return None
         self._at += 1
         self._skip(_BLANK)
-        # Without quotes a value is a token; URLs are seen there too, and are taken as they are meant.
+        # By the grammar an unquoted value is a token, but some registries send URLs without quotes.
         return self._quoted() if self._peek() == '"' else self._take_until(_BLANK + ",")
 
     def _quoted(self) -> str:
@@ -94,10 +94,10 @@ class _Reader:
                 char = self._text[self._at]
                 self._at += 1
             value.append(char)
-        return ""  # no end: not a value that anybody should act on
+        return ""  # no closing quote: the value may be incomplete
 
     def _skip_token68(self) -> None:
-        """Pass over a scheme's single value, as in ``Negotiate YII=``; parameters are left alone."""
+        """Skip a scheme's single value, as in ``Negotiate YII=``, but not its parameters."""
         begin = self._at
         self._skip(_BLANK)
         self._take(_TOKEN68)
@@ -105,7 +105,7 @@ class _Reader:
         if self._peek() not in ("", ","):
             self._at = begin
         elif "=" in self._text[begin : self._at].rstrip(_BLANK + "="):
-            self._at = begin  # name=value, all of it of token characters
+            self._at = begin  # a parameter, name=value
 
     def _skip(self, characters: str) -> None:
         while self._peek() and self._peek() in characters:

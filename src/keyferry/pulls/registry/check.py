@@ -1,4 +1,4 @@
-"""Can this credential pull this image? Ask the registry, and download nothing."""
+"""Check with the registry whether credentials can pull an image, without downloading it."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -21,10 +21,10 @@ def check_registry(
     route: RegistryRoute = RegistryRoute(),
     timeout_seconds: float = 60.0,
 ) -> tuple[Attempt, ...]:
-    """Ask the registry for *image* with each credential in order, or anonymously if there are none.
+    """Request *image* from its registry with each credential in order, or anonymously if there are none.
 
-    Only the head of the manifest is asked for. Failures are in the attempts; raises ImageNameError,
-    EnvironmentProblem for a CA file that cannot be read, and ValueError for a time limit that leaves no time.
+    The manifest is requested with HEAD if the registry supports that. Failures are part of the attempts. Raise
+    ImageNameError, EnvironmentProblem if the CA file cannot be read, and ValueError if *timeout_seconds* is not valid.
     """
     check_timeout(timeout_seconds)
     target = find_target(image)
@@ -46,7 +46,7 @@ async def check_registry_async(
     route: RegistryRoute = RegistryRoute(),
     timeout_seconds: float = 60.0,
 ) -> tuple[Attempt, ...]:
-    """As ``check_registry``, without blocking the event loop."""
+    """Do the same as ``check_registry``, without blocking the event loop."""
     import asyncio
 
     return await asyncio.to_thread(

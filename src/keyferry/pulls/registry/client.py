@@ -1,4 +1,4 @@
-"""A registry as one credential sees it: the manifests and blobs of one repository."""
+"""A client for the manifests and blobs of one repository, with one credential."""
 
 from collections.abc import Mapping
 
@@ -21,7 +21,7 @@ _MEANINGS = {
     _UNAUTHORIZED: "does not accept the credential",
     _FORBIDDEN: "denies access with this credential",
     _MISSING: "has no such image, or hides it from this user",
-    _THROTTLED: "has had too many requests; try again later",
+    _THROTTLED: "received too many requests; try again later",
 }
 _ANONYMOUS_MEANINGS = {
     **_MEANINGS,
@@ -31,7 +31,7 @@ _ANONYMOUS_MEANINGS = {
 
 
 class Fetched(Value):
-    """A manifest as it came: its bytes, the type it was served as, and its digest, which is verified."""
+    """A manifest as it was received: its bytes, its content type, and its verified digest."""
 
     content: bytes = field(repr=False)
     content_type: str
@@ -39,7 +39,7 @@ class Fetched(Value):
 
 
 class Registry:
-    """Requests to one repository; safe to use from several threads."""
+    """A client of one repository; safe to use from several threads."""
 
     def __init__(
         self,
@@ -58,13 +58,14 @@ class Registry:
 
     @property
     def asked_for_credential(self) -> bool:
-        """Tell whether the registry wanted a credential at all."""
+        """Whether the registry has asked for a credential."""
         return self._authorizer.was_asked
 
     def has_manifest(self, reference: str) -> str:
-        """Ask for a manifest's head alone; gives the digest, if the registry names it, and raises RegistryError.
+        """Request a manifest with HEAD, and return its digest, empty if the registry does not report it.
 
-        What is not a success is asked again for the whole: some registries have no HEAD, and none says why.
+        If HEAD does not succeed, GET is used: some registries do not support HEAD, and its response has no error
+        message. Raise RegistryError if the manifest is not available.
         """
         with self._ask("HEAD", f"manifests/{reference}", {"Accept": ACCEPTED}) as answer:
             if answer.head.status == _OK:
@@ -72,7 +73,7 @@ class Registry:
         return self.get_manifest(reference).digest
 
     def get_manifest(self, reference: str) -> Fetched:
-        """Fetch a manifest by tag or digest; raises RegistryError, also for one that is not what its digest says."""
+        """Fetch a manifest by tag or digest; raise RegistryError if that fails or the digest does not match."""
         with self._ask("GET", f"manifests/{reference}", {"Accept": ACCEPTED}) as answer:
             if answer.head.status != _OK:
                 raise self._failure(answer)
@@ -85,9 +86,9 @@ class Registry:
         return Fetched(content, content_type, (wanted or [digest_of(content)])[0])
 
     def open_blob(self, blob: Descriptor, start: int) -> tuple[HttpResponse, int]:
-        """Ask for a blob from *start* on; gives the answer, and the place from which it really goes on.
+        """Request a blob from the offset *start*, and return the response and the offset at which it really begins.
 
-        The caller reads and closes the answer. Raises RegistryError.
+        The caller reads and closes the response. Raise RegistryError if the request fails.
         """
         headers = {"Range": f"bytes={start}-"} if start else {}
         answer = self._ask("GET", f"blobs/{blob.digest}", headers)
@@ -106,16 +107,16 @@ class Registry:
         if answer.head.status == _OK:
             start = 0
         elif answer.head.value("content-range").strip() != f"bytes {start}-{blob.size - 1}/{blob.size}":
-            raise self._content_error(f"sends another part of {blob.digest} than it was asked for")
+            raise self._content_error(f"sends another range of {blob.digest} than was requested")
         length = answer.head.value("content-length")
         if length and length != str(blob.size - start):
             raise self._content_error(
-                f"sends another number of bytes for {blob.digest} than its manifest says"
+                f"sends another number of bytes for {blob.digest} than the manifest states"
             )
         return start
 
     def _ask(self, method: str, path: str, headers: Mapping[str, str]) -> HttpResponse:
-        """Send a request, answer at most one challenge, and go where redirects lead, without the credential."""
+        """Send a request, answer at most one challenge, and follow redirects without the credential."""
         try:
             answer = self._authorized(method, path, headers)
             for _ in range(_MOST_REDIRECTS):
@@ -141,7 +142,7 @@ class Registry:
         if not is_renewed:
             return answer
         answer.drain()
-        # Once: a registry that asks again is not satisfied by anything we have.
+        # Only once: a registry that sends another challenge does not accept the credential.
         return self._send(place, method, headers, self._authorizer.current)
 
     def _send(self, place: Origin, method: str, headers: Mapping[str, str], proof: str) -> HttpResponse:
@@ -157,13 +158,16 @@ class Registry:
         return self._transport.request(place, method, headers, admit=admit)
 
     def _unencoded(self, answer: HttpResponse) -> HttpResponse:
-        """An answer whose body is what it seems: nothing is unpacked here, so nothing can blow up."""
+        """Return *answer*, or raise RegistryError if its body is compressed.
+
+        Nothing is decompressed, so that a small response cannot expand to a huge one.
+        """
         codings = [
             coding for coding in answer.head.values("content-encoding") if coding.lower() != "identity"
         ]
         if codings and answer.head.status in (_OK, _PARTIAL):
             with answer:
-                raise self._content_error("compresses its answer, although it was not asked to")
+                raise self._content_error("compresses its response, which was not requested")
         return answer
 
     def _read(self, answer: HttpResponse, most_bytes: int) -> bytes:
@@ -191,9 +195,7 @@ class Registry:
             message = f"{answer.origin.authority}, to which it redirects, does not have it ({said})"
             return RegistryError(self.name, status, message, Kind.ERROR)
         if blob is not None and status == _MISSING:
-            where = (
-                "; the manifest says it is kept elsewhere, where it is not fetched from" if blob.urls else ""
-            )
+            where = "; the manifest gives other URLs for it, which are not used" if blob.urls else ""
             return RegistryError(self.name, status, f"does not have {blob.digest} ({said}){where}")
         meanings = _ANONYMOUS_MEANINGS if self._is_anonymous else _MEANINGS
         return RegistryError(self.name, status, f"{meanings.get(status, 'failed')} ({said})")

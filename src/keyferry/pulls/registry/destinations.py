@@ -1,4 +1,4 @@
-"""Where requests may go: the registry itself, and the places that its challenges and redirects name."""
+"""Determine and check the destinations of requests: the registry, its token server, and its redirects."""
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
@@ -16,10 +16,10 @@ _MOST_WORDS = 1 << 12
 
 
 def find_origin(transport: Transport, registry: str) -> Origin:
-    """Scheme, host and port of a registry, as an image names it.
+    """Return the scheme, host and port of a registry that an image name contains.
 
-    HTTPS everywhere; on this machine, and where the route is insecure, whichever of both the server speaks. Nothing
-    is sent to find out but a request without a credential. Raises HttpError for one that cannot be reached.
+    The scheme is HTTPS; for a loopback host, or if the route is insecure, it is HTTP or HTTPS, depending on the
+    server. To find out, only a request without a credential is sent. Raise HttpError if it cannot be reached.
     """
     origin = split_url(f"https://{REGISTRY_HOST if registry == HUB else registry}")
     is_local = is_loopback_name(origin.host)
@@ -39,29 +39,32 @@ def _speaks_http(transport: Transport, origin: Origin) -> bool:
             answer.drain()
             return True
         with answer:
-            # What servers of HTTPS say to plain HTTP, in plain HTTP.
+            # HTTPS servers send this error, in plain HTTP, in response to a plain HTTP request.
             return b"HTTPS" not in answer.read(_MOST_WORDS)
     except HttpError:
         return False
 
 
 def find_realm(registry: str, realm: str, answer: HttpResponse, *, is_insecure: bool) -> Origin:
-    """Where tokens are to be had, by the challenge in *answer*; raises RegistryError for a place that is not safe."""
+    """Return the address of the token server in a challenge; raise RegistryError if it is not safe to use.
+
+    *answer* is the response that contains the challenge, *realm* the URL in it.
+    """
     place = _split(registry, realm, "token server")
     _check_plain(registry, place, answer, is_insecure=is_insecure, what="its token server")
     return place
 
 
 def find_redirect(registry: str, answer: HttpResponse, *, is_insecure: bool) -> Origin:
-    """Where a redirect leads; raises RegistryError for a place that is not safe."""
+    """Return the destination of a redirect; raise RegistryError if it is not safe to use."""
     base = f"{answer.origin.scheme}://{answer.origin.authority}{answer.origin.target}"
     location = answer.head.value("location")
     if not location:
-        raise RegistryError(registry, answer.head.status, "redirects to nowhere", Kind.CONTENT)
+        raise RegistryError(registry, answer.head.status, "redirects without a location", Kind.CONTENT)
     try:
         place = _split(registry, join_url(base, location), "redirect")
     except ValueError:
-        raise RegistryError(registry, 0, "redirects to something that is no URL", Kind.UNSAFE) from None
+        raise RegistryError(registry, 0, "redirects to an invalid URL", Kind.UNSAFE) from None
     if answer.origin.scheme == "https" and place.scheme == "http" and not is_insecure:
         raise RegistryError(
             registry, 0, f"redirects from HTTPS to plain HTTP at {place.authority}", Kind.UNSAFE
@@ -75,7 +78,7 @@ def _split(registry: str, url: str, what: str) -> Origin:
         place = split_url(url)
     except HttpError:
         raise RegistryError(
-            registry, 0, f"names a {what} that is no http or https URL", Kind.UNSAFE
+            registry, 0, f"names a {what} that is not an http or https URL", Kind.UNSAFE
         ) from None
     if place.user_info:
         raise RegistryError(
@@ -89,26 +92,26 @@ def _check_plain(registry: str, place: Origin, answer: HttpResponse, *, is_insec
     if place.scheme == "https" or is_insecure or is_local:
         return
     raise RegistryError(
-        registry, 0, f"would have {what} at {place.authority} asked over plain HTTP", Kind.UNSAFE
+        registry, 0, f"requires plain HTTP for {what} at {place.authority}, which is not allowed", Kind.UNSAFE
     )
 
 
 def admit_user_named(registry: str, origin: Origin, *, is_insecure: bool) -> Admit:
-    """Let through what the user named; over plain HTTP only loopback addresses, unless told otherwise."""
+    """Return a check for addresses that the user named: plain HTTP is limited to loopback, unless *is_insecure*."""
 
     def admit(address: str) -> None:
         is_local = bool(address) and is_loopback(address)
         if origin.scheme == "http" and not is_insecure and not is_local:
-            message = f"{origin.authority} is no loopback address, and plain HTTP is for those alone"
+            message = f"{origin.authority} is not a loopback address, and plain HTTP is limited to those"
             raise RegistryError(registry, 0, message, Kind.UNSAFE)
 
     return admit
 
 
 def admit_server_named(registry: str, place: Origin, answer: HttpResponse, *, is_insecure: bool) -> Admit:
-    """Let through where a server leads us, judged by the address that is really dialled.
+    """Return a check for addresses that a server named, applied to the address that is connected to.
 
-    To this machine only if that server is on it too; to link-local and metadata addresses never.
+    Addresses of this machine are allowed only if the server is on it too, link-local and metadata addresses never.
     """
     allows_this_machine = bool(answer.address) and is_this_machine(answer.address)
     named = admit_user_named(registry, place, is_insecure=is_insecure)

@@ -1,4 +1,4 @@
-"""Which addresses are this machine's own: what is sent to them never leaves it."""
+"""Detect the addresses of this machine: packets to them do not leave it."""
 
 import socket
 import struct
@@ -9,7 +9,7 @@ __all__ = ["is_machine_address"]
 
 Address = IPv4Address | IPv6Address
 
-# Of <linux/netlink.h> and <linux/rtnetlink.h>.
+# From <linux/netlink.h> and <linux/rtnetlink.h>.
 _GET_ROUTE, _NEW_ROUTE, _REQUEST, _DESTINATION, _LOCAL = 26, 24, 1, 1, 2
 _HEAD = struct.Struct("=IHHII")
 _ROUTE = struct.Struct("=8BI")
@@ -21,12 +21,12 @@ _DISCARD_PORT = 9
 
 
 def is_machine_address(address: Address) -> bool:
-    """Tell whether *address* is one of this machine's: of loopback, of an interface, or routed to itself."""
+    """Return whether *address* belongs to this machine: loopback, an interface's, or routed to this machine."""
     if sys.platform == "linux":
         try:
             return _is_routed_here(address)
         except OSError:
-            pass  # sockets of this kind may be forbidden to a service
+            pass  # a service may be denied netlink sockets
     try:
         return _source_towards(address) == address
     except OSError:
@@ -36,7 +36,7 @@ def is_machine_address(address: Address) -> bool:
 if sys.platform == "linux":
 
     def _is_routed_here(address: Address) -> bool:
-        """Ask the kernel for the way to an address; unlike a list of interfaces, it knows every kind of own address."""
+        """Return whether the kernel's route to an address is local; unlike a list of interfaces, routes cover all."""
         attribute = _ATTRIBUTE.pack(_ATTRIBUTE.size + len(address.packed), _DESTINATION) + address.packed
         route = _ROUTE.pack(_family(address), address.max_prefixlen, 0, 0, 0, 0, 0, 0, 0) + attribute
         head = _HEAD.pack(_HEAD.size + len(route), _GET_ROUTE, _REQUEST, 1, 0)
@@ -45,12 +45,15 @@ if sys.platform == "linux":
             sock.send(head + route)
             answer = sock.recv(_MOST_BYTES)
         if _HEAD.unpack_from(answer)[1] != _NEW_ROUTE:
-            return False  # no way there at all
+            return False  # there is no route
         return answer[_TYPE_AT] == _LOCAL
 
 
 def _source_towards(address: Address) -> Address:
-    """The address that packets to *address* come from, which for an own one is itself; nothing is sent."""
+    """Return the source address of packets to *address*; for an address of this machine it is the same.
+
+    Nothing is sent.
+    """
     with socket.socket(_family(address), socket.SOCK_DGRAM) as sock:
         sock.connect((str(address), _DISCARD_PORT))
         return ip_address(str(sock.getsockname()[0]).partition("%")[0])

@@ -1,4 +1,4 @@
-"""Which mirrors containerd has for a registry: it asks them first, and keyferry asks the registry alone."""
+"""Find the mirrors that containerd uses for a registry; keyferry itself sends requests to the registry only."""
 
 import os
 import stat
@@ -10,7 +10,7 @@ from keyferry._core.values import Value
 
 __all__ = ["Mirrors", "find_mirrors"]
 
-# Beside what its own config says: where containerd, nerdctl, k3s and RKE2 look.
+# The folders that containerd, nerdctl, k3s and RKE2 read in addition to those set in containerd's config.
 _HOST_FOLDERS = (
     "etc/containerd/certs.d",
     "var/lib/rancher/k3s/agent/etc/containerd/certs.d",
@@ -32,7 +32,7 @@ _Table = dict[str, object]
 
 
 class Mirrors(Value):
-    """The hosts that *file* has asked before or in place of a registry, or why it cannot be told."""
+    """The hosts that *file* sets as mirrors of a registry, or the *problem* that kept the file from being read."""
 
     file: str
     hosts: tuple[str, ...] = ()
@@ -43,12 +43,12 @@ class Mirrors(Value):
             return f"{self.file} may name a mirror, but {self.problem}"
         names = ", ".join(map(repr, self.hosts))
         if len(self.hosts) > 1:
-            return f"containerd has mirrors for it, {names} in {self.file}, which were not asked"
-        return f"containerd has a mirror for it, {names} in {self.file}, which was not asked"
+            return f"containerd has mirrors for it, {names} in {self.file}, which were not tried"
+        return f"containerd has a mirror for it, {names} in {self.file}, which was not tried"
 
 
 def find_mirrors(registry: str, *, hosts_dir: str = "", root: str = "/") -> Mirrors | None:
-    """What containerd is told to ask beside *registry*, by *hosts_dir* alone if it is given; None if nothing."""
+    """Return the mirrors that containerd uses for *registry*, or None; if *hosts_dir* is given, read only that."""
     if hosts_dir:
         return _in_folders(registry, (hosts_dir,))
     try:
@@ -64,7 +64,7 @@ def find_mirrors(registry: str, *, hosts_dir: str = "", root: str = "/") -> Mirr
 
 
 def _in_folders(registry: str, folders: Sequence[str]) -> Mirrors | None:
-    """What the first folder of the registry's hosts says; the others are not looked at, as in containerd."""
+    """Return the mirrors set in the registry's first folder of hosts; as in containerd, the others are not read."""
     for folder in folders:
         for name in _folder_names(registry):
             try:
@@ -114,7 +114,7 @@ def _can_pull(host: object) -> bool:
 
 
 def _others(urls: Sequence[str], registry: str) -> Iterator[str]:
-    """The URLs of other hosts than the registry itself."""
+    """Yield the URLs whose host is not the registry itself."""
     own = {registry, f"{registry}:443", f"{registry}:80"} | ({REGISTRY_HOST} if registry == HUB else set())
     for url in urls:
         host = url.split("://")[-1].partition("/")[0]
@@ -123,7 +123,7 @@ def _others(urls: Sequence[str], registry: str) -> Iterator[str]:
 
 
 def _read_config(path: str, root: str) -> Iterator[_Table]:
-    """A config of containerd and what it imports; raises PermissionError, else one that cannot be read says nothing."""
+    """Yield a config of containerd and its imports; raise PermissionError, skip files that are otherwise unreadable."""
     try:
         table = _load(path)
     except PermissionError:
@@ -158,7 +158,7 @@ def _config_path(section: _Table) -> list[str]:
 
 
 def _endpoints(registry: str, root: str, sections: Sequence[tuple[str, _Table]]) -> Iterator[Mirrors]:
-    """The mirrors of the config itself, as containerd 1 still takes them."""
+    """Yield the mirrors that are set in the config itself, which containerd 1 supports."""
     for path, section in sections:
         mirrors = section.get("mirrors")
         entry = mirrors.get(registry, mirrors.get("*")) if isinstance(mirrors, dict) else None
@@ -169,7 +169,7 @@ def _endpoints(registry: str, root: str, sections: Sequence[tuple[str, _Table]])
 
 
 def _under(root: str, path: str) -> str:
-    """Where a path of the host is found, if that is not there already."""
+    """Return a path of the host below *root*; a path that is already below it is returned unchanged."""
     is_there = root == "/" or path.startswith(os.path.join(root, ""))
     return path if is_there else os.path.join(root, path.lstrip("/"))
 

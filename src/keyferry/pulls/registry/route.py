@@ -1,4 +1,4 @@
-"""How to get to registries: whom to trust, how long to wait, how much at once."""
+"""The settings for connections to registries: trust, time limits and parallel downloads."""
 
 import ssl
 
@@ -10,12 +10,12 @@ __all__ = ["RegistryRoute", "make_context"]
 
 
 class RegistryRoute(Value):
-    """How to get to registries: which authorities to trust, how long to wait, how many blobs to fetch at once.
+    """The settings for connections to registries: trusted authorities, time limits, and parallel downloads.
 
-    *ca_file* is a bundle to trust beside the system's. One that *is_insecure* goes over plain HTTP too, and trusts
-    any certificate: only where the user says so. *answer_seconds* bounds everything but the body of a blob;
-    that has no end in time, but each wait is at most *idle_seconds* long, and of every *pace_seconds* spent on waiting
-    something must come: *pace_bytes* at least.
+    *ca_file* is a bundle that is trusted in addition to the system's. *is_insecure* allows plain HTTP and any
+    certificate; set it only on the user's request. *answer_seconds* limits a whole response, except the body of a
+    blob. The body of a blob has no total limit, but each wait is limited to *idle_seconds*, and at least *pace_bytes*
+    must arrive in every *pace_seconds* of waiting.
     """
 
     use_proxy: bool = True
@@ -30,7 +30,7 @@ class RegistryRoute(Value):
 
 
 def make_context(route: RegistryRoute) -> ssl.SSLContext:
-    """The client's side of TLS; raises EnvironmentProblem for a bundle that cannot be read."""
+    """Return the TLS context of a client; raise EnvironmentProblem if the bundle cannot be read."""
     context = default_context()
     if route.ca_file:
         try:

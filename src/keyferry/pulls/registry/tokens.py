@@ -1,4 +1,4 @@
-"""What a credential becomes on its way to a registry: a Basic header, or a token from the server that it names."""
+"""Turn a credential into an Authorization header: Basic, or a token from the registry's token server."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -33,7 +33,10 @@ _NO_GET = (404, 405)
 
 
 class Authorizer:
-    """Answers the challenges of one registry for one credential, or for nobody; keeps what it got for one pull."""
+    """The authorization of one credential, or None for anonymous access, with one registry.
+
+    It answers the registry's challenges, and keeps the tokens for the duration of a pull.
+    """
 
     def __init__(
         self, transport: Transport, registry: str, repository: str, credential: Credential | None
@@ -49,20 +52,21 @@ class Authorizer:
 
     @property
     def current(self) -> str:
-        """The header to send with the next request, if the registry has asked for one."""
+        """The Authorization header for the next request; empty if the registry has not asked for one."""
         return self._current
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Everything that must not come back in what a server says."""
+        """The secrets that are redacted in a server's messages."""
         headers = (self._current, *self._kept.values(), self._basic())
         words = [word for header in headers for word in header.split(" ")[1:]]
         return (*words, self._credential.password) if self._credential is not None else tuple(words)
 
     def renew(self, answer: HttpResponse, sent: str) -> bool:
-        """Get what the registry asks for in *answer*; False if that is what was sent, or nothing we could give.
+        """Obtain the header that the challenge in *answer* requires, and return whether it is a new one.
 
-        *sent* is the header that was refused. Raises RegistryError, or HttpError if the token server is not there.
+        *sent* is the header that was refused. Return False if the challenge is not supported, or leads to the same
+        header. Raise RegistryError, or HttpError if the token server cannot be reached.
         """
         self.was_asked = True
         challenge = choose_challenge(parse_challenges(answer.head.values("www-authenticate")))
@@ -76,7 +80,7 @@ class Authorizer:
             return True
 
     def _basic(self) -> str:
-        """The Basic header, if there is a user name and password; an identity token is neither."""
+        """Return the Basic header, or an empty string without a credential or for an identity token."""
         credential = self._credential
         if credential is None or credential.username == IDENTITY_TOKEN:
             return ""
@@ -86,7 +90,7 @@ class Authorizer:
     def _bearer(self, challenge: Challenge, answer: HttpResponse, sent: str) -> str:
         service, scope = challenge.parameter("service"), challenge.parameter("scope") or self._scope
         key = challenge.parameter("realm"), service, scope
-        # Another thread may have been here before, with what this one was refused for.
+        # Another thread may already have obtained a new token for the same challenge.
         if self._kept.get(key, sent) == sent:
             self._kept[key] = f"Bearer {self._fetch(challenge, answer, service, scope)}"
         return self._kept[key]
@@ -135,7 +139,7 @@ class Authorizer:
             content = b"" if reply.head.value("content-encoding") else reply.read(_MOST_BYTES)
         token = _find_token(content)
         if not token:
-            message = f"its token server {reply.origin.authority} answered with something that is no token"
+            message = f"its token server {reply.origin.authority} sent a response without a usable token"
             raise RegistryError(self._registry, 0, message, Kind.CONTENT)
         return token
 
@@ -145,7 +149,7 @@ class Authorizer:
         if status in _REFUSALS:
             who = "a request without a credential" if self._credential is None else "the credential"
             return RegistryError(self._registry, status, f"{server} refused {who} ({said})")
-        # A credential is not carried on to another place, whatever the answer says.
+        # Redirects are not followed, so that the credential is not sent to another server.
         return RegistryError(self._registry, status, f"{server} gave no token ({said})", Kind.ERROR)
 
 
@@ -163,7 +167,7 @@ def _find_token(content: bytes) -> str:
 
 
 def read_words(answer: HttpResponse, secrets: tuple[str, ...]) -> str:
-    """What a server says about a failure, as ``: code: message``, or nothing; it may have put anything there."""
+    """Return a server's error message as ``: code: message``, redacted and shortened, or an empty string."""
     try:
         content = b"" if answer.head.value("content-encoding") else answer.read(_MOST_WORDS)
         document = loads(content) if content else None
@@ -175,6 +179,6 @@ def read_words(answer: HttpResponse, secrets: tuple[str, ...]) -> str:
         return ""
     code, message = (first.get(name) for name in ("code", "message"))
     parts = [code.lower() if isinstance(code, str) and code.isidentifier() else "", message]
-    # Each redacted as a whole, then cut: a cut through a secret would leave a piece that looks like none.
+    # Redacted before shortening: the beginning of a cut secret would not be recognised.
     shown = [printable(" ".join(redact(part, secrets).split())) for part in parts if isinstance(part, str)]
     return "".join(f": {part[:_LONGEST_WORDS]}" for part in shown if part)

@@ -1,4 +1,4 @@
-"""How requests get to registries: the one client, on a route, with its errors as HttpError."""
+"""Send requests to registries through the shared HTTP client, and report its errors as HttpError."""
 
 import ssl
 from collections.abc import Callable, Mapping
@@ -28,13 +28,11 @@ __all__ = [
 Admit = Callable[[str], None]
 
 _MOST_SPARE = 8
-_PRIVATE_AUTHORITY = (
-    "if its authority is a private one, name its certificate with --ca-file or in SSL_CERT_FILE"
-)
+_PRIVATE_AUTHORITY = "if its authority is private, name its certificate with --ca-file or in SSL_CERT_FILE"
 
 
 class Transport:
-    """Requests to every server of one pull; safe to use from several threads."""
+    """A client for all servers of one pull; safe to use from several threads."""
 
     def __init__(self, route: RegistryRoute, deadline: Deadline) -> None:
         self.route = route
@@ -58,10 +56,10 @@ class Transport:
     def request(
         self, origin: Origin, method: str, headers: Mapping[str, str], body: bytes = b"", *, admit: Admit
     ) -> HttpResponse:
-        """Send a request and read the head of the answer; raises HttpError.
+        """Send a request and read the head of the response; raise HttpError if that fails.
 
-        *admit* is given the address before anything goes there, and raises for one that must not be; behind a
-        proxy, which resolves names itself, it is given nothing for a name.
+        *admit* is called with the address before anything is sent to it, and raises if it is not allowed. Behind a
+        proxy, which resolves names itself, it is called with an empty string for a name.
         """
 
         def judge(address: str) -> None:
@@ -70,7 +68,7 @@ class Transport:
         return self._client.request(origin, method, headers.items(), body, admit=judge)
 
     def speaks_tls(self, origin: Origin) -> bool:
-        """Tell whether a server speaks TLS; raises HttpError if it does and is not to be trusted, or is not there."""
+        """Return whether a server speaks TLS; raise HttpError if it is not trusted or cannot be reached."""
         try:
             self._client.connect(origin)
         except (TlsError, ClosedEarlyError, TimedOutError):
@@ -82,11 +80,11 @@ class Transport:
         raise failure
 
     def interrupt(self) -> None:
-        """End every exchange under way: their threads come back at once."""
+        """Abort all requests in progress, so that their threads return at once."""
         self._client.interrupt()
 
     def close(self) -> None:
-        """End the connections that are kept."""
+        """Close the idle connections."""
         self._client.close()
 
     def _context(self) -> ssl.SSLContext:
@@ -97,7 +95,7 @@ class Transport:
 
 
 def split_url(url: str) -> Origin:
-    """The parts of an http or https URL; raises HttpError for anything else."""
+    """Split an http or https URL into its parts; raise HttpError for anything else."""
     try:
         return split(url)
     except NetworkError as error:

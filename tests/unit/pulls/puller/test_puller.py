@@ -187,7 +187,7 @@ def test_a_failed_pull_is_waited_for_and_the_wait_writes_and_removes_an_intent(t
     assert (
         waiting.kubernetes_text == f'Back-off pulling image "{IMAGE}": ErrImagePull: {first.kubernetes_text}'
     )
-    assert str(waiting) == f"waiting another 10 s before {IMAGE!r} is pulled again; the last time: {first}"
+    assert str(waiting) == f"waiting another 10 s before {IMAGE!r} is pulled again; the last error: {first}"
     assert intents_in(tmp_path) == []
     assert len(there.asked) == 1
     assert error_of(puller, pod=other).kubelet_reason == "ErrImagePull"
@@ -401,5 +401,5 @@ def test_a_target_is_one_thing_or_the_other(tmp_path: Path) -> None:
         open_target(cri="/run/x.sock", to=tmp_path)
     with pytest.raises(ValueError, match="its own platform"):
         open_target(cri="/run/x.sock", platform="linux/arm64")
-    with pytest.raises(EnvironmentProblem, match=r"there is no socket '/run/no/such\.sock'"):
+    with pytest.raises(EnvironmentProblem, match=r"socket '/run/no/such\.sock' does not exist"):
         open_target(cri="unix:///run/no/such.sock")

@@ -81,7 +81,7 @@ def test_a_file_that_grows_while_it_is_read_ends_at_the_limit(folder: Folder) ->
 def test_a_file_of_others_is_not_believed(folder: Folder, mode: int, what: str) -> None:
     """Whoever can write it, or has read the hashes in it."""
     put(folder, b"x", mode)
-    with pytest.raises(RecordError, match=f"others can {what} it"):
+    with pytest.raises(RecordError, match=f"other users can {what} it"):
         Disk().read(folder, "file")
 
 
@@ -90,5 +90,5 @@ def test_a_folder_that_others_can_write_is_not_believed(folder: Folder) -> None:
     put(folder, b"x")
     Path(folder.path).chmod(0o770)
     for name in ("file", "none"):
-        with pytest.raises(RecordError, match="others can write this folder"):
+        with pytest.raises(RecordError, match="other users can write to this folder"):
             Disk().read(folder, name)

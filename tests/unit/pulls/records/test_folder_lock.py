@@ -52,7 +52,7 @@ def test_what_lies_in_the_place_of_the_lock_is_not_written_to(
     lock = FolderLock(str(place)) if when == "held" else None
     (place / "keyferry.lock").unlink(missing_ok=True)
     plant(place / "keyferry.lock", precious)
-    with pytest.raises(RecordError, match="the lock cannot be used") as caught:
+    with pytest.raises(RecordError, match="cannot use the lock") as caught:
         hold(lock or FolderLock(str(place)))
     assert caught.value.path == str(place / "keyferry.lock")
     assert precious.read_bytes() == b"keep me, all of me"

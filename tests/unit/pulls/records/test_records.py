@@ -105,7 +105,7 @@ def test_records_opened_to_look_at_are_not_written(
     other.close()
     (tmp_path / "image_manager" / "keyferry.lock").unlink()
     before = everything_below(tmp_path)
-    with pytest.raises(RecordError, match="opened for reading alone"):
+    with pytest.raises(RecordError, match="open for reading only"):
         write(inspect_records(str(tmp_path)))
     assert everything_below(tmp_path) == before
 
@@ -227,7 +227,7 @@ def test_reading_alone_never_writes(tmp_path: Path) -> None:
         lambda: records.record_failed(IMAGE),
         lambda: records.prune([]),
     ):
-        with pytest.raises(RecordError, match="reading alone"):
+        with pytest.raises(RecordError, match="reading only"):
             change()
     assert sorted(os.walk(tmp_path)) == before
 

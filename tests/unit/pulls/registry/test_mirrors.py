@@ -168,6 +168,6 @@ def test_what_may_not_be_read_may_name_a_mirror(
 
 
 def test_the_words_fit_their_number() -> None:
-    assert str(Mirrors("/f", ("a",))).endswith("a mirror for it, 'a' in /f, which was not asked")
-    assert str(Mirrors("/f", ("a", "b"))).endswith("mirrors for it, 'a', 'b' in /f, which were not asked")
+    assert str(Mirrors("/f", ("a",))).endswith("a mirror for it, 'a' in /f, which was not tried")
+    assert str(Mirrors("/f", ("a", "b"))).endswith("mirrors for it, 'a', 'b' in /f, which were not tried")
     assert str(Mirrors("/f", problem="it is not TOML")) == "/f may name a mirror, but it is not TOML"
