@@ -102,7 +102,7 @@ def test_token_beyond_ascii_is_sent_as_it_is(kube: Kube, server: ApiServer) -> N
 
 def test_ready_client_reaches_its_cluster_only(kube: Kube, server: ApiServer, authority: Authority) -> None:
     with ApiServer(authority, "localhost") as other, kube.session().httpx_client() as client:
-        with pytest.raises(ClusterAuthError, match="reaches its cluster only, not 'localhost'"):
+        with pytest.raises(ClusterAuthError, match="connects only to its cluster, not to 'localhost'"):
             client.get(f"https://localhost:{other.port}/")
         assert other.seen == []
         assert client.get(f"{server.url}{PATH}").status_code == 200
@@ -212,7 +212,7 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(
 @pytest.mark.parametrize("url", ["ftp://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> None:
     session = ClusterSession(ClientConfig("https://k", proxy_url=url))
-    with pytest.raises(ClusterAuthError, match="the proxy is not a URL") as caught:
+    with pytest.raises(ClusterAuthError, match="the proxy is not an http, https or socks5 URL") as caught:
         session.httpx_client()
     assert "proxy-pass" not in repr(caught.value)
     assert caught.value.__context__ is None
