@@ -340,7 +340,7 @@ def test_token_that_is_no_text_is_in_no_error(
 
 @pytest.mark.parametrize("option", ["auth", "base_url", "connector", "proxy", "proxy_auth", "trust_env"])
 def test_options_that_the_session_decides_are_refused(kube: Kube, option: str) -> None:
-    with pytest.raises(TypeError, match=f"decides on {option}"):
+    with pytest.raises(TypeError, match=f"sets these options itself: {option}"):
         kube.session().aiohttp_session(**{option: None})
 
 
