@@ -72,8 +72,8 @@ def check_trust(config: ClientConfig, *, trust: bool) -> None:
     found = None if trust else find_distrust(config)
     if found is not None:
         raise PolicyError(
-            f"{found.what} is named by {found.file}, which is not trusted: {found.why}; expected a file "
-            "in folders that, like the file, only you or root can write; check it with 'keyferry lint "
+            f"{found.what} is named by {found.file}, which is not trusted: {found.why}; expected that "
+            "only you or root can write the file and its folders; check it with 'keyferry lint "
             f"{found.file}', then use chown or chmod go-w, or pass --trust (trust=True in Python)"
         )
 

@@ -143,7 +143,7 @@ def test_another_port_is_another_server(kube: Kube, authority: Authority, make: 
     with ApiServer(authority) as other:
 
         async def work(client: aiohttp.ClientSession) -> None:
-            with pytest.raises(ClusterAuthError, match="reaches its cluster only"):
+            with pytest.raises(ClusterAuthError, match="connects only to its cluster, not to"):
                 await get(client, f"{other.url}/")
 
         run(kube.session(), make, work)

@@ -148,7 +148,9 @@ def test_old_versions_of_tls_are_not_spoken() -> None:
 
 @pytest.mark.parametrize("ca", [b"x", b"\xff", "ä".encode()])
 def test_an_authority_that_is_none_is_an_error(ca: bytes) -> None:
-    with pytest.raises(ClusterAuthError, match="certificate-authority contains no valid PEM certificate") as caught:
+    with pytest.raises(
+        ClusterAuthError, match="certificate-authority contains no valid PEM certificate"
+    ) as caught:
         ClusterContext.make(ca=ca, insecure=False, server_name="", pair=lambda: (0, None))
     assert caught.value.kubernetes_text == "unable to load root certificates"
 

@@ -37,7 +37,7 @@ API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
 _INTERNAL = f"{v1.GROUP}/__internal"
 _PLUGIN = "exec plugin"
 _PARTS = (("spec",), ("status",))
-# Parsing YAML takes about a thousand times its size in memory; JSON does not.
+# Parsing YAML takes up to a thousand times its size in memory; JSON does not.
 _MOST_YAML_BYTES = 256 * 1024
 
 

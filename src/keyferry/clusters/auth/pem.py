@@ -79,7 +79,7 @@ def find_authorities(data: bytes) -> Iterator[bytes]:
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    from base64 import b64decode  # only here: most credentials are tokens
+    from base64 import b64decode  # imported here: most credentials are tokens
 
     for match in _BLOCK.finditer(data):
         body = match["body"]

@@ -118,7 +118,7 @@ def _program(diagnosis: Diagnosis) -> Iterator[Reason]:
         f"variables from the kubeconfig: {env}; plus {own}",
     )
     told = "with" if plugin.provide_cluster_info else "without"
-    text = f"input {told} the cluster (provideClusterInfo), {plugin.api_version}"
+    text = f"input {told} the cluster (provideClusterInfo), apiVersion {plugin.api_version}"
     yield Reason(
         ReasonStage.PROGRAM,
         command,
