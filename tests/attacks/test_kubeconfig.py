@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shlex
 import shutil
 import socket
@@ -188,7 +189,7 @@ def test_a_plugin_of_an_untrusted_file_is_refused_before_it_is_run(
 ) -> None:
     kube.exec(kube.program("plugin")).write()
     spoil(kube)
-    with pytest.raises(PolicyError, match="not to be trusted"):
+    with pytest.raises(PolicyError, match="which is not trusted"):
         load_cluster(kubeconfig=kube.path, policy=ALLOW)
     assert kube.ran == []
     load_cluster(kubeconfig=kube.path, policy=ALLOW, trust=True).grant()
@@ -280,7 +281,7 @@ def test_a_plugin_of_somebody_elses_pipe_is_refused_though_it_is_unlinked_while_
     try:
         wait_until((shared / "ready").exists, "the stranger's pipe")
         assert (shared / "config").stat().st_uid == STRANGER
-        with pytest.raises(PolicyError, match="not to be trusted"):
+        with pytest.raises(PolicyError, match="which is not trusted"):
             load_cluster(kubeconfig=shared / "config", policy=ALLOW)
         assert not (shared / "config").exists()
     finally:
@@ -369,7 +370,7 @@ def test_a_kubeconfig_that_never_ends_is_refused(kube: Kube) -> None:
     """Before it has filled the memory: what comes after the limit is not read."""
     with (
         Flood(kube.path, 128 << 20) as flood,
-        pytest.raises(ConfigError, match="it is larger than 67108864 bytes"),
+        pytest.raises(ConfigError, match="the file is larger than 67108864 bytes"),
     ):
         load_cluster(kubeconfig=kube.path)
     assert 0 < flood.taken < flood.most
@@ -534,14 +535,14 @@ def spoil_authority(kube: Kube) -> None:
     kube.cluster["certificate-authority-data"] = as_data(claim_encrypted(make_certificate(make_key())))
 
 
-CLIENT_KEY = "the client key, or its certificate, is encrypted"
+CLIENT_KEY = "the client key or its certificate is encrypted"
 ENCRYPTED: dict[str, tuple[Callable[[Kube], None], int, str]] = {
     "key": (lambda kube: spoil_key(kube, "pkcs8"), 3, CLIENT_KEY),
     "old form of key": (lambda kube: spoil_key(kube, "traditional"), 3, CLIENT_KEY),
     "key file": (spoil_key_file, 3, CLIENT_KEY),
     "plugin": (spoil_plugin, 4, "the key is encrypted"),
     "certificate": (spoil_certificate, 3, CLIENT_KEY),
-    "authority": (spoil_authority, 3, "certificate-authority holds no PEM certificate that can be read"),
+    "authority": (spoil_authority, 3, "certificate-authority contains no valid PEM certificate"),
 }
 
 
@@ -622,7 +623,7 @@ def test_no_credential_goes_to_a_server_without_https(kube: Kube, server: str) -
 def test_an_authority_does_not_make_an_insecure_cluster_secure(kube: Kube) -> None:
     ca = base64.b64encode(b"x").decode()
     kube.cluster |= {"insecure-skip-tls-verify": True, "certificate-authority-data": ca}
-    with pytest.raises(ClusterAuthError, match="exclude each other"):
+    with pytest.raises(ClusterAuthError, match="insecure-skip-tls-verify are both set"):
         kube.load().ssl_context()
 
 
@@ -681,7 +682,7 @@ def test_a_credential_of_ours_does_not_go_where_a_file_of_others_leads(
     }
     listed.write(cluster, users[means])
     shown = shown_when(lambda: load_cluster(policy=ALLOW))
-    assert f"is named by {listed.foreign}, which is not to be trusted: everybody can write it" in shown
+    assert f"is named by {listed.foreign}, which is not trusted: everybody can write it" in shown
     assert SECRET not in shown
     assert listed.kube.ran == []
     load_cluster(policy=ALLOW, trust=True)
@@ -710,7 +711,7 @@ def test_a_cluster_too_large_for_a_variable_is_a_clear_error_before_anything_is_
     kube.exec(kube.program("plugin"), provideClusterInfo=True)
     with pytest.raises(ClusterAuthError) as caught:
         kube.load().grant()
-    assert "KUBERNETES_EXEC_INFO would be" in str(caught.value)
+    assert re.search(r"KUBERNETES_EXEC_INFO is \d+ bytes long, the system allows \d+ ", str(caught.value))
     assert "provideClusterInfo" in str(caught.value)
     assert caught.value.kubernetes_text.endswith("argument list too long")
     assert kube.ran == []
@@ -731,7 +732,7 @@ def test_the_largest_cluster_that_fits_is_told(kube: Kube) -> None:
             kube.load().grant()
         except ClusterAuthError as error:
             said = str(error)
-        assert not said or "KUBERNETES_EXEC_INFO would be" in said
+        assert not said or re.search(r"KUBERNETES_EXEC_INFO is \d+ bytes long, the system allows \d+ ", said)
         return not said
 
     lowest, highest = limit - 1000, limit
@@ -814,7 +815,7 @@ def test_an_allowlisted_program_is_not_run_with_the_variables_of_an_untrusted_fi
     command, value = intrusion(kube, variable)
     policy = listing(AllowlistEntry(command, digest(command) if pinned else ""))
     kube.exec(command, env=[{"name": variable, "value": value}])
-    with pytest.raises(PolicyError, match="not to be trusted"):
+    with pytest.raises(PolicyError, match="which is not trusted"):
         kube.load(policy, mode=0o666)
     assert not (kube.folder / "intruded").exists()
     # From a file of our own the variable is ours, and does what it says: nothing is left out.
@@ -999,7 +1000,7 @@ def test_a_pinned_program_that_was_changed_is_not_run(kube: Kube) -> None:
     kube.exec(plugin)
     assert kube.token(policy) == "good"
     kube.program("plugin", "evil")
-    with pytest.raises(ClusterAuthError, match="which the allowlist does not name"):
+    with pytest.raises(ClusterAuthError, match="which is not in the allowlist for it"):
         kube.exec(plugin, args=["new"]).token(policy)
     assert kube.ran == ["good"]
 
@@ -1047,6 +1048,6 @@ def test_the_program_that_was_checked_is_the_one_that_runs_however_often_the_pat
 def test_a_pin_cannot_be_given_by_the_kubeconfig(kube: Kube) -> None:
     plugin = kube.program("plugin")
     kube.exec(plugin, sha256=digest(plugin))
-    with pytest.raises(ClusterAuthError, match="which the allowlist does not name"):
+    with pytest.raises(ClusterAuthError, match="which is not in the allowlist for it"):
         kube.token(listing(AllowlistEntry(plugin, "0" * 64)))
     assert kube.ran == []

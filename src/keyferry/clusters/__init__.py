@@ -1,1 +1,1 @@
-"""Credentials for clusters: kubeconfigs, what they resolve to, and the plugins they name."""
+"""Credentials for clusters: kubeconfigs, client configurations, and exec plugins."""

@@ -1,7 +1,7 @@
-"""Access to one cluster, whatever its kubeconfig user is: exec plugin, token, basic auth, certificate.
+"""Access to one cluster with any kind of kubeconfig user: exec plugin, token, basic auth, certificate.
 
-Adapters ask for a *grant* before each request and hand it back when the server said 401.
-Everything they share is here; they only speak their library's language.
+Adapters obtain a *grant* before each request and renew it after a 401 response. The logic that they
+share is here; an adapter only translates it to its HTTP library.
 """
 
 from collections.abc import Callable
@@ -27,14 +27,17 @@ __all__ = ["ClusterAccess", "Grant"]
 
 
 class Grant(Value):
-    """What one request carries; ``credential`` is set if it came from a plugin and can be renewed."""
+    """The headers for one request; ``credential`` is set if it came from a plugin and can be renewed."""
 
     headers: Headers = field(default=(), repr=False)
     credential: ClusterCredential | None = None
 
 
 class ClusterAccess:
-    """What requests to one cluster carry and their connections show; safe to share between threads and event loops."""
+    """The headers and TLS settings for requests to one cluster.
+
+    It can be shared between threads and event loops.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class ClusterAccess:
         monotonic: Callable[[], int] = monotonic_ns,
     ) -> None:
         self.config = config
-        # client-go returns the 401 and lets the next request have the new credential.
+        # client-go itself never retries: it returns the 401, and the next request uses the new credential.
         self.retries = retries
         self._authenticator = authenticator
         self._token_file = TokenFile(config, monotonic) if config.token_file else None
@@ -63,44 +66,45 @@ class ClusterAccess:
 
     @property
     def authenticator(self) -> Authenticator | None:
-        """What runs the plugin; None if none is used."""
+        """The object that runs the plugin; None if the user has no plugin."""
         return self._authenticator
 
     @property
     def certificates(self) -> int:
-        """A number that changes with the client certificate: connections made under another are not used again."""
+        """A number that changes with the client certificate; connections made with another number are not reused."""
         return self._authenticator.certificates if self._authenticator is not None else 0
 
     @property
     def identity(self) -> tuple[int, bool]:
-        """What a connection made now is made under; one made under another is not used again.
+        """The identity of a connection made now; connections with another identity are not reused.
 
-        Beside ``certificates`` it tells whether there is one yet: a connection made before the first has none.
+        It consists of ``certificates`` and whether there is a client certificate: a connection made before the
+        first certificate has none.
         """
         number, pair = self._pair()
         return number, pair is not None
 
     def grant(self) -> Grant:
-        """What the next request carries; runs the plugin if it must. Raises ClusterAuthError."""
+        """Return the grant for the next request, running the plugin if necessary. Raises ClusterAuthError."""
         return self._grant(self._authenticator.credential() if self._authenticator is not None else None)
 
     async def grant_async(self) -> Grant:
-        """As ``grant``, without blocking the event loop."""
+        """Return the same as ``grant`` without blocking the event loop."""
         if self._authenticator is None:
             return self._grant(None)
         return self._grant(await self._authenticator.credential_async())
 
     def renew(self, refused: Grant) -> Grant | None:
-        """A grant to try once more after a 401; None if there is no other to be had."""
+        """Return a new grant after a 401 response to *refused*; None if no other credential can be obtained."""
         if self._authenticator is None or refused.credential is None:
             return None
         try:
             return self._grant(self._authenticator.renew(refused.credential))
         except KeyferryError:
-            return None  # as in client-go the server's answer stands, and the old credential stays
+            return None  # as in client-go, the caller gets the 401 response and the old credential is kept
 
     async def renew_async(self, refused: Grant) -> Grant | None:
-        """As ``renew``, without blocking the event loop."""
+        """Return the same as ``renew`` without blocking the event loop."""
         if self._authenticator is None or refused.credential is None:
             return None
         try:
@@ -111,7 +115,7 @@ class ClusterAccess:
     def perform(
         self, send: "Callable[[Grant], T]", is_refused: "Callable[[T], bool]", *, is_replayable: bool = True
     ) -> "T":
-        """Send a request with a grant; on a refusal renew the credential and, if it can be, send it once more."""
+        """Send a request; if it is refused, renew the credential and send a replayable request once more."""
         grant = self.grant()
         answer = send(grant)
         if not is_refused(answer):
@@ -122,20 +126,22 @@ class ClusterAccess:
         return send(renewed)
 
     def ssl_context(self, *, ahead: bool = True, grant: Grant | None = None) -> "ssl.SSLContext":
-        """A context for this cluster; each new connection has the client certificate of the moment.
+        """Return a context for this cluster; each new connection uses the current client certificate.
 
-        With *ahead* a plugin is run now if there is no credential yet, since it may bring the certificate.
-        Without, connections have none until the first grant. With a *grant* nothing is run, and connections
-        have the certificate that came with it: a request never shows parts of two credentials.
+        With *ahead*, the plugin is run now if there is no credential yet, since its response may contain the
+        certificate; otherwise connections have no certificate until the first grant. With a *grant*, no plugin is
+        run, and connections use the certificate of that grant, so that a request never mixes two credentials.
         """
         if self.config.insecure and self.config.ca_data:
             text = "specifying a root certificates file with the insecure flag is not allowed"
-            message = "certificate-authority and insecure-skip-tls-verify exclude each other"
+            message = "certificate-authority and insecure-skip-tls-verify are both set, expected one of them"
             raise ClusterAuthError(self.server, message, text, EnvironmentProblem(message, text))
         if ahead and grant is None and self._authenticator is not None:
             self._authenticator.credential()
         pair = self._pair if grant is None else lambda: (0, self._pair_of(grant.credential))
-        from keyferry.clusters.tls import ClusterContext  # only here: a token alone needs no TLS
+        from keyferry.clusters.tls import (
+            ClusterContext,
+        )  # imported here: commands that print a token need no TLS
 
         return ClusterContext.make(
             ca=self.config.ca_data,
@@ -145,13 +151,14 @@ class ClusterAccess:
         )
 
     def _pair(self) -> "tuple[int, Pair | None]":
-        # In this order: an old number may stand beside a new pair for a moment, never the reverse, which would last.
+        # The number is read first: an old number with a new pair is corrected by the next read, but a new number
+        # with an old pair would be kept.
         number = self.certificates
         return number, self._pair_of(self._authenticator.current() if self._authenticator else None)
 
     def _pair_of(self, credential: ClusterCredential | None) -> "Pair | None":
         if self.config.client_certificate_data:
-            # Not strictly: an error of decoding would hold the key, and OpenSSL refuses what is no PEM.
+            # Not decoded strictly: a UnicodeDecodeError would hold the key. OpenSSL rejects invalid PEM anyway.
             certificate = self.config.client_certificate_data.decode("utf-8", "replace")
             return certificate, self.config.client_key_data.decode("utf-8", "replace")
         if credential is None or not credential.certificate_pem:
@@ -172,7 +179,7 @@ class ClusterAccess:
             return self._bearer(self.config.bearer_token)
         if self.config.username:
             pair = f"{self.config.username}:{self.config.password}".encode()
-            from base64 import b64encode  # only here: few users have a password
+            from base64 import b64encode  # imported here: few users have a password
 
             return f"Basic {b64encode(pair).decode()}"
         return ""
@@ -180,8 +187,8 @@ class ClusterAccess:
     def _bearer(self, token: str, *, is_plugins: bool = False) -> str:
         if not FORBIDDEN.search(token):
             return f"Bearer {token}" if token else ""
-        del token  # or the error would keep it, in its frame
-        message = "the token holds a control character and cannot be sent"
+        del token  # the traceback of the error would hold it
+        message = "the token contains a control character and cannot be sent"
         text = 'net/http: invalid header field value for "Authorization"'
         underlying: KeyferryError = EnvironmentProblem(message, text)
         if is_plugins:

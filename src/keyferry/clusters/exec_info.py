@@ -1,4 +1,4 @@
-"""For plugins: read KUBERNETES_EXEC_INFO back, with the errors of client-go's own helper."""
+"""Read KUBERNETES_EXEC_INFO in a plugin, with the errors of client-go's own helper."""
 
 import os
 from collections.abc import Mapping
@@ -19,9 +19,10 @@ __all__ = ["ExecInfo", "load_exec_info", "read_exec_info"]
 
 
 class ExecInfo(Value):
-    """What a plugin is told. The proxy is given as Go spells it; *config* is JSON text, None without one.
+    """The content of KUBERNETES_EXEC_INFO.
 
-    *status* is kept as it was found; clients send none.
+    The proxy URL is in Go's normalized form. *config* is JSON text, None if it is not set. *status* is not
+    checked; clients do not send it.
     """
 
     api_version: str
@@ -35,7 +36,7 @@ class ExecInfo(Value):
         return self.cluster.config
 
     def session(self) -> "ClusterSession":
-        """A session for the cluster that the plugin was run for, as nobody: without any credential."""
+        """Return an anonymous session, without a credential, for the cluster that the plugin was run for."""
         from keyferry.clusters.kubeconfig.resolve import ClientConfig
         from keyferry.clusters.session import ClusterSession
 
@@ -53,16 +54,16 @@ class ExecInfo(Value):
 
 
 def load_exec_info(environ: Mapping[str, str] | None = None) -> ExecInfo:
-    """Read KUBERNETES_EXEC_INFO from *environ*, this process's by default; raises EnvironmentProblem."""
+    """Read KUBERNETES_EXEC_INFO from *environ*, by default ``os.environ``. Raises EnvironmentProblem."""
     text = (os.environ if environ is None else environ).get(EXEC_INFO, "")
     if not text:
-        message = f"{EXEC_INFO} is not set: this plugin is meant to be run by a Kubernetes client"
+        message = f"{EXEC_INFO} is not set, expected a Kubernetes client to run this plugin and set it"
         raise EnvironmentProblem(message, f"{EXEC_INFO} env var is unset or empty")
     return read_exec_info(text.encode("utf-8", "surrogateescape"))
 
 
 def read_exec_info(data: bytes) -> ExecInfo:
-    """Read what KUBERNETES_EXEC_INFO holds; raises EnvironmentProblem."""
+    """Parse the value of KUBERNETES_EXEC_INFO. Raises EnvironmentProblem."""
     try:
         api_version, credential = decode(data, default_kind=False, quoting=True)
     except Refusal as refusal:
@@ -70,23 +71,23 @@ def read_exec_info(data: bytes) -> ExecInfo:
         failure = EnvironmentProblem(f"{EXEC_INFO}: {refusal.message}", stage + refusal.kubernetes_text)
     else:
         if credential.cluster is None:
-            message = f"{EXEC_INFO} says nothing of a cluster; set provideClusterInfo: true in the kubeconfig"
+            message = f"{EXEC_INFO} contains no cluster; set provideClusterInfo: true in the kubeconfig"
             raise EnvironmentProblem(message, "ExecCredential does not contain cluster information")
         cluster = _with_proxy(credential.cluster)
         return ExecInfo(api_version, credential.interactive, cluster, credential.status)
-    # Raised out here on purpose: what was caught may hold the document.
+    # Raised outside the except clause, because the caught exception may hold the document.
     raise failure
 
 
 def _with_proxy(cluster: ClusterInfo) -> ClusterInfo:
-    """The cluster with its proxy as Go spells it."""
+    """Return *cluster* with its proxy URL in Go's normalized form."""
     if not cluster.proxy_url:
         return cluster
     try:
         return replace(cluster, proxy_url=str(read_url(cluster.proxy_url)))
     except UrlSyntaxError as error:
         reason = go_words(cluster.proxy_url, error)
-    # Raised out here on purpose: what was caught may hold a password.
+    # Raised outside the except clause, because the caught exception may hold a password.
     text = f"cannot create rest.Config: cannot parse proxy URL: {reason}"
     raise EnvironmentProblem(
         f"{EXEC_INFO}: the proxy {hide_user_info(cluster.proxy_url)!r} is not a URL", text

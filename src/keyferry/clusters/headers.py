@@ -1,4 +1,4 @@
-"""What a request says beside its path: a token from a file, and whom to act as."""
+"""Request headers: a token read from a file, and impersonation."""
 
 import re
 from collections.abc import Callable
@@ -10,29 +10,29 @@ __all__ = ["FORBIDDEN", "Headers", "TokenFile", "impersonation"]
 
 _TOKEN_FILE_NS = 60 * 1_000_000_000
 _LARGEST_TOKEN = 1 << 20
-# What may not stand in a header: it would end it, and begin whatever follows.
+# Not allowed in a header value: a line break ends the header and starts another one.
 FORBIDDEN = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-# What may stand in a header's name; the rest is escaped, and '%' with it, so that it can be read back.
+# Allowed in a header name; other bytes are escaped, including '%', so that the name can be decoded.
 _NAME_BYTES = frozenset(b"!#$&'*+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 
 Headers = tuple[tuple[str, str], ...]
 
 
 class TokenFile:
-    """A token in a file, read again when it is a minute old; the last good one outlives a failure.
+    """A token in a file, which is read again after a minute. If reading fails, the last token is kept.
 
-    A file that is longer than any token is such a failure: a part of it is no token.
+    A file larger than 1 MiB counts as a failure.
     """
 
     def __init__(self, config: ClientConfig, monotonic: Callable[[], int]) -> None:
         self._path = config.token_file
         self._token = config.bearer_token.strip()
         self._monotonic = monotonic
-        # Read at first use too: as in client-go, the file goes before a token that stands beside it.
+        # None means that the file is read at first use: as in client-go, it takes precedence over a static token.
         self._read_ns: int | None = None
 
     def read(self) -> str:
-        """The token as the file has it, or had it last."""
+        """Return the token in the file, or the last one that was read."""
         now = self._monotonic()
         if self._read_ns is None or now - self._read_ns > _TOKEN_FILE_NS:
             self._read_ns = now
@@ -47,7 +47,7 @@ class TokenFile:
 
 
 def impersonation(config: ClientConfig) -> Headers:
-    """The headers that act as another user; raises ClusterAuthError for what cannot be sent."""
+    """Return the impersonation headers. Raises ClusterAuthError for a value that cannot be sent."""
     if not config.impersonate:
         return ()
     headers = [("Impersonate-User", config.impersonate)]
@@ -59,12 +59,12 @@ def impersonation(config: ClientConfig) -> Headers:
     for name, value in headers:
         if FORBIDDEN.search(value):
             text = f'net/http: invalid header field value for "{name}"'
-            message = f"what {name} would say holds a control character and cannot be sent"
+            message = f"the value of {name} contains a control character and cannot be sent"
             raise ClusterAuthError(config.server, message, text, EnvironmentProblem(message, text))
     return tuple(headers)
 
 
 def _escape_name(name: str) -> str:
-    """Part of a header's name, as client-go escapes it."""
+    """Return *name* escaped for a header name, as client-go does."""
     encoded = name.encode("utf-8", "replace")
     return "".join(chr(byte) if byte in _NAME_BYTES else f"%{byte:02X}" for byte in encoded)

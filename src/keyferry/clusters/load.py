@@ -1,4 +1,4 @@
-"""From a kubeconfig to a session: the rules of kubectl, plus a look at where the file comes from."""
+"""Load a session from a kubeconfig by kubectl's rules, and check who could have written the file."""
 
 import os
 
@@ -28,13 +28,13 @@ def load_cluster(
     retries: bool = True,
     backs_off: bool = True,
 ) -> ClusterSession:
-    """A session for a context, by kubectl's rules: *kubeconfig*, else KUBECONFIG, else ~/.kube/config.
+    """Return a session for a context, by kubectl's rules: *kubeconfig*, else KUBECONFIG, else ~/.kube/config.
 
-    *policy* says which plugins may run; without one, kuberc's is taken, as kubectl does. A kubeconfig that
-    somebody else could have written is refused if it names a plugin, a file with a credential, or the server
-    for a credential of another file, unless it is to be *trust*-ed. Plugins that may not ask questions have
-    *timeout_seconds*. Raises ConfigError, PolicyError or, when a credential is needed and cannot be had,
-    ClusterAuthError; and ValueError for a time limit that leaves no time.
+    *policy* determines which plugins may run; by default it is read from kuberc, as kubectl does. Unless *trust*
+    is set, a kubeconfig that another user could have written is refused if it names a plugin, a credential file,
+    or the server that would receive a credential of another file. *timeout_seconds* limits each run of a plugin
+    that does not prompt the user. Raises ConfigError, PolicyError, ClusterAuthError if a credential is needed
+    and cannot be obtained, and ValueError if *timeout_seconds* is not positive.
     """
     check_timeout(timeout_seconds)
     explicit = None if kubeconfig is None else os.fspath(kubeconfig)
@@ -56,9 +56,9 @@ def load_cluster(
 
 
 class Distrust(Value):
-    """What *file* names and must not, since somebody else could have written it, which is *why*.
+    """A setting, *what*, in a *file* that is not trusted; *why* states who else could have written the file.
 
-    *consequence* is what kubectl does then, all the same.
+    *consequence* is what kubectl does with the setting.
     """
 
     file: str
@@ -68,23 +68,22 @@ class Distrust(Value):
 
 
 def check_trust(config: ClientConfig, *, trust: bool) -> None:
-    """Raise PolicyError if *config* follows a file that somebody else could have written, unless *trust*."""
+    """Raise PolicyError if *config* depends on a file that another user could have written, unless *trust*."""
     found = None if trust else find_distrust(config)
     if found is not None:
         raise PolicyError(
-            f"{found.what} is named by {found.file}, which is not to be trusted: {found.why}; expected a file "
-            "and folders above it that only you or root can write; look at it, and at what 'keyferry lint "
-            f"{found.file}' says, then chown it or chmod go-w, or say --trust (trust=True in Python)"
+            f"{found.what} is named by {found.file}, which is not trusted: {found.why}; expected that "
+            "only you or root can write the file and its folders; check it with 'keyferry lint "
+            f"{found.file}', then use chown or chmod go-w, or pass --trust (trust=True in Python)"
         )
 
 
 def find_distrust(config: ClientConfig) -> Distrust | None:
-    """What *config* would do because a file says so that somebody else could have written; None if nothing.
+    """Return the first setting of *config* that comes from a file another user could have written; None if none.
 
-    A program of that file would run as this user, and a file that it names may be one that only this user can
-    read. The credential of another file would go to the server that its context names, or to its own server,
-    through its proxy, to whom its authority vouches for. A token that stands in the file itself is no secret
-    from whoever wrote it.
+    A plugin named by such a file would run as this user, and a credential file that it names may be readable by
+    this user only. A context or cluster in such a file would send the credential of another file to a server,
+    proxy or authority of the writer's choice. A token in the file itself is allowed: its writer knows it already.
     """
     why = _why_untrusted(config, config.user_origin)
     if why and config.exec is not None and uses_plugin(config):
@@ -96,7 +95,7 @@ def find_distrust(config: ClientConfig) -> Distrust | None:
 
 
 def _find_diversion(config: ClientConfig) -> Distrust | None:
-    """What sends the credential of one file where another says, if that one is not to be trusted."""
+    """Return the setting of a file that is not trusted which determines where another file's credential is sent."""
     server = hide_user_info(config.server)
     whose = f"would get the credential of user {config.user_name!r} of {config.user_origin},"
     for origin, what in (
@@ -110,7 +109,7 @@ def _find_diversion(config: ClientConfig) -> Distrust | None:
 
 
 def _why_untrusted(config: ClientConfig, origin: str) -> str:
-    """Who else could have written a file of *config*; what came from no file is the caller's own."""
+    """Return who else could have written the file *origin*; empty for settings that the caller passed."""
     if not origin:
         return ""
     judged = {file.path: file.untrusted for file in config.files}

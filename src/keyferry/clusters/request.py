@@ -1,4 +1,4 @@
-"""One request to a cluster over the standard library alone: streamed, bounded in time, never sent elsewhere."""
+"""Send one request to a cluster, with a streamed response and time limits, and to no other server."""
 
 import sys
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ UNAUTHORIZED = 401
 _REDIRECTS = (301, 302, 303, 307, 308)
 _MOST_REDIRECTS = 5
 _LONGEST_REASON = 100
-# Everything that means something in a path or query, and what is escaped already.
+# Delimiters of a path or query, and '%' for characters that are already escaped.
 _SAFE = "/?&=%:;,@!$'()*+[]~"
 
 
 class ClusterResponse:
-    """What a server answered: a status, and a body that comes as it is read."""
+    """A server's response: its status, and a body that is read on demand."""
 
     def __init__(self, answer: HttpResponse) -> None:
         self.status = answer.head.status
@@ -43,7 +43,7 @@ class ClusterResponse:
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the status is one of success."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     def __enter__(self) -> "Self":
@@ -53,12 +53,12 @@ class ClusterResponse:
         self.close()
 
     def chunks(self) -> Iterator[bytes]:
-        """The body, piece by piece as it arrives; raises ClusterAuthError if it breaks off."""
-        # A log that is followed may have lines of one byte.
+        """Return the parts of the body as they arrive. Raises ClusterAuthError if the body is incomplete."""
+        # A stream, since a log that is followed may send chunks of one byte.
         return self._answer.pieces(is_timed=False, is_stream=True)
 
     def read(self, limit: int = 1 << 24) -> bytes:
-        """The whole body, or its first *limit* bytes."""
+        """Return the body, at most *limit* bytes of it."""
         body = bytearray()
         for chunk in self.chunks():
             body += chunk
@@ -67,7 +67,7 @@ class ClusterResponse:
         return bytes(body[:limit])
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._answer.close()
 
 
@@ -80,11 +80,12 @@ def request(
     timeout_seconds: float = 60.0,
     is_endless: bool = False,
 ) -> ClusterResponse:
-    """Ask the session's server for *path*, which counts from the server's URL; raises ClusterAuthError.
+    """Send a request for *path*, relative to the server's URL, and return the response.
 
-    There are *timeout_seconds* for the head of the answer, and as many for each silence in its body unless it
-    *is_endless*, as a watch is. On a 401 the credential is renewed and the request sent once more.
-    Redirects are followed on the same server only; a credential never goes to another.
+    *timeout_seconds* limits the wait for the response headers, and each wait for a part of the body unless the
+    response *is_endless*, such as a watch. After a 401 the credential is renewed and the request is sent once
+    more. Redirects are followed only on the same server, so that no other server receives the credential.
+    Raises ClusterAuthError.
     """
     last: list[ClusterResponse] = []
     idle_seconds = NO_LIMIT if is_endless else timeout_seconds
@@ -99,7 +100,7 @@ def request(
 
 
 def _find_server(server: str) -> tuple[Url, Origin]:
-    """Where a server is; one without a scheme is reached by plain http, as in client-go."""
+    """Return the URL and origin of a server; without a scheme it is an http server, as in client-go."""
     url = parse_url(server)
     if url is None or not url.host:
         url = parse_url(f"http://{server}")
@@ -112,7 +113,7 @@ def _find_server(server: str) -> tuple[Url, Origin]:
     raise ClusterAuthError(server, message, "", EnvironmentProblem(message))
 
 
-def _send(  # noqa: PLR0917 - the parts of a request
+def _send(  # noqa: PLR0917 - each one is a part of the request
     session: ClusterAccess,
     grant: Grant,
     path: str,
@@ -121,10 +122,10 @@ def _send(  # noqa: PLR0917 - the parts of a request
     deadline: Deadline,
     idle_seconds: float,
 ) -> ClusterResponse:
-    """Send a request, and follow redirects; the head of the last answer is there before the deadline."""
+    """Send a request and follow redirects; all of them share the deadline."""
     url, origin = _find_server(session.server)
     target = url.path.rstrip("/") + encode_percent(path, _SAFE)
-    # First of all: what is wrong with a key or an authority needs no server to be told.
+    # Made before connecting, so that an invalid key or authority is reported without a server.
     tls = session.ssl_context(grant=grant) if url.scheme == "https" else None
     for _ in range(_MOST_REDIRECTS):
         client = _client(session, tls, deadline.seconds_left, idle_seconds)
@@ -139,13 +140,13 @@ def _send(  # noqa: PLR0917 - the parts of a request
 
 
 def _client(session: ClusterAccess, tls: "SSLContext | None", seconds: float, idle_seconds: float) -> Client:
-    """A client for one request: a connection is made under one credential and used for no other."""
+    """Return a client for one request, so that a connection is never used with two credentials."""
     configured = session.config.proxy_url
     return Client(
         lambda: tls or default_context(),
         WaitLimits(seconds, seconds, idle_seconds),
         Deadline(NO_LIMIT),
-        # The kubeconfig's authority is not the proxy's, nor is tls-server-name.
+        # The kubeconfig's certificate-authority and tls-server-name do not apply to the proxy.
         proxy_tls=default_context,
         proxy=(lambda _: parse_proxy(configured, "proxy-url")) if configured else choose_proxy,
         tell=lambda _, error: _failure(session.server, error),
@@ -164,7 +165,7 @@ def _headers(url: Url, grant: Grant, body: bytes) -> list[tuple[str, str]]:
 
 
 def _onward(url: Url, target: str, reply: ClusterResponse) -> str:
-    """Where a redirect leads, if it stays on this server."""
+    """Return the target of a redirect to the same server; empty for any other response."""
     if reply.status not in _REDIRECTS or not reply.location:
         return ""
 
@@ -175,10 +176,10 @@ def _onward(url: Url, target: str, reply: ClusterResponse) -> str:
 
 
 def _failure(server: str, error: NetworkError) -> ClusterAuthError:
-    """What went wrong between us and the server; no header and no body is quoted."""
+    """Return the error for a failed request; it contains no header and no body."""
     if isinstance(error, TimedOutError):
         return ClusterAuthError(server, str(error), "context deadline exceeded", kind=Kind.TIMEOUT)
     more = f"; {error.hint}" if error.hint else ""
     if isinstance(error, WrongNameError):
-        more += ", or set tls-server-name to one that it has"
+        more += ", or set tls-server-name to one of its names"
     return ClusterAuthError(server, f"{error}{more}")

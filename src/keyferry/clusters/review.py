@@ -1,4 +1,4 @@
-"""Ask a server whom it takes the session's user for: a SelfSubjectReview."""
+"""Send a SelfSubjectReview: under which name and groups the server knows the session's user."""
 
 import json
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ _LONGEST = 300
 
 
 class Review(Value):
-    """Who the server says one is; or the *status* and *problem* with which it would not say."""
+    """The user as the server identifies it, or the *status* and *problem* of a response without a user."""
 
     username: str = ""
     uid: str = ""
@@ -28,7 +28,7 @@ class Review(Value):
 
 
 def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:
-    """The server's answer; raises ClusterAuthError if there is none, or no credential to ask with."""
+    """Return the server's review. Raises ClusterAuthError without a response or without a credential."""
     answer = Review()
     for version in _VERSIONS:
         answer = _ask(session, version, timeout_seconds)
@@ -38,7 +38,7 @@ def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:
 
 
 def status_message(reply: ClusterResponse) -> str:
-    """What a Kubernetes Status in the body says, bounded and without what looks like a secret."""
+    """Return the reason phrase and the message of a Status in the body, truncated and with secrets masked."""
     document = _read(reply)
     message = document.get("message")
     words = " ".join(redact(message).split())[:_LONGEST] if isinstance(message, str) else ""
@@ -52,7 +52,7 @@ def _ask(session: ClusterAccess, version: str, timeout_seconds: float) -> Review
     with request(session, path, method="POST", body=body, timeout_seconds=timeout_seconds) as reply:
         if reply.is_success:
             return _identity(reply)
-        why = "; it knows no SelfSubjectReview, which came with Kubernetes 1.27"
+        why = "; the server does not support SelfSubjectReview, which requires Kubernetes 1.27"
         problem = status_message(reply) + (why if reply.status == _NOT_FOUND else "")
         return Review(status=reply.status, problem=problem)
 
@@ -61,7 +61,7 @@ def _identity(reply: ClusterResponse) -> Review:
     status = _read(reply).get("status")
     info = status.get("userInfo") if isinstance(status, dict) else None
     if not isinstance(info, dict) or not isinstance(info.get("username"), str):
-        return Review(status=reply.status, problem="and then no SelfSubjectReview")
+        return Review(status=reply.status, problem="without a SelfSubjectReview")
     extra = info.get("extra")
     return Review(
         info["username"],

@@ -1,4 +1,4 @@
-"""A context of a kubeconfig as programs use it: access to the cluster, with a door for each HTTP library."""
+"""A session for a kubeconfig context: access to the cluster, with a method for each HTTP library."""
 
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
@@ -18,58 +18,61 @@ if TYPE_CHECKING:
 
 
 class ClusterSession(ClusterAccess):
-    """A context of a kubeconfig, ready to be used; safe to share between threads and event loops."""
+    """A session for a kubeconfig context. It can be shared between threads and event loops."""
 
     def httpx_auth(self) -> "httpx.Auth":
-        """For ``httpx.Client(auth=...)`` and ``AsyncClient``; needs ``keyferry[httpx]``."""
+        """Return an ``Auth`` for ``httpx.Client(auth=...)`` and ``AsyncClient``; requires ``keyferry[httpx]``."""
         from keyferry.clusters.adapters.httpx import ClusterAuth
 
         return ClusterAuth(self)
 
     def httpx_client(self, **options: "Any") -> "httpx.Client":
-        """A ready client for this cluster; connections end with the certificate they were made with."""
+        """Return an ``httpx.Client`` for this cluster; a connection is not reused after its certificate changes."""
         from keyferry.clusters.adapters.httpx import make_client
 
         return make_client(self, **options)
 
     def httpx_async_client(self, **options: "Any") -> "httpx.AsyncClient":
-        """As ``httpx_client``, for asyncio."""
+        """Return the same as ``httpx_client`` for asyncio."""
         from keyferry.clusters.adapters.httpx import make_async_client
 
         return make_async_client(self, **options)
 
     def mount_requests(self, session: "requests.Session") -> "requests.Session":
-        """Let a ``requests.Session`` reach this cluster's URLs as its user; needs ``keyferry[requests]``."""
+        """Make *session* send requests for this cluster's URLs as its user; requires ``keyferry[requests]``."""
         from keyferry.clusters.adapters.requests import mount
 
         return mount(self, session)
 
     def aiohttp_session(self, **options: "Any") -> "aiohttp.ClientSession":
-        """A ready ``aiohttp.ClientSession`` for this cluster; needs ``keyferry[aiohttp]``."""
+        """Return an ``aiohttp.ClientSession`` for this cluster; requires ``keyferry[aiohttp]``."""
         from keyferry.clusters.adapters.aiohttp import make_session as make
 
         return make(self, **options)
 
     def kubernetes_api_client(self) -> "kubernetes.client.ApiClient":
-        """An ``ApiClient`` of the official client for this cluster; needs ``keyferry[kubernetes]``."""
+        """Return an ``ApiClient`` of the official client for this cluster; requires ``keyferry[kubernetes]``."""
         from keyferry.clusters.adapters.kubernetes import make_api_client
 
         return make_api_client(self)
 
     def kubernetes_configuration(self) -> "kubernetes.client.Configuration":
-        """A ``Configuration`` of the official client whose token refreshes; it can do no client certificates."""
+        """Return a ``Configuration`` of the official client that renews its token.
+
+        It does not support client certificates or impersonation. Requires ``keyferry[kubernetes]``.
+        """
         from keyferry.clusters.adapters.kubernetes import make_configuration
 
         return make_configuration(self)
 
 
 def uses_plugin(config: ClientConfig) -> bool:
-    """Tell whether the exec section counts: a token, a user name or a certificate beside it goes before it."""
+    """Return whether the exec plugin is used: a token, user name or certificate takes precedence over it."""
     return config.exec is not None and not _has_static(config)
 
 
 def has_credential(config: ClientConfig) -> bool:
-    """Tell whether requests carry a credential, whatever it is."""
+    """Return whether requests carry a credential of any kind."""
     return config.exec is not None or _has_static(config)
 
 
@@ -86,7 +89,10 @@ def make_session(
     retries: bool = True,
     backs_off: bool = True,
 ) -> ClusterSession:
-    """A session for a resolved context. Raises ConfigError or PolicyError for what client-go refuses outright."""
+    """Return a session for a resolved context.
+
+    Raises ConfigError or PolicyError for a configuration that client-go rejects before the first request.
+    """
     check_transport(config)
     exec_config = config.exec
     if exec_config is None or not uses_plugin(config):
@@ -102,6 +108,6 @@ def make_session(
         )
         return Authenticator(runner.credential, server=config.server, backs_off=backs_off)
 
-    # Everything that decides what is run and what it is told; never the user's name alone.
+    # The key contains everything that determines the program and its input; user names are not unique.
     key = (exec_config, config.exec_cluster, policy, stdin_unavailable, timeout_seconds, backs_off)
     return ClusterSession(config, shared_authenticator(key, make), retries=retries)

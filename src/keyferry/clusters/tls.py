@@ -1,10 +1,8 @@
-"""TLS towards a cluster, with client keys that never touch a disk.
+"""TLS connections to a cluster, with client keys that are never written to a disk.
 
-OpenSSL, as Python offers it, takes a certificate and key only from a file. On
-Linux that file lives in memory: created without a name, sealed against
-change, reached through this process's own descriptor, closed once it is read. Where there
-is no such thing a pipe serves, which cannot be read twice; on Windows there is
-neither, and a client certificate is refused there rather than written out.
+Python's ``ssl`` loads a certificate and key only from a path. On Linux the path is that of a sealed file in
+memory without a name, which is closed after it is read. On other POSIX systems it is that of a pipe, which
+can be read only once. Windows has neither, so client certificates are refused there.
 """
 
 import os
@@ -24,15 +22,15 @@ if TYPE_CHECKING:
 
 Pair = tuple[str, str]
 
-# Where server_hostname stands if it is not given by name; anyio gives none by name.
+# The positions of server_hostname; anyio does not pass it by keyword.
 _SOCKET_NAME_AT, _BIO_NAME_AT = 4, 3
 
 
 class ClusterContext(ssl.SSLContext):
-    """A context for one cluster whose client certificate may change between connections.
+    """A TLS context for one cluster whose client certificate may change between connections.
 
-    Each new connection is made by an inner context that has the certificate of
-    the moment. What clients set on this one (ALPN, verification) is taken over.
+    Each new connection is made by an inner context with the current certificate. The inner
+    context gets the settings that clients make on this one (ALPN, verification).
     """
 
     _ca: bytes
@@ -47,10 +45,10 @@ class ClusterContext(ssl.SSLContext):
     def make(
         cls, *, ca: bytes, insecure: bool, server_name: str, pair: Callable[[], tuple[int, Pair | None]]
     ) -> "ClusterContext":
-        """A context that trusts *ca*, or the system's authorities if it is empty.
+        """Return a context that trusts *ca*, or the system's authorities if it is empty.
 
-        *pair* gives the client certificate and key in use, with a number that changes when they do. What
-        there is of them now is tried at once; raises ClusterAuthError for what cannot be used.
+        *pair* returns the current client certificate and key, and a number that changes with them. They are
+        loaded once now. Raises ClusterAuthError if the authorities or the pair cannot be used.
         """
         context = cls(ssl.PROTOCOL_TLS_CLIENT)
         context._ca, context._insecure, context._server_name = ca, insecure, server_name
@@ -63,20 +61,20 @@ class ClusterContext(ssl.SSLContext):
         return context
 
     def set_alpn_protocols(self, alpn_protocols: "Any") -> None:
-        """Remember the protocols for the connections to come."""
+        """Set the protocols for new connections."""
         super().set_alpn_protocols(alpn_protocols)
         self._alpn = list(alpn_protocols)
 
     def wrap_socket(self, *args: "Any", **kwargs: "Any") -> ssl.SSLSocket:
-        """Begin TLS on a socket, with the certificate of the moment."""
+        """Wrap a socket, using the current certificate."""
         return self._context().wrap_socket(*self._named(args, kwargs, _SOCKET_NAME_AT), **kwargs)
 
     def wrap_bio(self, *args: "Any", **kwargs: "Any") -> ssl.SSLObject:
-        """Begin TLS in memory, as asyncio does, with the certificate of the moment."""
+        """Wrap memory buffers, as asyncio does, using the current certificate."""
         return self._context().wrap_bio(*self._named(args, kwargs, _BIO_NAME_AT), **kwargs)
 
     def _named(self, args: "tuple[Any, ...]", kwargs: "dict[str, Any]", at: int) -> "tuple[Any, ...]":
-        # tls-server-name is what the certificate is checked against, whatever address is dialled.
+        # The server's certificate is checked against tls-server-name, regardless of the address.
         if not self._server_name:
             return args
         name = encode_name(self._server_name)
@@ -107,10 +105,10 @@ class ClusterContext(ssl.SSLContext):
 
 
 class _ExplainingSocket(ssl.SSLSocket):
-    """Says why a server is not trusted in words that name the rule, whatever library passes them on."""
+    """A TLS socket whose verification errors name the failed rule, so that every library shows it."""
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - the standard library's signature
-        """Shake hands."""
+        """Perform the handshake."""
         try:
             super().do_handshake(block)
         except ssl.SSLCertVerificationError as error:
@@ -119,10 +117,10 @@ class _ExplainingSocket(ssl.SSLSocket):
 
 
 class _ExplainingObject(ssl.SSLObject):
-    """As ``_ExplainingSocket``, for TLS in memory."""
+    """The same as ``_ExplainingSocket`` for memory buffers."""
 
     def do_handshake(self) -> None:
-        """Shake hands."""
+        """Perform the handshake."""
         try:
             super().do_handshake()
         except ssl.SSLCertVerificationError as error:
@@ -148,9 +146,9 @@ def _trust(context: ssl.SSLContext, ca: bytes, *, insecure: bool) -> None:
 
 
 def _load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
-    """Trust the certificates in *ca*; as in Go, what cannot be read beside one that can is passed over.
+    """Trust the certificates in *ca*. As in Go, invalid ones are skipped if at least one is valid.
 
-    They are handed to OpenSSL without their PEM, in which it would ask the terminal for a pass phrase.
+    OpenSSL gets them in DER form, because it prompts for a passphrase on the terminal for encrypted PEM.
     """
     loaded = 0
     for certificate in find_authorities(ca):
@@ -160,12 +158,12 @@ def _load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
             continue
         loaded += 1
     if not loaded:
-        message = "certificate-authority holds no PEM certificate that can be read"
+        message = "certificate-authority contains no valid PEM certificate"
         raise _unusable(message, "unable to load root certificates")
 
 
 def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> None:
-    """Give *context* a client certificate and key without writing them to a disk."""
+    """Load a client certificate and key into *context* without writing them to a disk."""
     if sys.platform == "win32":
         raise _unusable("client certificates cannot be used on Windows without writing the key to a disk")
     load = _load_from_memory if hasattr(os, "memfd_create") else _load_from_pipes
@@ -179,7 +177,7 @@ def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> No
 
 
 def _try_pair(context: ssl.SSLContext, pair: Pair | None) -> ClusterAuthError | None:
-    """Give *context* a pair; what is wrong with it is returned, without the frames that hold the key."""
+    """Load *pair* into *context*; return the error without its traceback, whose frames hold the key."""
     try:
         if pair is not None:
             load_pair(context, *pair)
@@ -189,21 +187,21 @@ def _try_pair(context: ssl.SSLContext, pair: Pair | None) -> ClusterAuthError | 
 
 
 def _refuse_pass_phrase() -> str:
-    """Stand for the pass phrase of a key: without this OpenSSL would ask for one on the terminal, and wait."""
+    """Raise ClusterAuthError; used as password callback, without which OpenSSL prompts on the terminal."""
     message = (
-        "the client key, or its certificate, is encrypted, expected one without a pass phrase; "
-        "'openssl pkey -in KEY -out DECRYPTED' takes it off"
+        "the client key or its certificate is encrypted, expected PEM without a passphrase; "
+        "'openssl pkey -in KEY -out DECRYPTED' removes it from a key"
     )
     raise _unusable(message, "tls: failed to parse private key")
 
 
 def _unusable(message: str, kubernetes_text: str = "") -> ClusterAuthError:
-    """What is wrong with the kubeconfig's part: no server was asked."""
+    """Return an error in the kubeconfig's TLS settings, without a server."""
     return ClusterAuthError("", message, kubernetes_text, EnvironmentProblem(message, kubernetes_text))
 
 
 def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Linux: an unnamed file in memory, sealed, and gone when it is closed."""
+    """Load from a sealed file in memory without a name, which exists until it is closed (Linux)."""
     import fcntl
 
     fd = os.memfd_create("keyferry", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
@@ -217,7 +215,7 @@ def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -
 
 
 def _load_from_pipes(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """For macOS and other systems with /dev/fd: one pipe each, written by a thread while OpenSSL reads."""
+    """Load from two pipes, which threads write while OpenSSL reads (macOS and others with /dev/fd)."""
     pipes = [_fed_pipe(certificate), _fed_pipe(key)]
     try:
         chain, private = (f"/dev/fd/{fd}" for fd in pipes)

@@ -1,1 +1,1 @@
-"""Start a program, bound it, and share what it answers."""
+"""Run programs with limits on time and output, and decide whether they may run."""

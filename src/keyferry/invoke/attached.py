@@ -1,7 +1,7 @@
-"""Run a program on the caller's own streams, and collect only what it prints on standard output.
+"""Run a program with the caller's standard error and optionally standard input, and collect its standard output.
 
-So client-go runs a plugin: its standard error goes straight through, and its
-standard input is the terminal if it may ask questions, and nothing otherwise.
+client-go runs plugins this way: standard error is inherited, and standard input is the terminal if the plugin
+may prompt, otherwise empty.
 """
 
 import os
@@ -33,16 +33,16 @@ def run_attached(
     stderr_fd: int = LAST_STANDARD_FD,
     way: Way = USUAL_WAY,
 ) -> ProcessOutcome:
-    """Run *program*, a path or on Linux an open file; raises OSError or ValueError if it does not start.
+    """Run *program*, a path or on Linux a descriptor. Raises OSError or ValueError if it cannot be started.
 
-    Without *stdin_fd* its input is empty and it has a session of its own. With it the program stays in
-    this one, or it could not read from the terminal.
+    Without *stdin_fd*, its standard input is empty and it runs in a new session. With *stdin_fd*, it stays in
+    this process's session, since it could not read from the terminal otherwise.
     """
     started = time.monotonic()
     collect_stragglers()
     deadline = started + limits.timeout_seconds
     child = new_child(kill_group if stdin_fd is None else _kill_one, way=way)
-    # A program that is an open file stays open: of a script the kernel gives its interpreter this name to open.
+    # The descriptor is inherited: for a script, the kernel passes this path to the interpreter, which opens it.
     path, kept = (program, ()) if isinstance(program, str) else (f"/proc/self/fd/{program}", (program,))
     try:
         spawn(
@@ -60,14 +60,14 @@ def run_attached(
         try:
             child.end()
         finally:
-            child.end()  # again, for an interrupt that came just as the first began
+            child.end()  # again, in case an interrupt arrived at the start of the first call
     return ProcessOutcome(ending, child.status, pump.stdout, b"", time.monotonic() - started)
 
 
 def _kill_one(pid: int) -> int | None:
-    """End a program that shares our process group, and so our terminal.
+    """Kill a program that shares this process's group, and therefore its terminal.
 
-    What stopped us at the terminal was told to it as well, so it has a moment to set the terminal right.
+    An interrupt from the terminal goes to the program, too, so it gets some time to restore the terminal.
     """
     status: int | None = None
     try:

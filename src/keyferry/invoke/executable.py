@@ -1,4 +1,4 @@
-"""Find a program as Go's ``os/exec`` does, to the wording of why it was not found."""
+"""Find a program as Go's ``os/exec`` does, with the same error texts."""
 
 import os
 import stat
@@ -12,9 +12,9 @@ _RELATIVE = "cannot run executable found relative to current directory"
 
 
 class LookPathResult(Value):
-    """What a search gave: a path, a problem in Go's words, or both for a path that Go refuses to run.
+    """The result of a search: a path, a *problem* with Go's text, or both for a path that Go refuses to run.
 
-    *reason* is the end of the problem, without the names of what was looked for.
+    *reason* is the last part of the problem, without the name and path of the program.
     """
 
     path: str = ""
@@ -26,22 +26,22 @@ LookPath = Callable[[str], LookPathResult]
 
 
 def clean_path(path: str) -> str:
-    """The shortest path that names the same by its text alone, as ``filepath.Clean`` gives it."""
+    """Return the shortest equivalent path, as ``filepath.Clean`` does, without accessing the file system."""
     cleaned = os.path.normpath(path)
-    # POSIX lets two slashes at the beginning mean something else than one, Go does not.
+    # normpath keeps two leading slashes, which have a special meaning in POSIX but not in Go.
     return cleaned[1:] if cleaned.startswith("//") else cleaned
 
 
 def base_name(path: str) -> str:
-    """The last part of a cleaned path, as ``filepath.Base`` gives it."""
+    """Return the last part of a cleaned path, as ``filepath.Base`` does."""
     return os.path.basename(path) or path
 
 
 def look_path(name: str) -> LookPathResult:
-    """Find *name* as ``exec.LookPath`` does, in the PATH of this process.
+    """Find *name* in the PATH of this process, as ``exec.LookPath`` does.
 
-    What a relative entry of PATH leads to comes with a problem: whoever can write to the
-    working directory could otherwise have their program run.
+    A program that is found through a relative entry of PATH has a problem set, since anyone who can
+    write to the working directory could replace it.
     """
     if name in ("", ".", ".."):
         return _refused(name, _NOT_FOUND)
@@ -59,7 +59,7 @@ def look_path(name: str) -> LookPathResult:
 
 
 def look_command(command: str, look: LookPath = look_path) -> LookPathResult:
-    """What ``exec.Command`` makes of a cleaned command: only a bare name is searched for."""
+    """Resolve a cleaned command as ``exec.Command`` does: only a name without a slash is searched for."""
     return look(command) if base_name(command) == command else LookPathResult(command)
 
 
@@ -68,7 +68,7 @@ def _refused(name: str, reason: str, stage: str = "") -> LookPathResult:
 
 
 def _why_not_executable(path: str) -> tuple[str, ...]:
-    """Why, and at which stage that was found, in Go's words; nothing if it is executable."""
+    """Return Go's error text and the prefix for its stage; empty if the file is executable."""
     try:
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:

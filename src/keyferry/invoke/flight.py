@@ -1,4 +1,4 @@
-"""One call per key: who asks while a call is under way waits for it and shares its answer."""
+"""Share calls by key: a caller that needs a call in progress waits for it and gets the same result."""
 
 from _thread import TIMEOUT_MAX, allocate_lock
 from collections.abc import Hashable
@@ -11,43 +11,43 @@ if TYPE_CHECKING:
 else:
 
     class Generic:
-        """What a generic class is at run time: itself, whatever it is of."""
+        """A base class that allows subscription at run time without importing ``typing``."""
 
         __slots__ = ()
         __class_getitem__ = classmethod(lambda cls, _: cls)
 
     T = None
 
-# A lock takes no more.
+# The longest timeout that a lock accepts.
 _LONGEST_SECONDS = TIMEOUT_MAX
 
 
 class Flight(Generic[T]):
-    """A call under way; it lands once, with a value, and everyone who waits gets that value."""
+    """A call in progress, which lands once; every waiting caller gets its result."""
 
     __slots__ = ("_landed", "answer")
 
     def __init__(self) -> None:
-        # A bare lock, held until the landing, is far cheaper to make than an Event.
+        # A lock that is held until the call lands is much cheaper to create than an Event.
         self._landed = allocate_lock()
         self._landed.acquire()
         self.answer: T | None = None
 
     def wait(self, seconds: float = _LONGEST_SECONDS) -> "T | None":
-        """Wait for the landing; None if the call ended without an answer. Raises TimeoutError after *seconds*."""
+        """Wait for the result and return it; None if there is none. Raises TimeoutError after *seconds*."""
         if not self._landed.acquire(timeout=max(0.0, min(seconds, _LONGEST_SECONDS))):
             raise TimeoutError
         self._landed.release()
         return self.answer
 
     def land(self, answer: "T | None") -> None:
-        """Give everyone the answer."""
+        """Set the result and wake up all waiting callers."""
         self.answer = answer
         self._landed.release()
 
 
 class Flights(Generic[T]):
-    """The calls under way, by key; the caller holds a lock of its own around every method."""
+    """The calls in progress by key. Callers must hold a lock during every method."""
 
     __slots__ = ("_under_way",)
 
@@ -55,18 +55,18 @@ class Flights(Generic[T]):
         self._under_way: dict[Hashable, Flight[T]] = {}
 
     def find(self, key: Hashable) -> "Flight[T] | None":
-        """The call under way for *key*, if any."""
+        """Return the call in progress for *key*, if any."""
         return self._under_way.get(key)
 
     def start(self, keys: tuple[Hashable, ...]) -> Flight[T]:
-        """Begin a call known by each of *keys* that no other call has taken."""
+        """Start a call and register it for each of *keys* that no other call is registered for."""
         flight: Flight[T] = Flight()
         for key in keys:
             self._under_way.setdefault(key, flight)
         return flight
 
     def finish(self, keys: tuple[Hashable, ...], flight: Flight[T]) -> None:
-        """Forget a call; the caller then lets it land."""
+        """Remove a call; the caller must land it afterwards."""
         for key in keys:
             if self._under_way.get(key) is flight:
                 del self._under_way[key]

@@ -1,4 +1,4 @@
-"""Read the policy for credential plugins from kubectl's kuberc."""
+"""Read the credential plugin policy from kubectl's kuberc."""
 
 import os
 import re
@@ -28,7 +28,7 @@ _NO_POLICY = PluginPolicy()
 
 
 class LoadedKuberc(Value):
-    """A policy, the file it was read from, empty if there is none, and what kubectl would warn of."""
+    """A policy, the path of its file (empty if there is none), and the warnings that kubectl prints."""
 
     policy: PluginPolicy = _NO_POLICY
     path: str = ""
@@ -36,9 +36,9 @@ class LoadedKuberc(Value):
 
 
 def find_kuberc(path: str = "", environ: Mapping[str, str] | None = None) -> tuple[str, bool]:
-    """The file kubectl would read, and whether someone asked for it; raises ConfigError.
+    """Return the file that kubectl reads, and whether it was requested explicitly. Raises ConfigError.
 
-    That is *path*, or what KUBERC names, or ``~/.kube/kuberc``; ``KUBERC=off`` turns all of this off.
+    The file is *path*, else the value of KUBERC, else ``~/.kube/kuberc``; ``KUBERC=off`` disables kuberc.
     """
     environ = os.environ if environ is None else environ
     named = environ.get("KUBERC", "")
@@ -46,7 +46,7 @@ def find_kuberc(path: str = "", environ: Mapping[str, str] | None = None) -> tup
         if path:
             text = "disabling kuberc via KUBERC=off and passing kuberc flag are mutually exclusive"
             raise ConfigError(
-                (Problem("", "KUBERC=off and a kuberc file exclude each other", kubernetes_text=text),)
+                (Problem("", "KUBERC=off cannot be combined with a kuberc file", kubernetes_text=text),)
             )
         return "", False
     if path or named:
@@ -58,11 +58,11 @@ def find_kuberc(path: str = "", environ: Mapping[str, str] | None = None) -> tup
 
 
 def load_kuberc(path: str = "", environ: Mapping[str, str] | None = None) -> LoadedKuberc:
-    """Read the policy from the kuberc that applies; without one everything is allowed.
+    """Read the policy from the kuberc file that applies; without a file every plugin is allowed.
 
-    Raises ConfigError for a file that cannot be used and PolicyError for a policy that makes no sense.
-    kubectl only warns if its default file is broken, and then runs whatever a kubeconfig names; a
-    file that may hold a policy is not passed over here.
+    Raises ConfigError for a file that is not valid and PolicyError for a policy that is not valid. If its
+    default file is not valid, kubectl only prints a warning and runs any plugin; keyferry does not ignore a
+    file that may contain a policy.
     """
     file, is_explicit = find_kuberc(path, environ)
     if not file:
@@ -89,7 +89,10 @@ def _unreadable(file: str, error: OSError | ValueError) -> Problem:
 
 
 def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
-    """The first document of the file that is a Preference counts, and others are passed over."""
+    """Return the policy of the first document in *data* that is a valid Preference.
+
+    Raises ConfigError if there are documents and none is valid, and PolicyError for a policy that is not valid.
+    """
     problems: list[Problem] = []
     for text in SEPARATOR.split(data):
         if not text.strip():
@@ -97,7 +100,7 @@ def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
         try:
             return load_preference(file, read_document(text, quoting=True))
         except DocumentError as error:
-            # Lines are counted from the separator before, and so not named.
+            # Without the line, which is relative to the separator before the document.
             problems.append(Problem("", error.message, kubernetes_text=error.kubernetes_text, file=file))
         except ConfigError as error:
             problems += error.problems
@@ -108,7 +111,7 @@ def read_kuberc(file: str, data: bytes) -> LoadedKuberc:
 
 
 def load_preference(file: str, document: Document) -> LoadedKuberc:
-    """The policy in one document; raises ConfigError or PolicyError."""
+    """Return the policy of one document. Raises ConfigError or PolicyError."""
     try:
         api_version, kind = interpret(document.value)
     except WrongTypeError as error:
@@ -116,7 +119,7 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
     if kind != KIND or api_version not in API_VERSIONS:
         expected = " or ".join(map(repr, API_VERSIONS))
         raise _refused(
-            file, "", f"apiVersion {api_version!r} and kind {kind!r}, expected {expected} and {KIND!r}"
+            file, "", f"found apiVersion {api_version!r} and kind {kind!r}, expected {expected} and {KIND!r}"
         )
     reader = Reader(sort_keys=document.format == "yaml")
     preference = read_preference(document.value, reader)
@@ -133,7 +136,7 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
 
 
 def policy_of(preference: Preference) -> PluginPolicy:
-    """The policy that a preference states, not validated."""
+    """Return the policy of a preference, without validating it."""
     entries = preference.credential_plugin_allowlist
     listed = None if entries is None else tuple(AllowlistEntry(each.command, each.sha256) for each in entries)
     return PluginPolicy(preference.credential_plugin_policy, listed)

@@ -1,4 +1,4 @@
-"""Which programs may run: the policy that kubectl reads from its kuberc, and programs pinned by digest."""
+"""The policy for programs that may run, as in kubectl's kuberc, and programs pinned by digest."""
 
 import errno
 import os
@@ -21,9 +21,9 @@ _CHUNK = 1 << 20
 
 
 class AllowlistEntry(Value):
-    """A program that may run, by name or path; with *sha256*, only while the file has that digest.
+    """A program that may run, by name or path; with *sha256*, only if the file has that digest.
 
-    The digest is keyferry's own: Kubernetes knows commands alone.
+    The digest is an extension of keyferry: Kubernetes supports only commands.
     """
 
     command: str
@@ -31,7 +31,7 @@ class AllowlistEntry(Value):
 
 
 class Permit(Value):
-    """Leave to run *path*, if it has one of *digests*; *problem* says in Go's words why it cannot be run."""
+    """Permission to run *path* if it has one of *digests*; *problem* is Go's text if it cannot be run."""
 
     path: str
     problem: str = ""
@@ -39,19 +39,17 @@ class Permit(Value):
 
 
 class PluginPolicy(Value):
-    """A policy: everything, nothing, or what is listed."""
+    """A policy that allows all programs, none, or those in an allowlist."""
 
     policy_type: str = ""
     allowlist: tuple[AllowlistEntry, ...] | None = None
 
     def validate(self) -> None:
-        """Raise PolicyError for a policy that client-go would refuse, with its first complaint."""
+        """Raise PolicyError for a policy that client-go rejects, with the first error that it reports."""
         if self.policy_type in ("", ALLOW_ALL, DENY_ALL):
             if self.allowlist is not None:
                 text = f"plugin policy is {quote(self.policy_type)} but allowlist is non-nil"
-                message = (
-                    f"a list of programs goes with the policy {ALLOWLIST!r}, not with {self.policy_type!r}"
-                )
+                message = f"an allowlist requires the policy {ALLOWLIST!r}, found {self.policy_type!r}"
                 raise PolicyError(message, f"misconfigured credential plugin allowlist: {text}")
         elif self.policy_type == ALLOWLIST:
             _validate_list(self.allowlist)
@@ -60,9 +58,9 @@ class PluginPolicy(Value):
             raise PolicyError(message, f"unknown plugin policy: {quote(self.policy_type)}")
 
     def decide(self, command: str, look: LookPath = look_path) -> Permit:
-        """Tell what to run for a cleaned *command*, or raise PolicyError.
+        """Return the permit for a cleaned *command*. Raises PolicyError if it may not run.
 
-        A program that is not there is still permitted if it is listed word for word, or if all are.
+        A program that does not exist is permitted if all programs are, or if the allowlist contains it literally.
         """
         found = look_command(command, look)
         path = found.path or command
@@ -81,7 +79,7 @@ class PluginPolicy(Value):
             path, problem = found.path or path, found.problem
         if problem:
             reason = f"cannot be resolved for credential plugin allowlist check: {problem}"
-            message = f"program {path!r} is not in the allowlist, and cannot be looked for: {problem}"
+            message = f"program {path!r} is not in the allowlist and cannot be resolved: {problem}"
             raise PolicyError(message, f"plugin path {quote(path)} {reason}")
         if listed := self._listed(path) or self._resolved(path, look):
             return Permit(path, "", _digests(listed))
@@ -92,26 +90,25 @@ class PluginPolicy(Value):
         return [entry for entry in self.allowlist or () if entry.command in names]
 
     def _resolved(self, path: str, look: LookPath) -> list[AllowlistEntry]:
-        """The entries that lead to *path*; by their last part first, so that others are not searched for."""
+        """Return the entries that resolve to *path*; only those with the same base name are searched for."""
         name = base_name(path)
         alike = [entry for entry in self.allowlist or () if base_name(entry.command) == name]
         return [entry for entry in alike if (found := look(entry.command)).path == path and not found.problem]
 
 
 def open_pinned(path: str, digests: Iterable[str]) -> int:
-    """Open a program and check its digest; raises PolicyError for another one, OSError if it is not there.
+    """Open a program, check its digest, and return its descriptor.
 
-    What is executed is the file behind the descriptor that is returned, through
-    ``/proc/self/fd``, and not the path again: so nothing that happens to the
-    path after the check, a rename or a switched link, changes what runs. That
-    leaves those who may write into the very file, who are its owner and root,
-    and the interpreter of a script, which the digest does not cover.
+    The caller executes the descriptor through ``/proc/self/fd``, not the path, so replacing the file or a
+    link after the check does not change what runs. This does not protect against users who may write to the
+    file itself, and the digest of a script does not cover its interpreter.
+    Raises PolicyError for another digest, and OSError if the program does not exist.
     """
     if sys.platform != "linux" or not os.path.isdir("/proc/self/fd"):
-        raise PolicyError(f"program {path!r} is pinned by its digest, which needs Linux and its /proc")
+        raise PolicyError(f"program {path!r} is pinned by its digest, which requires Linux and /proc")
     problem: OSError
     try:
-        # Not to be held up by a pipe that stands in the program's place.
+        # O_NONBLOCK, because opening a named pipe would block.
         fd = move_up(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -129,7 +126,7 @@ def open_pinned(path: str, digests: Iterable[str]) -> int:
 
 def _check_digest(fd: int, path: str, digests: Iterable[str]) -> None:
     if not stat.S_ISREG(os.fstat(fd).st_mode):
-        raise PolicyError(f"program {path!r} is not a regular file, so it has no digest")
+        raise PolicyError(f"program {path!r} is not a regular file, which its digest requires")
     import hashlib
 
     digest = hashlib.sha256()
@@ -137,13 +134,11 @@ def _check_digest(fd: int, path: str, digests: Iterable[str]) -> None:
         digest.update(chunk)
     found = digest.hexdigest()
     if found not in digests:
-        raise PolicyError(
-            f"program {path!r} has the SHA-256 {found}, which the allowlist does not name for it"
-        )
+        raise PolicyError(f"program {path!r} has the SHA-256 {found}, which is not in the allowlist for it")
 
 
 def _digests(entries: list[AllowlistEntry]) -> frozenset[str]:
-    """What the file must be one of; nothing if an entry leaves that open, for any one entry is enough."""
+    """Return the digests of *entries*; empty if one entry has none, since one matching entry is sufficient."""
     if not all(entry.sha256 for entry in entries):
         return frozenset()
     return frozenset(entry.sha256.lower() for entry in entries)
@@ -152,11 +147,11 @@ def _digests(entries: list[AllowlistEntry]) -> frozenset[str]:
 def _validate_list(entries: tuple[AllowlistEntry, ...] | None) -> None:
     policy = f"credential plugin policy set to {quote(ALLOWLIST)}"
     if entries is None:
-        # A misspelt field looks like this, and must not open the door.
-        message = f"the policy {ALLOWLIST} needs a list of programs"
+        # A misspelt field name has the same effect, and must not allow every program.
+        message = f"the policy {ALLOWLIST} requires an allowlist"
         raise PolicyError(message, f"{policy}, but allowlist is unspecified")
     if not entries:
-        message = f"the policy {ALLOWLIST} needs a list that is not empty; to run nothing there is {DENY_ALL}"
+        message = f"the policy {ALLOWLIST} requires an allowlist that is not empty; to allow nothing, use {DENY_ALL}"
         text = f"{policy}, but allowlist is empty; use {quote(DENY_ALL)} policy instead"
         raise PolicyError(message, text)
     for number, entry in enumerate(entries, 1):
@@ -164,13 +159,13 @@ def _validate_list(entries: tuple[AllowlistEntry, ...] | None) -> None:
 
 
 def validate_entry(number: int, entry: AllowlistEntry) -> None:
-    """Refuse an entry that kubectl refuses; *number* counts from 1. Raises PolicyError."""
+    """Raise PolicyError for an entry that kubectl rejects; *number* counts from 1."""
     if not entry.command and not entry.sha256:
         text = f"misconfigured credential plugin allowlist: empty allowlist entry #{number}"
         raise PolicyError(f"entry {number} of the allowlist is empty", text)
     cleaned = clean_path(entry.command)
     if cleaned != entry.command:
-        message = f"entry {number} of the allowlist is {entry.command!r}, expected it written as {cleaned!r}"
+        message = f"entry {number} of the allowlist is {entry.command!r}, expected {cleaned!r}"
         raise PolicyError(message, f"non-normalized file path: {quote(entry.command)} vs {quote(cleaned)}")
     if entry.sha256 and not _DIGEST.fullmatch(entry.sha256):
         message = f"entry {number} of the allowlist: sha256 {entry.sha256!r} is not 64 hexadecimal digits"

@@ -1,9 +1,7 @@
-"""Run one program to its end: bounded in time and output, nothing left behind.
+"""Run one program until it ends, with limits on time and output, and leave no process behind.
 
-The program gets a session, and so a process group, of its own; past the
-deadline the whole group is killed. Its three standard streams are pipes.
-
-A program that cannot be started raises ``OSError`` or ``ValueError``.
+The program runs in its own session, and therefore its own process group; after the deadline the whole group
+is killed. Its three standard streams are pipes.
 """
 
 import select
@@ -19,12 +17,12 @@ from keyferry._core.values import Value, field
 __all__ = ["Ending", "Limits", "ProcessOutcome", "run"]
 
 _PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
-# A program that is done so soon is not looked at before: one wake-up serves for all it has to say.
+# A program that ends within this time causes a single wake-up for all of its output.
 _MOMENT_SECONDS = 0.002
 
 
 class ProcessOutcome(Value):
-    """What is left of a run: its status (negative for a signal), its output, how it ended."""
+    """The result of a run: how it ended, the exit status (negative for a signal), and the output."""
 
     ending: Ending
     status: int | None
@@ -41,17 +39,17 @@ def run(
     limits: Limits = Limits(),
     way: Way = USUAL_WAY,
 ) -> ProcessOutcome:
-    """Run ``argv[0]``, a path, with *stdin*, and wait for the end of it and of its output.
+    """Run ``argv[0]``, a path, with *stdin*, and wait until the program and its output end.
 
-    As in the kubelet, the run lasts until every holder of its output pipes has
-    closed them and *stdin* was read or refused; unlike there, the deadline ends
-    it whoever holds them.
+    As in the kubelet, the run lasts until all processes that hold its output pipes have closed them and *stdin*
+    was read or closed. Unlike in the kubelet, the deadline ends the run even if a process still holds a pipe.
+    Raises OSError or ValueError if the program cannot be started.
     """
     started = time.monotonic()
     if left_to_collect:
         collect_stragglers()
     deadline = started + limits.timeout_seconds
-    # An empty pipe takes this much at once: then nothing is left to write while the program runs.
+    # This much fits into an empty pipe, so it is written before the program runs.
     is_short = len(stdin) <= _PIPE_BYTES
     child = new_child(way=way)
     try:
@@ -63,5 +61,5 @@ def run(
         try:
             child.end()
         finally:
-            child.end()  # again, for an interrupt that came just as the first began
+            child.end()  # again, in case an interrupt arrived at the start of the first call
     return ProcessOutcome(ending, child.status, pump.stdout, pump.stderr, time.monotonic() - started)

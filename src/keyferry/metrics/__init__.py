@@ -1,1 +1,1 @@
-"""Collectors of metrics for Prometheus, importable without a server."""
+"""Prometheus collectors, which can be imported without a server."""

@@ -1,6 +1,6 @@
-"""Metrics of exec plugins for clusters, under client-go's names.
+"""Metrics of exec plugins for clusters, with client-go's names.
 
-Needs ``keyferry[metrics]``. Nothing listens: register the collector where your program's metrics are.
+Requires ``keyferry[metrics]``. It starts no server: register the collector in your program's registry.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,9 +27,10 @@ def cluster_metrics_collector(
     authenticators: Callable[[], Iterable[Authenticator]] = living_authenticators,
     clock: Callable[[], int] = time_ns,
 ) -> Collector:
-    """A collector of all exec plugins of this process: ``REGISTRY.register(keyferry.cluster_metrics_collector())``.
+    """Return a collector for all exec plugins of this process.
 
-    No label names a plugin, a user or a cluster, as in client-go.
+    Register it with ``REGISTRY.register(keyferry.cluster_metrics_collector())``. As in client-go, no label
+    contains the name of a plugin, a user or a cluster.
     """
     return _ClusterCollector(calls, authenticators, clock)
 
@@ -56,7 +57,7 @@ def _ttl_metric(authenticators: Iterable[Authenticator], now_ns: int) -> Metric:
     ends = [span[1] for each in authenticators if (span := each.certificate_span_ns()) is not None]
     return GaugeMetricFamily(
         f"{_PREFIX}_ttl_seconds",
-        "Seconds until the first client certificate of all exec plugins ends; +Inf if there is none",
+        "Seconds until the first client certificate of all exec plugins expires; +Inf if there is none",
         value=(min(ends) - now_ns) / 1e9 if ends else inf,
     )
 
@@ -66,7 +67,7 @@ def _rotation_metric(rotations: Rotations) -> Metric:
     sums = [float(sum(rotations.buckets[: at + 1])) for at in range(len(bounds))]
     return HistogramMetricFamily(
         f"{_PREFIX}_certificate_rotation_age",
-        "Seconds since a client certificate of an exec plugin became valid, when it was replaced",
+        "Age in seconds of client certificates of exec plugins when they were replaced",
         buckets=list(zip(bounds, sums, strict=True)),
         sum_value=rotations.seconds,
     )
@@ -74,7 +75,7 @@ def _rotation_metric(rotations: Rotations) -> Metric:
 
 def _call_metric(calls: dict[tuple[int, str], int]) -> Metric:
     metric = CounterMetricFamily(
-        f"{_PREFIX}_call", "Calls of exec plugins, by exit code and status", labels=["code", "call_status"]
+        f"{_PREFIX}_call", "Runs of exec plugins, by exit code and status", labels=["code", "call_status"]
     )
     for (code, status), number in sorted(calls.items()):
         metric.add_metric([str(code), status], number)
@@ -82,7 +83,7 @@ def _call_metric(calls: dict[tuple[int, str], int]) -> Metric:
 
 
 def _policy_metric(decisions: dict[str, int]) -> Metric:
-    """Declared and never registered in client-go, so the name of its label is keyferry's own."""
+    """Return the metric that client-go declares but does not register; its label is keyferry's own."""
     metric = CounterMetricFamily(
         f"{_PREFIX}_policy_call", "Decisions of the policy for exec plugins", labels=["decision"]
     )

@@ -1,6 +1,6 @@
-"""Metrics for Prometheus: the kubelet's own by their names, and keyferry's by reason.
+"""Metrics of credential providers: the kubelet's metrics with their names, and keyferry's own.
 
-Needs ``keyferry[metrics]``. Nothing listens: register the collector where your program's metrics are.
+Requires ``keyferry[metrics]``. It starts no server: register the collector in your program's registry.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,10 @@ from keyferry.images.provider.provider import Provider
 
 
 def metrics_collector(providers: Providers) -> Collector:
-    """A collector to register: ``REGISTRY.register(keyferry.metrics_collector(providers))``."""
+    """Return a collector for *providers*.
+
+    Register it with ``REGISTRY.register(keyferry.metrics_collector(providers))``.
+    """
     return _ProvidersCollector(providers)
 
 
@@ -43,7 +46,7 @@ def _kubelet_metrics(counts: list[tuple[Provider, Counts]], config_hash: str) ->
     )
     durations = HistogramMetricFamily(
         "kubelet_credential_provider_plugin_duration",
-        "Seconds a plugin execution took",
+        "Duration of plugin executions in seconds",
         labels=["plugin_name"],
     )
     for provider, count in counts:
@@ -62,7 +65,7 @@ def _run_metrics(counts: list[tuple[Provider, Counts]]) -> Iterator[Metric]:
     runs = CounterMetricFamily("keyferry_plugin_runs", "Plugin executions", labels=["plugin_name"])
     failures = CounterMetricFamily(
         "keyferry_plugin_failures",
-        "Lookups a provider failed, by cause",
+        "Failed lookups of a provider, by cause",
         labels=["plugin_name", "cause"],
     )
     for provider, count in counts:
@@ -75,7 +78,7 @@ def _run_metrics(counts: list[tuple[Provider, Counts]]) -> Iterator[Metric]:
 def _cache_metric(counts: list[tuple[Provider, Counts]], hits: dict[str, int]) -> Metric:
     lookups = CounterMetricFamily(
         "keyferry_provider_lookups",
-        "Answers of a provider: a cache hit, a miss that ran the plugin, or another lookup's run shared",
+        "Lookups of a provider: a cache hit, a miss that ran the plugin, or a run shared with another lookup",
         labels=["plugin_name", "result"],
     )
     for provider, count in counts:
@@ -88,7 +91,7 @@ def _cache_metric(counts: list[tuple[Provider, Counts]], hits: dict[str, int]) -
 def _expiry_metric(providers: tuple[Provider, ...]) -> Metric:
     expiry = GaugeMetricFamily(
         "keyferry_provider_seconds_to_expiry",
-        "Seconds until the first of a provider's cached answers ends; absent with an empty cache",
+        "Seconds until the first cache entry of a provider expires; absent if the cache is empty",
         labels=["plugin_name"],
     )
     for provider in providers:
@@ -99,6 +102,6 @@ def _expiry_metric(providers: tuple[Provider, ...]) -> Metric:
 
 
 def _buckets(count: Counts) -> list[tuple[str, float]]:
-    """Cumulative counts by upper bound, as the exposition format has them."""
+    """Return cumulative counts by upper bound, as in the exposition format."""
     bounds = [*(f"{bound:g}" for bound in BUCKETS), "+Inf"]
     return [(bound, float(sum(count.buckets[: at + 1]))) for at, bound in enumerate(bounds)]

@@ -1,6 +1,6 @@
-"""Metrics of pull records, under the kubelet's names.
+"""Metrics of pull records, with the kubelet's names.
 
-Needs ``keyferry[metrics]``. Nothing listens: register the collector where your program's metrics are.
+Requires ``keyferry[metrics]``. It starts no server: register the collector in your program's registry.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,10 @@ _PREFIX = "kubelet_imagemanager"
 
 
 def pull_metrics_collector(records: Records) -> Collector:
-    """A collector to register: ``REGISTRY.register(keyferry.pull_metrics_collector(records))``."""
+    """Return a collector for *records*.
+
+    Register it with ``REGISTRY.register(keyferry.pull_metrics_collector(records))``.
+    """
     return _RecordsCollector(records)
 
 
@@ -36,9 +39,9 @@ class _RecordsCollector(Collector):
 
 
 def _disk_metrics(records: Records) -> Iterator[Metric]:
-    """The number of files; absent, and not 0, if the folders cannot be read."""
-    intents = GaugeMetricFamily(f"{_PREFIX}_ondisk_pullintents", "Files of pull intents on disk")
-    pulled = GaugeMetricFamily(f"{_PREFIX}_ondisk_pulledrecords", "Files of pulled records on disk")
+    """Yield the numbers of files; they are absent, not 0, if the folders cannot be read."""
+    intents = GaugeMetricFamily(f"{_PREFIX}_ondisk_pullintents", "Pull intent files on disk")
+    pulled = GaugeMetricFamily(f"{_PREFIX}_ondisk_pulledrecords", "Pulled record files on disk")
     try:
         counts = records.files.count()
     except RecordError:
@@ -51,10 +54,12 @@ def _disk_metrics(records: Records) -> Iterator[Metric]:
 
 def _memory_metrics(records: Records) -> Iterator[Metric]:
     intents = GaugeMetricFamily(
-        f"{_PREFIX}_inmemory_pullintents_usage_percent", "How full the memory for pull intents is"
+        f"{_PREFIX}_inmemory_pullintents_usage_percent",
+        "Usage of the in-memory cache of pull intents in percent",
     )
     pulled = GaugeMetricFamily(
-        f"{_PREFIX}_inmemory_pulledrecords_usage_percent", "How full the memory for pulled records is"
+        f"{_PREFIX}_inmemory_pulledrecords_usage_percent",
+        "Usage of the in-memory cache of pulled records in percent",
     )
     memory = records.memory
     if memory is not None:
@@ -66,7 +71,7 @@ def _memory_metrics(records: Records) -> Iterator[Metric]:
 def _check_metric(records: Records) -> Metric:
     checks = CounterMetricFamily(
         f"{_PREFIX}_image_mustpull_checks",
-        "Decisions whether an image that is here must be pulled to verify a pod's credentials",
+        "Decisions whether an image on the node must be pulled to verify a pod's credentials",
         labels=["result"],
     )
     for result, number in sorted(records.counters.checks.items()):
@@ -77,7 +82,7 @@ def _check_metric(records: Records) -> Metric:
 def _request_metric(records: Records) -> Metric:
     requests = CounterMetricFamily(
         "kubelet_image_manager_ensure_image_requests",
-        "Needs of images, by pull policy, whether the image was here, and whether a pull was required",
+        "Requests for images, by pull policy, whether the image was on the node, and whether a pull was required",
         labels=["pull_policy", "present_locally", "pull_required"],
     )
     for labels, number in sorted(records.counters.requests.items()):

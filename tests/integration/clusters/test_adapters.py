@@ -518,7 +518,7 @@ def test_encrypted_key_of_the_kubeconfig_is_a_clear_error(
     kube.write(server.url, ca=authority.pem, user=pair_fields(Pair(pair.certificate, key)))
     error = outcome(drive)
     assert isinstance(error, ClusterAuthError)
-    assert "the client key, or its certificate, is encrypted, expected one without" in str(error)
+    assert "the client key or its certificate is encrypted, expected PEM without a passphrase" in str(error)
     assert error.kubernetes_text == "tls: failed to parse private key"
     assert not any(line in chain(error) for line in key.splitlines()[1:-1] if line)
     assert server.seen == []
@@ -532,7 +532,7 @@ def test_encrypted_key_of_a_plugin_is_a_clear_error(
     kube.answer(credential(pair=Pair(pair.certificate, encrypted(pair, form))))
     error = outcome(drive)
     assert isinstance(error, ClusterAuthError)
-    assert "the key is encrypted, expected one without a pass phrase" in str(error)
+    assert "the key is encrypted, expected a key without a passphrase" in str(error)
     expected = "getting credentials: failed parsing client key/certificate: tls: failed to parse private key"
     assert error.kubernetes_text == expected
     assert server.seen == []

@@ -131,7 +131,7 @@ def test_session_reaches_its_cluster_only(kube: Kube, authority: Authority, make
     with ApiServer(authority, "localhost") as other:
 
         async def work(client: aiohttp.ClientSession) -> None:
-            with pytest.raises(ClusterAuthError, match="reaches its cluster only, not 'localhost'"):
+            with pytest.raises(ClusterAuthError, match="connects only to its cluster, not to 'localhost'"):
                 await get(client, f"https://localhost:{other.port}/")
 
         run(kube.session(), make, work)
@@ -143,7 +143,7 @@ def test_another_port_is_another_server(kube: Kube, authority: Authority, make: 
     with ApiServer(authority) as other:
 
         async def work(client: aiohttp.ClientSession) -> None:
-            with pytest.raises(ClusterAuthError, match="reaches its cluster only"):
+            with pytest.raises(ClusterAuthError, match="connects only to its cluster, not to"):
                 await get(client, f"{other.url}/")
 
         run(kube.session(), make, work)
@@ -331,7 +331,7 @@ def test_token_that_is_no_text_is_in_no_error(
     kube.write(server.url, ca=authority.pem, user={"tokenFile": str(path)})
 
     async def work(client: aiohttp.ClientSession) -> None:
-        with pytest.raises(ClusterAuthError, match="the token is not text") as caught:
+        with pytest.raises(ClusterAuthError, match="the token is not valid UTF-8") as caught:
             await get(client)
         assert caught.value.__context__ is None
 
@@ -340,7 +340,7 @@ def test_token_that_is_no_text_is_in_no_error(
 
 @pytest.mark.parametrize("option", ["auth", "base_url", "connector", "proxy", "proxy_auth", "trust_env"])
 def test_options_that_the_session_decides_are_refused(kube: Kube, option: str) -> None:
-    with pytest.raises(TypeError, match=f"decides on {option}"):
+    with pytest.raises(TypeError, match=f"sets these options itself: {option}"):
         kube.session().aiohttp_session(**{option: None})
 
 
@@ -368,7 +368,7 @@ def test_compression_can_be_disabled_by_the_cluster(
 @pytest.mark.parametrize("url", ["socks5://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> None:
     session = ClusterSession(ClientConfig("https://k", proxy_url=url))
-    with pytest.raises(ClusterAuthError, match="the proxy is not a URL") as caught:
+    with pytest.raises(ClusterAuthError, match="the proxy is not an http or https URL") as caught:
         session.aiohttp_session()
     assert "proxy-pass" not in repr(caught.value)
     assert caught.value.__context__ is None

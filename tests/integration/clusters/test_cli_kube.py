@@ -305,7 +305,7 @@ def test_an_older_server_is_said_to_be_one(kube: Kube, server: ApiServer) -> Non
     done = keyferry_kube(kube, "whoami")
     assert done.returncode == 5
     assert [seen.path.split("/")[3] for seen in server.seen] == ["v1", "v1beta1"]
-    assert "no SelfSubjectReview" in done.stderr
+    assert "the server does not support SelfSubjectReview, which requires Kubernetes 1.27" in done.stderr
 
 
 def write_kuberc(kube: Kube, text: str) -> str:
@@ -364,7 +364,7 @@ def test_a_kubeconfig_that_others_can_write(kube: Kube) -> None:
 def test_a_name_that_leads_nowhere(kube: Kube, words: tuple[str, ...]) -> None:
     done = keyferry_kube(kube, *words)
     assert (done.returncode, done.stdout) == (3, "")
-    assert "'nope' (there are: 'test')" in done.stderr
+    assert "'nope' does not exist (existing: 'test')" in done.stderr
     assert "kubelet" not in done.stderr
 
 

@@ -183,13 +183,13 @@ def test_tells_every_step(kube: Kube, server: ApiServer) -> None:
     assert done.returncode == 0
     for text in (
         f"file {kube.path}: read",
-        "context test: the current one",
+        "context test: current context",
         f"cluster test: {server.url}",
         "user test: authenticated by exec plugin",
         f"found by its path: {kube.folder}/plugin",
         "there is no kuberc",
-        "with a token; it names no end",
-        f"takes you for 'token-{len(TOKEN)}', in system:authenticated",
+        "with a token; it has no expiry",
+        f"identifies you as 'token-{len(TOKEN)}', in system:authenticated",
     ):
         assert text in done.stdout
     assert TOKEN not in done.stdout + done.stderr
@@ -294,7 +294,7 @@ def test_an_expired_certificate_is_kept(kube: Kube) -> None:
     pair = expired_pair()
     kube.answer(status_with(token=TOKEN, clientCertificateData=pair[0], clientKeyData=pair[1]))
     _, traps, _ = explain(kube)
-    assert "kept and shown for as long as the process lives" in traps["expired-certificate"]
+    assert "has no expiry, so it is used for the life of the process" in traps["expired-certificate"]
 
 
 def test_a_credential_that_has_ended_already(kube: Kube) -> None:
@@ -307,7 +307,7 @@ def test_a_file_that_others_can_write(kube: Kube) -> None:
     kube.path.chmod(0o666)
     code, traps, _ = explain(kube, "--trust")
     assert code == 0
-    assert "kubectl runs it all the same" in traps["untrusted-file"]
+    assert "kubectl runs it nevertheless" in traps["untrusted-file"]
 
 
 def test_a_broken_default_kuberc(kube: Kube) -> None:
@@ -316,7 +316,7 @@ def test_a_broken_default_kuberc(kube: Kube) -> None:
     path.write_text("{")
     code, traps, stages = explain(kube)
     assert (code, stages["policy"]) == (3, "denied")
-    assert "kubectl only warns" in traps["broken-kuberc"]
+    assert "kubectl only prints a warning" in traps["broken-kuberc"]
 
 
 def test_a_user_that_no_file_has(kube: Kube, server: ApiServer, authority: Authority) -> None:
@@ -326,7 +326,7 @@ def test_a_user_that_no_file_has(kube: Kube, server: ApiServer, authority: Autho
     kube.path.write_text(json.dumps(document))
     code, traps, _ = explain(kube)
     assert code == 5
-    assert "asked anonymously" in traps["unknown-user"]
+    assert "requests are anonymous" in traps["unknown-user"]
 
 
 def expired_pair() -> tuple[str, str]:

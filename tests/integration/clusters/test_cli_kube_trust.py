@@ -61,7 +61,7 @@ def test_an_allowlist_does_not_let_a_file_of_others_run_what_it_names(kube: Kube
     kube.path.chmod(0o666)
     done = keyferry_kube(kube, "raw", "/version", KUBERC=str(kuberc))
     assert (done.returncode, kube.runs()) == (3, 1)
-    assert f"is named by {kube.path}, which is not to be trusted: everybody can write it" in done.stderr
+    assert f"is named by {kube.path}, which is not trusted: everybody can write it" in done.stderr
     assert keyferry_kube(kube, "raw", "/version", "--trust", KUBERC=str(kuberc)).returncode == 0
 
 
@@ -99,7 +99,7 @@ def test_a_server_that_a_file_of_others_names_gets_no_token(
     assert (
         f"server {server.url!r}, which would get the credential of user 'test' of {kube.path}" in done.stderr
     )
-    assert f"is named by {foreign.path}, which is not to be trusted: everybody can write it" in done.stderr
+    assert f"is named by {foreign.path}, which is not trusted: everybody can write it" in done.stderr
     assert "--trust" in done.stderr
     assert foreign.run("raw", "/version", "--trust").returncode == 0
     assert server.seen[0].token == TOKEN
@@ -132,10 +132,10 @@ def test_explain_tells_which_file_is_not_followed_and_why(
         found, traps, files = explain(foreign.run("explain", "-o", "json", *words))
         assert found == code
         assert files == {
-            str(foreign.path): "read; somebody else could have written it: everybody can write it",
+            str(foreign.path): "read; another user could have written it: everybody can write it",
             str(kube.path): "read",
         }
-        assert "kubectl sends it there all the same, keyferry only with --trust" in traps["untrusted-file"]
+        assert "kubectl sends it there nevertheless, keyferry only with --trust" in traps["untrusted-file"]
     text = foreign.run("explain").stdout
     assert "- refused: server" in text
     assert "+ file" in text
@@ -150,12 +150,12 @@ def test_explain_of_a_token_file_that_a_file_of_others_names(kube: Kube, server:
     code, traps, _ = explain(keyferry_kube(kube, "explain", "-o", "json"))
     assert (code, server.seen) == (3, [])
     assert f"credential file '{kube.folder}/token' is named by {kube.path}" in traps["untrusted-file"]
-    assert "kubectl reads it all the same" in traps["untrusted-file"]
+    assert "kubectl reads it nevertheless" in traps["untrusted-file"]
 
 
 def test_explain_does_not_call_an_allowlist_trust(kube: Kube) -> None:
     kube.path.chmod(0o666)
     code, traps, _ = explain(keyferry_kube(kube, "explain", "-o", "json"))
     assert (code, kube.runs()) == (3, 0)
-    assert "kubectl runs it all the same, keyferry only with --trust" in traps["untrusted-file"]
+    assert "kubectl runs it nevertheless, keyferry only with --trust" in traps["untrusted-file"]
     assert "allowlist" not in traps["untrusted-file"]

@@ -102,7 +102,7 @@ def test_token_beyond_ascii_is_sent_as_it_is(kube: Kube, server: ApiServer) -> N
 
 def test_ready_client_reaches_its_cluster_only(kube: Kube, server: ApiServer, authority: Authority) -> None:
     with ApiServer(authority, "localhost") as other, kube.session().httpx_client() as client:
-        with pytest.raises(ClusterAuthError, match="reaches its cluster only, not 'localhost'"):
+        with pytest.raises(ClusterAuthError, match="connects only to its cluster, not to 'localhost'"):
             client.get(f"https://localhost:{other.port}/")
         assert other.seen == []
         assert client.get(f"{server.url}{PATH}").status_code == 200
@@ -122,7 +122,10 @@ def test_another_port_is_another_server(kube: Kube, server: ApiServer, authority
     """The ready client does not go there, and the auth gives it nothing."""
     session = kube.session()
     with ApiServer(authority) as other:
-        with session.httpx_client() as ready, pytest.raises(ClusterAuthError, match="its cluster only"):
+        with (
+            session.httpx_client() as ready,
+            pytest.raises(ClusterAuthError, match="connects only to its cluster, not to"),
+        ):
             ready.get(f"{other.url}/")
         with httpx.Client(verify=session.ssl_context(), trust_env=False, auth=session.httpx_auth()) as own:
             assert own.get(f"{server.url}{PATH}").status_code == 200
@@ -131,7 +134,7 @@ def test_another_port_is_another_server(kube: Kube, server: ApiServer, authority
 
         async def ask() -> None:
             async with session.httpx_async_client() as ready:
-                with pytest.raises(ClusterAuthError, match="its cluster only"):
+                with pytest.raises(ClusterAuthError, match="connects only to its cluster, not to"):
                     await ready.get(f"{other.url}/")
 
         asyncio.run(ask())
@@ -141,7 +144,7 @@ def test_another_port_is_another_server(kube: Kube, server: ApiServer, authority
 
 @pytest.mark.parametrize("option", ["auth", "base_url", "cert", "proxy", "transport", "verify"])
 def test_options_that_the_session_decides_are_refused(kube: Kube, option: str) -> None:
-    with pytest.raises(TypeError, match=f"decides on {option}"):
+    with pytest.raises(TypeError, match=f"sets these options itself: {option}"):
         kube.session().httpx_client(**{option: None})
 
 
@@ -212,7 +215,7 @@ def test_a_proxy_of_the_environment_is_not_for_this_machine(
 @pytest.mark.parametrize("url", ["ftp://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> None:
     session = ClusterSession(ClientConfig("https://k", proxy_url=url))
-    with pytest.raises(ClusterAuthError, match="the proxy is not a URL") as caught:
+    with pytest.raises(ClusterAuthError, match="the proxy is not an http, https or socks5 URL") as caught:
         session.httpx_client()
     assert "proxy-pass" not in repr(caught.value)
     assert caught.value.__context__ is None
@@ -221,7 +224,7 @@ def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> N
 @pytest.mark.skipif(find_spec("socksio") is not None, reason="httpx[socks] is installed")
 def test_socks_proxy_says_what_it_needs() -> None:
     session = ClusterSession(ClientConfig("https://k", proxy_url="socks5://proxy:1080"))
-    with pytest.raises(ClusterAuthError, match=r"needs httpx\[socks\]"):
+    with pytest.raises(ClusterAuthError, match=r"requires httpx\[socks\]"):
         session.httpx_client()
 
 
@@ -237,7 +240,10 @@ def test_server_that_is_no_url_is_refused() -> None:
 
 def test_contradicting_trust_is_an_error_of_the_cluster(server: ApiServer, authority: Authority) -> None:
     config = ClientConfig(server.url, insecure=True, ca_data=authority.pem.encode())
-    with ClusterSession(config).httpx_client() as client, pytest.raises(ClusterAuthError, match="exclude"):
+    with (
+        ClusterSession(config).httpx_client() as client,
+        pytest.raises(ClusterAuthError, match="insecure-skip-tls-verify are both set"),
+    ):
         client.get(PATH)
     assert server.seen == []
 

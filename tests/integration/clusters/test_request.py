@@ -44,7 +44,7 @@ def test_a_server_whose_certificate_has_only_a_common_name_gets_no_credential(
     assert (
         "its certificate is not trusted: Hostname mismatch, certificate is not valid for 'localhost'; "
         "only its subject alternative names count, a common name does not; have it issued with this name among "
-        "its subject alternative names, or set tls-server-name to one that it has"
+        "its subject alternative names, or set tls-server-name to one of its names"
     ) in done.stderr
 
 
@@ -110,7 +110,7 @@ def test_a_token_that_cannot_be_sent_is_the_plugins_failure(
     kube.answer(credential(f"{TOKEN}\nX-Injected: 1"))
     done = keyferry_kube(kube, *command)
     assert (done.returncode, done.stdout, server.seen) == (4, "", [])
-    assert "the token holds a control character and cannot be sent" in done.stderr
+    assert "the token contains a control character and cannot be sent" in done.stderr
     assert TOKEN not in done.stderr
 
 
@@ -120,8 +120,8 @@ def test_what_the_kubeconfig_has_and_cannot_be_used_is_no_refusal(
     """Nothing was sent, so that no server can have refused it."""
     pair = authority.client()
     user: dict[str, Mapping[str, object]] = {
-        "the token holds a control character": {"token": f"{TOKEN}\n1"},
-        "what Impersonate-User would say holds a control character": {"token": TOKEN, "as": "a\nb"},
+        "the token contains a control character": {"token": f"{TOKEN}\n1"},
+        "the value of Impersonate-User contains a control character": {"token": TOKEN, "as": "a\nb"},
         "the client certificate and key cannot be used": pair_fields(Pair(pair.certificate, "no key")),
     }
     for words, fields in user.items():
@@ -132,7 +132,7 @@ def test_what_the_kubeconfig_has_and_cannot_be_used_is_no_refusal(
     kube.write(server.url, ca="nobody")
     done = keyferry_kube(kube, "raw", "/version")
     assert (done.returncode, server.seen) == (3, [])
-    assert "certificate-authority holds no PEM certificate that can be read" in done.stderr
+    assert "certificate-authority contains no valid PEM certificate" in done.stderr
 
 
 def test_a_server_that_is_not_there(kube: Kube) -> None:

@@ -244,7 +244,7 @@ def test_compression_can_be_disabled_by_the_cluster(
 @pytest.mark.parametrize("url", ["ftp://jo:proxy-pass@proxy", "proxy:3128", "http://jo:proxy-pass@[::"])
 def test_proxy_of_an_unknown_kind_is_refused_without_its_password(url: str) -> None:
     session = ClusterSession(ClientConfig("https://k", proxy_url=url))
-    with pytest.raises(ClusterAuthError, match="the proxy is not a URL") as caught:
+    with pytest.raises(ClusterAuthError, match="the proxy is not an http, https or socks5 URL") as caught:
         session.mount_requests(requests.Session())
     assert "proxy-pass" not in repr(caught.value)
     assert caught.value.__context__ is None

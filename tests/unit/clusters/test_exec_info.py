@@ -44,7 +44,9 @@ def test_a_status_is_kept_and_not_shown() -> None:
 
 def test_without_the_variable_it_says_what_it_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_EXEC_INFO", raising=False)
-    with pytest.raises(EnvironmentProblem, match="meant to be run by a Kubernetes client"):
+    with pytest.raises(
+        EnvironmentProblem, match="expected a Kubernetes client to run this plugin and set it"
+    ):
         load_exec_info()
 
 

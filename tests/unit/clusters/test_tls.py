@@ -148,7 +148,9 @@ def test_old_versions_of_tls_are_not_spoken() -> None:
 
 @pytest.mark.parametrize("ca", [b"x", b"\xff", "ä".encode()])
 def test_an_authority_that_is_none_is_an_error(ca: bytes) -> None:
-    with pytest.raises(ClusterAuthError, match="no PEM certificate") as caught:
+    with pytest.raises(
+        ClusterAuthError, match="certificate-authority contains no valid PEM certificate"
+    ) as caught:
         ClusterContext.make(ca=ca, insecure=False, server_name="", pair=lambda: (0, None))
     assert caught.value.kubernetes_text == "unable to load root certificates"
 
@@ -261,7 +263,7 @@ def test_an_encrypted_key_is_refused_whichever_way_it_is_read(
 ) -> None:
     key = make_key()
     before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(ClusterAuthError, match="is encrypted, expected one without a pass phrase"):
+    with pytest.raises(ClusterAuthError, match="is encrypted, expected PEM without a passphrase"):
         load(
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             make_certificate(key).encode(),
@@ -277,7 +279,7 @@ def test_an_authority_beside_what_cannot_be_read_is_trusted_as_in_go() -> None:
     broken = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"
     ca = b"\xff caf\xc3\xa9\n" + (with_header + broken + key_pem(make_key()) + own[0]).encode()
     shake(cluster(ca=ca), server(own))
-    with pytest.raises(ClusterAuthError, match="no PEM certificate"):
+    with pytest.raises(ClusterAuthError, match="certificate-authority contains no valid PEM certificate"):
         cluster(ca=(with_header + broken).encode())
 
 

@@ -15,7 +15,7 @@ def test_an_empty_list_of_kuberc_beside_another_policy_is_an_error(tmp_path: Pat
     kuberc.write_text(
         f"apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\n{policy}credentialPluginAllowlist: []\n"
     )
-    with pytest.raises(PolicyError, match="goes with the policy 'Allowlist'"):
+    with pytest.raises(PolicyError, match="an allowlist requires the policy 'Allowlist'"):
         load_kuberc(str(kuberc))
 
 

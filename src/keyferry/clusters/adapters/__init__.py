@@ -1,1 +1,1 @@
-"""Sessions spoken in the language of each HTTP library; each adapter is an extra."""
+"""Adapters of cluster sessions to HTTP libraries; each one requires its extra."""

@@ -1,4 +1,4 @@
-"""A cluster session for aiohttp: a ready ``ClientSession`` for the cluster, and for nothing else."""
+"""The adapter for aiohttp: a ``ClientSession`` that sends requests to the cluster only."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -25,20 +25,21 @@ __all__ = ["ClusterMiddleware", "make_session"]
 
 _UNAUTHORIZED = 401
 _LONGEST_READ = 10_000
-# These are the session's to say.
+# The adapter sets these options.
 _RESERVED = frozenset(("auth", "base_url", "connector", "proxy", "proxy_auth", "trust_env"))
 _CONNECTOR_OPTIONS = ("keepalive_timeout", "limit", "limit_per_host")
 
 
 def make_session(cluster: ClusterAccess, **options: Any) -> aiohttp.ClientSession:
-    """A session for the cluster's server, made on the event loop it is used on; nothing is run before a request.
+    """Return a ``ClientSession`` for the cluster's server. The plugin is not run before the first request.
 
-    *options* are those of ``aiohttp.ClientSession``, but for what the kubeconfig says, and ``limit``,
-    ``limit_per_host`` and ``keepalive_timeout`` of its connector. A request's own ``ssl`` does not count.
+    Call it on the event loop that uses the session. *options* are those of ``aiohttp.ClientSession``, except
+    those that the kubeconfig determines, and ``limit``, ``limit_per_host`` and ``keepalive_timeout`` of its
+    connector. The ``ssl`` argument of a request is ignored.
     """
     reserved = _RESERVED.intersection(options)
     if reserved:
-        raise TypeError(f"the cluster's session decides on {', '.join(sorted(reserved))}")
+        raise TypeError(f"the cluster's session sets these options itself: {', '.join(sorted(reserved))}")
     proxy = _proxy(cluster)
     headers = CIMultiDict(options.pop("headers", None) or ())
     if cluster.config.disable_compression:
@@ -52,11 +53,11 @@ def make_session(cluster: ClusterAccess, **options: Any) -> aiohttp.ClientSessio
 
 
 class ClusterMiddleware:
-    """Gives each request to the cluster its credential.
+    """An aiohttp middleware that adds the credential to each request to the cluster.
 
-    After a 401 the credential is renewed and the request, if its body can be sent again, retried once. A
-    request with an Authorization header of its own is left alone, and so is one that names middlewares of its
-    own, which aiohttp then uses instead of this one.
+    After a 401 the credential is renewed, and the request is retried once if its body can be sent again.
+    Requests that have an Authorization header are not changed. Neither are requests with a ``middlewares``
+    argument, which aiohttp uses instead of this middleware.
     """
 
     def __init__(self, cluster: ClusterAccess) -> None:
@@ -79,14 +80,14 @@ class ClusterMiddleware:
 
 
 class _Wrapper:
-    """Stands before the method that every request goes through, in versions of aiohttp without middlewares."""
+    """A wrapper of the method that sends every request, for versions of aiohttp without middlewares."""
 
     def __init__(self, cluster: ClusterAccess, proxy: URL | None, session: aiohttp.ClientSession) -> None:
         self._cluster = cluster
         self._proxy = proxy
         self._base_url = _base_url(cluster)
         self._session = session
-        self._request = session._request  # noqa: SLF001 - there is no other door
+        self._request = session._request  # noqa: SLF001 - there is no public method for this
 
     async def __call__(self, method: str, str_or_url: str | URL, **options: Any) -> ClientResponse:
         """Send a request as the cluster's user."""
@@ -100,7 +101,7 @@ class _Wrapper:
         grant = await self._cluster.grant_async()
         headers = with_grant(self._cluster, own, grant)
         response = await self._request(method, url, headers=headers, raise_for_status=False, **options)
-        # aiohttp closes files and uses up streams on the way.
+        # Sending closes files and consumes streams, so only data in memory can be sent again.
         is_replayable = isinstance(options.get("data"), str | bytes | bytearray | None)
         renewed = await renew(self._cluster, grant, response, is_replayable=is_replayable)
         if renewed is None:
@@ -116,15 +117,15 @@ class _Wrapper:
 def make_without_middlewares(
     cluster: ClusterAccess, proxy: URL | None, settings: dict[str, Any]
 ) -> aiohttp.ClientSession:
-    """As ``make_session``, for aiohttp before 3.12; only a body that is in memory is sent a second time."""
+    """Return the same as ``make_session`` for aiohttp before 3.12; only a body in memory is sent again."""
     session = aiohttp.ClientSession(**settings)
-    # Past aiohttp's own __setattr__, which in debug mode warns of attributes it does not know.
+    # Bypasses aiohttp's __setattr__, which warns about unknown attributes in debug mode.
     object.__setattr__(session, "_request", _Wrapper(cluster, proxy, session))
     return session
 
 
 async def _judge(response: ClientResponse, check: Any) -> ClientResponse:
-    """Do what aiohttp does for ``raise_for_status``."""
+    """Apply ``raise_for_status`` as aiohttp does."""
     if callable(check):
         await check(response)
     elif check:
@@ -135,7 +136,7 @@ async def _judge(response: ClientResponse, check: Any) -> ClientResponse:
 async def renew(
     cluster: ClusterAccess, grant: Grant, response: ClientResponse, *, is_replayable: bool
 ) -> Grant | None:
-    """What to try once more with if the server said 401, its answer then being let go; else None."""
+    """Return a grant to retry with and discard the response, if its status is 401; otherwise None."""
     if response.status != _UNAUTHORIZED:
         return None
     try:
@@ -150,22 +151,20 @@ async def renew(
 
 
 def with_grant(cluster: ClusterAccess, own: "CIMultiDict[str]", grant: Grant) -> "CIMultiDict[str]":
-    """The headers of a request with those of a grant."""
+    """Return the headers of a request with those of a grant. Raises ClusterAuthError if they cannot be encoded."""
     headers = own.copy()
-    # As in client-go a request that says itself whom to impersonate is not told another.
+    # As in client-go, impersonation headers of the request take precedence over those of the grant.
     is_own = "Impersonate-User" in own
     for name, value in grant.headers:
         if name == AUTHORIZATION or not is_own:
             headers.add(name, value)
             if not _is_text(value):
-                raise ClusterAuthError(
-                    cluster.server, "the token is not text, and aiohttp sends nothing else"
-                )
+                raise ClusterAuthError(cluster.server, "the token is not valid UTF-8, which aiohttp requires")
     return headers
 
 
 def _is_text(value: str) -> bool:
-    """Tell whether aiohttp can encode a value; its own error would hold the token."""
+    """Return whether aiohttp can encode a value; its own error would contain the token."""
     return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
@@ -175,14 +174,14 @@ def _replace(headers: "CIMultiDict[str]", new: "CIMultiDict[str]") -> None:
 
 
 def _is_replayable(body: object) -> bool:
-    """Tell whether a body can be sent again: what is in memory, or a file that can be wound back."""
+    """Return whether a body can be sent again: data in memory, or a file that can be rewound."""
     if isinstance(body, BytesPayload | IOBasePayload):
         return not body.consumed
     return body is None or body == b""
 
 
 async def _discard(response: ClientResponse) -> None:
-    """Let go of a refused answer: its connection serves again if the rest of the answer is short."""
+    """Discard a refused response; its connection is reused if the rest of the body is short."""
     length = response.content_length
     if length is not None and length < _LONGEST_READ:
         try:
@@ -198,7 +197,7 @@ def _base_url(cluster: ClusterAccess) -> URL:
 
 
 def _proxy(cluster: ClusterAccess) -> URL | None:
-    """The proxy of the kubeconfig; its URL, which may hold a password, is in no error."""
+    """Return the kubeconfig's proxy; errors do not contain its URL, which may contain a password."""
     text = cluster.config.proxy_url
     if not text:
         return None
@@ -207,6 +206,6 @@ def _proxy(cluster: ClusterAccess) -> URL | None:
     except ValueError:
         url = URL()
     if url.scheme not in {"http", "https"} or not url.host:
-        message = "the proxy is not a URL with http or https, which is all that aiohttp knows"
+        message = "the proxy is not an http or https URL, which aiohttp requires"
         raise ClusterAuthError(cluster.server, message)
     return url

@@ -1,7 +1,7 @@
-"""Connections for aiohttp that follow the client certificate of a session.
+"""Connections for aiohttp that use the current client certificate of a session.
 
-When the certificate changes, what is idle is closed at once and the rest as it ends: a watch goes on, and
-nothing new goes over a connection of the old certificate.
+When the certificate changes, idle connections are closed at once and the others when their response ends: a
+watch continues, and no new request uses a connection made with the old certificate.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ __all__ = ["ClusterConnector", "server_url"]
 
 
 def server_url(cluster: ClusterAccess) -> URL:
-    """Where the cluster is; without a scheme it is taken for http, as in client-go."""
+    """Return the cluster's URL; without a scheme it is an http URL, as in client-go."""
     server = cluster.server
     try:
         url = URL(server if "://" in server else f"http://{server}")
@@ -36,7 +36,7 @@ def server_url(cluster: ClusterAccess) -> URL:
 
 
 class ClusterConnector(aiohttp.TCPConnector):
-    """Makes connections with the TLS settings of the cluster, and to no other server."""
+    """A connector that connects only to the cluster, with its TLS settings."""
 
     def __init__(self, cluster: ClusterAccess, **options: Any) -> None:
         super().__init__(**options)
@@ -49,10 +49,10 @@ class ClusterConnector(aiohttp.TCPConnector):
         self._busy: WeakSet[ResponseHandler] = WeakSet()
 
     async def connect(self, req: aiohttp.ClientRequest, traces: Any, timeout: Any) -> Connection:
-        """A connection that was made under the certificate of the moment."""
+        """Return a connection that was made with the current client certificate."""
         if req.url.origin() != self._origin:
-            # A redirect, say: the client certificate and who is impersonated are not for others to see.
-            message = f"this session reaches its cluster only, not {req.url.host!r}"
+            # For example a redirect: other servers must not get the client certificate or impersonation headers.
+            message = f"this session connects only to its cluster, not to {req.url.host!r}"
             raise ClusterAuthError(self._cluster.server, message)
         if self._context is None and req.is_ssl():
             self._context = await asyncio.to_thread(self._cluster.ssl_context, ahead=False)
@@ -69,7 +69,7 @@ class ClusterConnector(aiohttp.TCPConnector):
         return connection
 
     def _settle(self) -> tuple[int, bool]:
-        """Close what is idle and was made under another certificate."""
+        """Close idle connections that were made with another certificate."""
         identity = self._cluster.identity
         if identity != self._identity:
             self._identity = identity
@@ -84,7 +84,7 @@ class ClusterConnector(aiohttp.TCPConnector):
             protocol.close()
 
     def _get_ssl_context(self, req: aiohttp.ClientRequest) -> ssl.SSLContext | None:
-        # What a request says about TLS does not count: whom to trust is the kubeconfig's to say.
+        # The TLS settings of a request are ignored: the kubeconfig determines which server is trusted.
         if not req.is_ssl():
             return None
         if req.url.origin() == self._origin:

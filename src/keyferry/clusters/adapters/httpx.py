@@ -1,4 +1,4 @@
-"""A cluster session for httpx: an ``Auth`` for clients of one's own, and ready clients, sync and async."""
+"""The adapter for httpx: an ``Auth`` for any client, and sync and async clients for the cluster."""
 
 from collections.abc import AsyncGenerator, Generator
 from importlib.util import find_spec
@@ -25,17 +25,17 @@ from keyferry.errors import ClusterAuthError
 __all__ = ["ClusterAuth", "make_async_client", "make_client"]
 
 _UNAUTHORIZED = 401
-# These are the session's to say.
+# The adapter sets these options.
 _RESERVED = frozenset(("auth", "base_url", "cert", "proxy", "transport", "verify"))
-# httpx tells these to the transport that it makes itself; ours has to be told.
+# httpx passes these only to a transport that it makes itself.
 _POOL_OPTIONS = ("http1", "http2", "limits")
 
 
 class ClusterAuth(httpx.Auth):
-    """Gives each request to the session's server its credential; other servers get nothing.
+    """An httpx ``Auth`` that adds the credential to each request to the session's server, and to no other.
 
-    After a 401 the credential is renewed and the request, if its body can be sent again, retried once.
-    A request with an Authorization header of its own is left alone.
+    After a 401 the credential is renewed, and the request is retried once if its body can be sent again.
+    Requests that have an Authorization header are not changed.
     """
 
     def __init__(self, session: ClusterAccess) -> None:
@@ -76,18 +76,19 @@ class ClusterAuth(httpx.Auth):
         return "Authorization" in request.headers or server_key(request.url) != self._server_key
 
     def _is_refused(self, response: httpx.Response) -> bool:
-        # Somebody else's 401, after a redirect, says nothing about this credential.
+        # After a redirect, a 401 of another server does not concern this credential.
         return response.status_code == _UNAUTHORIZED and server_key(response.request.url) == self._server_key
 
     def _may_retry(self, request: httpx.Request) -> bool:
-        # Any other stream is used up: a file would go out empty the second time, an iterator raise.
+        # Any other stream is consumed: a file would be sent empty, and an iterator would raise.
         return self._session.retries and isinstance(request.stream, httpx.ByteStream)
 
 
 def make_client(session: ClusterAccess, **options: Any) -> httpx.Client:
-    """A client for the session's server; *options* are those of ``httpx.Client`` but for what the session says.
+    """Return an ``httpx.Client`` for the session's server.
 
-    The environment's proxies are used only with ``trust_env=True``, and a proxy-url goes before them.
+    *options* are those of ``httpx.Client``, except those that the session sets. Proxies of the environment are
+    used only with ``trust_env=True``, and a proxy-url takes precedence over them.
     """
     settings = _settle(session, options)
     pool = _pool_options(session, settings)
@@ -95,17 +96,17 @@ def make_client(session: ClusterAccess, **options: Any) -> httpx.Client:
 
 
 def make_async_client(session: ClusterAccess, **options: Any) -> httpx.AsyncClient:
-    """As ``make_client``, for asyncio; nothing is run before the first request."""
+    """Return the same as ``make_client`` for asyncio. The plugin is not run before the first request."""
     settings = _settle(session, options)
     pool = _pool_options(session, settings)
     return httpx.AsyncClient(transport=AsyncClusterTransport(session, pool), **settings)
 
 
 def _with_grant(headers: httpx.Headers, grant: Grant) -> httpx.Headers:
-    # As in client-go a request that says itself whom to impersonate is not told another.
+    # As in client-go, impersonation headers of the request take precedence over those of the grant.
     is_own = "Impersonate-User" in headers
     added = [
-        # Bytes as they came: a token file may hold what is no text.
+        # Unchanged bytes, since a token file may contain invalid UTF-8.
         (name.encode(), value.encode("utf-8", "surrogateescape"))
         for name, value in grant.headers
         if name == "Authorization" or not is_own
@@ -114,10 +115,10 @@ def _with_grant(headers: httpx.Headers, grant: Grant) -> httpx.Headers:
 
 
 def _settle(session: ClusterAccess, options: dict[str, Any]) -> dict[str, Any]:
-    """The options of the client: the user's, and the session's word on the rest."""
+    """Return the options of the client: the caller's, and those that the session sets."""
     reserved = _RESERVED.intersection(options)
     if reserved:
-        raise TypeError(f"the cluster's session decides on {', '.join(sorted(reserved))}")
+        raise TypeError(f"the cluster's session sets these options itself: {', '.join(sorted(reserved))}")
     headers = httpx.Headers(options.get("headers"))
     if session.config.disable_compression:
         headers.setdefault("Accept-Encoding", "identity")
@@ -126,7 +127,7 @@ def _settle(session: ClusterAccess, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pool_options(session: ClusterAccess, settings: dict[str, Any]) -> dict[str, Any]:
-    """The options of each pool of connections."""
+    """Return the options of each connection pool."""
     options = {name: settings[name] for name in _POOL_OPTIONS if name in settings}
     proxy = session.config.proxy_url
     if not proxy and settings["trust_env"]:
@@ -136,13 +137,13 @@ def _pool_options(session: ClusterAccess, settings: dict[str, Any]) -> dict[str,
 
 
 def _make_proxy(session: ClusterAccess, url: str) -> httpx.Proxy:
-    """A proxy that httpx can use; its URL, which may hold a password, is in no error."""
+    """Return a proxy for httpx; errors do not contain its URL, which may contain a password."""
     scheme = url.partition("://")[0].lower() if "://" in url else ""
     if scheme.startswith("socks5") and find_spec("socksio") is None:
-        raise ClusterAuthError(session.server, "the proxy is a SOCKS proxy, which needs httpx[socks]")
+        raise ClusterAuthError(session.server, "the proxy is a SOCKS proxy, which requires httpx[socks]")
     try:
         return httpx.Proxy(url, ssl_context=default_context() if scheme == "https" else None)
     except (ValueError, httpx.InvalidURL):
         pass
-    message = "the proxy is not a URL with http, https or socks5"
+    message = "the proxy is not an http, https or socks5 URL"
     raise ClusterAuthError(session.server, message)

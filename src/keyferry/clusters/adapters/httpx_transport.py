@@ -1,7 +1,8 @@
-"""Connections for httpx that follow the client certificate of a session.
+"""Connections for httpx that use the current client certificate of a session.
 
-When the certificate changes a fresh pool takes over. The old one closes what is idle at once and the rest
-as it ends: a watch goes on, and nothing new goes over a connection of the old certificate.
+When the certificate changes, new requests use a new pool. The old pool closes its idle connections at once and
+the others when their response ends: a watch continues, and no new request uses a connection made with the old
+certificate.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -19,7 +20,7 @@ Transport = TypeVar("Transport", httpx.HTTPTransport, httpx.AsyncHTTPTransport)
 
 
 def base_url(session: ClusterAccess) -> httpx.URL:
-    """Where the session's cluster is; without a scheme it is taken for http, as in client-go."""
+    """Return the cluster's URL; without a scheme it is an http URL, as in client-go."""
     server = session.server
     try:
         return httpx.URL(server if "://" in server else f"http://{server}")
@@ -29,13 +30,13 @@ def base_url(session: ClusterAccess) -> httpx.URL:
 
 
 def server_key(url: httpx.URL) -> _ServerKey:
-    """What a credential is bound to: scheme, host and port."""
+    """Return scheme, host and port, which a credential is bound to."""
     return url.scheme, url.host, url.port
 
 
 @dataclass(slots=True, eq=False)
 class _Pool(Generic[Transport]):
-    """The connections of one client certificate, and how many requests are on them."""
+    """The connections of one client certificate, and the number of requests that use them."""
 
     transport: Transport
     identity: tuple[int, bool]
@@ -45,14 +46,14 @@ class _Pool(Generic[Transport]):
 
     @property
     def is_done(self) -> bool:
-        """Nothing uses the pool and nothing will."""
+        """Whether no request uses the pool, and none will."""
         return self.is_retired and not self.starting and not self.running
 
     def idle(self) -> list[Any]:
-        """Connections to close now, of a pool that was retired.
+        """Return the idle connections of a retired pool, to be closed now.
 
-        There are none while a request starts, since it may be about to take one of them. httpx does not
-        show its connections; should they move, they are closed with the last request instead.
+        While a request starts there are none, since it may use one of them. httpx has no public attribute for
+        its connections; if the private one is missing, they are closed after the last request instead.
         """
         if not self.is_retired or self.starting:
             return []
@@ -61,7 +62,7 @@ class _Pool(Generic[Transport]):
 
 
 class _Pools(Generic[Transport]):
-    """The pool in use and the retired ones that are still needed; safe to share between threads."""
+    """The current pool, and retired ones that are still in use. It can be shared between threads."""
 
     def __init__(
         self, session: ClusterAccess, make: Callable[..., Transport], options: dict[str, Any]
@@ -74,10 +75,10 @@ class _Pools(Generic[Transport]):
         self._lock = Lock()
 
     def enter(self, request: httpx.Request) -> _Pool[Transport]:
-        """The pool that a request is to start in; retires the one before it if the certificate changed."""
+        """Return the pool for a new request, and retire the previous pool if the certificate has changed."""
         if server_key(request.url) != self._server_key:
-            # A redirect, say: the client certificate and who is impersonated are not for others to see.
-            message = f"this client reaches its cluster only, not {request.url.host!r}"
+            # For example a redirect: other servers must not get the client certificate or impersonation headers.
+            message = f"this client connects only to its cluster, not to {request.url.host!r}"
             raise ClusterAuthError(self._session.server, message)
         with self._lock:
             pool = self._current()
@@ -85,23 +86,23 @@ class _Pools(Generic[Transport]):
             return pool
 
     def started(self, pool: _Pool[Transport]) -> None:
-        """Note that a request has its answer and goes on reading it."""
+        """Record that a request has its response, whose body is still to be read."""
         with self._lock:
             pool.starting -= 1
             pool.running += 1
 
     def failed(self, pool: _Pool[Transport]) -> None:
-        """Note that a request ended without an answer."""
+        """Record that a request ended without a response."""
         with self._lock:
             pool.starting -= 1
 
     def ended(self, pool: _Pool[Transport]) -> None:
-        """Note that an answer was read or given up."""
+        """Record that a response was closed."""
         with self._lock:
             pool.running -= 1
 
     def sweep(self) -> tuple[list[Transport], list[Any]]:
-        """What is to be closed now: pools that nothing uses, and idle connections of those in retirement."""
+        """Return what to close now: retired pools without requests, and idle connections of other retired pools."""
         if len(self._pools) < 2:  # the current one alone
             return [], []
         with self._lock:
@@ -110,7 +111,7 @@ class _Pools(Generic[Transport]):
             return [pool.transport for pool in done], [idle for pool in self._pools for idle in pool.idle()]
 
     def clear(self) -> list[Transport]:
-        """Everything, to be closed."""
+        """Remove all pools and return their transports, to be closed."""
         with self._lock:
             pools, self._pools = self._pools, []
             return [pool.transport for pool in pools]
@@ -129,13 +130,13 @@ class _Pools(Generic[Transport]):
 
 
 class ClusterTransport(httpx.BaseTransport):
-    """Sends requests over connections that were made with the client certificate of the moment."""
+    """A transport whose connections use the current client certificate."""
 
     def __init__(self, session: ClusterAccess, options: dict[str, Any]) -> None:
         self._pools = _Pools(session, httpx.HTTPTransport, options)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; its answer is read later."""
+        """Send a request; the body of the response is read later."""
         pool = self._pools.enter(request)
         self._sweep()
         try:
@@ -149,7 +150,7 @@ class ClusterTransport(httpx.BaseTransport):
         return response
 
     def end(self, pool: _Pool[httpx.HTTPTransport]) -> None:
-        """Note that an answer was read or given up, and close what it held up."""
+        """Record that a response was closed, and close connections that are no longer needed."""
         self._pools.ended(pool)
         self._sweep()
 
@@ -165,13 +166,13 @@ class ClusterTransport(httpx.BaseTransport):
 
 
 class AsyncClusterTransport(httpx.AsyncBaseTransport):
-    """As ``ClusterTransport``, for asyncio."""
+    """The same as ``ClusterTransport`` for asyncio."""
 
     def __init__(self, session: ClusterAccess, options: dict[str, Any]) -> None:
         self._pools = _Pools(session, httpx.AsyncHTTPTransport, options)
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; its answer is read later."""
+        """Send a request; the body of the response is read later."""
         pool = self._pools.enter(request)
         try:
             await self._sweep()
@@ -185,7 +186,7 @@ class AsyncClusterTransport(httpx.AsyncBaseTransport):
         return response
 
     async def end(self, pool: _Pool[httpx.AsyncHTTPTransport]) -> None:
-        """Note that an answer was read or given up, and close what it held up."""
+        """Record that a response was closed, and close connections that are no longer needed."""
         self._pools.ended(pool)
         await self._sweep()
 
@@ -201,7 +202,7 @@ class AsyncClusterTransport(httpx.AsyncBaseTransport):
 
 
 class _Stream(httpx.SyncByteStream):
-    """The body of an answer, which tells the transport when it ends."""
+    """The body of a response, which notifies the transport when it is closed."""
 
     def __init__(
         self, inner: httpx.SyncByteStream, transport: ClusterTransport, pool: _Pool[httpx.HTTPTransport]
@@ -225,7 +226,7 @@ class _Stream(httpx.SyncByteStream):
 
 
 class _AsyncStream(httpx.AsyncByteStream):
-    """As ``_Stream``, for asyncio."""
+    """The same as ``_Stream`` for asyncio."""
 
     def __init__(
         self,

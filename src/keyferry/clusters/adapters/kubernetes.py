@@ -1,9 +1,9 @@
-"""A cluster session for the official client: an ``ApiClient`` for everything, a ``Configuration`` for tokens.
+"""The adapter for the official client: an ``ApiClient`` with all features, or a ``Configuration`` for tokens.
 
-``make_api_client`` gives what all adapters do: client certificates that change, impersonation, one more try
-after a 401. A ``Configuration`` alone, for programs that make their own ``ApiClient``, can be told only
-who asks and whom to trust: its token is renewed when it expires, a 401 is not seen, and a
-cluster that needs more is refused rather than reached as somebody else.
+``make_api_client`` supports what all adapters do: client certificates that change, impersonation, and a retry
+after a 401. A ``Configuration`` alone, for programs that make their own ``ApiClient``, supports only a token
+and the authorities: the token is renewed when it expires, but not after a 401. A user that needs more is
+refused, since requests would be sent as another user.
 """
 
 import os
@@ -28,7 +28,7 @@ __all__ = ["make_api_client", "make_configuration"]
 
 _UNAUTHORIZED = 401
 _MOST_REDIRECTS = 10
-# What the client tells urllib3 about TLS; ours is one context that has it all.
+# The client's TLS options for urllib3, which are replaced by one context.
 _TLS_OPTIONS = (
     "assert_hostname",
     "ca_cert_data",
@@ -41,9 +41,9 @@ _TLS_OPTIONS = (
 
 
 def make_api_client(cluster: ClusterAccess) -> ApiClient:
-    """A client for the cluster; nothing is run before the first request.
+    """Return an ``ApiClient`` for the cluster. The plugin is not run before the first request.
 
-    ``kubernetes.stream``, which makes connections of its own, can do as much as with a ``Configuration`` alone.
+    ``kubernetes.stream`` makes its own connections, and supports only as much as a ``Configuration`` alone.
     """
     configuration = _configure(cluster)
     configuration.api_key["authorization"] = _Deferred(cluster)
@@ -54,14 +54,14 @@ def make_api_client(cluster: ClusterAccess) -> ApiClient:
 
 
 def make_configuration(cluster: ClusterAccess) -> Configuration:
-    """A configuration whose token is always the one of the moment; nothing is run before the first request.
+    """Return a ``Configuration`` that uses the current token. The plugin is not run before the first request.
 
-    Raises ClusterAuthError, now or when a plugin has answered, if the user has a client certificate or
-    impersonates another: only ``make_api_client`` can do that.
+    Raises ClusterAuthError, now or after the plugin has run, if the user has a client certificate or impersonates
+    another user, which only ``make_api_client`` supports.
     """
     _check_sufficient(cluster, Grant())
 
-    # A plain function: anything else would be copied along with its configuration.
+    # A plain function, because other objects are copied along with their configuration.
     def refresh(configuration: Configuration) -> None:
         configuration.api_key["authorization"] = _authorization(cluster)
 
@@ -71,7 +71,7 @@ def make_configuration(cluster: ClusterAccess) -> Configuration:
 
 
 def _authorization(cluster: ClusterAccess) -> str:
-    """The header by which alone the cluster is to know its user; raises ClusterAuthError if that is not enough."""
+    """Return the Authorization header. Raises ClusterAuthError if it is not sufficient to authenticate the user."""
     grant = cluster.grant()
     _check_sufficient(cluster, grant)
     return dict(grant.headers).get("Authorization", "")
@@ -79,19 +79,19 @@ def _authorization(cluster: ClusterAccess) -> str:
 
 def _check_sufficient(cluster: ClusterAccess, grant: Grant) -> None:
     certificate = grant.credential.certificate_pem if grant.credential is not None else ""
-    why = "impersonates another" if cluster.config.impersonate else ""
+    why = "impersonates another user" if cluster.config.impersonate else ""
     if certificate or cluster.config.client_certificate_data:
         why = "has a client certificate"
     if why:
-        message = f"the user {why}, which only requests of kubernetes_api_client() can do"
+        message = f"the user {why}, which is supported only in requests of kubernetes_api_client()"
         raise ClusterAuthError(cluster.server, message)
 
 
 class _Configuration(Configuration):
-    """A configuration that asks for a credential with each request, also when the last one had no token."""
+    """A configuration that obtains a credential for each request, even if the last one had no token."""
 
     def auth_settings(self) -> Any:
-        """What goes into the headers of a request."""
+        """Return the authentication headers of a request."""
         hook: Any = self.refresh_api_key_hook
         if hook is not None:
             hook(self)
@@ -99,9 +99,9 @@ class _Configuration(Configuration):
 
 
 class _Deferred(str):
-    """Stands for the Authorization header until it is known what sends it.
+    """A placeholder for the Authorization header, which is resolved by the sender.
 
-    That is ``_ClusterPools``, which sees by it that the caller set none, or a websocket, which makes it text.
+    ``_ClusterPools`` recognizes by it that the caller set no header; a websocket converts it to a string.
     """
 
     __slots__ = ("_cluster",)
@@ -120,7 +120,7 @@ class _Deferred(str):
 
 
 class _Authorities:
-    """The cluster's authorities where OpenSSL reads them, in memory, for as long as a configuration names them."""
+    """The cluster's authorities in a file in memory, which exists as long as a configuration refers to it."""
 
     def __init__(self, pem: bytes) -> None:
         import fcntl
@@ -134,12 +134,12 @@ class _Authorities:
         self.path = f"/proc/self/fd/{fd}"
 
     def __deepcopy__(self, memo: object) -> Self:
-        """A copy of a configuration names the same file."""
+        """Return this object, so that a copy of a configuration refers to the same file."""
         return self
 
 
 class _ClusterPools:
-    """What the client takes for a ``urllib3.PoolManager``: it sends each request as the cluster's user."""
+    """A replacement for the client's ``urllib3.PoolManager`` that sends each request as the cluster's user."""
 
     def __init__(self, cluster: ClusterAccess, manager: urllib3.PoolManager) -> None:
         self._cluster = cluster
@@ -149,7 +149,7 @@ class _ClusterPools:
             manager.connection_pool_kw.pop(name, None)
 
     def request(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
-        """Send a request and follow where it leads, on the same server only."""
+        """Send a request and follow redirects on the same server."""
         for _ in range(_MOST_REDIRECTS):
             self._check(url)
             response = self._send(method, url, options)
@@ -161,7 +161,7 @@ class _ClusterPools:
         return response
 
     def clear(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._manager.clear()
 
     def _send(self, method: str, url: str, options: dict[str, Any]) -> urllib3.BaseHTTPResponse:
@@ -186,17 +186,17 @@ class _ClusterPools:
             try:
                 return self._manager.request(method, url, redirect=False, **options)
             except ClosedPoolError:
-                # By another thread's new certificate, before anything was sent.
+                # Closed by another thread for a new certificate, before anything was sent.
                 continue
 
     def _check(self, url: str) -> None:
-        """The credential, the certificate and who is impersonated are not for others to see."""
+        """Raise ClusterAuthError if *url* is not on the cluster's server, which alone may get the credential."""
         try:
             origin = _origin(url)
         except ValueError:
             origin = None, url, None
         if origin != _origin(_host(self._cluster)):
-            message = f"this client reaches its cluster only, not {origin[1]!r}"
+            message = f"this client connects only to its cluster, not to {origin[1]!r}"
             raise ClusterAuthError(self._cluster.server, message)
 
 
@@ -208,20 +208,20 @@ def _join(url: str, location: str) -> str:
 
 
 def _host(cluster: ClusterAccess) -> str:
-    """The server's URL as the client wants it; without a scheme it is taken for http, as in client-go."""
+    """Return the server's URL for the client; without a scheme it is an http URL, as in client-go."""
     server = cluster.server
     return (server if "://" in server else f"http://{server}").rstrip("/")
 
 
 def _origin(url: str) -> tuple[str | None, str | None, int | None]:
-    """What a credential is bound to: scheme, host and port, as urllib3 reads them."""
+    """Return scheme, host and port as urllib3 parses them, which a credential is bound to."""
     parts = urllib3.util.parse_url(url)
     return parts.scheme, parts.host, parts.port or urllib3.connection.port_by_scheme.get(parts.scheme or "")
 
 
 def _configure(cluster: ClusterAccess) -> Any:
     config = cluster.config
-    configuration: Any = _Configuration()  # the client declares less than it takes
+    configuration: Any = _Configuration()  # the client's type hints lack some attributes
     configuration.host = _host(cluster)
     configuration.verify_ssl = not config.insecure
     configuration.tls_server_name = config.tls_server_name or None
@@ -231,13 +231,13 @@ def _configure(cluster: ClusterAccess) -> Any:
 
 
 def _trust(configuration: Any, cluster: ClusterAccess) -> None:
-    """Name the authorities: by a path for urllib3 and websockets alike, or, where that cannot be, as data."""
+    """Set the authorities: a path, which urllib3 and websockets support, or data if there is no file in memory."""
     ca = cluster.config.ca_data
     if not ca:
         return
     cluster.ssl_context(
         ahead=False
-    )  # raises what is wrong with them, which the client would say later and worse
+    )  # raises for invalid authorities, which the client would report later and less clearly
     if hasattr(os, "memfd_create"):
         configuration.keyferry_authorities = authorities = _Authorities(ca)
         configuration.ssl_ca_cert = authorities.path
@@ -246,7 +246,7 @@ def _trust(configuration: Any, cluster: ClusterAccess) -> None:
 
 
 def _set_proxy(configuration: Any, cluster: ClusterAccess) -> None:
-    """Use the kubeconfig's proxy or none: the client takes one from the environment when it is made."""
+    """Set the kubeconfig's proxy, or none, instead of the one that the client takes from the environment."""
     proxy = check_proxy(cluster)
     configuration.proxy = proxy or None
     configuration.no_proxy = ""

@@ -1,4 +1,4 @@
-"""A cluster session for requests: an adapter for the cluster's URLs, and for no others."""
+"""The adapter for requests: a transport adapter for the cluster's URLs only."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -27,10 +27,11 @@ _PORTS = {"http": 80, "https": 443}
 
 
 def mount(cluster: ClusterAccess, session: requests.Session) -> requests.Session:
-    """Let *session* reach the cluster's URLs as its user; nothing changes for other URLs.
+    """Make *session* send requests for the cluster's URLs as its user, and return it.
 
-    Nothing is run before the first request. How the server is verified, the client certificate and the proxy
-    are the kubeconfig's to say: ``verify``, ``cert``, ``proxies`` and the environment do not count for these URLs.
+    Other URLs are not affected. The plugin is not run before the first request. The kubeconfig determines the
+    verification of the server, the client certificate and the proxy: ``verify``, ``cert``, ``proxies`` and the
+    environment are ignored for these URLs.
     """
     adapter = ClusterAdapter(cluster)
     for prefix in _prefixes(cluster):
@@ -39,10 +40,10 @@ def mount(cluster: ClusterAccess, session: requests.Session) -> requests.Session
 
 
 class ClusterAdapter(HTTPAdapter):
-    """Sends requests with the cluster's credential.
+    """A transport adapter that sends requests with the cluster's credential.
 
-    After a 401 the credential is renewed and the request, if its body can be sent again, retried once. A
-    request with an Authorization of its own, such as ``auth=``, is left alone; one from a netrc file is dropped.
+    After a 401 the credential is renewed, and the request is retried once if its body can be sent again. The
+    caller's Authorization header, for example from ``auth=``, is kept; one from a netrc file is dropped.
     """
 
     def __init__(self, cluster: ClusterAccess, **options: Any) -> None:
@@ -52,7 +53,7 @@ class ClusterAdapter(HTTPAdapter):
         super().__init__(**options)
 
     def __getstate__(self) -> dict[str, Any]:
-        raise TypeError("a requests.Session that reaches a cluster cannot be pickled or copied")
+        raise TypeError("a requests.Session with a cluster's adapter cannot be pickled or copied")
 
     def send(
         self,
@@ -63,7 +64,7 @@ class ClusterAdapter(HTTPAdapter):
         cert: Any = None,
         proxies: Any = None,
     ) -> requests.Response:
-        """Send a request as the cluster's user; the caller's request never holds the credential."""
+        """Send a request as the cluster's user; the credential is not added to the caller's request object."""
         if _has_own_authorization(request):
             return self._dispatch(request, None, stream, timeout)
         grant = self._cluster.grant()
@@ -83,7 +84,7 @@ class ClusterAdapter(HTTPAdapter):
         proxies: Any = None,
         cert: Any = None,
     ) -> Any:
-        """A pool of connections that are made with the session's TLS settings, through its proxy."""
+        """Return a connection pool with the session's TLS settings and proxy."""
         manager = self.proxy_manager_for(self._proxy) if self._proxy else self.poolmanager
         url = urlsplit(str(request.url))
         return manager.connection_from_host(
@@ -91,7 +92,7 @@ class ClusterAdapter(HTTPAdapter):
         )
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """Leave the pool as it is: its context verifies."""
+        """Do nothing, since the pool's TLS context verifies the server."""
 
     def _dispatch(
         self,
@@ -120,15 +121,15 @@ class ClusterAdapter(HTTPAdapter):
         if self._cluster.config.disable_compression:
             sent.headers["Accept-Encoding"] = "identity"
         if grant is not None:
-            # Unlike requests' own mapping this one can hold a name twice, as groups to impersonate need.
-            sent.headers = with_grant(sent.headers, grant)  # type: ignore[assignment] # as good a mapping
+            # Unlike requests' own mapping, this one allows repeated names, as for several Impersonate-Group headers.
+            sent.headers = with_grant(sent.headers, grant)  # type: ignore[assignment] # a mapping as well
         return sent
 
 
 def _prefixes(cluster: ClusterAccess) -> set[str]:
-    """Where the adapter is mounted: the server's URL up to a slash, with and without the usual port.
+    """Return the prefixes to mount: the server's URL with a final slash, with and without the default port.
 
-    Without the slash ``https://cluster`` would count for ``https://cluster.example.org`` as well.
+    Without the slash, ``https://cluster`` would also match ``https://cluster.example.org``.
     """
     server = cluster.server if "://" in cluster.server else f"http://{cluster.server}"
     try:
@@ -145,7 +146,7 @@ def _prefixes(cluster: ClusterAccess) -> set[str]:
 
 
 def _has_own_authorization(request: requests.PreparedRequest) -> bool:
-    """Tell whether the caller brings a credential; one that requests found in a netrc file is not the caller's."""
+    """Return whether the caller set a credential; one that requests read from a netrc file does not count."""
     authorization = request.headers.get("Authorization")
     if authorization is None:
         return False
@@ -159,7 +160,7 @@ def _has_own_authorization(request: requests.PreparedRequest) -> bool:
 
 
 def _rewind(request: requests.PreparedRequest) -> bool:
-    """Make the body ready to be sent again; tell whether that can be done."""
+    """Rewind the body to send it again; return whether that is possible."""
     body: object = request.body
     if body is None or isinstance(body, str | bytes):
         return True

@@ -1,4 +1,4 @@
-"""What the adapters for requests and the official client share, since both stand on urllib3."""
+"""Shared code of the adapters for requests and the official client, which both use urllib3."""
 
 from collections.abc import Iterable, Mapping
 from ssl import SSLContext
@@ -13,15 +13,15 @@ from keyferry.errors import ClusterAuthError
 
 __all__ = ["ConnectionKeeper", "check_proxy", "close_pools", "discard", "with_grant"]
 
-# A refused answer of fewer digits of bytes is read, so that its connection serves again.
+# A refused response whose Content-Length has fewer digits is read, so that its connection can be reused.
 _SHORT_LENGTH: Final = 5
 _PROXIES = frozenset(("http", "https", "socks5", "socks5h"))
 
 
 class ConnectionKeeper:
-    """Sees to it that no connection outlives the client certificate it was made with.
+    """Closes connections that were made with an old client certificate.
 
-    What is idle is closed when the certificate changes, what is in use goes on and is closed at its end.
+    Idle connections are closed when the certificate changes; those in use are closed when their response ends.
     """
 
     def __init__(self, cluster: ClusterAccess) -> None:
@@ -32,14 +32,14 @@ class ConnectionKeeper:
 
     @property
     def context(self) -> SSLContext:
-        """The TLS settings of every connection; made when first asked for."""
+        """The TLS context of every connection, made at first use."""
         with self._lock:
             if self._context is None:
                 self._context = self._cluster.ssl_context(ahead=False)
             return self._context
 
     def settle(self, managers: Iterable[PoolManager]) -> None:
-        """Close what was made with another certificate; to be called before each request."""
+        """Close connections made with another certificate. Call this before each request."""
         identity = self._cluster.identity
         with self._lock:
             if identity == self._identity:
@@ -50,11 +50,11 @@ class ConnectionKeeper:
 
 
 def close_pools(manager: PoolManager) -> None:
-    """Close idle connections, and those in use once they are given back.
+    """Close idle connections now, and connections in use when they are returned to the pool.
 
-    ``PoolManager.clear`` alone would leave idle ones open for as long as another of their pool is in use.
+    ``PoolManager.clear`` alone keeps idle connections open while another connection of their pool is in use.
     """
-    for key in manager.pools.keys():  # noqa: SIM118 - it cannot be iterated, to be safe with threads
+    for key in manager.pools.keys():  # noqa: SIM118 - the container itself is not iterable, for thread safety
         pool = manager.pools.get(key)
         if pool is not None:
             pool.close()
@@ -62,12 +62,12 @@ def close_pools(manager: PoolManager) -> None:
 
 
 def with_grant(headers: Mapping[str, Any], grant: Grant) -> HTTPHeaderDict:
-    """The headers of a request with those of a grant, which alone says who asks."""
+    """Return the headers of a request with those of a grant, whose Authorization replaces the request's."""
     result = HTTPHeaderDict()
     for name, value in headers.items():
         if name.lower() != "authorization":
             result.add(name, value)
-    # As in client-go a request that says itself whom to impersonate is not told another.
+    # As in client-go, impersonation headers of the request take precedence over those of the grant.
     is_own = "Impersonate-User" in result
     for name, value in grant.headers:
         if name == "Authorization" or not is_own:
@@ -76,12 +76,12 @@ def with_grant(headers: Mapping[str, Any], grant: Grant) -> HTTPHeaderDict:
 
 
 def _wire(value: str) -> Any:
-    """A header's value; http.client takes text for Latin-1, and a token file may hold what is no text."""
+    """Return a header value as bytes if it is not ASCII: http.client would encode it as Latin-1."""
     return value if value.isascii() else value.encode("utf-8", "surrogateescape")
 
 
 def discard(response: BaseHTTPResponse) -> None:
-    """Let go of a refused answer: its connection serves again if the rest of the answer is short."""
+    """Discard a refused response; its connection is reused if the body is short."""
     length = response.headers.get("Content-Length", "")
     if len(length) < _SHORT_LENGTH and length.isdecimal():
         response.drain_conn()
@@ -90,7 +90,10 @@ def discard(response: BaseHTTPResponse) -> None:
 
 
 def check_proxy(cluster: ClusterAccess) -> str:
-    """The proxy of the kubeconfig, empty if there is none; its URL, which may hold a password, is in no error."""
+    """Return the kubeconfig's proxy, empty if there is none.
+
+    Raises ClusterAuthError without the URL, which may contain a password.
+    """
     proxy = cluster.config.proxy_url
     if not proxy:
         return ""
@@ -99,5 +102,5 @@ def check_proxy(cluster: ClusterAccess) -> str:
     except ValueError:
         url = urlsplit("")
     if url.scheme not in _PROXIES or not url.hostname:
-        raise ClusterAuthError(cluster.server, "the proxy is not a URL with http, https or socks5")
+        raise ClusterAuthError(cluster.server, "the proxy is not an http, https or socks5 URL")
     return proxy

@@ -1,1 +1,1 @@
-"""Credentials for a cluster: the exec plugin, its input and output, expiry and renewal."""
+"""Credentials for a cluster: exec plugins, their input and output, expiry and renewal."""

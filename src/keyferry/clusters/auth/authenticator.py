@@ -1,7 +1,7 @@
-"""One authenticator per distinct exec config: it runs the plugin once at a time and shares what it answers.
+"""Run the plugin of an exec config once at a time, and share its credential between callers.
 
-Threads and asyncio drive the same state machine. A caller who needs a run while
-one is under way waits for it; a credential that is good is given without a wait.
+Threads and asyncio use the same state machine. A caller that needs a run while another run is
+in progress waits for that run. A valid credential is returned without waiting.
 """
 
 import os
@@ -25,7 +25,10 @@ Run = Callable[[], ClusterCredential]
 
 
 class Authenticator:
-    """The credential of one exec config; safe to share between threads, event loops and after a fork."""
+    """The credential of one exec config.
+
+    It can be shared between threads and event loops, and used after a fork.
+    """
 
     def __init__(
         self,
@@ -51,20 +54,20 @@ class Authenticator:
 
     @property
     def certificates(self) -> int:
-        """How often the client certificate has changed; the first one does not count."""
+        """The number of times the client certificate has changed, not counting the first certificate."""
         return self._state.certificates
 
     @property
     def expires_ns(self) -> int | None:
-        """When the credential at hand ends, as Unix time; None for never, or if there is none."""
+        """The expiry of the current credential in Unix nanoseconds; None if it has none or there is no credential."""
         return self._state.expires_ns
 
     def current(self) -> ClusterCredential | None:
-        """The credential at hand, good or not, without a run."""
+        """Return the current credential, expired or not, without running the plugin."""
         return self._state.credential
 
     def ready(self) -> ClusterCredential | None:
-        """The credential at hand if it is good now: never waits, never runs anything."""
+        """Return the current credential if it has not expired, without waiting or running the plugin."""
         state = self._state
         credential = state.credential
         if credential is None or (state.expires_ns is not None and self._clock() > state.expires_ns):
@@ -72,27 +75,27 @@ class Authenticator:
         return credential
 
     def credential(self) -> ClusterCredential:
-        """A good credential, from memory or from a run; raises ClusterAuthError."""
+        """Return a valid credential, running the plugin if necessary. Raises ClusterAuthError."""
         return self.ready() or self._obtain(None)
 
     async def credential_async(self) -> ClusterCredential:
-        """As ``credential``, without blocking the event loop."""
+        """Return the same as ``credential`` without blocking the event loop."""
         return self.ready() or await self._obtain_async(None)
 
     def renew(self, refused: ClusterCredential) -> ClusterCredential:
-        """The credential to go on with after a server said 401 to *refused*; raises ClusterAuthError."""
+        """Return the credential that replaces *refused* after a 401 response. Raises ClusterAuthError."""
         return self._obtain(refused)
 
     async def renew_async(self, refused: ClusterCredential) -> ClusterCredential:
-        """As ``renew``, without blocking the event loop."""
+        """Return the same as ``renew`` without blocking the event loop."""
         return await self._obtain_async(refused)
 
     def certificate_span_ns(self) -> tuple[int, int] | None:
-        """From when until when the client certificate at hand is valid, as Unix time; None without one."""
+        """Return the validity period of the current client certificate in Unix nanoseconds; None without one."""
         return _span_ns(self._state.credential)
 
     def reset_after_fork(self) -> None:
-        """Forget a run that only a thread of the parent could end."""
+        """Discard a run in progress, which only a thread of the parent process could finish."""
         self._lock = allocate_lock()
         self._flight = None
         self._waiting = {}
@@ -117,7 +120,10 @@ class Authenticator:
                 raise self._failure(landed)
 
     async def _obtain_async(self, refused: ClusterCredential | None) -> ClusterCredential:
-        """Obtain in a thread, one for all who wait on one loop: a burst must not use up the loop's threads."""
+        """Obtain the credential in a thread.
+
+        All callers on one event loop share that thread, so that a burst does not use up the loop's executor.
+        """
         import asyncio
 
         loop = asyncio.get_running_loop()
@@ -126,13 +132,13 @@ class Authenticator:
         if waiting is None:
             waiting = self._waiting[key] = loop.run_in_executor(None, self._obtain, refused)
             waiting.add_done_callback(lambda done: self._forget(key, done))
-        # Who gives up waiting does not take the run from the others.
+        # A caller that is cancelled must not cancel the run for the others.
         return await asyncio.shield(waiting)
 
     def _forget(self, key: tuple[int, int], done: "asyncio.Future[ClusterCredential]") -> None:
         self._waiting.pop(key, None)
         if not done.cancelled():
-            done.exception()  # seen: if everybody gave up, asyncio need not complain that nobody looked
+            done.exception()  # marks it as retrieved, or asyncio logs a warning if every caller was cancelled
 
     def _decide(self, refused: ClusterCredential | None) -> Step:
         now = self._monotonic()
@@ -141,7 +147,7 @@ class Authenticator:
         return self._state.decide_after_refusal(refused, now)
 
     def _fly(self, flight: "Flight[ClusterCredential | KeyferryError]") -> ClusterCredential:
-        """Run the plugin, and let everyone who waits have what came of it."""
+        """Run the plugin and give the result to every waiting caller."""
         landed: ClusterCredential | KeyferryError | None = None
         changed = False
         before: ClusterCredential | None = None
@@ -163,7 +169,7 @@ class Authenticator:
         return landed
 
     def _count_rotation(self, replaced: ClusterCredential | None) -> None:
-        """Count how old the certificate was that has just been replaced; a token has no such age."""
+        """Record the age of the certificate that was replaced; tokens are not recorded."""
         span = _span_ns(replaced)
         if span is not None:
             self._recorder.rotated((self._clock() - span[0]) / 1e9)
@@ -172,7 +178,7 @@ class Authenticator:
         try:
             return self._run()
         except KeyferryError as error:
-            # It is handed on as a value; the frames of its traceback hold what the plugin printed.
+            # The error is passed on as a value, and the frames of its traceback hold the plugin's output.
             error.__traceback__ = None
             return error
 
@@ -183,7 +189,7 @@ class Authenticator:
 
     def _failure(self, error: KeyferryError | None) -> ClusterAuthError:
         if error is None:
-            return ClusterAuthError(self._server, "the run for a credential was cut short")
+            return ClusterAuthError(self._server, "the plugin run was interrupted")
         text = f"getting credentials: {error.kubernetes_text}"
         return ClusterAuthError(self._server, f"no credential: {error}", text, error)
 
@@ -194,7 +200,7 @@ def _span_ns(credential: ClusterCredential | None) -> tuple[int, int] | None:
     try:
         pair = parse_key_pair(credential.certificate_pem, credential.key_pem)
     except KeyferryError:
-        return None  # only metrics ask, and no request may fail for them
+        return None  # this is used for metrics only, which must not make a request fail
     return pair.not_before_ns, pair.not_after_ns
 
 
@@ -205,7 +211,10 @@ _shared_lock = allocate_lock()
 
 
 def shared_authenticator(key: Hashable, make: Callable[[], Authenticator]) -> Authenticator:
-    """The process's one authenticator for *key*, which holds everything that decides what is run and asked."""
+    """Return this process's authenticator for *key*, made by *make* at first use.
+
+    *key* must contain everything that determines which program runs and what input it gets.
+    """
     with _shared_lock:
         found = _shared.get(key)
         if found is None:
@@ -214,7 +223,7 @@ def shared_authenticator(key: Hashable, make: Callable[[], Authenticator]) -> Au
 
 
 def living_authenticators() -> tuple[Authenticator, ...]:
-    """Every authenticator of this process that somebody still holds."""
+    """Return every authenticator of this process that is still referenced."""
     with _alive_lock:
         return tuple(_alive)
 

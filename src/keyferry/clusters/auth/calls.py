@@ -1,4 +1,4 @@
-"""Plain counts of plugin runs, under the names of client-go's metrics."""
+"""Counts of plugin runs, with the names of client-go's metrics."""
 
 from _thread import allocate_lock
 from bisect import bisect_left
@@ -45,26 +45,26 @@ ROTATION_BUCKETS = (
 
 
 class Rotations(Value):
-    """Ages of certificates when they were replaced: how many in each bucket, and all seconds together."""
+    """Ages of certificates when they were replaced: the count for each bucket, and the sum in seconds."""
 
     buckets: tuple[int, ...]
     seconds: float
 
 
 class Recorder(Protocol):
-    """Who is told of each run and of each decision of the policy."""
+    """An object that receives each plugin run and each decision of the plugin policy."""
 
     def called(self, code: int, call_status: str) -> None:
-        """A run came to its end, or could not begin: its exit code, -1 for a signal, 1 without a run."""
+        """Record a run by its exit code: -1 if a signal ended it, 1 if the plugin could not be started."""
 
     def decided(self, outcome: str) -> None:
-        """The policy was asked: ``allowed`` or ``denied``."""
+        """Record a decision of the policy, ``allowed`` or ``denied``."""
 
 
 class CallMetrics:
-    """How many runs ended how, what the policy decided and which certificates were replaced.
+    """Counts of plugin runs, policy decisions and replaced certificates.
 
-    Safe to update from many threads.
+    It can be updated from several threads.
     """
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class CallMetrics:
             self._decisions[outcome] = self._decisions.get(outcome, 0) + 1
 
     def rotated(self, age_seconds: float) -> None:
-        """Count a client certificate that was replaced at this age."""
+        """Count a client certificate that was replaced at the age of *age_seconds*."""
         with self._lock:
             self._rotations[bisect_left(ROTATION_BUCKETS, age_seconds)] += 1
             self._rotated_seconds += age_seconds
@@ -110,5 +110,5 @@ class CallMetrics:
             return Rotations(tuple(self._rotations), self._rotated_seconds)
 
 
-# This process's own, as in client-go; who wants them apart passes another.
+# The default for the whole process, as in client-go; callers that need separate counts pass their own.
 CALLS = CallMetrics()

@@ -1,4 +1,4 @@
-"""A plugin's answer for a cluster, read as client-go reads it; no byte of it reaches an error's message."""
+"""Read an exec plugin's response as client-go does; error messages never contain any part of it."""
 
 from math import inf
 from time import monotonic
@@ -37,14 +37,14 @@ API_VERSIONS = (v1.API_VERSION, v1beta1.API_VERSION)
 _INTERNAL = f"{v1.GROUP}/__internal"
 _PLUGIN = "exec plugin"
 _PARTS = (("spec",), ("status",))
-# YAML costs a thousand times its size to read, which JSON does not.
+# Parsing YAML takes up to a thousand times its size in memory; JSON does not.
 _MOST_YAML_BYTES = 256 * 1024
 
 
 class ClusterCredential(Value):
-    """What to show a cluster: a token, a certificate with its key, or both, good until *expires_ns*.
+    """A credential for a cluster: a token, a certificate with its key, or both, valid until *expires_ns*.
 
-    The expiry is in Unix nanoseconds; None means that the plugin named none. What is absent is empty.
+    The expiry is in Unix nanoseconds; None means that the plugin set none. Missing parts are empty strings.
     """
 
     token: str = field(default="", repr=False)
@@ -54,9 +54,9 @@ class ClusterCredential(Value):
 
 
 class Refusal(Exception):
-    """Why a document is no ExecCredential: for people, in Kubernetes' words, and what kind of refusal that is.
+    """A document that is not a valid ExecCredential.
 
-    One that *is_decoded* is fine as a document, and of another kind.
+    *is_decoded* means that the document itself is well-formed, but is an object of another kind.
     """
 
     def __init__(
@@ -79,9 +79,10 @@ class Refusal(Exception):
 def read_credential(
     api_version: str, stdout: bytes, *, plugin: str = _PLUGIN, until: float = inf
 ) -> ClusterCredential:
-    """Read what a plugin printed, or raise PluginProtocolError; for a key pair UnusableCertificateError.
+    """Read the credential that a plugin printed.
 
-    Raises TimeoutError for what is not read at the instant *until* of the monotonic clock.
+    Raises PluginProtocolError, its subclass UnusableCertificateError for a key pair that cannot be used, and
+    TimeoutError if reading has not finished at the instant *until* of the monotonic clock.
     """
     return build_credential(read_status(api_version, stdout, plugin=plugin, until=until), plugin=plugin)
 
@@ -89,7 +90,10 @@ def read_credential(
 def read_status(
     api_version: str, stdout: bytes, *, plugin: str = _PLUGIN, until: float = inf
 ) -> ExecCredentialStatus:
-    """Read what a plugin printed and check everything but the key pair; raises as ``read_credential``."""
+    """Read the status that a plugin printed and check all of it except the key pair.
+
+    Raises PluginProtocolError and TimeoutError as ``read_credential`` does.
+    """
     try:
         found, credential = decode(stdout, default_kind=True, until=until)
     except Refusal as refusal:
@@ -99,12 +103,12 @@ def read_status(
     else:
         _check_version(plugin, api_version, found, is_empty=not stdout.strip())
         return _check_status(plugin, credential.status)
-    # Raised out here on purpose: what was caught may hold the document.
+    # Raised outside the except clause, because the caught exception may hold the document.
     raise failure
 
 
 def build_credential(status: ExecCredentialStatus, *, plugin: str = _PLUGIN) -> ClusterCredential:
-    """Check the key pair of a status, if it has one, and make a credential of it."""
+    """Return the credential in *status*. Raises UnusableCertificateError for a key pair that cannot be used."""
     if status.client_certificate_data:
         problem = text = ""
         try:
@@ -122,17 +126,18 @@ def build_credential(status: ExecCredentialStatus, *, plugin: str = _PLUGIN) -> 
 def decode(
     data: bytes, *, default_kind: bool, quoting: bool = False, until: float = inf
 ) -> tuple[str, ExecCredential]:
-    """The version and content of an ExecCredential in JSON or YAML; raises Refusal, and TimeoutError as above.
+    """Return the version and content of an ExecCredential in JSON or YAML.
 
-    With *default_kind*, a missing kind is taken for the right one and a missing version for
-    client-go's internal one, which no plugin can be configured for. *quoting* is not for what a plugin printed.
+    With *default_kind*, a missing kind defaults to ExecCredential, and a missing version to client-go's internal
+    version, which no plugin can be configured for. *quoting* lets errors quote the document, and must be False
+    for a plugin's output. Raises Refusal, and TimeoutError at the instant *until* of the monotonic clock.
     """
     is_yaml = not is_json(data)
     document = _read(data, is_yaml=is_yaml, quoting=quoting, until=until)
     api_version, kind = _identify(document, data, default_kind=default_kind)
     if kind != v1.KIND or api_version not in (*API_VERSIONS, _INTERNAL):
         raise _judge_foreign(api_version, kind, document, is_converted=default_kind)
-    # What client-go's internal version is made of has other names, so that nothing is found in it.
+    # The fields of client-go's internal version have other names, so none of them is found.
     if api_version == _INTERNAL:
         return api_version, ExecCredential()
     reader = Reader(sort_keys=is_yaml, lenient=True)
@@ -145,9 +150,9 @@ def decode(
 
 
 def _read(data: bytes, *, is_yaml: bool, quoting: bool, until: float) -> object:
-    """The value of a document; where its parts stand is of no interest, and would cost many times more."""
+    """Return the value of a document, without the positions of its parts, which would take much longer."""
     if is_yaml and len(data) > _MOST_YAML_BYTES:
-        message = f"YAML of {len(data)} bytes, at most {_MOST_YAML_BYTES} are read; JSON may be longer"
+        message = f"found {len(data)} bytes of YAML, expected at most {_MOST_YAML_BYTES}; JSON may be longer"
         raise Refusal(message, "yaml: document is too long")
     stage = ""
     try:
@@ -159,7 +164,7 @@ def _read(data: bytes, *, is_yaml: bool, quoting: bool, until: float) -> object:
             stage = "couldn't get version/kind; json parse error: "
         text, kind = stage + error.kubernetes_text, error.kind
     else:
-        # JSON is read in one go, so that only its end can be too late.
+        # JSON is parsed in a single call, so the time limit is checked only after it.
         if monotonic() >= until:
             raise TimeoutError
         return value
@@ -173,7 +178,7 @@ def _identify(document: object, data: bytes, *, default_kind: bool) -> tuple[str
         text = error.kubernetes_text
     else:
         return _default(api_version, kind, data) if default_kind else _require(api_version, kind, data)
-    raise Refusal("not an object with text for apiVersion and kind", text, Kind.WRONG_TYPE)
+    raise Refusal("expected an object whose apiVersion and kind are strings", text, Kind.WRONG_TYPE)
 
 
 def _default(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
@@ -185,13 +190,13 @@ def _default(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
 
 def _require(api_version: str, kind: str, data: bytes) -> tuple[str, str]:
     _, version = _split(api_version)
-    # Kubernetes quotes the whole document here, so this text is as secret as the document is.
+    # Kubernetes quotes the whole document here, so this text is as secret as the document.
     if not kind:
         text = f"Object 'Kind' is missing in '{decode_utf8(data)}'"
-        raise Refusal("there is no kind", text, Kind.MISSING_KIND)
+        raise Refusal("kind is missing", text, Kind.MISSING_KIND)
     if not version:
         text = f"Object 'apiVersion' is missing in '{decode_utf8(data)}'"
-        raise Refusal("there is no apiVersion", text, Kind.MISSING_API_VERSION)
+        raise Refusal("apiVersion is missing", text, Kind.MISSING_API_VERSION)
     return api_version.removeprefix("/"), kind
 
 
@@ -204,11 +209,11 @@ def _split(api_version: str) -> tuple[str, str]:
 
 
 def _judge_foreign(api_version: str, kind: str, document: object, *, is_converted: bool) -> Refusal:
-    """What client-go says of another kind; a few that every API has are known to it."""
+    """Return client-go's error for another kind; it knows a few kinds that every API has."""
     if known_fields("", kind) is None:
         where = f"version {quote(api_version)} in scheme {quote('<scheme>')}"
         text = f"no kind {quote(kind)} is registered for {where}"
-        return Refusal(f"no {v1.KIND} in a version that is known", text, Kind.UNKNOWN_TYPE)
+        return Refusal(f"not an {v1.KIND} of a known version", text, Kind.UNKNOWN_TYPE)
     message = f"found the kind {kind}, expected {v1.KIND}"
     reader = Reader(lenient=True)
     reader.struct(document, (), dict.fromkeys(("status", "message", "reason"), reader.text))
@@ -223,7 +228,7 @@ def _judge_foreign(api_version: str, kind: str, document: object, *, is_converte
 
 
 def _shape_message(path: tuple[str | int, ...], problem: Problem) -> str:
-    """What is wrong, by field: the path is made of names that the protocol has, so it shows nothing else."""
+    """Return the message with its field path, which consists of the protocol's own names only."""
     return f"{'.'.join(map(str, path)) or 'the document'}: {problem.message}"
 
 

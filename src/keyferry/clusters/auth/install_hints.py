@@ -1,4 +1,4 @@
-"""How a missing plugin is reported: with help and the kubeconfig's install hint, but not every time."""
+"""Report a missing plugin, with help text and the kubeconfig's install hint a limited number of times."""
 
 from _thread import allocate_lock
 from collections.abc import Callable
@@ -17,9 +17,9 @@ To learn more about this feature, consult the documentation available at:
 
 
 class HintLimiter:
-    """Lets help through ten times an hour: a controller that retries must not fill its log with it.
+    """A limit of *most* help texts an hour, so that a controller that retries does not fill its log.
 
-    The hour begins with the first time, and anew with the first time after its end.
+    The hour starts with the first help text, and again with the first one after it is over.
     """
 
     def __init__(self, most: int = 10, *, clock: Callable[[], int] = monotonic_ns) -> None:
@@ -30,7 +30,7 @@ class HintLimiter:
         self._count = 0
 
     def take(self) -> bool:
-        """Tell whether help may be shown now, and count it if so."""
+        """Return whether the help text may be shown now, and count it if so."""
         with self._lock:
             now = self._clock()
             if self._began_ns is None or now - self._began_ns >= _HOUR_NS:
@@ -42,7 +42,7 @@ class HintLimiter:
 
 
 def not_found_text(command: str, install_hint: str, *, with_help: bool) -> str:
-    """What client-go says of a program that is not in PATH."""
+    """Return client-go's error text for a program that is not found in PATH."""
     text = f"exec: executable {command} not found"
     if not with_help:
         return text

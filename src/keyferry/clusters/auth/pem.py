@@ -1,7 +1,7 @@
-"""Certificates and keys as PEM text, judged as Go's ``tls.X509KeyPair`` judges them.
+"""Certificates and keys in PEM format, checked as Go's ``tls.X509KeyPair`` does.
 
-Finding the PEM blocks needs nothing; what is in them is read by ``cryptography``, which comes with
-``keyferry[crypto]`` and is imported only where there is a certificate to read.
+PEM blocks are found without a dependency. Their content is parsed by ``cryptography``, which is part of
+``keyferry[crypto]`` and is imported only when there is a certificate to parse.
 """
 
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KeyPair", "find_authorities", "find_blocks", "parse_key_pair"]
 
-# A block ends at the first END line; a BEGIN line that has none of its own before that is passed over.
+# A block ends at the first END line; a BEGIN line followed by another BEGIN line is skipped.
 _BLOCK = re.compile(
     rb"^-----BEGIN (?P<type>[^\n]*?)-----[ \t]*\r?\n"
     rb"(?P<body>(?:(?!-----(?:BEGIN|END) )[^\n]*\n)*?)"
@@ -43,7 +43,7 @@ _SUBJECT_NAMES = ("SERIALNUMBER", "CN", "POSTALCODE", "STREET", "ST", "L", "OU",
 
 
 class KeyPair(Value):
-    """What is worth knowing of a client certificate that its key belongs to; instants in Unix nanoseconds."""
+    """The properties of a client certificate with a matching key; instants are in Unix nanoseconds."""
 
     chain_length: int
     subject: str
@@ -52,9 +52,9 @@ class KeyPair(Value):
 
 
 def parse_key_pair(certificate_pem: str, key_pem: str) -> KeyPair:
-    """Check that a certificate and key can be used together, or raise ClusterAuthError.
+    """Parse a certificate and its key. Raises ClusterAuthError if they cannot be used together.
 
-    Blocks of other types are passed over; the key must belong to the first certificate. No date is judged.
+    Blocks of other types are skipped. The key must match the first certificate. Validity dates are not checked.
     """
     certificates = _certificates(certificate_pem)
     key_der = _key(key_pem)
@@ -69,17 +69,17 @@ def parse_key_pair(certificate_pem: str, key_pem: str) -> KeyPair:
 
 
 def find_blocks(text: str) -> Iterator[tuple[str, bytes]]:
-    """The type and content of every PEM block in *text*, as Go's ``pem.Decode`` finds them."""
+    """Return the type and content of every PEM block in *text*, as Go's ``pem.Decode`` does."""
     return ((kind, content) for kind, _, content in _find_blocks(text.encode("utf-8", "surrogateescape")))
 
 
 def find_authorities(data: bytes) -> Iterator[bytes]:
-    """The certificates in *data*, as Go's ``AppendCertsFromPEM`` finds them: one with a header is passed over."""
+    """Return the certificates in *data* as Go's ``AppendCertsFromPEM`` does: a block with headers is skipped."""
     return (content for kind, headers, content in _find_blocks(data) if kind == "CERTIFICATE" and not headers)
 
 
 def _find_blocks(data: bytes) -> Iterator[tuple[str, bytes, bytes]]:
-    from base64 import b64decode  # only here: most credentials are tokens
+    from base64 import b64decode  # imported here: most credentials are tokens
 
     for match in _BLOCK.finditer(data):
         body = match["body"]
@@ -100,17 +100,17 @@ def _certificates(pem: str) -> list[bytes]:
     types = [kind for kind, _ in blocks]
     if not types:
         raise _refused(
-            "the certificate holds no PEM data", "failed to find any PEM data in certificate input"
+            "the certificate contains no PEM data", "failed to find any PEM data in certificate input"
         )
     if len(types) == 1 and types[0].endswith("PRIVATE KEY"):
         text = (
             "failed to find certificate PEM data in certificate input, but did find a private key; "
             "PEM inputs may have been switched"
         )
-        raise _refused("there is a private key where the certificate belongs", text)
+        raise _refused("found a private key, expected a certificate", text)
     text = 'failed to find "CERTIFICATE" PEM block in certificate input after skipping PEM blocks'
     raise _refused(
-        "the certificate holds only other PEM blocks", f"{text} of the following types: {_list(types)}"
+        "the certificate contains no CERTIFICATE block", f"{text} of the following types: {_list(types)}"
     )
 
 
@@ -119,17 +119,19 @@ def _key(pem: str) -> bytes:
     for kind, headers, content in _find_blocks(pem.encode("utf-8", "surrogateescape")):
         if kind == "PRIVATE KEY" or kind.endswith(" PRIVATE KEY"):
             if kind == "ENCRYPTED PRIVATE KEY" or b",ENCRYPTED" in headers:
-                message = "the key is encrypted, expected one without a pass phrase"
+                message = "the key is encrypted, expected a key without a passphrase"
                 raise _refused(message, "failed to parse private key")
             return content
         skipped.append(kind)
     if not skipped:
-        raise _refused("the key holds no PEM data", "failed to find any PEM data in key input")
+        raise _refused("the key contains no PEM data", "failed to find any PEM data in key input")
     if skipped == ["CERTIFICATE"]:
         text = "found a certificate rather than a key in the PEM for the private key"
-        raise _refused("there is a certificate where the key belongs", text)
+        raise _refused("found a certificate, expected a private key", text)
     text = 'failed to find PEM block with type ending in "PRIVATE KEY" in key input after skipping PEM blocks'
-    raise _refused("the key holds only other PEM blocks", f"{text} of the following types: {_list(skipped)}")
+    raise _refused(
+        "the key contains no PRIVATE KEY block", f"{text} of the following types: {_list(skipped)}"
+    )
 
 
 def _list(types: list[str]) -> str:
@@ -141,13 +143,13 @@ def _load_certificate(der: bytes) -> "x509.Certificate":
         from cryptography import x509
     except ImportError:
         message = (
-            f"client certificates from a plugin need the package 'cryptography': {install_hint('crypto')}"
+            f"client certificates from a plugin require the package 'cryptography': {install_hint('crypto')}"
         )
         raise EnvironmentProblem(message) from None
     try:
         return x509.load_der_x509_certificate(der)
     except ValueError:
-        pass  # raised below, without the decoder's exception
+        pass  # raised below, without the parser's exception
     raise ClusterAuthError("", "the certificate cannot be parsed", "x509: malformed certificate")
 
 
@@ -158,15 +160,15 @@ def _load_key(der: bytes) -> object:
 
     key: object = None
     try:
-        # The label of the block does not matter: PKCS #1, PKCS #8 and SEC 1 are tried in turn.
+        # The label of the block is ignored, as in Go: PKCS #1, PKCS #8 and SEC 1 are tried in turn.
         key = load_der_private_key(der, None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        pass  # of another kind, or broken
+        pass  # of another type, or malformed
     if isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey):
         return key
     if isinstance(key, x25519.X25519PrivateKey):
         text = "found unknown private key type in PKCS#8 wrapping"
-        raise _refused("the key is of a type that TLS does not use", text)
+        raise _refused("the key has a type that TLS does not support", text)
     raise _refused("the key cannot be parsed", "failed to parse private key")
 
 
@@ -188,23 +190,25 @@ def _match(certificate: "x509.Certificate", key: "Any") -> None:
         if isinstance(public, public_kind):
             if not isinstance(key, private_kind):
                 text = "private key type does not match public key type"
-                raise _refused("the key is of another type than the certificate's", text)
+                raise _refused("the key has another type than the certificate's public key", text)
             if key.public_key() != public:
                 raise _refused(
-                    "the key does not belong to the certificate", "private key does not match public key"
+                    "the key does not match the certificate", "private key does not match public key"
                 )
             return
-    raise _refused("the certificate's key is of a type that TLS does not use", "unknown public key algorithm")
+    raise _refused(
+        "the certificate's key has a type that TLS does not support", "unknown public key algorithm"
+    )
 
 
 def _subject(certificate: "x509.Certificate") -> str:
-    """The subject as Go prints it: by kind of attribute, whatever their order in the certificate."""
+    """Return the subject as Go prints it: by attribute type, regardless of the order in the certificate."""
     names = dict(zip(_SUBJECT_ORDER, _SUBJECT_NAMES, strict=True))
     parts: dict[str, list[str]] = {oid: [] for oid in _SUBJECT_ORDER}
     for attribute in certificate.subject:
         oid = attribute.oid.dotted_string
         shown = attribute.rfc4514_string({attribute.oid: names[oid]} if oid in names else None)
-        # Of a common name or serial number the last one counts.
+        # If there are several common names or serial numbers, Go uses the last one.
         parts[oid] = [shown] if oid in _SUBJECT_ORDER[:2] else [*parts.get(oid, ()), shown]
     return ",".join("+".join(values) for values in parts.values() if values)
 

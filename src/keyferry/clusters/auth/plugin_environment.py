@@ -1,4 +1,4 @@
-"""The environment of a plugin: this process's, the configured variables, and KUBERNETES_EXEC_INFO."""
+"""Build a plugin's environment from this process's variables, the configured ones, and KUBERNETES_EXEC_INFO."""
 
 import os
 import sys
@@ -9,27 +9,27 @@ from keyferry.errors import EnvironmentProblem
 __all__ = ["EXEC_INFO", "check_size", "merge_entries", "plugin_entries", "process_entries", "to_mapping"]
 
 EXEC_INFO = "KUBERNETES_EXEC_INFO"
-# Linux takes 32 pages for one argument or variable, its name and the NUL at its end included.
+# Linux limits one argument or variable to 32 pages, including its name and the terminating NUL.
 _PAGES = 32
 _PAGE_BYTES = 4096
 
 
 def process_entries() -> list[bytes]:
-    """The environment of this process, as ``NAME=value``."""
+    """Return the environment of this process as ``NAME=value`` entries."""
     return [os.fsencode(f"{name}={value}") for name, value in os.environ.items()]
 
 
 def plugin_entries(environ: Iterable[bytes], env: Iterable[tuple[str, str]], info: str) -> list[bytes]:
-    """Everything a plugin's environment is made of, in order, repeated names included.
+    """Return all entries of a plugin's environment in order, including repeated names.
 
-    What is told about the cluster comes last, so neither the environment nor a config can replace it.
+    KUBERNETES_EXEC_INFO comes last, so neither the environment nor the kubeconfig can override it.
     """
     configured = [_encode(f"{name}={value}") for name, value in env]
     return [*environ, *configured, _encode(f"{EXEC_INFO}={info}")]
 
 
 class _Name(bytes):
-    """A name that begins with ``=``, which systems take and ``subprocess`` refuses for what it finds in it."""
+    """A name that starts with ``=``; operating systems accept it, but ``subprocess`` rejects names that contain it."""
 
     __slots__ = ()
 
@@ -38,9 +38,9 @@ class _Name(bytes):
 
 
 class _Bare(bytes):
-    """An entry without ``=`` in the place of a name in a mapping; what a value is joined to it with is dropped.
+    """An entry without ``=``, used as a name in a mapping; the ``=`` and value that are appended to it are dropped.
 
-    It equals nothing but itself, so that it replaces no variable of the same spelling.
+    It is equal only to itself, so it does not replace a variable with the same name.
     """
 
     __slots__ = ()
@@ -52,14 +52,15 @@ class _Bare(bytes):
 
 
 def merge_entries(entries: Iterable[bytes]) -> tuple[bytes, ...]:
-    """*entries* with only the last of each name, where it stands; EnvironmentProblem if one holds a NUL.
+    """Return *entries* with only the last entry of each name, at its own position.
 
-    As in Go, an entry without ``=`` is left as it is, each of them if there are several, and an empty one is dropped.
+    As in Go, entries without ``=`` are all kept, and empty entries are dropped. Raises EnvironmentProblem if an
+    entry contains a NUL.
     """
     kept: dict[bytes | int, bytes] = {}
     for number, entry in enumerate(entries):
         if b"\0" in entry:
-            # The name is left out as well: whoever cannot spell a value may have put it there.
+            # The name is left out as well, since a misplaced value may be part of it.
             message = "an environment variable for the plugin contains a NUL"
             raise EnvironmentProblem(message, "exec: environment variable contains NUL")
         name = _split(entry)[0] if b"=" in entry else number
@@ -69,24 +70,24 @@ def merge_entries(entries: Iterable[bytes]) -> tuple[bytes, ...]:
 
 
 def to_mapping(entries: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Merged entries as a mapping in the same order, for ``subprocess``.
+    """Return merged entries as a mapping in the same order, for ``subprocess``.
 
-    A variable without a name is dropped: no program can see it, and Python cannot pass it. An entry without
-    ``=`` is passed as it stands.
+    A variable with an empty name is dropped: programs cannot read it, and Python cannot pass it. An entry without
+    ``=`` is passed unchanged.
     """
     pairs = (_split(entry) if b"=" in entry else (_Bare(entry), b"") for entry in entries)
     return {_Name(name) if name[:1] == b"=" else name: value for name, value in pairs if name}
 
 
 def check_size(info: str) -> None:
-    """Raise EnvironmentProblem if KUBERNETES_EXEC_INFO is more than the kernel takes for one variable."""
+    """Raise EnvironmentProblem if KUBERNETES_EXEC_INFO is longer than the kernel allows for one variable."""
     size = len(_encode(f"{EXEC_INFO}={info}")) + 1
     limit = _limit()
     if limit is not None and size > limit:
         message = (
-            f"{EXEC_INFO} would be {size} bytes and the system takes {limit} for one variable; "
+            f"{EXEC_INFO} is {size} bytes long, the system allows {limit} for one variable; "
             "shorten the cluster's certificate-authority-data or its config for the plugin, "
-            "or set provideClusterInfo to false if the plugin can do without"
+            "or set provideClusterInfo to false if the plugin does not need it"
         )
         raise EnvironmentProblem(message, "argument list too long")
 
@@ -101,8 +102,8 @@ def _limit() -> int | None:
 
 
 def _split(entry: bytes) -> tuple[bytes, bytes]:
-    """The name and value of an entry that has a ``=``."""
-    # A leading '=' belongs to the name if there is another: Windows has such variables.
+    """Return the name and value of an entry that contains ``=``."""
+    # A leading '=' is part of the name if there is another one, as in some variables of Windows.
     at = entry.find(b"=", 1)
     at = entry.find(b"=") if entry[:1] != b"=" or at < 0 else at
     return entry[:at], entry[at + 1 :]

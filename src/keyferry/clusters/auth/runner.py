@@ -1,4 +1,4 @@
-"""Run the plugin of one exec config, as client-go does: who may run, with what input, and how it failed."""
+"""Run the plugin of one exec config as client-go does: policy, input, and the errors of a failed run."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -45,7 +45,7 @@ _LIMITS = Limits()
 
 
 def is_interactive(mode: str, *, terminal: bool, stdin_unavailable: bool = False, message: str = "") -> bool:
-    """Tell whether a plugin may ask the user questions; raises EnvironmentProblem if it must and cannot."""
+    """Return whether a plugin may prompt the user. Raises EnvironmentProblem if it must and cannot."""
     if mode == NEVER:
         return False
     if mode == IF_AVAILABLE:
@@ -66,9 +66,9 @@ def _stdin_is_terminal() -> bool:
 
 
 class ExecRunner:
-    """One exec config, ready to be run; safe to share between threads.
+    """The plugin of one exec config. It can be shared between threads.
 
-    Raises ConfigError for an apiVersion and PolicyError for a policy that client-go would refuse.
+    Raises ConfigError for an apiVersion and PolicyError for a policy that client-go rejects.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class ExecRunner:
 
     @property
     def command(self) -> str:
-        """The command as it is looked for and shown: cleaned."""
+        """The cleaned command, which is searched for and shown in messages."""
         return self._command
 
     def credential(self) -> ClusterCredential:
-        """Run the plugin and read its answer; raises PluginError, PolicyError or DocumentError."""
+        """Run the plugin and return its credential. Raises PluginError, PolicyError or DocumentError."""
         stdout, until = self._run()
         failure: PluginError
         try:
@@ -118,19 +118,19 @@ class ExecRunner:
             failure = error
         except TimeoutError:
             seconds = self._limits.timeout_seconds
-            message = f"its answer takes longer to read than is left of the {seconds:g} s that it has"
+            message = f"its answer cannot be parsed within its time limit of {seconds:g} s"
             failure = PluginOutputError(self._command, message)
-        # Without the frames that hold what the plugin printed, this one's own included.
+        # The frames of the traceback, this one included, hold the plugin's output.
         del stdout
         failure.__traceback__ = None
         raise failure
 
     def run(self) -> bytes:
-        """Run the plugin and return what it printed; raises PluginError, PolicyError or DocumentError."""
+        """Run the plugin and return its standard output. Raises PluginError, PolicyError or DocumentError."""
         return self._run()[0]
 
     def _run(self) -> tuple[bytes, float]:
-        """What the plugin printed, and the instant of the monotonic clock at which its time is over."""
+        """Return the plugin's standard output and its deadline on the monotonic clock."""
         interactive = self._decide_interactive()
         info = encode_exec_info(self._config.api_version, self._cluster, interactive=interactive)
         permit, program = self._ask_policy()
@@ -154,12 +154,15 @@ class ExecRunner:
             )
         except EnvironmentProblem as error:
             text = f"exec plugin cannot support interactive mode: {error.kubernetes_text}"
-            message = f"it may have to ask questions (interactiveMode), and cannot: {error.message}"
+            message = f"its interactiveMode cannot be used: {error.message}"
             failure = PluginStartError(self._command, message, text)
         raise failure
 
     def _ask_policy(self) -> tuple[Permit, str | int | OSError]:
-        """Leave to run, and what: a path, an open file whose digest was checked, or why that is not there."""
+        """Return the policy's permit and the program to run.
+
+        The program is a path, the descriptor of a file whose digest was checked, or the error of opening it.
+        """
         try:
             permit = self._policy.decide(self._command, self._look)
             program = _open(permit)
@@ -205,7 +208,7 @@ class ExecRunner:
     def _limits_for(self, *, interactive: bool) -> Limits:
         if not interactive:
             return self._limits
-        # A person may take their time; what ends the run is the keyboard.
+        # There is no time limit for a user's input; the user can interrupt the run.
         return Limits(inf, self._limits.stdout_bytes)
 
     def _judge(self, outcome: ProcessOutcome) -> bytes:

@@ -1,10 +1,9 @@
-"""When a credential is used, renewed or waited for: the refresh state machine, without input or output.
+"""The refresh state machine: decide whether to use a credential, run the plugin, or pause. It does no I/O.
 
-client-go's rules: a credential is good up to and including its expiry; without
-one it is good for the life of the process; a 401 counts only against the
-credential that is still current; failures are not remembered. On top of these,
-and only from the second failure in a row on, a failing plugin is left alone for a
-growing while, so that no caller can drive it in a hot loop.
+The rules are client-go's. A credential is valid up to and including its expiry; without an expiry it is
+valid for the life of the process. A 401 response counts only against the current credential. Failures are
+not cached. In addition, from the second consecutive failure on, the plugin is not run again until a pause
+is over, which grows with each failure, so that callers cannot run it in a tight loop.
 """
 
 from enum import Enum
@@ -17,15 +16,15 @@ _LONGEST_PAUSE_NS = 30_000_000_000
 
 
 class Step(Enum):
-    """What a caller who needs a credential does next."""
+    """The next step of a caller that needs a credential."""
 
     USE = "use the credential"
     RUN = "run the plugin"
-    PAUSE = "fail as the plugin failed last, it is too soon to run it again"
+    PAUSE = "raise the plugin's last failure, since the pause is not over"
 
 
 class RefreshState:
-    """The credential at hand and what happened to the runs so far; whoever shares it holds a lock."""
+    """The current credential and the results of the runs so far. Callers must hold a lock."""
 
     __slots__ = ("backs_off", "credential", "expires_ns", "error", "failures", "resume_ns", "certificates")
 
@@ -36,23 +35,23 @@ class RefreshState:
         self.error: KeyferryError | None = None
         self.failures = 0
         self.resume_ns = 0
-        # Counts changes of the client certificate; a connection made under another number is not used again.
+        # Counts changes of the client certificate; a connection made with another number is not reused.
         self.certificates = 0
 
     def decide(self, now_ns: int, monotonic_ns: int) -> Step:
-        """What to do for a request at *now_ns*, wall-clock time."""
+        """Return the step for a request at *now_ns*, in Unix nanoseconds."""
         if self.credential is not None and (self.expires_ns is None or now_ns <= self.expires_ns):
             return Step.USE
         return self._run_or_pause(monotonic_ns)
 
     def decide_after_refusal(self, refused: ClusterCredential, monotonic_ns: int) -> Step:
-        """What to do when the server said 401 to *refused*: renew it, unless that was done already."""
+        """Return the step after a 401 response to *refused*, which may have been replaced already."""
         if self.credential is not refused:
             return Step.USE
         return self._run_or_pause(monotonic_ns)
 
     def succeed(self, credential: ClusterCredential) -> bool:
-        """Take a new credential; tell whether the client certificate changed, the first one apart."""
+        """Store a new credential; return whether it replaces another client certificate."""
         before = self.credential
         self.credential, self.expires_ns = credential, credential.expires_ns
         self.error, self.failures, self.resume_ns = None, 0, 0
@@ -61,7 +60,7 @@ class RefreshState:
         return changed
 
     def fail(self, error: KeyferryError, monotonic_ns: int) -> None:
-        """Take a failure; the old credential stays, as does its expiry."""
+        """Store a failure; the old credential and its expiry are kept."""
         self.error = error
         self.failures += 1
         if self.backs_off and self.failures > 1:
@@ -69,10 +68,10 @@ class RefreshState:
             self.resume_ns = monotonic_ns + pause
 
     def postpone(self, expires_ns: int | None) -> None:
-        """Take the expiry of an answer whose certificate could not be used.
+        """Store the expiry of a response whose certificate could not be used.
 
-        client-go stores the expiry before it looks at the key pair, so the old
-        credential, if there is one, lives on under the new expiry. Kept as it is.
+        client-go stores the expiry before it checks the key pair, so the old
+        credential, if there is one, is kept with the new expiry.
         """
         self.expires_ns = expires_ns
 

@@ -1,1 +1,1 @@
-"""Kubeconfigs: read, judged, merged, chosen from, validated, resolved to what a client needs."""
+"""Read, merge and validate kubeconfigs, and resolve a context to a client configuration."""

@@ -1,4 +1,4 @@
-"""Which context, cluster and user are meant, once the command line has had its say."""
+"""Choose the context, cluster and user, with overrides from the command line."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ __all__ = ["Choice", "Overrides", "choose"]
 
 
 class Overrides(Value):
-    """What kubectl's global flags would say; what is empty says nothing."""
+    """The values of kubectl's global flags; an empty value overrides nothing."""
 
     context: str = ""
     cluster: str = ""
@@ -34,7 +34,7 @@ class Overrides(Value):
 
 
 class Choice(Value):
-    """The context, cluster and user to use, overrides included, and their names."""
+    """The chosen context, cluster and user with overrides applied, and their names."""
 
     context_name: str
     context: Context
@@ -45,14 +45,14 @@ class Choice(Value):
 
 
 def choose(config: Kubeconfig, overrides: Overrides) -> Choice:
-    """Pick what *overrides* and the current context name.
+    """Return the context, cluster and user that *overrides* and the current context name.
 
-    A name in the overrides must exist, or ConfigError is raised; one in a file may lead nowhere, and what it
-    names is then empty.
+    Raises ConfigError if a name in the overrides does not exist. An entry that is named in a file and does not
+    exist is empty.
     """
     context_name = overrides.context or config.current_context
     context = _override_context(config.contexts.get(context_name, Context()), overrides)
-    # In this order, so that of several wrong names the same one is reported as by client-go.
+    # In this order, so that the same one of several unknown names is reported as by client-go.
     _require(overrides.user, "auth info", "user", config.users)
     _require(overrides.context, "context", "context", config.contexts)
     _require(overrides.cluster, "cluster", "cluster", config.clusters)
@@ -69,7 +69,7 @@ def choose(config: Kubeconfig, overrides: Overrides) -> Choice:
 def _require(name: str, go_kind: str, kind: str, known: Mapping[str, object]) -> None:
     if name and name not in known:
         names = ", ".join(map(repr, known)) or "none"
-        message = f"there is no {kind} {name!r} (there are: {names})"
+        message = f"{kind} {name!r} does not exist (existing: {names})"
         text = f"{go_kind} {quote(name)} does not exist"
         raise ConfigError((Problem("", message, kubernetes_text=text),))
 
@@ -84,7 +84,7 @@ def _override_context(context: Context, overrides: Overrides) -> Context:
 
 
 def _override_user(user: AuthInfo, overrides: Overrides) -> AuthInfo:
-    # A file given on the command line stands against data in the kubeconfig, too.
+    # A file given on the command line replaces data in the kubeconfig, too.
     certificate_data = b"" if overrides.client_certificate else user.client_certificate_data
     return replace(
         user,
@@ -109,7 +109,7 @@ def _override_cluster(cluster: Cluster, overrides: Overrides) -> Cluster:
             certificate_authority=overrides.certificate_authority,
             certificate_authority_data=b"",
         )
-    # The configured name belongs to the configured server.
+    # The configured tls-server-name applies only to the configured server.
     tls_server_name = "" if overrides.server else cluster.tls_server_name
     return replace(
         cluster,

@@ -1,4 +1,4 @@
-"""One kubeconfig file, decoded as client-go does: what it holds, where, and what is wrong with it."""
+"""Decode one kubeconfig file as client-go does, with the positions of its entries and problems."""
 
 from collections.abc import Iterable
 
@@ -16,9 +16,9 @@ __all__ = ["KubeconfigFile", "decode_file", "place", "refuse_file"]
 
 
 class KubeconfigFile(Value):
-    """One file: its path as it was named, what it holds, and what client-go would say against it.
+    """One kubeconfig file: its path as given, its content, and the problems that client-go reports.
 
-    ``untrusted`` tells who else could have written it; it is empty if nobody could.
+    ``untrusted`` states who else could have written the file; it is empty if nobody could.
     """
 
     path: str
@@ -30,7 +30,7 @@ class KubeconfigFile(Value):
     untrusted: str = UNJUDGED
 
     def find(self, section: str, name: str) -> Path:
-        """The path of the entry called *name*, or of its section."""
+        """Return the path of the entry *name*, or of its section if there is no such entry."""
         value = self.document.value if self.document else None
         entries = value.get(section) if isinstance(value, dict) else None
         for index, entry in enumerate(entries if isinstance(entries, list) else ()):
@@ -39,14 +39,14 @@ class KubeconfigFile(Value):
         return (section,)
 
     def problem(self, at: Path, problem: Problem) -> Problem:
-        """*problem*, placed at a path of this file."""
+        """Return *problem* with the position of the path *at* in this file."""
         return place_problem(problem, self.path, self.document, at, format_path(at))
 
 
 def place(
     files: Iterable[KubeconfigFile], origin: str, entry: tuple[str, str], at: Path, problem: Problem
 ) -> Problem:
-    """*problem*, placed at a path inside an entry, given by section and name, of the file *origin*."""
+    """Return *problem* with the position of the path *at* inside *entry*, a section and name, of the file *origin*."""
     section, name = entry
     for file in files:
         if file.path == origin:
@@ -55,7 +55,7 @@ def place(
 
 
 def decode_file(path: str, data: bytes) -> KubeconfigFile:
-    """Decode one kubeconfig; what is wrong with it is part of the result."""
+    """Decode one kubeconfig; problems are part of the result."""
     read = read_typed(path, data, lambda content: read_yaml(content, quoting=True))
     if isinstance(read, Refused):
         return refuse_file(path, read.problem, read.document)
@@ -68,7 +68,7 @@ def decode_file(path: str, data: bytes) -> KubeconfigFile:
 
 
 def refuse_file(path: str, problem: Problem, document: Document | None = None) -> KubeconfigFile:
-    """A file that is no kubeconfig at all, because of *problem*."""
+    """Return the result for a file that is not a kubeconfig, because of *problem*."""
     text = _loading_text(path, problem)
     return KubeconfigFile(path, document, Kubeconfig(), (problem,), text, problem.kind)
 
@@ -78,7 +78,7 @@ def _loading_text(path: str, problem: Problem) -> str:
 
 
 def _judge_type(api_version: str, kind: str, data: bytes) -> Problem | None:
-    """What client-go says against a document that is no v1 Config; what is left out counts as that."""
+    """Return client-go's problem with a document that is not a v1 Config; missing fields default to v1 Config."""
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
         message = f"{api_version!r} has more than one '/'"

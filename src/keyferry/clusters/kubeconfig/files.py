@@ -1,4 +1,4 @@
-"""The kubeconfig files kubectl would read, merged by its rules, with where everything came from."""
+"""Read the kubeconfig files that kubectl reads and merge them by its rules, with the origin of each entry."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -26,14 +26,14 @@ __all__ = [
     "read_kubeconfigs",
 ]
 
-# More than any kubeconfig; the file may be a device or a pipe that never ends.
+# Larger than any kubeconfig; the path may name a device or a pipe that never ends.
 _LARGEST_FILE = 64 << 20
 
 
 class LoadedKubeconfig(Value):
-    """The merged config; ``paths`` were asked for, and those not ``missing`` are ``files``.
+    """The merged config, and the ``files`` that were read from ``paths``, except those that are ``missing``.
 
-    With ``problems`` kubectl would have stopped here.
+    If there are ``problems``, kubectl stops at this point.
     """
 
     config: Kubeconfig
@@ -45,7 +45,7 @@ class LoadedKubeconfig(Value):
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
 
     def raise_for_problems(self) -> None:
-        """Raise everything that was wrong with the files."""
+        """Raise ConfigError with all problems of the files, if there are any."""
         if self.problems:
             raise ConfigError(self.problems, self.kubernetes_text)
 
@@ -57,10 +57,9 @@ def load_kubeconfig(
     home: str | None = None,
     cwd: str | None = None,
 ) -> LoadedKubeconfig:
-    """Load what kubectl would: *explicit*, else the files of ``KUBECONFIG``, else ``~/.kube/config``.
+    """Load the files that kubectl loads: *explicit*, else those in ``KUBECONFIG``, else ``~/.kube/config``.
 
-    Files that are not there are passed over, *explicit* excepted. Raises ConfigError with everything that is
-    wrong in any of the files.
+    Missing files are ignored, except *explicit*. Raises ConfigError with the problems of all files.
     """
     loaded = read_kubeconfigs(explicit, environ=environ, home=home, cwd=cwd)
     loaded.raise_for_problems()
@@ -74,7 +73,7 @@ def read_kubeconfigs(
     home: str | None = None,
     cwd: str | None = None,
 ) -> LoadedKubeconfig:
-    """Read as `load_kubeconfig` does; what is wrong is part of the result."""
+    """Read the same files as `load_kubeconfig`; problems are part of the result."""
     environ = os.environ if environ is None else environ
     if not explicit:
         listed = environ.get("KUBECONFIG", "")
@@ -92,7 +91,7 @@ def read_kubeconfigs(
 
 
 def go_read_error(path: str, error: OSError | ValueError) -> str:
-    """What Go says of a file it cannot read; a directory it can open, and then fails to read."""
+    """Return Go's error text for a file that cannot be read; Go can open a directory, but not read it."""
     step = "read" if isinstance(error, IsADirectoryError) else "open"
     return f"{step} {path}: {go_strerror(error)}"
 
@@ -112,7 +111,7 @@ def _find_absent(path: str, cwd: str | None) -> Problem | None:
         text = f"stat {path}: {go_strerror(error)}"
         return Problem("", "there is no such file", kubernetes_text=text, file=path)
     except (OSError, ValueError):
-        pass  # reading it says more
+        pass  # reading the file gives a better error
     return None
 
 
@@ -145,12 +144,12 @@ def _read_file(path: str, cwd: str | None) -> KubeconfigFile | None:
         message = f"cannot be read: {go_strerror(error)}"
         return refuse_file(path, Problem("", message, kubernetes_text=go_read_error(path, error), file=path))
     if len(data) > _LARGEST_FILE:
-        return refuse_file(path, Problem("", f"it is larger than {_LARGEST_FILE} bytes", file=path))
+        return refuse_file(path, Problem("", f"the file is larger than {_LARGEST_FILE} bytes", file=path))
     return replace(decode_file(path, data), untrusted=untrusted)
 
 
 def merge_configs(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
-    """One config of several: of entries with one name the first counts; relative paths are made absolute by *cwd*."""
+    """Merge configs: the first entry of each name is used. Relative paths are made absolute with *cwd*."""
     clusters = _first_wins(config.clusters for config in configs)
     users = _first_wins(config.users for config in configs)
     return Kubeconfig(
@@ -163,7 +162,7 @@ def merge_configs(configs: list[Kubeconfig], cwd: str | None) -> Kubeconfig:
 
 
 def _first_wins(maps: "Iterable[Mapping[str, _T]]") -> "dict[str, _T]":
-    """All entries by name, each as the first file has it: entries are never merged with one another."""
+    """Return all entries by name, each from the first file that has it; entries are not merged field by field."""
     merged: dict[str, _T] = {}
     for entries in maps:
         for name, entry in entries.items():
@@ -177,7 +176,7 @@ def _anchor_cluster(cluster: Cluster, cwd: str | None) -> Cluster:
 
 def _anchor_user(user: AuthInfo, cwd: str | None) -> AuthInfo:
     plugin = user.exec
-    # A bare name is left for PATH.
+    # A command without a slash is searched for in PATH.
     if plugin is not None and os.sep in plugin.command:
         plugin = replace(plugin, command=_anchor(plugin.command, user.origin, cwd))
     return replace(
@@ -190,7 +189,7 @@ def _anchor_user(user: AuthInfo, cwd: str | None) -> AuthInfo:
 
 
 def _anchor(path: str, origin: str, cwd: str | None) -> str:
-    """A relative path counts from the folder of the file it stands in."""
+    """Return *path* as an absolute path, relative to the folder of the file *origin*."""
     if not path or os.path.isabs(path):
         return path
     folder = os.path.join(os.path.dirname(origin), path)
@@ -198,7 +197,7 @@ def _anchor(path: str, origin: str, cwd: str | None) -> str:
 
 
 def _clean(path: str) -> str:
-    """Tidy a path as Go does; Python keeps two leading slashes, which POSIX gives no meaning."""
+    """Return *path* normalized as in Go, which unlike Python does not keep two leading slashes."""
     tidy = os.path.normpath(path)
     return tidy[1:] if tidy.startswith("//") else tidy
 

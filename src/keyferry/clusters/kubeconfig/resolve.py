@@ -1,4 +1,4 @@
-"""From a loaded kubeconfig to the one configuration a client is built from: context, cluster and user."""
+"""Resolve a context of a loaded kubeconfig to the configuration of a client."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientConfig", "Overrides", "check_transport", "clean_install_hint", "resolve"]
 
-# The cluster's extension of this name is what its plugin is told as "config".
+# The plugin gets the cluster's extension of this name as "config".
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 _GROUP = "client.authentication.k8s.io"
@@ -32,18 +32,18 @@ _SUCCESSORS = {
     "oidc": "; use an exec plugin such as 'kubectl oidc-login' instead",
 }
 _NO_OVERRIDES = Overrides()
-# More than any token, certificate or bundle; a kubeconfig may name a device that never ends.
 _UNREADABLE = "KF219"
+# Larger than any token, certificate or bundle; a kubeconfig may name a device that never ends.
 _LARGEST_FILE = 16 << 20
 
 
 class ClientConfig(Value):
-    """All a client needs. Files are read, except that ``token_file`` is to be read again from time to time.
+    """The configuration of a client. All files are read already; ``token_file`` must be read again periodically.
 
-    Without https there are no credentials in it, whatever the user has: client-go does not look. The exec
-    section is there even beside a token or certificate, which then go before it. ``credential_files`` are the
-    files that the user's token, certificate and key are read from. ``unreadable`` are files that could be
-    opened and not read; `check_transport` raises them.
+    Without https it contains no credentials, as in client-go. ``exec`` is set even if the user has a token or
+    certificate, which take precedence over it. ``credential_files`` are the files that the user's token,
+    certificate and key are read from. ``unreadable`` are the problems of files that cannot be read, which
+    `check_transport` raises.
     """
 
     server: str
@@ -79,10 +79,10 @@ class ClientConfig(Value):
 
 
 def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> ClientConfig:
-    """Build what client-go would for the chosen context.
+    """Return the client configuration that client-go builds for the chosen context.
 
-    Raises ConfigError for names that lead nowhere, for what validation finds in the parts that are used,
-    and for a token file that cannot be read.
+    Raises ConfigError for names that do not exist, for entries in use that are not valid, and for a token file
+    that cannot be read.
     """
     loaded.raise_for_problems()
     choice = choose(loaded.config, overrides)
@@ -97,21 +97,21 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
         raise ConfigError(problems, kubernetes_validation_text(problems))
     config = _describe(choice, overrides, loaded.files)
     url = parse_url(config.server)
-    # Anything else, a server without a scheme included, counts as plain http, and gets no credentials.
+    # Any other server, including one without a scheme, is a plain http server and gets no credentials.
     if url is None or url.scheme != "https" or not url.host:
         return config
     return _with_exec(_with_user(_with_tls(config, choice), choice), choice)
 
 
 def check_transport(config: ClientConfig) -> None:
-    """Raise ConfigError for what client-go finds only when it sets up the connection."""
+    """Raise ConfigError for problems that client-go reports only when it creates the transport."""
     problems = (*config.unreadable, *_judge_api_version(config), *_judge_auth_provider(config))
     if problems:
         raise ConfigError(problems)
 
 
 def clean_install_hint(text: str) -> str:
-    """Write characters that could upset a terminal as ``U+001B`` and the like."""
+    """Return *text* with characters that could control a terminal written as ``U+001B``."""
     return "".join(char if _is_harmless(char) else f"U+{ord(char):04X}" for char in text)
 
 
@@ -152,7 +152,7 @@ def _impersonation(user: AuthInfo) -> "dict[str, Any]":
 
 
 def _canonical_server(server: str) -> str:
-    """A server with a path loses its query."""
+    """Return *server* without its query if it has a path, as client-go does."""
     url = parse_request_uri(server)
     if url is None or url.opaque or len(url.path) <= 1:
         return server
@@ -229,7 +229,7 @@ def _with_exec(config: ClientConfig, choice: Choice) -> ClientConfig:
 
 
 def _read(path: str, data: bytes = b"") -> tuple[bytes, Problem | None]:
-    """What a file holds, or why it cannot be read; *data*, if there is any, stands for the file."""
+    """Return the content of a file, or the problem of reading it; *data*, if not empty, replaces the file."""
     if data or not path:
         return data, None
     try:
@@ -258,11 +258,11 @@ def _judge_api_version(config: ClientConfig) -> tuple[Problem, ...]:
         return ()
     found = config.exec.api_version
     message = (
-        f"{found!r} is no version of the plugin protocol, expected {' or '.join(map(repr, _API_VERSIONS))}"
+        f"{found!r} is not a version of the plugin protocol, expected {' or '.join(map(repr, _API_VERSIONS))}"
     )
     if found == _REMOVED_API_VERSION:
         message = (
-            f"{found!r} was removed from Kubernetes: use {_API_VERSIONS[0]!r}, if the plugin speaks it, "
+            f"{found!r} was removed from Kubernetes: use {_API_VERSIONS[0]!r} if the plugin supports it, "
             "and set interactiveMode to 'Never', 'IfAvailable' or 'Always'"
         )
     text = f"exec plugin: invalid apiVersion {quote(found)}"

@@ -1,8 +1,8 @@
-"""Whether a kubeconfig comes from a place that only its user, or root, could have written.
+"""Check whether only the user or root could have written a kubeconfig.
 
-A kubeconfig names programs to run, files to read and servers to send credentials to. kubectl does
-whatever the file says; a file that somebody else could have written is not followed here unless it is
-trusted explicitly. Windows has no owners and modes of this kind, and every file is trusted there.
+A kubeconfig names programs to run, files to read and servers that receive credentials. kubectl uses any
+kubeconfig; keyferry does not use one that another user could have written unless it is explicitly trusted.
+Windows has no such owners and modes, so every file is trusted there.
 """
 
 import os
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 __all__ = ["UNJUDGED", "is_private", "why_untrusted"]
 
-# What nobody has judged is not trusted.
-UNJUDGED = "nobody has looked who could have written it"
+# A file that was not checked is not trusted.
+UNJUDGED = "its owner and mode were not checked"
 
-# As many links as Linux follows.
+# The number of symbolic links that Linux follows.
 _MOST_LINKS = 40
 _KINDS = (
     (stat.S_ISFIFO, "a named pipe"),
@@ -32,32 +32,31 @@ _KINDS = (
 
 
 def why_untrusted(path: str, read: os.stat_result) -> str:
-    """Who else could have written what was read from *path*; empty if nobody.
+    """Return who else could have written the data that was read from *path*; empty if nobody.
 
-    *read* is the status of the descriptor it was read from: the file behind a path may be another one a
-    moment later. A regular file can be trusted, and an unnamed pipe; both, and every folder and link on
-    the way to them, must belong to this user or root and let nobody else write. What cannot be judged is
-    not trusted.
+    *read* is the status of the descriptor that was read, since the path may name another file by now. Regular
+    files and unnamed pipes can be trusted. The file and every folder and link of its path must belong to this
+    user or root, and nobody else may have write permission. If that cannot be determined, the file is not trusted.
     """
     if os.name == "nt":
         return ""
     try:
         problem = _why_file(read) or next(filter(None, map(_why_step, _steps(path))), "")
-        # The folders are those of the file only if the path still leads to it. A pipe is in no folder, and on
-        # macOS its path, /dev/fd/N, has an identity of its own.
+        # The folders that were checked are those of the file only if the path still names it. A pipe is in no
+        # folder, and on macOS its path, /dev/fd/N, has another inode.
         is_file = stat.S_ISREG(read.st_mode)
         if not problem and is_file and not os.path.samestat(read, os.stat(path)):
             problem = "it was replaced while it was read"
     except FileNotFoundError:
         return "it was removed while it was read"
     except OSError as error:
-        return f"who could have written it cannot be told: {go_strerror(error)}"
+        return f"its owner and mode cannot be read: {go_strerror(error)}"
     return problem
 
 
 def _why_file(status: os.stat_result) -> str:
     if not stat.S_ISREG(status.st_mode) and not _is_unnamed_pipe(status):
-        kind = next((name for applies, name in _KINDS if applies(status.st_mode)), "no file")
+        kind = next((name for applies, name in _KINDS if applies(status.st_mode)), "not a file")
         return f"it is {kind}, expected a regular file"
     if _is_foreign(status):
         return f"it belongs to user {status.st_uid}"
@@ -71,13 +70,13 @@ def _why_step(step: tuple[str, os.stat_result]) -> str:
     what = f"{'the link' if is_link else 'its folder'} {place}"
     if _is_foreign(status):
         return f"{what} belongs to user {status.st_uid}"
-    # In a sticky folder, as /tmp is, others cannot replace what is not theirs; a link has no mode of its own.
+    # In a sticky folder such as /tmp, users cannot replace files of others; the mode of a link has no meaning.
     who = "" if is_link or status.st_mode & stat.S_ISVTX else _who_else_writes(status)
     return f"{who} can write {what}" if who else ""
 
 
 def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Every folder and link that decides where *path* leads, as the kernel goes through them."""
+    """Yield every folder and link that the kernel goes through to resolve *path*."""
     yield os.sep, os.lstat(os.sep)
     place, links = os.sep, 0
     rest = _parts(path if os.path.isabs(path) else os.path.join(os.getcwd(), path))
@@ -90,7 +89,7 @@ def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
         try:
             status = os.lstat(entry)
         except FileNotFoundError:
-            # Where a link of /proc leads has no name: a pipe, or a file that was removed.
+            # A link in /proc may have a target without a name: a pipe, or a file that was removed.
             if links and not rest:
                 return
             raise
@@ -108,12 +107,12 @@ def _steps(path: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def _parts(path: str) -> list[str]:
-    """The names in *path*, the first one last."""
+    """Return the names in *path* in reverse order."""
     return [part for part in reversed(path.split(os.sep)) if part not in ("", os.curdir)]
 
 
 def _is_unnamed_pipe(status: os.stat_result) -> bool:
-    """Tell a pipe such as a shell makes from one that has, or had, a name: that one lives in a file system."""
+    """Return whether this is an unnamed pipe, as a shell makes; a named pipe is on another device."""
     if not stat.S_ISFIFO(status.st_mode):
         return False
     ends = os.pipe()
@@ -147,10 +146,10 @@ def _is_private_group(gid: int) -> bool:
 
 
 def is_private(gid: int, listed: "Iterable[str]", users: "Sequence[pwd.struct_passwd]", uid: int) -> bool:
-    """Tell whether a group has members, and none but the user *uid* and root; the rule of OpenSSH.
+    """Return whether the only members of a group are the user *uid* and root, as OpenSSH does.
 
-    *listed* are the members by name, beside the *users* whose own group it is. A group without any is not
-    private: programs run with it, or its members cannot be listed.
+    *listed* are the names of its members, in addition to the *users* whose primary group it is. A group without
+    members is not private: programs may run with it, or its members cannot be listed.
     """
     uids = {user.pw_name: user.pw_uid for user in users}
     members = {user.pw_uid for user in users if user.pw_gid == gid} | {uids.get(name, -1) for name in listed}

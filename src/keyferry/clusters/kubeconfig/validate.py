@@ -1,4 +1,4 @@
-"""What client-go checks in a kubeconfig: all of it, or just what one context uses."""
+"""Validate a kubeconfig as client-go does: the whole of it, or the entries that one context uses."""
 
 import os
 import re
@@ -22,12 +22,12 @@ EMPTY_CLUSTER = "cluster has no server defined"
 
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
-# A problem before it is placed in a file: the path inside the entry, and the rest.
+# A problem without its position: the path inside the entry, and the problem.
 _Found = tuple[Path, Problem]
 
 
 def validate(config: Kubeconfig, files: Iterable[KubeconfigFile] = ()) -> tuple[Problem, ...]:
-    """Everything client-go holds against *config* as a whole; *files* give the problems their positions."""
+    """Return all problems that client-go finds in *config*; *files* provide their positions."""
     files = tuple(files)
     if config.is_empty:
         return (_problem("KF210", "no kubeconfig was found, or it is empty", EMPTY_CONFIG),)
@@ -49,16 +49,16 @@ def confirm_usable(
     cluster: tuple[str, Cluster],
     files: Iterable[KubeconfigFile] = (),
 ) -> tuple[Problem, ...]:
-    """What keeps a client from being built for one context, given the named user and cluster it comes to.
+    """Return the problems of one context and its *user* and *cluster*, each with its name.
 
-    What a context refers to in vain counts as empty, so an unknown user is no problem here.
+    An entry that does not exist counts as empty, so an unknown user is not a problem here.
     """
     files = tuple(files)
     problems = list(_check_current(context_name, config, files))
     problems += _placed(_check_user(*user), files, user[1].origin, ("users", user[0]))
     if cluster[1] == Cluster():
         message = _describe_emptiness(config, context_name, cluster[0])
-        # Where nothing else is wrong, client-go calls the whole config empty.
+        # If there is no other problem, client-go reports the whole config as empty.
         empty = ("KF216", EMPTY_CLUSTER) if problems else ("KF210", EMPTY_CONFIG)
         problems.append(_problem(empty[0], message, empty[1]))
     else:
@@ -67,7 +67,7 @@ def confirm_usable(
 
 
 def kubernetes_validation_text(problems: Iterable[Problem]) -> str:
-    """How client-go words what validation found."""
+    """Return client-go's error text for the problems that validation found."""
     return f"invalid configuration: {aggregate(problem.kubernetes_text for problem in problems)}"
 
 
@@ -83,18 +83,18 @@ def _problem(code: str, message: str, kubernetes_text: str) -> Problem:
 
 def _describe_emptiness(config: Kubeconfig, context_name: str, cluster_name: str) -> str:
     if cluster_name:
-        return f"there is no cluster {cluster_name!r}"
+        return f"cluster {cluster_name!r} does not exist"
     if context_name:
         return f"context {context_name!r} names no cluster"
     known = ", ".join(map(repr, config.contexts)) or "none"
-    return f"no context is chosen: current-context is not set (contexts there are: {known})"
+    return f"current-context is not set and no context is given (existing: {known})"
 
 
 def _check_current(name: str, config: Kubeconfig, files: tuple[KubeconfigFile, ...]) -> Iterator[Problem]:
     if not name or name in config.contexts:
         return
     known = ", ".join(map(repr, config.contexts)) or "none"
-    message = f"there is no context {name!r} (contexts there are: {known})"
+    message = f"context {name!r} does not exist (existing: {known})"
     problem = _problem("KF211", message, f"context was not found for specified context: {name}")
     holder = next((file for file in files if file.config.current_context == name), None)
     yield holder.problem(("current-context",), problem) if holder else problem
@@ -120,13 +120,13 @@ def _check_context(name: str, context: Context, config: Kubeconfig) -> Iterator[
             yield (), _problem("KF213", f"context {name!r} names no {kind}", text)
         elif target not in known:
             text = f"{kind} {quote(target)} was not found for context {quote(name)}"
-            yield (kind,), _problem("KF214", f"there is no {kind} {target!r}", text)
+            yield (kind,), _problem("KF214", f"{kind} {target!r} does not exist", text)
     if context.namespace and not _DNS_LABEL.fullmatch(context.namespace):
         text = (
             f"namespace {quote(context.namespace)} for context {quote(name)} "
             "does not conform to the kubernetes DNS_LABEL rules"
         )
-        message = f"{context.namespace!r} is no namespace: expected at most 63 of a-z, 0-9 and inner '-'"
+        message = f"{context.namespace!r} is not a namespace, expected at most 63 of a-z, 0-9 and inner '-'"
         yield ("namespace",), _problem("KF215", message, text)
 
 
@@ -154,7 +154,7 @@ def _check_cluster(name: str, cluster: Cluster) -> Iterator[_Found]:
 def _check_proxy(name: str, proxy: str) -> Iterator[_Found]:
     url = parse_url(proxy)
     expected = "expected a URL such as 'http://proxy:3128' (or https, socks5)"
-    message, reason = f"{hide_user_info(proxy)!r} is no URL, {expected}", f"could not parse: {proxy}"
+    message, reason = f"{hide_user_info(proxy)!r} is not a URL, {expected}", f"could not parse: {proxy}"
     if url is not None:
         message = f"{hide_user_info(proxy)!r} has the scheme {url.scheme!r}, {expected}"
         reason = f"unsupported scheme {quote(url.scheme)}, must be http, https, or socks5"
@@ -199,7 +199,7 @@ def _check_certificate(name: str, user: AuthInfo) -> Iterator[_Found]:
             f"client-key-data or client-key must be specified for {name} "
             "to use the clientCert authentication method."
         )
-        yield (), _problem("KF220", f"user {name!r} has a client certificate and no key for it", text)
+        yield (), _problem("KF220", f"user {name!r} has a client certificate without a key", text)
     if user.client_certificate:
         yield from _check_file("client-certificate", "client-cert", user.client_certificate, name)
     if user.client_key:
@@ -242,7 +242,7 @@ def _check_exec(name: str, plugin: ExecConfig, auth_provider: str | None) -> Ite
 
 def _check_file(key: str, shown: str, path: str, name: str) -> Iterator[_Found]:
     try:
-        # As in client-go it is opened and not read, so a directory passes; and a pipe must not block.
+        # As in client-go, the file is opened and not read, so a directory is accepted. A pipe must not block.
         os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
     except (OSError, ValueError) as error:
         reason = go_strerror(error)

@@ -1,1 +1,1 @@
-"""What is told of a cluster's user, and what is left out."""
+"""Explain why a context works or does not."""

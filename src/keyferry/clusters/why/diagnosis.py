@@ -1,4 +1,4 @@
-"""Find out why a context works or does not: every step is taken, and what came of it is kept as a value."""
+"""Diagnose a context: take every step of a request and keep the results as a value."""
 
 from time import monotonic
 
@@ -23,12 +23,12 @@ from keyferry.show.text import duration_text
 
 __all__ = ["Diagnosis", "diagnose"]
 
-# Statuses that say something about the user; any other about what the server knows.
+# Statuses that concern the user; any other one concerns the API of the server.
 _REFUSALS = (401, 403)
 
 
 class Diagnosis(Value):
-    """What each step gave, in order; ``error`` is the one that ended it, at ``stage``."""
+    """The results of all steps in order; ``error`` is the one that ended the diagnosis, at ``stage``."""
 
     loaded: LoadedKubeconfig
     config: ClientConfig
@@ -50,30 +50,30 @@ class Diagnosis(Value):
 
     @property
     def uses_plugin(self) -> bool:
-        """Tell whether a plugin is what authenticates the user."""
+        """Whether a plugin authenticates the user."""
         return uses_plugin(self.config)
 
     @property
     def mechanism(self) -> Mechanism:
-        """How the user is authenticated."""
+        """The authentication mechanism of the user."""
         user = self.loaded.config.users.get(self.config.user_name)
         return Mechanism() if user is None else find_mechanism(user, self.config.server)
 
     @property
     def is_accepted(self) -> bool:
-        """Tell whether the server let the user in; it may not know how to say who that is."""
+        """Whether the server accepted the user, even if it does not support reviews."""
         answer = self.review
         return answer is not None and (not answer.status or 200 <= self.version_status < 300)
 
     def ending(self, expires_ns: int) -> str:
-        """When something ends, or that it had ended, in words."""
+        """Return when an expiry is or was, such as ``ends in 5m (2026-01-01T00:00:00Z)``."""
         seconds = (expires_ns - self.now_ns) / 1e9
         when = f"ends in {duration_text(seconds)}" if seconds >= 0 else f"ended {duration_text(seconds)} ago"
         return f"{when} ({format_instant(expires_ns)})"
 
 
 class _Stop(Exception):
-    """A step failed, and the ones after it have nothing to go on."""
+    """A failed step, which ends the diagnosis."""
 
     def __init__(self, diagnosis: Diagnosis, stage: ReasonStage, error: KeyferryError) -> None:
         super().__init__(stage)
@@ -88,7 +88,7 @@ def diagnose(
     run: bool = True,
     timeout_seconds: float = 60.0,
 ) -> Diagnosis:
-    """Go through every step for a resolved context; without *run*, up to the plugin and no further."""
+    """Take every step for a resolved context; without *run*, stop before the plugin and the server."""
     diagnosis = Diagnosis(loaded, config, time_ns(), is_trusted=trust)
     try:
         diagnosis = _look_at_policy(diagnosis)
@@ -102,7 +102,7 @@ def diagnose(
 
 
 def _look_at_policy(diagnosis: Diagnosis) -> Diagnosis:
-    """Whether the files are to be trusted, which policy applies, and whether it lets the program run."""
+    """Add whether the files are trusted, which policy applies, and whether it permits the program."""
     diagnosis = replace(diagnosis, distrust=find_distrust(diagnosis.config))
     try:
         path, is_explicit = find_kuberc()
@@ -151,7 +151,7 @@ def _obtain(diagnosis: Diagnosis, session: ClusterSession) -> Diagnosis:
 
 
 def _key_pair(diagnosis: Diagnosis) -> KeyPair | None:
-    """What is in the certificate, if there is one and it can be read here."""
+    """Return the properties of the client certificate; None if there is none or it cannot be parsed."""
     config, credential = diagnosis.config, diagnosis.credential
     certificate = config.client_certificate_data.decode("utf-8", "replace")
     key = config.client_key_data.decode("utf-8", "replace")
@@ -162,7 +162,7 @@ def _key_pair(diagnosis: Diagnosis) -> KeyPair | None:
     try:
         return parse_key_pair(certificate, key)
     except KeyferryError:
-        return None  # the server's answer, or the lack of one, says more
+        return None  # the error of the request is more useful
 
 
 def _ask(diagnosis: Diagnosis, session: ClusterSession, timeout_seconds: float) -> Diagnosis:

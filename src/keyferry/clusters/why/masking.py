@@ -1,4 +1,4 @@
-"""What may be shown of a plugin's command line and input: everything but what looks like a secret."""
+"""Mask secrets in a plugin's command line and input."""
 
 import re
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _NAME = re.compile(rf"(?i)[\w.-]*(?:{_WORDS}|authorization)")
 
 
 def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Arguments as they may be shown: what follows a flag such as ``--token`` is masked."""
+    """Return the arguments with secrets masked, such as the value of ``--token``."""
     shown: list[str] = []
     is_value = False
     for argument in arguments:
@@ -32,7 +32,7 @@ def mask_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
 
 
 def exec_info_text(config: ClientConfig, *, interactive: bool) -> str:
-    """KUBERNETES_EXEC_INFO to the byte, as the plugin of *config* is given it; secrets included."""
+    """Return KUBERNETES_EXEC_INFO exactly as the plugin of *config* gets it, including secrets."""
     if config.exec is None:
         return ""
     cluster = config.exec_cluster if config.exec.provide_cluster_info else None
@@ -40,23 +40,23 @@ def exec_info_text(config: ClientConfig, *, interactive: bool) -> str:
 
 
 def exec_info_document(text: str) -> object:
-    """The content of KUBERNETES_EXEC_INFO without secrets."""
+    """Return the content of KUBERNETES_EXEC_INFO with secrets masked."""
     return mask_document(loads(text))
 
 
 def mask_document(value: object, name: str = "") -> object:
-    """*value* with what looks like a secret masked, by its field's name or by its own looks."""
+    """Return *value* with secrets masked, which are recognized by the field's name or by their format."""
     if isinstance(value, dict):
         return {key: mask_document(item, str(key)) for key, item in value.items()}
     if isinstance(value, list):
         return [mask_document(item, name) for item in value]
     if not isinstance(value, str) or name == "certificate-authority-data":
-        return value  # an authority's certificate is for everyone to see
+        return value  # an authority's certificate is public
     if name == "proxy-url":
         return hide_user_info(value)
     return MASK if value and _NAME.fullmatch(name) else redact(value)
 
 
 def write_document(value: object) -> str:
-    """A document as the one line that KUBERNETES_EXEC_INFO is."""
+    """Return a document as one line of JSON, like KUBERNETES_EXEC_INFO."""
     return dumps(value) + "\n"

@@ -1,4 +1,4 @@
-"""How a user of a kubeconfig is authenticated, in a word or two, and what stands there for nothing."""
+"""Find how a user of a kubeconfig is authenticated, and which of its credentials are ignored."""
 
 from keyferry._core.values import Value
 from keyferry._net.url import parse_url
@@ -9,7 +9,7 @@ __all__ = ["Mechanism", "find_mechanism", "is_https"]
 
 
 class Mechanism(Value):
-    """What authenticates a user, and what the kubeconfig has beside it that is never looked at."""
+    """The credentials of a user that client-go uses, and those that it ignores."""
 
     used: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -20,9 +20,9 @@ class Mechanism(Value):
 
 
 def find_mechanism(user: AuthInfo, server: str) -> Mechanism:
-    """What client-go would use for *user* at *server*.
+    """Return the mechanism that client-go uses for *user* at *server*.
 
-    Without https nothing is; a token, basic auth or a certificate goes before an exec plugin.
+    Without https it uses none; a token, basic auth or a certificate takes precedence over an exec plugin.
     """
     static = tuple(_static(user))
     plugin = (f"exec {base_name(clean_path(user.exec.command))}",) if user.exec is not None else ()
@@ -32,7 +32,7 @@ def find_mechanism(user: AuthInfo, server: str) -> Mechanism:
 
 
 def is_https(server: str) -> bool:
-    """Tell whether client-go takes *server* for one that is reached by TLS."""
+    """Return whether client-go connects to *server* with TLS."""
     url = parse_url(server)
     return url is not None and url.scheme == "https" and bool(url.host)
 

@@ -1,4 +1,4 @@
-"""The reasons behind a context's fate, in words and as facts: pure functions of a diagnosis."""
+"""Build the reasons for a diagnosis, as text and as facts."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ __all__ = ["reasons_for"]
 
 
 def reasons_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
-    """Everything that led to the outcome, in the order in which client-go goes about it."""
+    """Return all reasons for the outcome, in the order of client-go's steps."""
     stages = (_files, _context, _user, _program, _policy, _plugin, _server)
     return (*(reason for stage in stages for reason in stage(diagnosis)), *traps_for(diagnosis))
 
@@ -28,9 +28,9 @@ def _files(diagnosis: Diagnosis) -> Iterator[Reason]:
     untrusted = {file.path: file.untrusted for file in loaded.files}
     for path in loaded.paths:
         if path in loaded.missing:
-            yield Reason(ReasonStage.FILE, path, ReasonOutcome.MISSING, "is not there, and passed over")
+            yield Reason(ReasonStage.FILE, path, ReasonOutcome.MISSING, "does not exist, ignored")
         elif why := untrusted.get(path):
-            text = f"read; somebody else could have written it: {why}"
+            text = f"read; another user could have written it: {why}"
             yield Reason(ReasonStage.FILE, path, ReasonOutcome.READ, text, {"untrusted": why})
         else:
             yield Reason(ReasonStage.FILE, path, ReasonOutcome.READ, "read")
@@ -39,7 +39,7 @@ def _files(diagnosis: Diagnosis) -> Iterator[Reason]:
 def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
     config = diagnosis.config
     current = diagnosis.loaded.config.current_context
-    which = "the current one" if config.context == current else f"not the current one, which is {current!r}"
+    which = "current context" if config.context == current else f"not the current context ({current!r})"
     facts: dict[str, object] = {
         "cluster": config.cluster_name,
         "user": config.user_name,
@@ -47,7 +47,7 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
         "file": config.context_origin,
     }
     text = (
-        f"{which}: cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
+        f"{which}, cluster {config.cluster_name!r}, user {config.user_name!r}, namespace {config.namespace!r}"
     )
     yield Reason(ReasonStage.CONTEXT, config.context, ReasonOutcome.CHOSEN, text, facts)
     shown = hide_user_info(config.server)
@@ -57,12 +57,12 @@ def _context(diagnosis: Diagnosis) -> Iterator[Reason]:
 
 
 def _underlying(error: "KeyferryError | None") -> "KeyferryError | None":
-    """The error behind one of a cluster, which says the same with less around it."""
+    """Return the error that caused a ClusterAuthError, which has a shorter message."""
     return error.underlying or error if isinstance(error, ClusterAuthError) else error
 
 
 def _words(error: object) -> str:
-    """An error on one line; errors name the server, whose URL may hold a password."""
+    """Return an error on one line, without the password that the server's URL may contain."""
     return hide_in_text("; ".join(str(error).splitlines()))
 
 
@@ -77,14 +77,14 @@ def _user(diagnosis: Diagnosis) -> Iterator[Reason]:
     text = f"authenticated by {mechanism}" if mechanism.used else f"not authenticated: {mechanism}"
     if diagnosis.stage is ReasonStage.USER:
         outcome = ReasonOutcome.FAILED
-        text += f"; which cannot be: {_words(diagnosis.error)}"
+        text += f"; failed: {_words(diagnosis.error)}"
     yield Reason(ReasonStage.USER, config.user_name, outcome, text, facts)
     if config.impersonate:
         yield Reason(
             ReasonStage.USER,
             config.user_name,
             ReasonOutcome.IMPERSONATES,
-            f"and acts as {config.impersonate!r}",
+            f"impersonates {config.impersonate!r}",
         )
 
 
@@ -110,12 +110,15 @@ def _program(diagnosis: Diagnosis) -> Iterator[Reason]:
         ReasonStage.PROGRAM, command, ReasonOutcome.COMMAND, f"command: {_line((command, *arguments))}", facts
     )
     env = ", ".join(names) or "none"
-    own = f"the {len(os.environ)} of this process, and KUBERNETES_EXEC_INFO"
+    own = f"the {len(os.environ)} of this process and KUBERNETES_EXEC_INFO"
     yield Reason(
-        ReasonStage.PROGRAM, command, ReasonOutcome.ENVIRONMENT, f"variables set for it: {env}; and {own}"
+        ReasonStage.PROGRAM,
+        command,
+        ReasonOutcome.ENVIRONMENT,
+        f"variables from the kubeconfig: {env}; plus {own}",
     )
-    told = "is told" if plugin.provide_cluster_info else "is not told"
-    text = f"it {told} about the cluster (provideClusterInfo), speaks {plugin.api_version}"
+    told = "with" if plugin.provide_cluster_info else "without"
+    text = f"input {told} the cluster (provideClusterInfo), apiVersion {plugin.api_version}"
     yield Reason(
         ReasonStage.PROGRAM,
         command,
@@ -136,7 +139,7 @@ def _found(diagnosis: Diagnosis, command: str, facts: dict[str, object]) -> Reas
         )
     path = permit.path if permit is not None else command
     if not os.path.exists(path):
-        return Reason(ReasonStage.PROGRAM, command, ReasonOutcome.NOT_FOUND, f"{path} is not there", facts)
+        return Reason(ReasonStage.PROGRAM, command, ReasonOutcome.NOT_FOUND, f"{path} does not exist", facts)
     where = "by its path" if os.sep in command else "in PATH"
     return Reason(ReasonStage.PROGRAM, command, ReasonOutcome.FOUND, f"found {where}: {path}", facts)
 
@@ -152,7 +155,7 @@ def _policy(diagnosis: Diagnosis) -> Iterator[Reason]:
     if loaded is None or not loaded.path:
         text = "allowed: there is no kuberc, so every program may run"
     elif kind in ("", "AllowAll"):
-        text = f"allowed: {loaded.path} lets every program run"
+        text = f"allowed: {loaded.path} allows every program"
     else:
         pinned = ", with its digest" if diagnosis.permit is not None and diagnosis.permit.digests else ""
         text = f"allowed: it is in the allowlist of {loaded.path}{pinned}"
@@ -178,7 +181,7 @@ def _plugin(diagnosis: Diagnosis) -> Iterator[Reason]:
         if value
     ]
     until = (
-        "it names no end"
+        "it has no expiry"
         if credential.expires_ns is None
         else f"it {diagnosis.ending(credential.expires_ns)}"
     )
@@ -212,7 +215,7 @@ def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
             ReasonStage.SERVER,
             server,
             ReasonOutcome.ACCEPTED,
-            f"takes you for {answer.username!r}{groups}",
+            f"identifies you as {answer.username!r}{groups}",
             facts,
         )
     elif answer is not None:
@@ -222,13 +225,13 @@ def _server(diagnosis: Diagnosis) -> Iterator[Reason]:
 def _refusal(diagnosis: Diagnosis, status: int, problem: str) -> Reason:
     server, asked = hide_user_info(diagnosis.config.server), diagnosis.version_status
     if 200 <= asked < 300:
-        text = f"answers, and does not say who you are ({status}): /version gives {asked}"
+        text = f"does not identify you (status {status}), but /version has status {asked}"
         return Reason(ReasonStage.SERVER, server, ReasonOutcome.ANSWERS, text, {"status": asked})
-    again = ", and again after the plugin was run once more" if status == 401 and diagnosis.ran else ""
+    again = ", also after a second run of the plugin" if status == 401 and diagnosis.ran else ""
     return Reason(
         ReasonStage.SERVER,
         server,
         ReasonOutcome.REFUSED,
-        f"said {status} {problem}{again}",
+        f"responded {status} {problem}{again}",
         {"status": status},
     )

@@ -1,4 +1,4 @@
-"""Why a context works or does not, for people and for programs; no secret is in either."""
+"""Show why a context works or does not, as text and as a document, without secrets."""
 
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ _TITLES = (
     ("kubeconfig", (ReasonStage.FILE,)),
     ("context", (ReasonStage.CONTEXT, ReasonStage.CLUSTER, ReasonStage.USER)),
     ("program", (ReasonStage.PROGRAM, ReasonStage.POLICY)),
-    ("what it answered", (ReasonStage.PLUGIN,)),
-    ("what the server says", (ReasonStage.SERVER,)),
+    ("plugin answer", (ReasonStage.PLUGIN,)),
+    ("server answer", (ReasonStage.SERVER,)),
     ("beware", (ReasonStage.TRAP,)),
 )
 _BAD = (
@@ -46,14 +46,14 @@ _NAMED = (
 
 
 def render(reasons: Sequence[Reason]) -> Lines:
-    """The whole explanation, in sections."""
+    """Return the explanation as text, in sections."""
     return sections(
         (title, [_line(reason) for reason in reasons if reason.stage in stages]) for title, stages in _TITLES
     )
 
 
 def document(diagnosis: Diagnosis, reasons: Sequence[Reason]) -> dict[str, object]:
-    """The same as JSON or YAML, with stable fields."""
+    """Return the explanation as a document with stable fields."""
     answer = diagnosis.review
     return make_document(
         "ClusterExplanation",

@@ -1,4 +1,4 @@
-"""What is surprising about a context though it is right: where people's idea of client-go's rules differs."""
+"""Find traps: settings of a context that are valid, but whose effect in client-go may be unexpected."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ __all__ = ["traps_for"]
 
 
 class ClusterTrap(StrEnum):
-    """What may surprise about a context of a kubeconfig."""
+    """The kinds of traps in a kubeconfig context."""
 
     HTTP_SERVER = "http-server"
     STATIC_BESIDE_EXEC = "static-beside-exec"
@@ -38,7 +38,7 @@ class ClusterTrap(StrEnum):
 
 
 def traps_for(diagnosis: Diagnosis) -> tuple[Reason, ...]:
-    """Every trap that applies, in words."""
+    """Return every trap that applies to *diagnosis*."""
     return tuple(trap for check in _TRAP_CHECKS for trap in check(diagnosis))
 
 
@@ -47,7 +47,7 @@ def _trap(outcome: ClusterTrap, subject: str, text: str) -> Reason:
 
 
 def _plugins(diagnosis: Diagnosis) -> Iterator[ExecConfig]:
-    """The exec section as the file has it, paths not yet resolved."""
+    """Yield the exec section as it is in the file, before paths are resolved."""
     config = diagnosis.config
     for file in diagnosis.loaded.files:
         user = file.config.users.get(config.user_name)
@@ -59,8 +59,8 @@ def _scheme(diagnosis: Diagnosis) -> Iterator[Reason]:
     ignored = diagnosis.mechanism.ignored
     if not is_https(diagnosis.config.server) and ignored:
         text = (
-            f"the server is not https, so client-go looks at nothing the user has: {', '.join(ignored)} "
-            "is never used and the server is asked anonymously"
+            f"the server is not https, so client-go ignores the user's credentials ({', '.join(ignored)}) "
+            "and requests are anonymous"
         )
         yield _trap(ClusterTrap.HTTP_SERVER, diagnosis.config.cluster_name, text)
 
@@ -69,8 +69,8 @@ def _static(diagnosis: Diagnosis) -> Iterator[Reason]:
     mechanism = diagnosis.mechanism
     if mechanism.used and mechanism.ignored:
         text = (
-            f"the user has {' and '.join(mechanism.used)} beside {mechanism.ignored[0]}: "
-            "what is static goes first, and the plugin is never run"
+            f"the user has {' and '.join(mechanism.used)} as well as {mechanism.ignored[0]}: "
+            "static credentials take precedence, and the plugin is never run"
         )
         yield _trap(ClusterTrap.STATIC_BESIDE_EXEC, diagnosis.config.user_name, text)
 
@@ -78,7 +78,9 @@ def _static(diagnosis: Diagnosis) -> Iterator[Reason]:
 def _dangling(diagnosis: Diagnosis) -> Iterator[Reason]:
     name = diagnosis.config.user_name
     if name and name not in diagnosis.loaded.config.users:
-        text = f"the context names the user {name!r}, which no file has: the server is asked anonymously"
+        text = (
+            f"the context names the user {name!r}, which does not exist in any file: requests are anonymous"
+        )
         yield _trap(ClusterTrap.UNKNOWN_USER, name, text)
 
 
@@ -86,8 +88,8 @@ def _version(diagnosis: Diagnosis) -> Iterator[Reason]:
     for plugin in _plugins(diagnosis):
         if plugin.api_version.endswith("/v1alpha1"):
             text = (
-                "v1alpha1 was removed in Kubernetes 1.24: kubectl accepts the file and then fails at each request; "
-                "use v1, or v1beta1, if the plugin speaks it"
+                "v1alpha1 was removed in Kubernetes 1.24: kubectl accepts the file, but every request fails; "
+                "use v1 or v1beta1 if the plugin supports it"
             )
             yield _trap(ClusterTrap.V1ALPHA1, plugin.api_version, text)
 
@@ -98,12 +100,12 @@ def _interaction(diagnosis: Diagnosis) -> Iterator[Reason]:
         return
     is_terminal = os.isatty(0)
     if plugin.interactive_mode == "Always" and not is_terminal:
-        text = "interactiveMode is Always: without a terminal, as in a job or a pipe, the plugin is not run at all"
+        text = "interactiveMode is Always: without a terminal, as in a job or a pipe, the plugin is never run"
         yield _trap(ClusterTrap.INTERACTIVE_ALWAYS, plugin.command, text)
     elif plugin.interactive_mode == "IfAvailable" and is_terminal:
         text = (
-            "interactiveMode is IfAvailable and this is a terminal: the plugin may wait for an answer, without "
-            "a deadline; in a job it runs without one, and may answer differently"
+            "interactiveMode is IfAvailable and this is a terminal: the plugin may prompt, and has no time limit; "
+            "in a job it runs without a terminal, and its answer may differ"
         )
         yield _trap(ClusterTrap.INTERACTIVE_IF_AVAILABLE, plugin.command, text)
 
@@ -112,11 +114,9 @@ def _command(diagnosis: Diagnosis) -> Iterator[Reason]:
     for plugin in _plugins(diagnosis) if diagnosis.uses_plugin else ():
         command = plugin.command
         if command.startswith("~"):
-            yield _trap(
-                ClusterTrap.TILDE, command, f"{command!r}: '~' is not expanded, it is a name like any other"
-            )
+            yield _trap(ClusterTrap.TILDE, command, f"{command!r}: '~' is not expanded, but taken literally")
         elif "/" in command and not os.path.isabs(command):
-            text = f"{command!r} counts from the folder of {diagnosis.config.user_origin}, not from where you are"
+            text = f"{command!r} is relative to the folder of {diagnosis.config.user_origin}, not to the current one"
             yield _trap(ClusterTrap.RELATIVE_COMMAND, command, text)
         elif "/" not in command:
             yield from _path(clean_path(command), plugin)
@@ -131,28 +131,26 @@ def _path(command: str, plugin: ExecConfig) -> Iterator[Reason]:
         yield _trap(
             ClusterTrap.SEVERAL_IN_PATH,
             command,
-            f"PATH has {command!r} more than once; the first is run, not {others}",
+            f"{command!r} is in PATH more than once; the first one is run, not {others}",
         )
     if any(variable.name == "PATH" for variable in plugin.env):
-        text = (
-            "the PATH that the kubeconfig sets is the plugin's own: the plugin itself is looked for in yours"
-        )
+        text = "the PATH in the kubeconfig is passed to the plugin, but the plugin itself is searched for in your PATH"
         yield _trap(ClusterTrap.CONFIGURED_PATH, command, text)
     if not found:
-        text = f"{command!r} is looked for in the PATH of this process; services and jobs often have a shorter one"
+        text = f"{command!r} is searched for in the PATH of this process; services and jobs often have a shorter one"
         yield _trap(ClusterTrap.NOT_IN_PATH, command, text)
 
 
 def _expiry(diagnosis: Diagnosis) -> Iterator[Reason]:
     credential, pair, now_ns = diagnosis.credential, diagnosis.key_pair, diagnosis.now_ns
     if pair is not None and pair.not_after_ns < now_ns:
-        kept = "; the plugin names no end, so it is kept and shown for as long as the process lives"
+        kept = "; the plugin's answer has no expiry, so it is used for the life of the process"
         tail = kept if credential is not None and credential.expires_ns is None else ""
-        text = f"the client certificate {diagnosis.ending(pair.not_after_ns)} and is used all the same{tail}"
+        text = f"the client certificate {diagnosis.ending(pair.not_after_ns)} and is still used{tail}"
         yield _trap(ClusterTrap.EXPIRED_CERTIFICATE, pair.subject, text)
     if credential is not None and credential.expires_ns is not None and credential.expires_ns < now_ns:
         ending = diagnosis.ending(credential.expires_ns)
-        text = f"the credential {ending} when it was given: each request runs the plugin"
+        text = f"the credential {ending} when the plugin printed it: each request runs the plugin"
         yield _trap(ClusterTrap.EXPIRED_CREDENTIAL, diagnosis.config.user_name, text)
 
 
@@ -160,14 +158,14 @@ def _transport(diagnosis: Diagnosis) -> Iterator[Reason]:
     config = diagnosis.config
     if config.insecure:
         text = (
-            "insecure-skip-tls-verify: whoever sits between you and the server can read the credential "
-            "and use it; give the cluster its certificate-authority-data instead"
+            "insecure-skip-tls-verify is set: anyone between you and the server can read and use the credential; "
+            "set the cluster's certificate-authority-data instead"
         )
         yield _trap(ClusterTrap.INSECURE_TLS, config.cluster_name, text)
     proxy = parse_url(config.proxy_url) if config.proxy_url else None
     if proxy is not None and proxy.scheme == "http":
-        secret = ", and its own password goes to it in the clear" if "@" in (proxy.authority or "") else ""
-        text = f"the proxy {proxy.host} is reached over http: it and whoever listens see which server you ask{secret}"
+        secret = ", and the proxy's password" if "@" in (proxy.authority or "") else ""
+        text = f"the proxy {proxy.host} uses http: anyone on the way to it can see the server's name{secret}"
         yield _trap(ClusterTrap.HTTP_PROXY, proxy.host, text)
 
 
@@ -175,7 +173,7 @@ def _trust(diagnosis: Diagnosis) -> Iterator[Reason]:
     found = diagnosis.distrust
     if found is not None:
         text = (
-            f"{found.what} is named by {found.file}, and {found.why}: kubectl {found.consequence} all the same, "
+            f"{found.what} is named by {found.file}, and {found.why}: kubectl {found.consequence} nevertheless, "
             "keyferry only with --trust"
         )
         yield _trap(ClusterTrap.UNTRUSTED_FILE, found.file, text)
@@ -184,8 +182,8 @@ def _trust(diagnosis: Diagnosis) -> Iterator[Reason]:
 def _kuberc(diagnosis: Diagnosis) -> Iterator[Reason]:
     if diagnosis.kuberc is None and diagnosis.kuberc_is_default:
         text = (
-            f"{diagnosis.kuberc_path} is broken: kubectl only warns of that, and then runs whatever the kubeconfig "
-            "names; keyferry does not pass over a file that may hold a policy"
+            f"{diagnosis.kuberc_path} is not valid: kubectl only prints a warning and then runs any plugin that the "
+            "kubeconfig names; keyferry does not ignore a file that may contain a policy"
         )
         yield _trap(ClusterTrap.BROKEN_KUBERC, diagnosis.kuberc_path, text)
     for warning in diagnosis.kuberc.warnings if diagnosis.kuberc is not None else ():

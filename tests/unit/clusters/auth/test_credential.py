@@ -50,7 +50,7 @@ def test_yaml_is_read_up_to_a_limit_and_json_beyond() -> None:
         if size == 256 * 1024:
             assert read_credential(V1, yaml) == ClusterCredential("t")
         else:
-            assert "YAML of 262145 bytes" in str(refusal(yaml))
+            assert "found 262145 bytes of YAML, expected at most 262144" in str(refusal(yaml))
     assert read_credential(V1, answer({"token": "t"}, x="x" * 10**6)) == ClusterCredential("t")
 
 

@@ -227,7 +227,7 @@ def test_a_removed_version_comes_with_advice(tmp_path: Path) -> None:
     assert error.kubernetes_text == 'exec plugin: invalid apiVersion "client.authentication.k8s.io/v1alpha1"'
     assert str(error) == (
         f"{path}:9:7: users[0].user.exec.apiVersion: 'client.authentication.k8s.io/v1alpha1' was removed "
-        "from Kubernetes: use 'client.authentication.k8s.io/v1', if the plugin speaks it, and set "
+        "from Kubernetes: use 'client.authentication.k8s.io/v1' if the plugin supports it, and set "
         "interactiveMode to 'Never', 'IfAvailable' or 'Always'"
     )
 

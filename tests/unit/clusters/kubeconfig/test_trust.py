@@ -128,7 +128,7 @@ def test_a_socket_is_not_trusted(config: Path) -> None:
 
 
 def test_a_folder_is_not_trusted(config: Path) -> None:
-    assert judge(config.parent) == "it is no file, expected a regular file"
+    assert judge(config.parent) == "it is not a file, expected a regular file"
 
 
 def test_an_unnamed_pipe_of_our_own_is_trusted() -> None:
@@ -384,7 +384,7 @@ def test_links_without_an_end_are_not_trusted(config: Path) -> None:
     read = config.stat()
     config.unlink()
     config.symlink_to(config)
-    assert why_untrusted(str(config), read).startswith("who could have written it cannot be told: ")
+    assert why_untrusted(str(config), read).startswith("its owner and mode cannot be read: ")
 
 
 @root
@@ -392,4 +392,4 @@ def test_a_path_that_cannot_be_followed_is_not_trusted(config: Path) -> None:
     read = config.stat()
     with acting_as(NOBODY):
         found = why_untrusted(str(config), read)
-    assert found == "who could have written it cannot be told: permission denied"
+    assert found == "its owner and mode cannot be read: permission denied"

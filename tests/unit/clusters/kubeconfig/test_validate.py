@@ -222,8 +222,8 @@ def test_problems_have_positions(tmp_path: Path) -> None:
     )
     loaded = load_kubeconfig(str(path), environ={})
     assert [str(problem) for problem in validate(loaded.config, loaded.files)] == [
-        f"{path}:1:1: current-context: there is no context 'gone' (contexts there are: 'c')",
-        f"{path}:16:25: contexts[0].context.user: there is no user 'nobody'",
+        f"{path}:1:1: current-context: context 'gone' does not exist (existing: 'c')",
+        f"{path}:16:25: contexts[0].context.user: user 'nobody' does not exist",
         (
             f"{path}:8:7: users[0].user.exec.interactiveMode: "
             "found 'never', expected 'Never', 'IfAvailable' or 'Always'"
