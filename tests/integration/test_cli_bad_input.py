@@ -102,7 +102,7 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
         pytest.param(
             "#!/bin/sh\necho it broke >&2; exit 7\n",
             4,
-            "exited with status 7; it said: it broke",
+            "exited with status 7; stderr: it broke",
             id="exit 7",
         ),
         pytest.param("#!/bin/sh\nkill -9 $$\n", 4, "was killed by signal 9", id="killed"),

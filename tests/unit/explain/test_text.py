@@ -36,7 +36,7 @@ def test_many_patterns_are_cut_short_nearest_first() -> None:
 def test_a_failure_is_told_with_the_plugins_last_words() -> None:
     plugin = failing(lambda: PluginExitError("p", 3, stderr_tail="no such account"))
     text = render(providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a"))
-    assert "failed: plugin 'p': exited with status 3; it said: no such account" in text
+    assert "failed: plugin 'p': exited with status 3; stderr: no such account" in text
     assert "makes one anonymous attempt" in text
 
 
