@@ -236,7 +236,7 @@ def test_a_plugin_that_echoes_its_request_shows_no_token(tmp_path: Path) -> None
     """The request, with the account's token in it, may come back on both streams."""
     write_script(tmp_path, "plugin", "tee /dev/stderr; exit 1")
     shown = shown_of_answer(loaded(tmp_path).lookup("reg.io/app", pod=POD))
-    assert "it said:" in shown
+    assert "stderr:" in shown
     assert SECRET not in shown
 
 

@@ -1,6 +1,6 @@
-"""Kubernetes exec credential plugins, from both ends of the pipe.
+"""Kubernetes exec credential plugins: a client that runs them, and an SDK to write them.
 
-Importing this loads nothing: every name is fetched from its home when it is first used.
+Importing this package loads no other module: each public name is imported on first use.
 """
 
 __version__ = "0.1.0"
@@ -98,7 +98,7 @@ if TYPE_CHECKING:
     from .pulls.registry.route import RegistryRoute as RegistryRoute
     from .pulls.trial import Attempt as Attempt
 else:
-    # The other doors of the package: "import keyferry" is enough to go through them.
+    # Public subpackages, available as attributes after "import keyferry".
     _DOORS = ("api", "errors", "sdk")
     _HOMES = {
         "AllowlistEntry": "invoke.policy",
@@ -146,7 +146,7 @@ else:
     }
 
     def __getattr__(name):
-        # Not importlib, which would load the module of warnings.
+        # Not importlib, which would import warnings.
         import sys
 
         if name not in _HOMES and name not in _DOORS:

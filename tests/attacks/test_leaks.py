@@ -233,7 +233,7 @@ def test_masking_does_not_hide_the_diagnosis(tmp_path: Path, said: str) -> None:
     env = (("AWS_REGION", "eu-west-1"), ("AWS_PROFILE", "production-readonly"), ("LEVEL", "debug"))
     with pytest.raises(PluginExitError) as caught:
         exec_plugin(path, env=env)(CredentialProviderRequest("reg.io/app"))
-    assert str(caught.value).endswith(f"it said: {said}")
+    assert str(caught.value).endswith(f"stderr: {said}")
 
 
 def test_a_plugin_with_hostile_last_words_fails_in_time(tmp_path: Path) -> None:
@@ -254,7 +254,7 @@ def test_a_cap_that_cuts_through_a_secret_shows_no_half_of_it(tmp_path: Path, cu
     plugin = exec_plugin(path, limits=limits, env=(("TOKEN", SECRET),))
     with pytest.raises(PluginError) as caught:
         plugin(CredentialProviderRequest("reg.io/app"))
-    assert str(caught.value).endswith("it said: last words")
+    assert str(caught.value).endswith("stderr: last words")
 
 
 def test_a_long_line_is_redacted_before_it_is_cut() -> None:

@@ -450,7 +450,8 @@ def test_explain_asks_the_runtime_and_the_records(world: World, node: Node, tmp_
     absent = run_keyferry("pull", image, *config, *root, "--secret", alice)
     assert absent.returncode == 0, absent.stderr
     done = run_keyferry("explain", image, *config, *root, "--secret", alice)
-    assert "the image is there, and this pod may use it as it is: the pod has a credential" in done.stdout
+    expected = "the image is on the node, and this pod may use it without a pull: the pod has a credential"
+    assert expected in done.stdout
     done = run_keyferry("explain", image, *config, *root, *plain_pod(tmp_path), "-o", "json")
     access = json.loads(done.stdout)["access"]
     assert (access["mustPull"], access["rule"]) == (True, "stranger")

@@ -33,7 +33,9 @@ def node(tmp_path: Path) -> Node:
         pytest.param("a: [", "c.yaml:2:1: not valid YAML", id="not YAML"),
         pytest.param("{", "not valid JSON", id="not JSON"),
         pytest.param("", "kind is missing", id="empty"),
-        pytest.param("apiVersion: v1\nkind: Pod\n", "are no credential provider config", id="wrong kind"),
+        pytest.param(
+            "apiVersion: v1\nkind: Pod\n", "are not those of a credential provider config", id="wrong kind"
+        ),
         pytest.param(BASE, "no provider is configured", id="no providers"),
         pytest.param(
             BASE + "providers:\n- nam: x\n", "c.yaml:4:3: providers[0].nam: unknown field", id="unknown field"
@@ -98,23 +100,25 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
     [
         pytest.param("#!/bin/sh\nsleep 30\n", 124, "did not finish within 0.3 s and was killed", id="slow"),
         pytest.param("#!/bin/sh\nexit 0\n", 4, "is not one JSON object", id="silent"),
-        pytest.param("#!/bin/sh\necho '{}'\n", 4, "it answered in apiVersion none", id="empty object"),
+        pytest.param(
+            "#!/bin/sh\necho '{}'\n", 4, "the apiVersion of its response is none", id="empty object"
+        ),
         pytest.param(
             "#!/bin/sh\necho it broke >&2; exit 7\n",
             4,
-            "exited with status 7; it said: it broke",
+            "exited with status 7; stderr: it broke",
             id="exit 7",
         ),
         pytest.param("#!/bin/sh\nkill -9 $$\n", 4, "was killed by signal 9", id="killed"),
         pytest.param("no shebang\n", 4, "cannot be started: exec format error", id="no shebang"),
         pytest.param(
-            "#!/no/such/interpreter\n", 4, "names an interpreter that is missing", id="no interpreter"
+            "#!/no/such/interpreter\n", 4, "has an interpreter that is missing", id="no interpreter"
         ),
         pytest.param(
             '#!/bin/sh\necho \'{"kind":"CredentialProviderResponse","apiVersion":'
             '"credentialprovider.kubelet.k8s.io/v1","cacheKeyType":"Pod"}\'\n',
             4,
-            "cacheKeyType of its answer is none of Image, Registry, Global",
+            "cacheKeyType of its response is none of Image, Registry, Global",
             id="lying",
         ),
     ],

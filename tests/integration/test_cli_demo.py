@@ -23,7 +23,7 @@ SHOWN = (
     ("+ harbour: pattern '*.harbour.example' covers the image", "the kubelet tries this credential"),
     ("no credentials: the kubelet makes one anonymous attempt", "differs from the image in the port alone"),
     ("failed: plugin 'pier': exited with status 1", "no credentials, since 'pier' failed", "token=********"),
-    ("yes: 127.0.0.1:", "can be pulled with the one credential there is", "yes, it may pull"),
+    ("yes: 127.0.0.1:", "can be pulled with the only credential", "yes, it may pull"),
     ("pulled   sha256:", "ferry of provider harbour"),
     ("every pod of the node", "the image is used without a pull"),
     ("KP101", "KP105", "KP112", "KP129", "KP301"),

@@ -309,7 +309,7 @@ def test_a_provider_that_takes_tokens_is_unknown_without_its_inputs(
             assert wrong not in done.stdout + done.stderr
         for option in options:
             assert option in done.stdout + done.stderr
-    assert "cannot tell what it answers, and the plugin did not run" in done.stdout
+    assert "cannot tell what it answers, the plugin was not run" in done.stdout
     document = json.loads(run_keyferry("explain", IMAGE, *words, "-o", "json", *node.options()).stdout)
     assert document["decision"]["outcome"] == "unknown"
     assert document["failures"] == []
@@ -326,7 +326,10 @@ def test_with_everything_given_a_provider_that_takes_tokens_gives_sure_answers(t
     for token in ([], token_file(tmp_path)):
         done = run_keyferry("explain", IMAGE, "--pod", str(pod), *token, *node.options())
         assert done.returncode == 1
-        assert "skipped: the service account lacks the annotation 'role', which it requires" in done.stdout
+        assert (
+            "skipped: the service account lacks the annotation 'role', which the provider requires"
+            in done.stdout
+        )
     pod.write_text(plain + ACCOUNT.format("team", "role: r"))
     done = run_keyferry("get", IMAGE, "--pod", str(pod), *token, *node.options())
     assert (done.returncode, done.stderr) == (0, "")

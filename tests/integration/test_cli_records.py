@@ -115,7 +115,8 @@ def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
     assert "hunter2" not in done.stdout + done.stderr
     unknown = run_keyferry(*words, "--root", str(root))
     assert unknown.returncode == 6
-    assert "whether 'preloaded.example/x:1' is there; --images FILE or --cri SOCKET tells" in unknown.stderr
+    expected = "whether 'preloaded.example/x:1' is among them; --images FILE or --cri SOCKET tells"
+    assert expected in unknown.stderr
     absent = run_keyferry(*words, "--root", str(root), "--images", images_file(tmp_path, REF))
     assert absent.returncode == 0, absent.stdout
     assert "must pull" not in absent.stdout

@@ -1,1 +1,1 @@
-"""Wire types by group and version: pure data, no input or output."""
+"""Wire types by API group and version: pure data without I/O."""

@@ -1,9 +1,9 @@
-"""Strict decoding as Kubernetes does it: unknown and duplicate fields are errors with a path.
+"""Strict decoding as in Kubernetes: unknown and duplicate fields are errors with a path.
 
 A document is decoded in two steps. ``interpret`` reads its apiVersion and
-kind, forgiving the case of their names as Go's decoder does; then a ``Reader``
-takes typed values out of it and notes everything that is wrong, not just
-the first thing. ``kubernetes_failure`` says which of those Kubernetes would name.
+kind and ignores the case of these names, as Go's decoder does. A ``Reader``
+then reads typed values from the document and collects all problems, not only
+the first. ``kubernetes_failure`` returns the problem that Kubernetes would report.
 """
 
 import re
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
     T = TypeVar("T")
     Decode = Callable[[object, Path], T]
 
-# Kubernetes keeps at most this many strict errors of one document.
+# Kubernetes reports at most this many strict errors of one document.
 _MOST_STRICT_ERRORS = 100
-# The nameless type that Kubernetes reads apiVersion and kind into, as Go prints it.
+# The anonymous type that Kubernetes decodes apiVersion and kind into, as Go prints it.
 _TYPE_META = (
     r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 )
-# What a hostile document can make us remember; beyond it only the first value that does not fit matters.
+# Bounds the memory that a hostile document takes; beyond it, only the first value of a wrong type is recorded.
 _MOST_PROBLEMS = 1000
 
 
 class Reader:
-    """Takes typed values out of one document and notes what is wrong with it.
+    """A decoder that reads typed values from one document and collects its problems.
 
-    ``duplicates`` are the paths of repeated keys in a JSON document. For YAML,
-    where Kubernetes decodes from a sorted intermediate form, ``sort_keys`` makes
-    the problems come in the same order. A ``lenient`` reader passes over unknown fields.
+    ``duplicates`` are the paths of repeated keys in a JSON document. For YAML, which
+    Kubernetes decodes from a sorted intermediate form, ``sort_keys`` puts the problems
+    in the same order. A ``lenient`` reader ignores unknown fields.
     """
 
     __slots__ = ("_duplicates", "_has_misfit", "_lenient", "_sort_keys", "problems")
@@ -50,7 +50,7 @@ class Reader:
         self.problems: list[tuple[Path, Problem]] = []
 
     def struct(self, value: object, path: "Path", fields: "Mapping[str, Decode[Any]]") -> "dict[str, Any]":
-        """The known *fields* of an object; null gives none of them."""
+        """Return the known *fields* of an object; for null, an empty dictionary."""
         taken: dict[str, Any] = {}
         for name, item in self._items(value, path, "object"):
             decode = fields.get(name)
@@ -61,7 +61,7 @@ class Reader:
         return taken
 
     def map_of(self, decode: "Decode[T]") -> "Decode[dict[str, T] | None]":
-        """A decoder for an object with free keys; null gives None."""
+        """Return a decoder for an object with arbitrary keys; it returns None for null."""
 
         def decode_map(value: object, path: "Path") -> "dict[str, T] | None":
             if value is None:
@@ -71,7 +71,7 @@ class Reader:
         return decode_map
 
     def list_of(self, decode: "Decode[T]") -> "Decode[list[T] | None]":
-        """A decoder for an array; null gives None."""
+        """Return a decoder for an array; it returns None for null."""
 
         def decode_list(value: object, path: "Path") -> "list[T] | None":
             if value is None:
@@ -84,7 +84,7 @@ class Reader:
         return decode_list
 
     def text(self, value: object, path: "Path") -> str:
-        """A string; null gives the empty one."""
+        """Read a string; null is read as the empty string."""
         if isinstance(value, str):
             return value
         if value is not None:
@@ -92,14 +92,14 @@ class Reader:
         return ""
 
     def boolean(self, value: object, path: "Path") -> bool | None:
-        """A boolean; null gives None."""
+        """Read a boolean; null is read as None."""
         if value is None or isinstance(value, bool):
             return value
         self._wrong_type(value, path, "boolean")
         return None
 
     def duration(self, value: object, path: "Path") -> int | None:
-        """A Go duration in nanoseconds; null gives None."""
+        """Read a Go duration in nanoseconds; null is read as None."""
         if value is None:
             return None
         try:
@@ -112,7 +112,7 @@ class Reader:
         return None
 
     def data(self, value: object, path: "Path") -> bytes:
-        """Bytes written as base64; null gives none. Go passes over line ends and wants the padding."""
+        """Read bytes in base64; null is read as no bytes. As in Go, newlines are ignored and padding is required."""
         from keyferry._core.base64 import corrupt_input_text, decode_base64
 
         text = self.text(value, path).encode("utf-8", "surrogatepass")
@@ -122,7 +122,7 @@ class Reader:
         return data or b""
 
     def anything(self, value: object, path: "Path") -> object:  # noqa: ARG002 - the shape of a decoder
-        """Any value at all, unchecked."""
+        """Return *value* unchecked."""
         return value
 
     def _items(self, value: object, path: "Path", expected: str) -> "list[tuple[str, object]]":
@@ -155,7 +155,7 @@ class Reader:
     def note(
         self, path: "Path", message: str, kubernetes_text: str, kind: Kind, detail: Detail = Detail.NONE
     ) -> None:
-        """Note a problem with the value at *path*."""
+        """Record a problem with the value at *path*."""
         if len(self.problems) >= _MOST_PROBLEMS and (kind is Kind.STRICT or self._has_misfit):
             return
         self._has_misfit = self._has_misfit or kind is not Kind.STRICT
@@ -166,9 +166,9 @@ class Reader:
 
 
 def kubernetes_failure(problems: "list[tuple[Path, Problem]]", yaml_duplicates: str = "") -> Problem | None:
-    """The one failure Kubernetes reports: the first value that does not fit, else all strict errors in a row.
+    """Return the failure that Kubernetes reports: the first value of a wrong type, else all strict errors joined.
 
-    *yaml_duplicates* is its complaint about repeated keys of a YAML document, which comes first.
+    *yaml_duplicates* is Kubernetes' text for repeated keys of a YAML document, which comes first.
     """
     for _, problem in problems:
         if problem.kind is not Kind.STRICT:
@@ -183,9 +183,9 @@ def kubernetes_failure(problems: "list[tuple[Path, Problem]]", yaml_duplicates: 
 
 
 def interpret(document: object) -> tuple[str, str]:
-    """The apiVersion and kind of a document; both empty if it is null or has none.
+    """Return the apiVersion and kind of a document, each empty if it is missing.
 
-    Raises :class:`WrongTypeError` where Kubernetes could not read them.
+    Raise :class:`WrongTypeError` where Kubernetes cannot read them.
     """
     if document is None:
         return "", ""
@@ -202,9 +202,9 @@ def interpret(document: object) -> tuple[str, str]:
 
 
 class WrongTypeError(Exception):
-    """apiVersion or kind, or the whole document, has the wrong JSON type.
+    """apiVersion, kind or the whole document has the wrong JSON type.
 
-    ``decoder_text`` is ``kubernetes_text`` without the stage at which it was found.
+    ``decoder_text`` is ``kubernetes_text`` without the prefix that names the stage.
     """
 
     def __init__(self, field: str, found: str, expected: str) -> None:
@@ -218,20 +218,20 @@ class WrongTypeError(Exception):
 
 
 def aggregate(texts: "Iterable[str]") -> str:
-    """How Kubernetes makes one text of several errors."""
+    """Return the text of several errors, joined as in Kubernetes."""
     distinct = list(dict.fromkeys(texts))
     return "".join(distinct) if len(distinct) <= 1 else f"[{', '.join(distinct)}]"
 
 
 def shown_api_version(api_version: str) -> str:
-    """An apiVersion for a message: quoted only if it is Kubernetes' own, for what stands there may be a secret."""
+    """Return an apiVersion for a message; one without Kubernetes' form is not shown, since it may be a secret."""
     if re.fullmatch(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:alpha|beta)[0-9]{1,2})?", api_version):
         return repr(api_version)
     return "something else" if api_version else "none"
 
 
 def json_type(value: object) -> str:
-    """What Go's decoder calls the type of a JSON value."""
+    """Return the name of a JSON value's type, as Go's decoder prints it."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -244,12 +244,12 @@ def json_type(value: object) -> str:
 
 
 def detail_of(found: str, expected: str) -> Detail:
-    """What a value of the JSON type *found* is, where another was expected."""
+    """Return the detail of a problem: a value of the JSON type *found* in place of *expected*."""
     if expected != "string":
         return Detail.NONE
     return Detail.NO_TEXT if found in ("object", "array") else Detail.SCALAR_FOR_TEXT
 
 
 def article(noun: str) -> str:
-    """*noun* with its indefinite article."""
+    """Return *noun* with its indefinite article."""
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"

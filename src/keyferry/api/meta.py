@@ -1,6 +1,6 @@
-"""Durations and times of the Kubernetes API, as integers of nanoseconds.
+"""Durations and times of the Kubernetes API, as integers in nanoseconds.
 
-Every plugin run imports this module, so it imports next to nothing.
+Every plugin run imports this module, so it imports few others.
 """
 
 from time import gmtime
@@ -35,8 +35,8 @@ _EXPECTED_DURATION = "expected a Go duration such as '10m' or '1h30m' (units ns,
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _EXPECTED_TIME = "expected an RFC 3339 time such as '2006-01-02T15:04:05Z'"
-# What precedes a field, its name in the layout, fewest and most digits, lowest and highest value, its name.
-# A one-digit hour passes, as in Go. The day is checked last, once month and year are known.
+# For each field: the separator before it, its text in Go's layout, least and most digits, range, name.
+# A one-digit hour is accepted, as in Go. The day is checked last, since its range depends on month and year.
 _FIELDS = (
     ("", "2006", 4, 4, 0, 9999, "year"),
     ("-", "01", 2, 2, 1, 12, "month"),
@@ -47,15 +47,15 @@ _FIELDS = (
 )
 
 
-# Go reads texts of any length; no sensible one is nearly as long as this, and one of megabytes takes seconds.
+# Go accepts texts of any length. No valid text is this long, and parsing megabytes takes seconds.
 _LONGEST_TEXT = 1 << 14
-# Plugins say the same few durations over and over.
+# A cache: plugins return the same few durations again and again.
 _known_durations: dict[str, int] = {}
 _MOST_KNOWN, _LONGEST_KNOWN = 256, 32
 
 
 def parse_duration(text: str) -> int:
-    """Give the nanoseconds of a duration in Go's syntax, or raise DurationError."""
+    """Return the nanoseconds of a duration in Go's syntax, or raise DurationError."""
     known = _known_durations.get(text)
     if known is None:
         known = _parse_duration(text)
@@ -85,7 +85,7 @@ def _parse_duration(text: str) -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """Write a duration as Go does: ``1h30m0s``, ``1.5s``, ``100ms``, ``0s``."""
+    """Return a duration as Go formats it: ``1h30m0s``, ``1.5s``, ``100ms``, ``0s``."""
     sign, size = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if size < _SECOND:
         return sign + _format_below_second(size)
@@ -98,7 +98,7 @@ def format_duration(nanoseconds: int) -> str:
 
 
 def decode_duration(value: object) -> int:
-    """Give the nanoseconds of a duration in a decoded document, where only a string is one."""
+    """Return the nanoseconds of a duration in a decoded document, or raise DurationError; it must be a string."""
     if isinstance(value, str):
         return parse_duration(value)
     if value is None:
@@ -110,7 +110,7 @@ def decode_duration(value: object) -> int:
 
 
 def parse_time(text: str) -> int:
-    """Give the nanoseconds since 1970 of an RFC 3339 time as Go reads it, or raise TimeError."""
+    """Return the nanoseconds since 1970 of an RFC 3339 time, parsed as in Go, or raise TimeError."""
     if len(text) > _LONGEST_TEXT:
         shown = f"a text of {len(text)} characters"
         raise TimeError(f"{shown} is not a time; {_EXPECTED_TIME}", "parsing time: cannot parse")
@@ -133,13 +133,13 @@ def parse_time(text: str) -> int:
 
 
 def format_instant(nanoseconds: int) -> str:
-    """Write an instant in UTC with as many digits of a second as it has, so that it is read back as it was."""
+    """Return an instant in UTC with as many fractional digits as needed to parse it back without loss."""
     fraction = f".{nanoseconds % _SECOND:09d}".rstrip("0").rstrip(".")
     return f"{format_time(nanoseconds)[:-1]}{fraction}Z"
 
 
 def format_time(nanoseconds: int) -> str:
-    """Write an instant in UTC and whole seconds, as Kubernetes writes its times."""
+    """Return an instant in UTC in whole seconds, as Kubernetes formats times."""
     moment = gmtime(nanoseconds // _SECOND)
     year = f"{'-' if moment.tm_year < 0 else ''}{abs(moment.tm_year):04d}"
     date = f"{year}-{moment.tm_mon:02d}-{moment.tm_mday:02d}"
@@ -147,7 +147,7 @@ def format_time(nanoseconds: int) -> str:
 
 
 def _parse_term(text: str, start: int) -> tuple[int, int]:
-    """Read one number and its unit; give its nanoseconds and where it ends."""
+    """Parse one number and its unit; return its nanoseconds and the position after it."""
     point = end = _digits_end(text, start)
     if text[point : point + 1] == ".":
         end = _digits_end(text, point + 1)
@@ -161,14 +161,14 @@ def _parse_term(text: str, start: int) -> tuple[int, int]:
 
 def _parse_whole(text: str, digits: str) -> int:
     significant = digits.lstrip("0")
-    # Looked at first by length, because int() refuses thousands of digits.
+    # The length is checked first, because int() refuses thousands of digits.
     amount = int(significant or "0") if len(significant) <= len(str(_LIMIT)) else _LIMIT + 1
     _check_limit(text, amount, _LIMIT)
     return amount
 
 
 def _parse_part(digits: str, unit: int) -> int:
-    """Give the nanoseconds of the digits after the point, in floating point because Go does so."""
+    """Return the nanoseconds of the digits after the point, computed in floating point as in Go."""
     amount, scale = 0, 1.0
     for digit in digits:
         longer = amount * 10 + int(digit)
@@ -213,7 +213,7 @@ def _format_below_second(size: int) -> str:
 
 
 def _decimal(amount: int, places: int) -> str:
-    """Write *amount* with the point *places* digits from the right and no zeros at the end."""
+    """Return *amount* with a decimal point *places* digits from the right, without trailing zeros."""
     whole, part = divmod(amount, 10**places)
     return f"{whole}.{part:0{places}d}".rstrip("0").rstrip(".")
 
@@ -255,7 +255,7 @@ def _parse_offset(text: str, start: int) -> tuple[int, int]:
     if zone[3:4] != ":" or _digits_end(digits, 0) != len("0700") or zone[0] not in "+-":
         raise _unparsable_time(text, start, "Z07:00")
     hours, minutes = int(zone[1:3]), int(zone[4:])
-    # One past the usual bounds, as in Go: people do write +24:00 and +00:60.
+    # One more than the usual bounds, as in Go, which accepts +24:00 and +00:60.
     if hours > 24 or minutes > 60:
         name = "minute" if minutes > 60 else "hour"
         raise _bad_time(text, f"time zone offset {name} out of range")
@@ -264,15 +264,15 @@ def _parse_offset(text: str, start: int) -> tuple[int, int]:
 
 
 def _days_since_epoch(year: int, month: int, day: int) -> int:
-    """Count days in the Gregorian calendar, the year 0 included, which datetime does not know."""
-    # Years are taken to begin in March, which puts the leap day at their end.
+    """Return the days since 1970 in the Gregorian calendar; datetime does not support the year 0."""
+    # The year starts in March here, so that the leap day is its last day.
     year -= month < 3  # March
     days_before_month = (153 * ((month + 9) % 12) + 2) // 5
     return 365 * year + year // 4 - year // 100 + year // 400 + days_before_month + day - 719_469
 
 
 def _digits_end(text: str, start: int) -> int:
-    """Find the end of the ASCII digits that begin at *start*."""
+    """Return the end of the ASCII digits that begin at *start*."""
     end = start
     while end < len(text) and text[end] in "0123456789":
         end += 1

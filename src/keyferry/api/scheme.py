@@ -1,8 +1,8 @@
-"""The other kinds that the kubelet's decoder knows.
+"""The other kinds that are registered in the kubelet's decoder.
 
-Given one of these in place of a provider config or a plugin's response, the
-kubelet first decodes it strictly and only then says that the kind is wrong. So their
-top-level fields must be known to tell which of the two errors it would report.
+If a document of one of these kinds is in place of a provider config or a plugin's
+response, the kubelet decodes it strictly before it reports the wrong kind. The
+top-level fields decide which of the two errors it reports.
 """
 
 _META = ("kind", "apiVersion")
@@ -57,7 +57,7 @@ _KINDS: dict[tuple[str, str], tuple[str, ...]] = {
         "serviceAccountAnnotations",
     ),
 }
-# Known by their kind in any version.
+# Kinds that are registered in every version.
 _UNVERSIONED: dict[str, tuple[str, ...]] = {
     "Status": (*_META, "metadata", "status", "message", "reason", "details", "code"),
     "APIVersions": (*_META, "versions", "serverAddressByClientCIDRs"),
@@ -68,5 +68,5 @@ _UNVERSIONED: dict[str, tuple[str, ...]] = {
 
 
 def known_fields(api_version: str, kind: str) -> tuple[str, ...] | None:
-    """The top-level fields of a kind the kubelet knows, or None."""
+    """Return the top-level fields of a kind that the kubelet's decoder knows, or None."""
     return _KINDS.get((api_version, kind)) or _UNVERSIONED.get(kind)

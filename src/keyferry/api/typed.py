@@ -1,4 +1,4 @@
-"""From the bytes of a file to a document whose type is known, or to the problem with it and its place."""
+"""Read the content of a file as a document with a type, or as a problem with a position."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ class TypedDocument(Value):
 
 
 class Refused(Value):
-    """Why a text is no document, or why the type of a document cannot be read."""
+    """The reason why text is not a document, or why the type of a document cannot be read."""
 
     problem: Problem
     document: Document | None = None
@@ -35,10 +35,9 @@ def read_typed(
     type_code: str = "",
     json_stage: str = "",
 ) -> TypedDocument | Refused:
-    """Read the content of *file* by *read*, and tell its type; what is wrong with it is part of the result.
+    """Read *data*, the content of *file*, with *read*, and return the document with its type, or the problem.
 
-    The codes are those that lint lists such problems under; *json_stage* stands before Kubernetes' words for what is
-    no JSON.
+    The codes are lint's codes for such problems; *json_stage* is the prefix of Kubernetes' text for invalid JSON.
     """
     try:
         document = read(data)
@@ -73,7 +72,7 @@ def read_typed(
 def place_problem(
     problem: Problem, file: str, document: Document | None, at: Path, path: str | None = None
 ) -> Problem:
-    """*problem* with the file and position of the path *at*; under another *path* if one is given."""
+    """Return *problem* with the file and position of the path *at*, and with another *path* if one is given."""
     position = document.position(at) if document else None
     line, column = (position.line, position.column) if position else (None, None)
     return problem.placed(file, line, column, path)

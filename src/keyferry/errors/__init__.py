@@ -1,9 +1,9 @@
-"""Every exception keyferry raises on purpose; nothing is loaded before it is used.
+"""The exceptions that keyferry raises; each is imported on first use.
 
-The text of an error is for people; programs go by its type and its ``kind``. Beside it stands
-``kubernetes_text``: what the kubelet or client-go would have logged in the same place, since that is
-what people paste into a search. It may quote what Kubernetes quotes, a plugin's standard error
-included, so it is never printed or logged by default.
+The text of an error is for people; programs use its type and its ``kind``. ``kubernetes_text`` is
+the message that the kubelet or client-go logs for the same failure, so that people can search for
+it. It may quote everything that Kubernetes quotes, including a plugin's standard error, so it is
+never printed or logged by default.
 """
 
 __all__ = [
@@ -111,7 +111,7 @@ else:
     def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # Not importlib.import_module: a plugin that loads nothing else would load importlib for it.
+        # Not importlib.import_module: a plugin would import importlib for this call alone.
         home = __import__(f"{__name__}.{_HOMES[name]}", fromlist=(name,))
         found = globals()[name] = getattr(home, name)
         return found

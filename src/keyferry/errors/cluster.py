@@ -1,4 +1,4 @@
-"""No credential for a cluster."""
+"""The error of a failed authentication to a cluster."""
 
 from keyferry.errors.kinds import KeyferryError, Kind
 
@@ -6,10 +6,10 @@ __all__ = ["ClusterAuthError"]
 
 
 class ClusterAuthError(KeyferryError):
-    """No credential for a cluster could be had or used; ``underlying`` is the error behind it, if there is one.
+    """A credential for a cluster could not be obtained or used; ``underlying`` is the cause, if it is another error.
 
-    ``kind`` is that of the underlying error, else ``REFUSED``, or ``TIMEOUT`` of a server that did not answer in
-    time. ``server`` is its URL without user info, which may be a password.
+    ``kind`` is that of the underlying error, else ``REFUSED``, or ``TIMEOUT`` for a server that did not respond in
+    time. ``server`` is the URL of the server without user info, which may hold a password.
     """
 
     def __init__(
@@ -21,7 +21,7 @@ class ClusterAuthError(KeyferryError):
         kind: Kind = Kind.REFUSED,
     ) -> None:
         if "@" in server:
-            # Imported here: it is the only module that errors need, and seldom.
+            # Imported here: it is the only module that errors depend on, and it is rarely needed.
             from keyferry._core.user_info import hide_user_info
 
             server = hide_user_info(server)

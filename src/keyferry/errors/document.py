@@ -1,4 +1,4 @@
-"""What is wrong with a document, and where."""
+"""Problems of a document, with their positions."""
 
 from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
 
@@ -6,18 +6,18 @@ __all__ = ["ConfigError", "Detail", "Problem"]
 
 
 class Detail(WordEnum):
-    """What exactly a value or field of a document is, where its kind alone does not tell."""
+    """The exact problem of a value or field, where its kind alone is not specific enough."""
 
     NONE = ""
     UNKNOWN_FIELD = "unknown-field"
     REPEATED_FIELD = "repeated-field"
     REPEATED_NAME = "repeated-name"  # of an entry in a list
-    SCALAR_FOR_TEXT = "scalar-for-text"  # a number or boolean, which quotes make text
+    SCALAR_FOR_TEXT = "scalar-for-text"  # a number or boolean that lacks quotes
     NO_TEXT = "no-text"  # an object or array where text is expected
 
 
 class Problem:
-    """One thing wrong with a document: where, what, and Kubernetes' words for it."""
+    """One problem of a document: its position, its message, and Kubernetes' message for it."""
 
     __slots__ = ("code", "column", "detail", "file", "kind", "kubernetes_text", "line", "message", "path")
 
@@ -62,12 +62,12 @@ class Problem:
         raise AttributeError(f"Problem is frozen: cannot delete {name!r}")
 
     def changed(self, **changes: object) -> "Problem":
-        """This problem with some fields changed."""
+        """Return a copy of this problem with *changes* applied to its fields."""
         fields: dict[str, object] = dict(zip(_FIELDS, self._values(), strict=True)) | changes
         return _make_problem(**fields)
 
     def placed(self, file: str, line: int | None, column: int | None, path: str | None = None) -> "Problem":
-        """This problem at a place in a file; under another *path* if one is given."""
+        """Return a copy of this problem at a position in a file, with another *path* if one is given."""
         return self.changed(path=self.path if path is None else path, file=file, line=line, column=column)
 
     def _values(self) -> tuple[object, ...]:
@@ -102,7 +102,7 @@ def _rebuild_problem(*values: object) -> Problem:
 
 
 class ConfigError(KeyferryError):
-    """A configuration Kubernetes would refuse; ``problems`` holds every one found."""
+    """A configuration that Kubernetes would refuse; ``problems`` holds every problem found."""
 
     kind = Kind.CONFIG
 

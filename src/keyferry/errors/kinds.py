@@ -1,4 +1,4 @@
-"""What went wrong, as a closed set of words, and the root of all errors, each of which has one of them."""
+"""The kinds of errors, and the base class of all errors, each of which has one kind."""
 
 __all__ = ["KeyferryError", "Kind", "TextError", "WordEnum"]
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 else:
 
     class _WordEnumType(type):
-        """Makes a member of every upper-case name of a class."""
+        """A metaclass that turns every upper-case name of a class into a member."""
 
         def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, object]) -> "_WordEnumType":
             words = {key: value for key, value in body.items() if key.isupper()}
@@ -41,7 +41,7 @@ else:
             raise AttributeError(f"{cls.__name__} is closed: cannot delete {name!r}")
 
     class WordEnum(str, metaclass=_WordEnumType):  # noqa: SLOT000 - a member has a name
-        """``enum.StrEnum`` to a type checker and to its users, without ``enum``, which costs a plugin's start more."""
+        """A substitute for ``enum.StrEnum`` that does not import ``enum``, which would slow down a plugin's start."""
 
         def __repr__(self) -> str:
             return f"<{type(self).__name__}.{self.name}: {self.value!r}>"
@@ -54,29 +54,29 @@ else:
 
 
 class Kind(WordEnum):
-    """What went wrong; documents print these words, and the command line has an exit code for each.
+    """The kind of an error; documents contain these words, and the command line has an exit code for each.
 
-    ``NOT_FOUND``, ``CONTENT`` and ``ERROR`` are used of several things: a program or an image, a record or what a
-    registry sent.
+    ``NOT_FOUND``, ``CONTENT`` and ``ERROR`` apply to several things: a program or an image, a record or the content
+    that a registry sent.
     """
 
-    # of anything
+    # any subject
     ERROR = "error"
     NOT_FOUND = "not-found"
     TIMEOUT = "timeout"
     CONTENT = "content"
-    # of a registry, a server, a container runtime
+    # a registry, a server, a container runtime
     REFUSED = "refused"
     THROTTLED = "throttled"
     UNREACHABLE = "unreachable"
-    UNSAFE = "unsafe"  # what it asked us to do
-    ABSENT = "absent"  # an image that is not there and must not be pulled
-    # of a plugin
+    UNSAFE = "unsafe"  # it requested an action that is not safe
+    ABSENT = "absent"  # an image that is not on the node and must not be pulled
+    # a plugin
     START = "start"
     EXIT = "exit"
     OUTPUT = "output"
     PROTOCOL = "protocol"
-    # of a pull record
+    # a pull record
     SYNTAX = "syntax"
     TYPE = "type"
     TRUST = "trust"
@@ -84,7 +84,7 @@ class Kind(WordEnum):
     MISPLACED = "misplaced"
     LOCKED = "locked"
     SYSTEM = "system"
-    # of a document; the words are those of the recorded answers
+    # a document; these are the words of the recorded answers
     JSON_SYNTAX = "json-syntax"
     YAML_SYNTAX = "yaml-syntax"
     WRONG_TYPE = "wrong-type"
@@ -97,7 +97,7 @@ class Kind(WordEnum):
     MISSING_API_VERSION = "missing-apiversion"
     UNKNOWN_TYPE = "unknown-type"
     OTHER = "other"
-    # of what was given, or what this machine has
+    # an argument, or the state of this machine
     NAME = "name"
     PATTERN = "pattern"
     TIME = "time"
@@ -109,18 +109,18 @@ class Kind(WordEnum):
 
 
 class KeyferryError(Exception):
-    """The root of everything keyferry raises on purpose."""
+    """The base class of all exceptions that keyferry raises."""
 
     kind: Kind = Kind.ERROR
     kubernetes_text: str = ""
 
     def __repr__(self) -> str:
-        # Not of ``args``, as Python has it: they hold kubernetes_text, which may quote a secret.
+        # Without ``args``, which Python's repr shows: they hold kubernetes_text, which may quote a secret.
         return f"{type(self).__name__}({str(self)!r})"
 
 
 class TextError(KeyferryError):
-    """An error that is one sentence, and Kubernetes' words for it."""
+    """An error with one message, and Kubernetes' message for it."""
 
     def __init__(self, message: str, kubernetes_text: str = "") -> None:
         super().__init__(message, kubernetes_text)

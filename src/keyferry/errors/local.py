@@ -1,4 +1,4 @@
-"""What was given, or what this machine has, is not usable; and pull records."""
+"""Errors of arguments, of this machine, and of pull records."""
 
 from keyferry.errors.kinds import KeyferryError, Kind, TextError
 
@@ -14,7 +14,7 @@ __all__ = [
 
 
 class EnvironmentProblem(TextError):
-    """Something on this machine is missing or not permitted: a config, a file, a right."""
+    """A config, a file or a permission is missing on this machine."""
 
     kind = Kind.ENVIRONMENT
 
@@ -38,15 +38,15 @@ class PullSecretError(TextError):
 
 
 class ServiceAccountError(TextError):
-    """A service account or its token could not be had."""
+    """A service account or its token could not be obtained."""
 
     kind = Kind.SERVICE_ACCOUNT
 
 
 class PolicyError(TextError):
-    """A program that the policy does not let us run, or a policy that makes no sense.
+    """A program that the policy does not permit, or an invalid policy.
 
-    ``field`` is the one at fault in an entry of the policy's allowlist, empty where it is not one field.
+    ``field`` is the invalid field of an allowlist entry, or empty if the problem is not in a single field.
     """
 
     kind = Kind.POLICY
@@ -58,10 +58,10 @@ class PolicyError(TextError):
 
 
 class RecordError(KeyferryError):
-    """A pull record or intent that cannot be read, must not be believed, or could not be written.
+    """A pull record or intent that cannot be read, cannot be trusted, or could not be written.
 
-    ``kind`` is ``SYNTAX``, ``TYPE``, ``CONTENT``, ``TRUST``, ``FOREIGN``, ``MISPLACED``, ``LOCKED`` or ``SYSTEM``;
-    ``document_kind`` what Kubernetes has against the document, where that is what is wrong.
+    ``kind`` is ``SYNTAX``, ``TYPE``, ``CONTENT``, ``TRUST``, ``FOREIGN``, ``MISPLACED``, ``LOCKED`` or ``SYSTEM``.
+    ``document_kind`` is the kind of Kubernetes' error for a document that Kubernetes refuses.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A plugin that matched and did not give a usable answer."""
+"""Errors of plugins that were run, or were to be run, and gave no usable response."""
 
 from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
 
@@ -16,10 +16,10 @@ __all__ = [
 
 
 class PluginError(KeyferryError):
-    """A plugin that matched and did not give a usable answer."""
+    """A plugin that matched and did not give a usable response."""
 
     kind = Kind.ERROR
-    seconds: float | None = None  # how long the run took, where there was one
+    seconds: float | None = None  # the duration of the run, if the plugin was run
 
     def __init__(self, plugin: str, message: str, kubernetes_text: str = "") -> None:
         super().__init__(plugin, message, kubernetes_text)
@@ -43,7 +43,7 @@ class PluginNotFoundError(PluginError):
 
 
 class PluginStartError(PluginError):
-    """The plugin's executable is there and cannot be started."""
+    """The plugin's executable exists and cannot be started."""
 
     kind = Kind.START
 
@@ -51,7 +51,7 @@ class PluginStartError(PluginError):
 class PluginTimeoutError(PluginError):
     """The plugin did not finish in time; it and its process group were killed.
 
-    With *was_killed* false, the time went by waiting for other lookups, and a run of theirs goes on.
+    If *was_killed* is false, the time was spent waiting for another lookup's run, which continues.
     """
 
     kind = Kind.TIMEOUT
@@ -87,20 +87,20 @@ class PluginExitError(PluginError):
 
 
 class PluginOutputError(PluginError):
-    """The plugin wrote more than it may; it and its process group were killed."""
+    """The plugin wrote more output than is allowed; it and its process group were killed."""
 
     kind = Kind.OUTPUT
 
 
 class Fault(WordEnum):
-    """What of the protocol a plugin's answer breaks."""
+    """The part of the protocol that a plugin's response breaks."""
 
-    SYNTAX = "syntax"  # it is not one document of the protocol
-    GROUP_VERSION = "group-version"  # its apiVersion has more than one slash
-    VERSION = "version"  # it is in another version than was asked for
+    SYNTAX = "syntax"  # the response is not one document of the protocol
+    GROUP_VERSION = "group-version"  # apiVersion has more than one slash
+    VERSION = "version"  # apiVersion differs from that of the request
     KIND = "kind"
     FIELD = "field"
-    DURATION = "duration"  # its cacheDuration
+    DURATION = "duration"  # cacheDuration is not a duration
     NO_STATUS = "no-status"
     NO_CREDENTIAL = "no-credential"
     HALF_PAIR = "half-pair"  # a certificate without its key, or the reverse
@@ -108,9 +108,10 @@ class Fault(WordEnum):
 
 
 class PluginProtocolError(PluginError):
-    """The plugin's answer is not what the protocol asks for; no byte of it is quoted.
+    """The plugin's response breaks the protocol; no byte of the response is quoted.
 
-    ``fault`` is what of the protocol it breaks, ``document_kind`` what Kubernetes' decoder has against the document.
+    ``fault`` is the part of the protocol that it breaks, ``document_kind`` the kind of the decoder's error in
+    Kubernetes.
     """
 
     kind = Kind.PROTOCOL
@@ -131,7 +132,7 @@ class PluginProtocolError(PluginError):
 
 
 class UnusableCertificateError(PluginProtocolError):
-    """The plugin's certificate and key cannot be used; ``expires_ns`` is what its answer gave as expiry."""
+    """The plugin's certificate and key cannot be used; ``expires_ns`` is the expiry in its response."""
 
     def __init__(self, plugin: str, problem: str, kubernetes_text: str, expires_ns: int | None) -> None:
         super().__init__(plugin, problem, kubernetes_text, fault=Fault.KEY_PAIR)
@@ -140,4 +141,4 @@ class UnusableCertificateError(PluginProtocolError):
 
 
 def _tail(stderr_tail: str) -> str:
-    return f"; it said: {stderr_tail}" if stderr_tail else ""
+    return f"; stderr: {stderr_tail}" if stderr_tail else ""

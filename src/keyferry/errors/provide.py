@@ -1,4 +1,4 @@
-"""Why a plugin made with the SDK has no credential."""
+"""Errors with which a plugin made with the SDK ends when it has no credential."""
 
 from keyferry.errors.kinds import KeyferryError, Kind
 
@@ -6,9 +6,9 @@ __all__ = ["HttpError", "ProvideError"]
 
 
 class ProvideError(KeyferryError):
-    """Why a plugin of ours has no credential; *hint* says what to grant, set or type next.
+    """A plugin made with the SDK has no credential; *hint* is the permission, setting or command that helps.
 
-    What the SDK prints on standard error before it exits with a status other than 0.
+    The SDK prints this error on standard error and exits with a status other than 0.
     """
 
     def __init__(self, message: str, hint: str = "", kind: Kind = Kind.ERROR) -> None:
@@ -22,7 +22,7 @@ class ProvideError(KeyferryError):
 
 
 class HttpError(ProvideError):
-    """A server that a plugin could not reach, or whose answer is no HTTP; *url* has no query and no user info."""
+    """A server is unreachable, or its response is not HTTP; *url* has no query and no user info."""
 
     def __init__(self, url: str, problem: str, hint: str = "", is_timeout: bool = False) -> None:  # noqa: FBT001, FBT002 - args mirror it
         super().__init__(f"{url}: {problem}", hint, Kind.TIMEOUT if is_timeout else Kind.UNREACHABLE)

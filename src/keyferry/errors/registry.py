@@ -1,4 +1,4 @@
-"""Registries and container runtimes, and an image that a pod cannot have."""
+"""Errors of registries and container runtimes, and of images that a pod cannot use."""
 
 from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
 
@@ -6,10 +6,10 @@ __all__ = ["ContainerRuntimeError", "ImagePullError", "KubeletReason", "Registry
 
 
 class ContainerRuntimeError(KeyferryError):
-    """What a container runtime said when a call failed; *kind* is what it means by it.
+    """A failed call to a container runtime.
 
-    One of ``REFUSED`` (the registry did not take the credential), ``NOT_FOUND``, ``UNREACHABLE``, ``TIMEOUT`` and
-    ``ERROR``.
+    ``kind`` is ``REFUSED`` (the registry did not accept the credential), ``NOT_FOUND``, ``UNREACHABLE``, ``TIMEOUT``
+    or ``ERROR``.
     """
 
     def __init__(self, socket: str, code: str, message: str, kind: Kind = Kind.ERROR) -> None:
@@ -27,11 +27,11 @@ class ContainerRuntimeError(KeyferryError):
 
 
 class RegistryError(KeyferryError):
-    """A registry that refused, has not what was asked for, could not be reached, or must not be believed.
+    """A failed request to a registry, or a response that cannot be trusted.
 
-    ``status`` is that of its HTTP answer, 0 where there was none or its content was at fault. ``kind`` is
-    ``REFUSED``, ``NOT_FOUND``, ``THROTTLED``, ``UNREACHABLE``, ``TIMEOUT``, ``UNSAFE`` (what it asked us to do),
-    ``CONTENT`` (what it sent) or ``ERROR``; where none is given, the status decides.
+    ``status`` is the HTTP status, or 0 if there was no response or the content of the response is wrong. ``kind`` is
+    ``REFUSED``, ``NOT_FOUND``, ``THROTTLED``, ``UNREACHABLE``, ``TIMEOUT``, ``UNSAFE`` (the registry requested an
+    unsafe action), ``CONTENT`` (the registry sent wrong content) or ``ERROR``; by default it follows from the status.
     """
 
     def __init__(self, registry: str, status: int, message: str, kind: Kind | None = None) -> None:
@@ -44,7 +44,7 @@ class RegistryError(KeyferryError):
 
     @property
     def is_refusal(self) -> bool:
-        """Tell whether the registry, or its token server, did not accept the credential."""
+        """Whether the registry, or its token server, did not accept the credential."""
         return self.kind is Kind.REFUSED
 
     def __str__(self) -> str:
@@ -52,23 +52,23 @@ class RegistryError(KeyferryError):
 
 
 class KubeletReason(WordEnum):
-    """Why a container waits for its image, as the kubelet puts it into a pod's status and events."""
+    """Why a container waits for its image, in the kubelet's words for a pod's status and events."""
 
     ERR_IMAGE_PULL = "ErrImagePull"
     IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
     ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
     IMAGE_INSPECT_ERROR = "ImageInspectError"
     INVALID_IMAGE_NAME = "InvalidImageName"
-    # what a runtime says in place of ErrImagePull
+    # reported by a runtime in place of ErrImagePull
     REGISTRY_UNAVAILABLE = "RegistryUnavailable"
     SIGNATURE_VALIDATION_FAILED = "SignatureValidationFailed"
 
 
 class ImagePullError(KeyferryError):
-    """An image that a pod cannot have; ``kubelet_reason`` is the kubelet's word for it.
+    """An image that a pod cannot use; ``kubelet_reason`` is the kubelet's word for it.
 
     ``failures`` has an error for each credential that was tried, in order. ``kind`` is as in RegistryError, ``ABSENT``
-    for an image that is not there and must not be pulled, and ``NAME`` for a name that cannot be parsed.
+    for an image that is not on the node and must not be pulled, and ``NAME`` for a name that cannot be parsed.
     """
 
     def __init__(  # noqa: PLR0917 - args mirror it
@@ -90,7 +90,7 @@ class ImagePullError(KeyferryError):
 
     @property
     def is_refusal(self) -> bool:
-        """Tell whether the registry, or its token server, accepted no credential."""
+        """Whether the registry, or its token server, accepted none of the credentials."""
         return self.kind is Kind.REFUSED
 
     def __str__(self) -> str:

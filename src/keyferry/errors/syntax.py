@@ -1,4 +1,4 @@
-"""Text that cannot be read: a document, a duration, a time. All that a plugin loads of what is wrong with its input."""
+"""Errors of documents, durations and times that cannot be parsed: the only errors that every plugin imports."""
 
 from keyferry.errors.kinds import KeyferryError, Kind, TextError
 
@@ -6,10 +6,7 @@ __all__ = ["DocumentError", "DurationError", "TimeError"]
 
 
 class DocumentError(KeyferryError):
-    """Text that is neither JSON nor YAML; ``kind`` says which of them it failed to be.
-
-    One of ``JSON_SYNTAX``, ``YAML_SYNTAX``, ``OTHER``.
-    """
+    """Text that is not valid JSON or YAML; ``kind`` is ``JSON_SYNTAX``, ``YAML_SYNTAX`` or ``OTHER``."""
 
     def __init__(
         self,
@@ -38,6 +35,6 @@ class DurationError(TextError):
 
 
 class TimeError(TextError):
-    """Text that is not an RFC 3339 time as Kubernetes reads it."""
+    """Text that Kubernetes does not accept as an RFC 3339 time."""
 
     kind = Kind.TIME

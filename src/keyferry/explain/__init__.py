@@ -1,1 +1,1 @@
-"""Why: the reasons behind an answer, for people and for programs."""
+"""The reasons for a lookup's answer, as text for people and as documents for programs."""

@@ -1,4 +1,4 @@
-"""Whether a pod may use an image that is there, for people and for programs."""
+"""Whether a pod may use an image on the node, as text for people and as a document for programs."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ __all__ = ["decision_document", "decision_lines"]
 
 
 def decision_document(decision: Decision, missing: tuple[MissingInput, ...] = ()) -> dict[str, object]:
-    """A decision with stable fields: by which record, which policy and which rule.
+    """Return a decision as a document with stable fields: the record, the policy and the rule that decided.
 
-    ``mustPull`` is null where what is *missing* may turn it.
+    ``mustPull`` is null if the *missing* inputs may change the decision.
     """
     outcome = judge_use(decision, missing)
     return {
@@ -28,10 +28,10 @@ def decision_document(decision: Decision, missing: tuple[MissingInput, ...] = ()
 
 
 def decision_lines(decision: Decision, missing: tuple[MissingInput, ...] = ()) -> Iterator[str]:
-    """The verdict, and below it what led there; *missing* is what may turn it."""
+    """Yield the decision in one line, then its reasons; the *missing* inputs may change it."""
     if judge_use(decision, missing) is UseOutcome.UNKNOWN:
         why = "; ".join(map(str, missing))
-        yield printable(f"cannot tell whether this pod may use the image that is there: {why}")
+        yield printable(f"cannot tell whether this pod may use the image on the node: {why}")
     else:
         yield _verdict(decision)
     for reason in decision.reasons[:-1]:
@@ -45,5 +45,5 @@ def _verdict(decision: Decision) -> str:
     if decision.error is not None:
         return f"the container does not start: {why}"
     if decision.must_pull:
-        return f"the image is there, but this pod must pull it, to be verified: {why}"
-    return f"the image is there, and this pod may use it as it is: {why}"
+        return f"the image is on the node, but this pod must pull it to verify its access: {why}"
+    return f"the image is on the node, and this pod may use it without a pull: {why}"

@@ -1,4 +1,4 @@
-"""An answer and its reasons, for programs: JSON or YAML with stable fields and no secret unless asked."""
+"""An answer and its reasons as documents for programs, with stable fields and no secrets by default."""
 
 from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import MASK
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, object]:
-    """What ``keyferry get`` says."""
+    """Return the output of ``keyferry get``; with *reveal*, passwords are not masked."""
     return make_document(
         "ImageCredentials",
         image=answer.image,
@@ -35,10 +35,10 @@ def explanation_document(
     access: dict[str, object] | None = None,
     traps: tuple[Reason, ...] = (),
 ) -> dict[str, object]:
-    """What ``keyferry explain`` says; *registry* is what was found out by asking it, if it was asked.
+    """Return the output of ``keyferry explain``.
 
-    *access* is the decision whether an image that is there may be used, if that was asked; *traps* are
-    what to beware of beside the answer's own.
+    *registry* is the result of a check with the registry, if one was made; *access* is the decision
+    whether an image on the node may be used, if it was requested; *traps* are added to those of the answer.
     """
     decision = next(reason for reason in answer.reasons if reason.stage is ReasonStage.DECISION)
     document: dict[str, object] = make_document(
@@ -66,7 +66,7 @@ def explanation_document(
 
 
 def source_document(source: Source) -> dict[str, object]:
-    """Where a credential came from."""
+    """Return a credential's source as a document."""
     document: dict[str, object] = {"kind": str(source.kind), "name": source.name}
     account = source.service_account
     if account is not None:
@@ -88,7 +88,7 @@ def _credential(credential: Credential, *, reveal: bool) -> dict[str, object]:
 
 
 def failures_document(failures: "Iterable[Failure]") -> list[dict[str, object]]:
-    """Providers that failed."""
+    """Return failures of providers as documents."""
     return [
         {
             "provider": failure.provider,

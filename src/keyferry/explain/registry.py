@@ -1,4 +1,4 @@
-"""What a registry said to each credential, for people and for programs; no secret in either."""
+"""A registry's response to each credential, as text for people and as a document for programs, without secrets."""
 
 from collections.abc import Iterator
 from enum import StrEnum
@@ -26,10 +26,10 @@ class PullVerdict(StrEnum):
 
 
 class RegistryCheck(Value):
-    """What a registry said to each credential, and what else decides whether the image can be pulled.
+    """A registry's response to each credential, and the other facts that decide whether the image can be pulled.
 
-    *missing* is what was not given and may hold another credential; *mirrors* are asked before the registry by
-    the container runtime, and were not asked here.
+    *missing* are inputs that were not given and may hold another credential. The container runtime tries *mirrors*
+    before the registry; they were not tried here.
     """
 
     image: str
@@ -39,22 +39,22 @@ class RegistryCheck(Value):
 
     @property
     def verdict(self) -> PullVerdict:
-        """A no is sure only if the registry said so, and nothing else can say yes."""
+        """Whether the image can be pulled; NO only if the registry refused and no mirror or missing input can help."""
         if any(attempt.worked for attempt in self.attempts):
             return PullVerdict.YES
         if self.mirrors is not None or self.kind not in _SURE:
             return PullVerdict.UNKNOWN
-        # Also of an image that is not there: registries hide from one user what another may have.
+        # This includes an image that is not found: registries hide images from users without access.
         return PullVerdict.UNKNOWN if self.missing else PullVerdict.NO
 
     @property
     def error(self) -> RegistryError | ContainerRuntimeError | None:
-        """The most telling of what was said, if nothing worked."""
+        """The most informative error, if no attempt worked."""
         return None if self._failed is None else self._failed.error
 
     @property
     def kind(self) -> Kind | None:
-        """What that means, as in RegistryError."""
+        """The kind of that error, as in RegistryError."""
         return None if self._failed is None else self._failed.kind
 
     @property
@@ -64,12 +64,12 @@ class RegistryCheck(Value):
         return most_telling(self.attempts)
 
 
-# Only these say something about the image; after all else it is as unknown as before.
+# Only these errors are about the image; after any other error it is unknown whether it can be pulled.
 _SURE = (Kind.REFUSED, Kind.NOT_FOUND)
 
 
 def verdict(check: RegistryCheck) -> str:
-    """The answer in one line."""
+    """Return the verdict in one line."""
     return _VERDICTS[check.verdict](check)
 
 
@@ -94,9 +94,9 @@ def _cannot_tell(check: RegistryCheck) -> str:
 
 
 def doubts(check: RegistryCheck) -> Iterator[str]:
-    """Why the registry's word alone does not decide it."""
+    """Yield the reasons why the registry's response alone does not decide."""
     if check.error is not None and check.kind not in _SURE:
-        yield f"the registry gave no answer to go by: {check.error.message}"
+        yield f"the registry gave no conclusive response: {check.error.message}"
     if check.mirrors is not None:
         yield str(check.mirrors)
     if check.verdict is not PullVerdict.NO:
@@ -104,25 +104,25 @@ def doubts(check: RegistryCheck) -> Iterator[str]:
 
 
 def _the_one(number: int) -> str:
-    return "the one credential there is" if number == 1 else ""
+    return "the only credential" if number == 1 else ""
 
 
 _VERDICTS = {PullVerdict.YES: _yes, PullVerdict.NO: _no, PullVerdict.UNKNOWN: _cannot_tell}
 
 
 def describe_attempt(attempt: Attempt) -> str:
-    """What the registry said, in words."""
+    """Return the registry's response to one attempt as a phrase."""
     if attempt.error is not None:
         return attempt.error.message
     if attempt.was_asked:
         return "yes, it may pull" if attempt.credential is not None else "yes, anybody may pull"
     if attempt.credential is None:
         return "yes, it does not ask for a credential"
-    return "yes, but it does not ask for a credential: this one is unproven"
+    return "yes, but it does not ask for a credential: this one was not checked"
 
 
 def attempt_lines(check: RegistryCheck) -> Iterator[str]:
-    """One line for each attempt, in order; then why that is not all there is to it."""
+    """Yield one line for each attempt, in order, then the doubts about the result."""
     for at, attempt in enumerate(check.attempts, 1):
         mark = "+" if attempt.worked else "-"
         yield f"{mark} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
@@ -133,7 +133,7 @@ def attempt_lines(check: RegistryCheck) -> Iterator[str]:
 
 
 def check_document(check: RegistryCheck) -> dict[str, object]:
-    """The same for programs; ``canPull`` is null where nobody can tell."""
+    """Return a check as a document; ``canPull`` is null if the verdict is unknown."""
     mirrors = check.mirrors
     return {
         "canPull": None if check.verdict is PullVerdict.UNKNOWN else check.verdict is PullVerdict.YES,

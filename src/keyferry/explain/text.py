@@ -1,4 +1,4 @@
-"""An answer and its reasons, for people at a terminal."""
+"""An answer and its reasons as text for a terminal."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,7 +11,7 @@ from keyferry.show.writer import Lines, style
 
 _MOST_PATTERNS = 4
 _COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
-# Nearest miss first: the rule that failed last is the one a small change would mend.
+# Nearest miss first: a pattern whose last rule failed needs the smallest change to match.
 _NEARNESS = (
     "label",
     "path-prefix",
@@ -33,10 +33,11 @@ def render(
     traps: tuple[Reason, ...] = (),
     hints: tuple[str, ...] = (),
 ) -> Lines:
-    """The whole explanation; *where* says which config and sources it is about, *registry* what that one said.
+    """Return the whole explanation.
 
-    *access* says whether an image that is there may be used, *traps* what to beware of beside the answer's own,
-    *hints* which option gives what is missing.
+    *where* names the config and the sources, *registry* has the registry's responses, *access* the decision whether
+    an image on the node may be used. *traps* are added to those of the answer. *hints* name the options that supply
+    missing inputs.
     """
     by_stage: dict[ReasonStage, list[Reason]] = {}
     for reason in (*answer.reasons, *traps):
@@ -45,11 +46,11 @@ def render(
         ("image", _image(by_stage)),
         ("sources", map(printable, where)),
         ("providers", _providers(answer, all_patterns=all_patterns)),
-        ("auth keys on offer", _keys(by_stage)),
+        ("auth keys found", _keys(by_stage)),
         ("credentials, in the order they are tried", _credentials(answer)),
         ("what the kubelet does", (printable(reason.text) for reason in by_stage[ReasonStage.DECISION])),
-        ("what would tell", map(printable, hints)),
-        ("may this pod use the image that is there", iter(access)),
+        ("how to find out", map(printable, hints)),
+        ("may this pod use the image on the node", iter(access)),
         ("what the registry says to each", iter(registry)),
         ("beware", _traps(by_stage)),
     )
@@ -85,7 +86,7 @@ def _misses(reason: Reason, *, all_patterns: bool) -> Iterator[str]:
     for fact in shown:
         yield f"    {printable(repr(fact['pattern']))}: {printable(fact['why'])}"
     if len(ranked) > len(shown):
-        yield f"    and {len(ranked) - len(shown)} more, further off; --all-patterns shows them"
+        yield f"    and {len(ranked) - len(shown)} more, less similar; --all-patterns shows them"
 
 
 def _keys(by_stage: dict[ReasonStage, list[Reason]]) -> Iterator[str]:

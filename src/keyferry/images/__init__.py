@@ -1,1 +1,1 @@
-"""Registry credentials as the kubelet finds them: config, match, provider, cache, keyring, lookup."""
+"""Lookup of registry credentials as in the kubelet: config, match, provider, keyring, lookup."""

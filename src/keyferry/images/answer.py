@@ -1,4 +1,4 @@
-"""The answer to the whole question: what the look-up comes to, and why."""
+"""The answer of a lookup: its result, and the reasons for it."""
 
 from functools import cached_property
 
@@ -12,19 +12,19 @@ __all__ = ["Answer", "Failure", "LookupOutcome"]
 
 
 class Answer(LookupResult):
-    """Credentials for an image, in the order the kubelet would try them, how they came about, and why."""
+    """The result of a lookup: credentials in the order the kubelet would try them, and the reasons."""
 
     @cached_property
     def reasons(self) -> "tuple[Reason, ...]":
-        """Why: for each provider and each credential, what decided; this is what ``explain`` prints."""
+        """The reasons for the answer, for each provider and each credential, as ``explain`` prints them."""
         from keyferry.images.why.reasons import reasons_for
         from keyferry.images.why.traps import traps_for
 
         return (*reasons_for(self), *traps_for(self))
 
     def repeated_at(self, answered_ns: int) -> "Answer":
-        """The same answer, given at another instant."""
-        # By hand: most warm lookups are this, and ``replace`` would take ten times as long.
+        """Return a copy of this answer, given at another instant."""
+        # Not ``replace``, which takes ten times as long: most warm lookups call this method.
         again = object.__new__(Answer)
         fields = self.__dict__.copy()
         fields["answered_ns"] = answered_ns
@@ -33,7 +33,7 @@ class Answer(LookupResult):
         return again
 
     def raise_for_failures(self) -> None:
-        """Raise the first failure, if any; without this call failures are only listed."""
+        """Raise the error of the first provider that failed, if any."""
         for provision in self.provisions:
             if provision.error is not None:
                 raise provision.error

@@ -1,4 +1,4 @@
-"""Docker config files and pull secrets, read as the kubelet reads them."""
+"""Docker config files and pull secrets, read as in the kubelet."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from keyferry.errors import DocumentError, PullSecretError
 
 _BAD_FILE = "error occurred while trying to unmarshal json"
 _BAD_AUTH = "unable to parse auth field, must be formatted as base64(username:password)"
-# Which data key each type of secret is read from; nothing else in it counts.
+# The data key that is read for each type of secret; other keys are ignored.
 SECRET_KEYS = {
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
     "kubernetes.io/dockercfg": ".dockercfg",
@@ -20,7 +20,7 @@ SECRET_KEYS = {
 
 
 class DockerEntry(Value):
-    """What survives of one entry of a docker config."""
+    """One entry of a docker config, with ``auth`` decoded."""
 
     username: str = ""
     password: str = field(default="", repr=False)
@@ -28,7 +28,7 @@ class DockerEntry(Value):
 
 
 class PullSecret(Value):
-    """An image pull secret of a pod; ``data`` is decoded from base64 already."""
+    """An image pull secret of a pod; the values of ``data`` are decoded from base64."""
 
     namespace: str
     name: str
@@ -41,19 +41,19 @@ DockerConfig = Mapping[str, DockerEntry]
 
 
 def parse_docker_config_json(content: bytes) -> DockerConfig:
-    """The entries of a ``config.json``."""
+    """Return the entries of a ``config.json``, or raise PullSecretError."""
     return _as_file(_read_config_json, content)
 
 
 def parse_dockercfg(content: bytes) -> DockerConfig:
-    """The entries of an old ``.dockercfg``."""
+    """Return the entries of a file in the old format of ``.dockercfg``, or raise PullSecretError."""
     return _as_file(_read_entries, content)
 
 
 def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
-    """The entries of a pull secret, or None for one that the kubelet passes over.
+    """Return the entries of a pull secret, or None for a secret that the kubelet ignores.
 
-    One whose content cannot be read is not passed over: it fails the whole lookup.
+    Raise PullSecretError if the content cannot be read, which fails the whole lookup.
     """
     key = SECRET_KEYS.get(secret.type, "")
     content = secret.data.get(key, b"") if key else b""
@@ -65,13 +65,13 @@ def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
         return read(_load(content))
     except PullSecretError as error:
         problem = error
-    del content  # nor may a traceback with locals show it
+    del content  # so that a traceback with local variables does not show it
     where = f"pull secret {secret.namespace}/{secret.name}, key {key!r}"
     raise PullSecretError(f"{where}: {problem.message}", problem.kubernetes_text)
 
 
 def node_config_candidates(root: str, cwd: str, home: str) -> tuple[tuple[str, bool], ...]:
-    """Where the kubelet looks for the node's docker config, and whether the file is a ``config.json``."""
+    """Return the paths of the node's docker config, in the kubelet's order, and whether each is a ``config.json``."""
     modern = (root, cwd, os.path.join(home, ".docker") if home else "", "/.docker")
     legacy = (root, cwd, home, "/")
     return (
@@ -81,7 +81,7 @@ def node_config_candidates(root: str, cwd: str, home: str) -> tuple[tuple[str, b
 
 
 def load_docker_config(path: str) -> DockerConfig:
-    """The entries of a docker config file; ``.dockercfg`` has the old format."""
+    """Return the entries of a docker config file; a ``.dockercfg`` has the old format."""
     try:
         with open(path, "rb") as stream:
             content = stream.read()
@@ -98,7 +98,7 @@ def load_docker_config(path: str) -> DockerConfig:
 
 
 def _as_file(read: Callable[[object], DockerConfig], content: bytes) -> DockerConfig:
-    """Read as a file: whatever is wrong, Kubernetes says the same fixed text."""
+    """Read the content of a file, for which Kubernetes has the same text for all problems."""
     problem: PullSecretError
     try:
         return read(_load(content))
@@ -142,21 +142,21 @@ def _read_entry(value: object, where: str) -> DockerEntry:
 
 
 def _decode_auth(auth: str, where: str) -> tuple[str, str]:
-    """The user name and password in an ``auth`` field: padded if it ends in '=', newlines allowed."""
+    """Return the user name and password of an ``auth`` field; newlines are ignored."""
     text = auth.encode("utf-8", "surrogatepass")
-    # Unpadded by its looks: then padding is not allowed at all, and any length but 4n+1 is fine.
+    # As in Kubernetes: text that does not end with '=' is decoded as base64 without padding.
     padded = auth.strip().endswith("=")
     decoded = decode_base64(text, padded=padded)
     if decoded is None:
         raise PullSecretError(f"{where}.auth is not base64", corrupt_input_text(text, padded=padded))
     username, colon, password = decoded.partition(b":")
     if not colon:
-        raise PullSecretError(f"{where}.auth holds no ':', expected base64 of username:password", _BAD_AUTH)
+        raise PullSecretError(f"{where}.auth has no ':', expected base64 of username:password", _BAD_AUTH)
     return username.decode("utf-8", "surrogateescape"), password.decode("utf-8", "surrogateescape")
 
 
 def _pick(fields: Mapping[str, object], name: str) -> object:
-    """A field by its name in any case; the last one given counts, as in Go."""
+    """Return a field by its name in any case; the last of several counts, as in Go."""
     found: object = None
     for key, value in fields.items():
         if key.lower() == name:

@@ -1,4 +1,4 @@
-"""The order of trial: which credentials serve an image, and which is tried first."""
+"""Keyrings: which credentials cover an image, and in which order they are tried."""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -14,7 +14,7 @@ from keyferry.images.match.url import normalise_key
 
 
 class SecretRef(Value):
-    """Which pull secret a credential came from."""
+    """A reference to the pull secret of a credential."""
 
     namespace: str
     name: str
@@ -22,7 +22,7 @@ class SecretRef(Value):
 
 
 class SourceKind(StrEnum):
-    """What kind of source a credential came from."""
+    """The kind of a credential's source."""
 
     PULL_SECRET = "pull secret"  # noqa: S105 - a word for one
     NODE_DOCKER_CONFIG = "node docker config"
@@ -30,7 +30,7 @@ class SourceKind(StrEnum):
 
 
 class ServiceAccountRef(Value):
-    """Which account a credential was obtained for."""
+    """A reference to the service account that a credential was obtained for."""
 
     namespace: str
     name: str
@@ -38,7 +38,7 @@ class ServiceAccountRef(Value):
 
 
 class Source(Value):
-    """Where a credential came from: a pull secret, the node's docker config, or a provider."""
+    """The source of a credential: a pull secret, the node's docker config, or a provider."""
 
     kind: SourceKind
     name: str
@@ -50,7 +50,7 @@ class Source(Value):
 
 
 class Credential(Value):
-    """One user name and password to try, with where it came from and the auth key it stands under."""
+    """A user name and password, with their source and auth key."""
 
     username: str
     password: str = field(repr=False)
@@ -60,14 +60,14 @@ class Credential(Value):
 
     @property
     def hash(self) -> str:
-        """The kubelet's unsalted hash of a credential, as in its pull records."""
+        """The hash of the credential as in the kubelet's pull records, which is not salted."""
         return credential_hash(self.username, self.password, self.email)
 
 
 class DroppedKey(Value):
-    """An auth key that does not parse; Kubernetes logs it and goes on."""
+    """An auth key that does not parse; Kubernetes logs and ignores it."""
 
-    # A plugin may have put anything at all in the place of a key.
+    # A plugin may have put a secret in place of a key.
     key: str = field(repr=False)
     why: str = field(repr=False)
 
@@ -79,41 +79,41 @@ class Keyring:
 
     def __init__(self) -> None:
         self._credentials: dict[str, list[Credential]] = {}
-        # Both are made when they are needed: the keys in the order of trial, and what finds those that cover.
+        # Built on demand: the keys in the order of trial, and an index of them.
         self._keys: list[str] | None = None
         self._patterns: PatternIndex | None = None
         self.dropped: list[DroppedKey] = []
 
     def add(self, source: Source, entries: Iterable[tuple[str, str, str, str]]) -> None:
-        """Add ``(auth key, username, password, email)`` of one source, after what is there already."""
+        """Add entries ``(auth key, username, password, email)`` of one source after the present ones."""
         for raw, username, password, email in entries:
             try:
                 key = normalise_key(raw)
             except MatchError as error:
                 self.dropped.append(DroppedKey(hide_user_info(raw), error.message))
                 continue
-            # With user info in it, a key holds a secret of its own; what it is kept under does not.
+            # User info in a key is a secret; the normalised key does not contain it.
             credential = Credential(username, password, source, key if "@" in raw else raw, email)
             self._credentials.setdefault(key, []).append(credential)
         self._keys = self._patterns = None
 
     def add_all(self, other: "Keyring") -> None:
-        """Add what another keyring holds, after what is there already."""
+        """Add the credentials of another keyring after the present ones."""
         self.dropped += other.dropped
         for key in other.index():
             self._credentials.setdefault(key, []).extend(other.credentials(key))
         self._keys = self._patterns = None
 
     def credentials(self, key: str) -> tuple[Credential, ...]:
-        """What stands under one key of the index, in the order it was added."""
+        """Return the credentials of one key of the index, in the order in which they were added."""
         return tuple(self._credentials.get(key, ()))
 
     def index(self) -> list[str]:
-        """All keys, in the order they are tried: descending byte order of the whole text."""
+        """Return all keys in the order in which they are tried: descending byte order of the whole text."""
         return sorted(self._credentials, reverse=True)
 
     def lookup(self, image: str) -> list[Credential]:
-        """The credentials of every key that covers *image*; only if there is none, the default registry's."""
+        """Return the credentials of every key that covers *image*, or those of the default registry if none does."""
         if len(self._credentials) == 1:
             [(key, found)] = self._credentials.items()
             if covers(key, image):
@@ -130,13 +130,13 @@ class Keyring:
         if self._keys is None:
             self._keys = self.index()
             return [key for key in self._keys if covers(key, image)]
-        # Asked for the second time: this keyring stays, and many keys are worth an index.
+        # From the second lookup on, an index is faster than a search through many keys.
         self._patterns = PatternIndex(enumerate(self._keys))
         return self._covering(image)
 
 
 def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
-    """One keyring with what all of them hold, in order."""
+    """Return one keyring with the credentials of all *keyrings*, in order."""
     if len(keyrings) == 1:
         return keyrings[0]
     joined = Keyring()
@@ -146,15 +146,15 @@ def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
 
 
 def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
-    """The union of several keyrings: each looks for itself, fallback included, in the order given."""
+    """Return the credentials of several keyrings, in order; each applies its own default registry rule."""
     if len(keyrings) == 1:
         return keyrings[0].lookup(image)
     return [credential for keyring in keyrings for credential in keyring.lookup(image)]
 
 
 def credential_hash(username: str, password: str, email: str = "") -> str:
-    """SHA-256, in hexadecimal, of the credential's compact JSON; empty fields are left out."""
-    from hashlib import sha256  # only here: few look-ups are recorded
+    """Return the hexadecimal SHA-256 of the credential's compact JSON without empty fields."""
+    from hashlib import sha256  # imported here: few lookups are recorded
 
     document = {"username": username, "password": password, "email": email}
     return sha256(dumps({name: value for name, value in document.items() if value}).encode()).hexdigest()

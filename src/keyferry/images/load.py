@@ -1,4 +1,4 @@
-"""From a config on disk to providers that can be asked, past every check a kubelet makes at its start."""
+"""Loading of providers from a config on disk, with all checks that a kubelet makes when it starts."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -20,7 +20,7 @@ from keyferry.invoke.process import Limits
 
 
 class ProviderSettings(Value):
-    """How providers look up and run their plugins; see ``load_providers``."""
+    """The settings of lookups and plugin runs; see ``load_providers``."""
 
     service_accounts: ServiceAccounts | None = None
     service_account_tokens: bool = True
@@ -45,18 +45,17 @@ def load_providers(
     coalesce: bool = True,
     clock: Callable[[], int] = monotonic_ns,
 ) -> Providers:
-    """Load a provider config, a file or a directory, and make its plugins ready to be asked.
+    """Load the provider config in a file or a directory, and return its providers.
 
-    What is not given is looked for as the command line does: in KEYFERRY_CONFIG
-    and KEYFERRY_BIN_DIR, then where this node keeps it. Raises ConfigError, with
-    every problem found, for a config that would stop a kubelet, and
-    EnvironmentProblem if there is none. A *timeout_seconds* that leaves no time is a ValueError.
+    If *config* or *bin_dir* is not given, it is searched as by the command line: in
+    KEYFERRY_CONFIG and KEYFERRY_BIN_DIR, then in the places that this node uses. Raise
+    ConfigError, with all problems, for a config that would stop a kubelet,
+    EnvironmentProblem if no config is found, and ValueError if *timeout_seconds* is not positive.
 
-    *service_accounts* is where providers with ``tokenAttributes`` get accounts
-    and tokens from, *service_account_tokens* the feature gate for them.
-    *environ* is the environment that plugins get, that of this process unless given;
-    *withhold_env* names variables of it that they do not get.
-    Without *coalesce*, images of one registry never share a run.
+    *service_accounts* supplies accounts and tokens to providers with ``tokenAttributes``;
+    *service_account_tokens* is the feature gate for them. *environ* is the environment
+    of plugins, by default that of this process; *withhold_env* names variables that are
+    removed from it. If *coalesce* is false, images of one registry never share a run.
     """
     check_timeout(timeout_seconds)
     found = discover(_path(config), _path(bin_dir))
@@ -74,9 +73,9 @@ def load_providers(
 
 
 def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Providers:
-    """As ``load_providers``, of a config that has been found."""
+    """Return the providers of a config whose paths are known; see ``load_providers``."""
     read = check_config(config, bin_dir, service_account_tokens=settings.service_account_tokens)
-    # Pinned: a program that changes its directory later must not change which plugins it runs.
+    # An absolute path, so that a later change of the working directory does not change which plugins run.
     plugins = os.path.abspath(bin_dir)
     limits = Limits(timeout_seconds=settings.timeout_seconds)
     environment = None if settings.environ is None else encode_environment(settings.environ)
@@ -91,7 +90,7 @@ def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Pro
         )
         for entry in read.providers
     ]
-    # One that does not parse has stopped us before.
+    # check_config has raised for patterns that do not parse.
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
     contents = tuple(file.data for file in read.files)
     return Providers(
@@ -104,9 +103,10 @@ def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Pro
 
 
 def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = True) -> ReadConfig:
-    """Read a config and make every check a kubelet makes at its start.
+    """Read a config and make all checks that a kubelet makes when it starts.
 
-    ConfigError has everything that would stop it, in the order of the files: what lint calls errors.
+    Raise ConfigError with all problems that would stop a kubelet, in the order of the files; lint reports the
+    same problems as errors.
     """
     read = read_config(config)
     found = find_refusals(read, bin_dir, service_account_tokens=service_account_tokens)
@@ -124,7 +124,7 @@ def exec_plugin(
     withhold: frozenset[str] = frozenset(),
     environ: Mapping[bytes, bytes] | None = None,
 ) -> ExecPlugin:
-    """The executable of a configured provider."""
+    """Return the executable of a configured provider."""
     return ExecPlugin(
         provider.name,
         plugin_path(bin_dir, provider.name),

@@ -1,4 +1,4 @@
-"""The whole question: which credentials the kubelet would try for an image, and in which order."""
+"""Lookup: which credentials the kubelet would try for an image, and in which order."""
 
 import os
 import weakref
@@ -36,7 +36,7 @@ _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 _MOST_THREADS = 64
 _NO_KEYRING = Keyring()
-# By names of their own where every lookup comes by: to ask an enum for a member runs Python code up to 3.11.
+# Names for members that every lookup uses: attribute access on an enum runs Python code up to 3.11.
 _CACHED = ProvisionOutcome.CACHED
 _RAN = ProvisionOutcome.RAN
 
@@ -44,18 +44,18 @@ _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 
 
 class _Question(NamedTuple):
-    """What is asked, taken apart once: the image, what covers it, and for whom."""
+    """A parsed lookup: the image, the patterns that cover it, and the pod."""
 
     name: ImageName
     covering: tuple[tuple[int, str], ...]
     pod: Pod | None
     pull_secrets: Sequence[PullSecret]
-    # Where the answer may be kept. Taken first: if something is evicted meanwhile, this is a table that was dropped.
+    # Where the answer may be kept. Read first: after an eviction meanwhile, this is a table that is no longer used.
     table: WarmTable | None
 
 
 class Providers:
-    """The credential providers of a node; safe to call from threads, from asyncio and after a fork."""
+    """The credential providers of a node; safe to use from threads, from asyncio and after a fork."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Providers:
         clock: Callable[[], int] = monotonic_ns,
         patterns: Sequence[Sequence[Pattern]] | None = None,
     ) -> None:
-        """*patterns* are those of each provider where they are parsed already."""
+        """Create providers; *patterns* are the patterns of each provider, if they are already parsed."""
         self._config_hash = config_hash
         self._providers = tuple(providers)
         self._by_name = {provider.name: provider for provider in providers}
@@ -84,7 +84,7 @@ class Providers:
 
     @property
     def config_hash(self) -> str:
-        """The hash of the config's files, as the kubelet exports it; found when somebody asks."""
+        """The hash of the config's files, as the kubelet exports it; computed on first use."""
         if not isinstance(self._config_hash, str):
             self._config_hash = self._config_hash()
         return self._config_hash
@@ -107,15 +107,15 @@ class Providers:
         pull_secrets: Sequence[PullSecret] = (),
         timeout_seconds: float | None = None,
     ) -> Answer:
-        """Credentials for *image*, in the order the kubelet would try them.
+        """Return the credentials for *image*, in the order the kubelet would try them.
 
         Pull secrets come first, then the node's docker config, then providers.
-        A provider that fails is listed in the answer, one that did not answer within *timeout_seconds* too,
-        whoever started its run; a run that others wait for goes on. Raises ImageNameError for
-        an image that does not parse, PullSecretError for a secret that does not.
+        A provider that fails, or does not respond within *timeout_seconds*, is listed in the failures of
+        the answer; a run that other lookups wait for continues. Raise ImageNameError for
+        an image that does not parse, PullSecretError for a pull secret that cannot be read.
         """
         if pod is None and not pull_secrets:
-            # The quickest way, written out: a call of ours would be a quarter of it.
+            # The fast path is inlined: a function call would take a quarter of its time.
             warm = self._warm.get(image)
             if warm is not None:
                 now = self._clock()
@@ -136,9 +136,9 @@ class Providers:
         pull_secrets: Sequence[PullSecret] = (),
         timeout_seconds: float | None = None,
     ) -> Answer:
-        """As ``lookup``, without blocking the event loop.
+        """Return what ``lookup`` returns, without blocking the event loop.
 
-        Cancelling does not stop a plugin that runs: as in the kubelet, its answer is kept for the next one.
+        Cancellation does not stop a running plugin: as in the kubelet, its response is cached.
         """
         if pod is None and not pull_secrets:
             warm = self._warm.get(image)
@@ -159,15 +159,15 @@ class Providers:
             except asyncio.CancelledError:
                 answer.cancel()
                 raise
-            if queued.cancel():  # all threads were taken: what is left to do now waits for nobody
+            if queued.cancel():  # all threads are busy; the rest does not wait for a run
                 return await asyncio.to_thread(self._ask, question, timeout_seconds, asked)
         return await answer
 
     def evict(self, image: str | ImageName, credential: Credential) -> bool:
-        """Forget a credential of a provider that a registry refused, so that the next lookup asks anew.
+        """Remove a provider's credential, which a registry refused, from the cache; the next lookup runs the plugin.
 
-        False if there was nothing to forget, or if the same answer was evicted
-        less than half a minute ago: then asking again would not help.
+        Return False if it is not cached, or if the same cache entry was evicted
+        less than 30 seconds ago.
         """
         name = parse_image(image).repository
         evicted = [
@@ -179,7 +179,7 @@ class Providers:
         return any(evicted)
 
     def cache_hits(self) -> dict[str, int]:
-        """Answers given from memory so far, by provider."""
+        """Return the number of cache hits so far, by provider."""
         hits = {provider.name: provider.counters.read().hits for provider in self._providers}
         for warm, seen in self._warm.hits():
             for provider in warm.cached_from():
@@ -192,12 +192,12 @@ class Providers:
         table = self._warm if pod is None and not pull_secrets else None
         name = parse_image(image)
         if table is not None and name.text in table:
-            # What was kept is found to be no longer good.
+            # The answer in the table has expired.
             self._count_hits(table.forget(name.text))
         return _Question(name, self._index.match(name.repository), pod, pull_secrets, table)
 
     def _recall(self, question: _Question) -> Answer | None:
-        """The answer, if it is in memory as a whole: nothing is read, run or waited for."""
+        """Return the answer if all of it is in memory, else None; nothing is read, run or waited for."""
         node = self._node.kept(self._clock)
         if node is None or question.pull_secrets:
             return None
@@ -213,7 +213,7 @@ class Providers:
         return self._finish(question, tuple(provisions), [], node)
 
     def _ask(self, question: _Question, timeout_seconds: float | None, asked: float | None = None) -> Answer:
-        # Where many ask at once, one may have waited for a thread.
+        # The lookup may have waited for a thread.
         waited = 0.0 if asked is None else monotonic() - asked
         secrets = pull_secrets_keyring(question.pull_secrets)
         node = self._node.read(self._clock)
@@ -232,7 +232,7 @@ class Providers:
         node: tuple[list[Keyring], int],
     ) -> Answer:
         name = question.name
-        # All providers are one keyring, as in the kubelet: what they gave is tried in the order of its keys.
+        # All providers share one keyring, as in the kubelet: credentials are tried in the order of its keys.
         given = [provision.keyring for provision in provisions if provision.auth]
         keyring = join_keyrings(given) if given else _NO_KEYRING
         keyrings = (*secrets, *node[0], keyring) if secrets or node[0] else (keyring,)
@@ -252,7 +252,7 @@ class Providers:
         return answer
 
     def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
-        """Keep an answer that only time can change: all of it from caches, or nothing to ask."""
+        """Keep an answer that stays valid until it expires: all providers used their caches or were not run."""
         for provision in answer.provisions:
             if provision.outcome is _RAN:
                 return
@@ -296,7 +296,7 @@ class Providers:
 
 def _reset_all_after_fork() -> None:
     for providers in list(_alive):
-        providers._reset_after_fork()  # noqa: SLF001 - the module's own business
+        providers._reset_after_fork()  # noqa: SLF001 - a class of this module
 
 
 if hasattr(os, "register_at_fork"):
@@ -304,21 +304,21 @@ if hasattr(os, "register_at_fork"):
 
 
 class _NodeConfig:
-    """The node's docker config file, read again at most every five minutes, as the kubelet does."""
+    """The node's docker config file, read at most every five minutes, as in the kubelet."""
 
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._read: tuple[int, Keyring] | None = None
 
     def kept(self, clock: Callable[[], int]) -> tuple[list[Keyring], int] | None:
-        """The file's keyring, if there is a file, and until when it is good; None if it is to be read."""
+        """Return the cached keyring, if a file is set, and its expiry; None if the file must be read."""
         if self._path is None:
             return [], _FOREVER_NS
         kept = self._read
         return None if kept is None or clock() > kept[0] else ([kept[1]], kept[0])
 
     def read(self, clock: Callable[[], int]) -> tuple[list[Keyring], int]:
-        """What is kept of the file, or what it holds now."""
+        """Return the keyring and its expiry, and read the file if the cached keyring has expired."""
         kept = self.kept(clock)
         if kept is None:
             keyring = Keyring()
@@ -331,7 +331,7 @@ class _NodeConfig:
 
 
 def pull_secrets_keyring(secrets: Sequence[PullSecret]) -> list[Keyring]:
-    """All pull secrets of a pod, in order, as one keyring."""
+    """Return a list with one keyring of all pull secrets, in order, or an empty list."""
     if not secrets:
         return []
     keyring = Keyring()

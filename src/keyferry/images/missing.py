@@ -1,4 +1,4 @@
-"""What an answer depends on and keyferry was not told: a value, so that unknown is never taken for no."""
+"""Inputs that a lookup depends on and that were not given, so that the answer may be unknown."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ __all__ = ["LookupInput", "MissingInput", "distinct", "missing_documents"]
 
 
 class LookupInput(StrEnum):
-    """Something that a kubelet knows, and that somebody who asks about it must give."""
+    """An input of a lookup that a kubelet knows, and that must be given here."""
 
     POD = "pod"
     PULL_SECRET = "pull-secret"  # noqa: S105 - a word for one
@@ -19,9 +19,9 @@ class LookupInput(StrEnum):
 
 
 class MissingInput(Value):
-    """An input that was not given; *name* says which, where there can be several.
+    """An input that was not given; *name* identifies it where there can be several.
 
-    *instead* is what is wrong with the one that was given in its place.
+    *instead* is the problem with an input that was given and cannot be used.
     """
 
     input: LookupInput
@@ -39,15 +39,15 @@ _TEXTS = {
     LookupInput.DOCKER_CONFIG: "the node's docker config {name!r} was not given",
     LookupInput.SERVICE_ACCOUNT: "the service account {name!r} was not given, so its annotations and UID are not known",
     LookupInput.SERVICE_ACCOUNT_TOKEN: "a token of the service account {name!r} was not given",
-    LookupInput.IMAGES: "the node's images were not given, so it is not known whether {name!r} is there",
+    LookupInput.IMAGES: "the node's images were not given, so it is not known whether {name!r} is among them",
 }
 
 
 def distinct(*groups: tuple[MissingInput, ...]) -> tuple[MissingInput, ...]:
-    """All of them, in order, each once."""
+    """Return all missing inputs of *groups*, in order, without duplicates."""
     return tuple(dict.fromkeys(missing for group in groups for missing in group))
 
 
 def missing_documents(missing: tuple[MissingInput, ...]) -> list[dict[str, object]]:
-    """What was not given, with stable fields."""
+    """Return missing inputs as documents with stable fields."""
     return [{"input": str(each.input), "name": each.name, "text": str(each)} for each in missing]

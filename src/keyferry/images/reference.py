@@ -1,4 +1,4 @@
-"""Image names: the kubelet's normalising parse, and the plainer ones around it."""
+"""Parsing of image names as in the kubelet, which normalises them."""
 
 import re
 
@@ -14,8 +14,8 @@ _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
 _HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
-# Each piece is written so that no text can be cut in two ways; a match that
-# fails therefore takes time in proportion to the text, whatever the text is.
+# Each piece can match a text in only one way, so that a match that fails takes
+# time in proportion to the length of the text.
 _LABEL = "[a-zA-Z0-9]++(?:-++[a-zA-Z0-9]++)*"
 _HOST = rf"(?:{_LABEL}(?:\.{_LABEL})*|\[[a-fA-F0-9:]++\])(?::[0-9]++)?"
 _COMPONENT = r"[a-z0-9]++(?:(?:\.|__?|-++)[a-z0-9]++)*"
@@ -33,9 +33,9 @@ _EXAMPLE = "expected a name such as 'registry.example:5000/team/app:v1'"
 
 
 class _Flaw(Value):
-    """Why a name is none: in Kubernetes' words, and in ours, which *advice* leaves no doubt about.
+    """Why an image name is invalid: Kubernetes' text, and *advice* for keyferry's message.
 
-    Without advice the name is looked at for something more telling than *rule*.
+    Without *advice*, the message is chosen by the content of the name; *rule* is used if no other message applies.
     """
 
     kubernetes_text: str
@@ -56,9 +56,9 @@ _DIGEST_UNSUPPORTED = _Flaw("unsupported digest algorithm", _DIGEST_ADVICE)
 
 
 class ImageName(NamedTuple):
-    """An image name in full: no part left to defaults; ``text`` is what was written.
+    """An image name with all defaults filled in; ``text`` is the name as written.
 
-    ``repository`` is the normalised form: what patterns and keys are compared with.
+    ``repository`` is the normalised name, which patterns and keys are compared with.
     """
 
     text: str
@@ -68,15 +68,15 @@ class ImageName(NamedTuple):
 
     @property
     def registry(self) -> str:
-        """The registry, its port included."""
+        """The registry, with its port."""
         return registry_of(self.repository)
 
 
 def parse_image(image: str | ImageName) -> ImageName:
-    """Parse *image* as the kubelet does, or raise ImageNameError; what is parsed already is given back.
+    """Parse *image* as the kubelet does, or raise ImageNameError; return an ImageName unchanged.
 
-    A missing registry is Docker Hub. Without tag and digest the tag is "latest"; a
-    digest alone leaves it empty.
+    The default registry is Docker Hub. Without tag and digest the tag is "latest"; with
+    a digest alone it is empty.
     """
     if isinstance(image, ImageName):
         return image
@@ -87,12 +87,12 @@ def parse_image(image: str | ImageName) -> ImageName:
 
 
 def normalise(image: str) -> str:
-    """Give the repository of *image* in full, the string that credentials are looked up by."""
+    """Return the full repository of *image*, by which credentials are looked up."""
     return _parse(image)[0]
 
 
 def trim(image: str) -> str:
-    """Remove tag and digest from *image* and leave the rest as written, or raise ImageNameError."""
+    """Return *image* without tag and digest, otherwise as written, or raise ImageNameError."""
     match = _REFERENCE.fullmatch(image)
     flaw = _reference_flaw(image, match)
     if flaw is not None:
@@ -103,18 +103,18 @@ def trim(image: str) -> str:
 
 
 def with_default_tag(image: str) -> str:
-    """Append ":latest" to *image* if it has neither tag nor digest."""
+    """Return *image* with ":latest" appended if it has neither tag nor digest."""
     _, tag, digest = _parse(image)
     return image if tag or digest else f"{image}:{_DEFAULT_TAG}"
 
 
 def registry_of(image: str) -> str:
-    """Give the registry of a normalised name, its port included."""
+    """Return the registry of a normalised name, with its port."""
     return image.partition("/")[0]
 
 
 def _parse(image: str) -> tuple[str, str | None, str | None]:
-    """Give repository, tag and digest; every fresh image of a lookup comes through here."""
+    """Return repository, tag and digest, or raise ImageNameError."""
     match = _REFERENCE.fullmatch(_qualify(image))
     if match is not None:
         name, path, tag, digest = match.groups()
@@ -127,7 +127,7 @@ def _parse(image: str) -> tuple[str, str | None, str | None]:
 
 
 def _qualify(image: str) -> str:
-    """Put in what *image* leaves out: the registry, and the "library" of Docker's own images."""
+    """Return *image* with the default registry, and with the "library/" of Docker's official images."""
     first, slash, rest = image.partition("/")
     if not slash:
         return f"{HUB}/{_OFFICIAL}{image}"
@@ -143,11 +143,11 @@ def _is_image_id(image: str) -> bool:
 
 
 def _flaw(image: str) -> _Flaw:
-    """Why the normalising parse refuses *image*."""
+    """Return the reason why *image* is invalid."""
     if _is_image_id(image):
         return _Flaw(f"invalid repository name ({image}), cannot specify 64-byte hexadecimal strings")
     qualified = _qualify(image)
-    # Cut at the first colon even when that is the digest's, as upstream: "app@SHA256:..." ends up here too.
+    # As in Kubernetes, cut at the first colon even if it is that of a digest, as in "app@SHA256:...".
     remote = qualified.partition("/")[2].partition(":")[0]
     if _lower(remote) != remote:
         text = f"{_INVALID.kubernetes_text}: repository name ({remote}) must be lowercase"
@@ -156,7 +156,7 @@ def _flaw(image: str) -> _Flaw:
 
 
 def _reference_flaw(text: str, match: re.Match[str] | None) -> _Flaw | None:
-    """What is wrong with *text* as a reference, of which *match* is the match, if anything is."""
+    """Return why *text*, with its *match*, is not a valid reference, or None."""
     if not text:
         return _EMPTY
     if match is None:
@@ -177,10 +177,10 @@ def _digest_flaw(digest: str) -> _Flaw | None:
 
 
 def _lower(text: str) -> str:
-    """Lower-case rune by rune, as Go does; bytes that were not UTF-8 change too, into U+FFFD."""
+    """Return *text* in lower case, rune by rune as in Go; bytes that are not UTF-8 become U+FFFD."""
     if text.isascii():
         return text.lower()
-    # The one rune whose lower case is longer in Python is U+0130; Go maps it to a plain "i".
+    # U+0130 is the only rune whose lower case is longer in Python; Go maps it to a plain "i".
     return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char.lower()[0] for char in text)
 
 
@@ -189,7 +189,7 @@ def _message(image: str, flaw: _Flaw) -> str:
 
 
 def _advise(image: str, flaw: _Flaw) -> str:
-    """Say in plain words what is wrong where Kubernetes' words are vague or misleading."""
+    """Return the most specific description of what is wrong with *image*."""
     if "://" in image:
         return "it must not begin with a scheme"
     stranger = re.search(r"[^][a-zA-Z0-9._:/@+-]", image)

@@ -1,4 +1,4 @@
-"""What a look-up comes to: credentials in order, failures, and what is missing."""
+"""The result of a lookup: credentials in order, failures, and missing inputs."""
 
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 
 class LookupOutcome(StrEnum):
-    """What the kubelet does: try credentials, make one anonymous attempt, or nobody can tell."""
+    """What the kubelet does next: it tries credentials, makes one anonymous attempt, or it is unknown."""
 
     CREDENTIALS = "credentials"
     ANONYMOUS = "anonymous"
@@ -20,7 +20,7 @@ class LookupOutcome(StrEnum):
 
 
 class Failure(Value):
-    """A provider that matched and failed. Kubernetes logs it and goes on; here it is part of the answer."""
+    """A provider that matched and failed; Kubernetes only logs it, here it is part of the answer."""
 
     provider: str
     error: KeyferryError
@@ -31,14 +31,14 @@ class Failure(Value):
 
 
 class LookupResult(Value):
-    """Credentials for an image, in the order the kubelet would try them, and how they came about: values alone.
+    """Credentials for an image, in the order the kubelet would try them, and the values they follow from.
 
-    ``image`` is what was asked, ``name`` the normalised form that patterns and
+    ``image`` is the image as given, ``name`` its normalised form, which patterns and
     keys are compared with. ``covering`` pairs the index of each provider that
-    matched with its first covering pattern; ``provisions`` is what they gave.
-    ``keyrings`` hold everything that was on offer: pull secrets, node config, providers.
-    ``untold`` is what the asker knows to be missing: see ``missing``.
-    ``answered_ns`` is when it was given, on the clock that the provisions' expiry is told in.
+    matched with its first pattern that covers the image; ``provisions`` are their answers.
+    ``keyrings`` hold all credentials that were found: pull secrets, node config, providers.
+    ``untold`` are the inputs that the caller knows to be missing; see ``missing``.
+    ``answered_ns`` is the instant of the answer, on the same clock as the expiry of provisions.
     """
 
     image: str
@@ -53,12 +53,12 @@ class LookupResult(Value):
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The providers that matched and failed, and why; also those that could not be asked for this pod."""
+        """The providers that matched and failed, including those that lacked an input for this pod."""
         return tuple(_failure(provision) for provision in self.provisions if provision.error is not None)
 
     @property
     def kubelet_failures(self) -> tuple[Failure, ...]:
-        """Those that a kubelet would have too: not what only an input that was not given keeps from being asked."""
+        """The failures that a kubelet would have too, without those due to an input that was not given."""
         return tuple(
             _failure(provision)
             for provision in self.provisions
@@ -67,12 +67,12 @@ class LookupResult(Value):
 
     @property
     def missing(self) -> tuple[MissingInput, ...]:
-        """What the kubelet knows and was not given here: with it the answer may be another one."""
+        """The inputs that a kubelet knows and that were not given; they may change the answer."""
         return distinct(self.untold, *(provision.missing for provision in self.provisions))
 
     @property
     def outcome(self) -> LookupOutcome:
-        """What the kubelet does with it."""
+        """What the kubelet does with the result."""
         if self.credentials:
             return LookupOutcome.CREDENTIALS
         if self.missing:

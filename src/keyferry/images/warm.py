@@ -1,8 +1,8 @@
-"""Finished answers by image, so that one who asks again has the whole answer at the cost of a dictionary hit.
+"""A table of finished answers by image, so that a repeated lookup costs one dictionary access.
 
-The table is bounded, by the number of images and by bytes. Which image a full table takes in, and which one gives
-way, is left to chance: whoever goes round and round a few images more than the table holds would find none of them
-if the oldest gave way.
+The table is bounded by the number of images and by bytes. A full table chooses at random whether it accepts an
+image and which image it drops: if it dropped the oldest, a loop over slightly more images than the table holds would
+never find one.
 """
 
 from _thread import allocate_lock
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from keyferry.images.reference import ImageName
 
 MOST_IMAGES = 4096
-# What one image takes beside its texts and what its providers gave, as ``bench/memory.py`` finds.
+# The memory of one image beside its texts and credentials, as measured by ``bench/memory.py``.
 _IMAGE_BYTES = 1024
-# A full table takes in one image of so many: one that is asked for often has its place soon, the others cost little.
+# A full table accepts one image of this many: frequent images are accepted soon, rare ones seldom replace others.
 _TAKES_ONE_OF = 8
-# Reasons tell the time left in tenths of a second, so that an answer given less than one ago is given again as it is.
+# Reasons give the remaining time in tenths of a second, so an answer that is not older is returned unchanged.
 _INSTANT_NS = 100_000_000
 
 
 class Warm:
-    """A finished answer, good until an instant; how often it was given is counted without a lock.
+    """A finished answer that is valid until an instant; its hits are counted without a lock.
 
-    From ``since_ns`` to before ``until_ns`` the answer is given as it is.
+    From ``since_ns`` until before ``until_ns`` the answer is returned unchanged.
     """
 
     __slots__ = ("_readings", "answer", "expires_ns", "since_ns", "size", "slot", "tick", "until_ns")
@@ -38,13 +38,13 @@ class Warm:
         self.expires_ns = expires_ns
         self.slot = 0
         self.size = _IMAGE_BYTES + len(answer.image) + len(answer.name)
-        # next() on a count is one uninterrupted step, so no hit is lost between threads.
+        # next() on a count is atomic, so no hit is lost between threads.
         self.tick = count(1).__next__
         self._readings = 0
         self._set(answer)
 
     def give(self, now_ns: int) -> Answer | None:
-        """The answer as of this instant, counted; None once it is over."""
+        """Count a hit and return the answer as of *now_ns*, or return None if it has expired."""
         if now_ns > self.expires_ns:
             return None
         if not self.since_ns <= now_ns < self.until_ns:
@@ -53,13 +53,13 @@ class Warm:
         return self.answer
 
     def hits(self) -> int:
-        """How often the answer was given; the caller holds the table's lock."""
-        # To read the count is to count: as often as it was read is taken off again.
+        """Return how often the answer was given; the caller holds the table's lock."""
+        # Reading the count increments it, so the number of readings is subtracted.
         self._readings += 1
         return self.tick() - self._readings
 
     def cached_from(self) -> Iterable[str]:
-        """The providers whose caches the answer stands for."""
+        """Return the providers whose answers came from their caches."""
         return (
             provision.provider
             for provision in self.answer.provisions
@@ -67,16 +67,16 @@ class Warm:
         )
 
     def _set(self, answer: Answer) -> None:
-        # The answer first: who reads in between makes one more.
+        # The answer is set first: a thread that reads in between only makes one more copy.
         self.answer = answer
         self.since_ns = answer.answered_ns
         self.until_ns = min(answer.answered_ns + _INSTANT_NS, self.expires_ns + 1)
 
 
 class WarmTable(dict["str | ImageName", Warm]):
-    """Finished answers by image as it was written: read without a lock, changed by the methods here alone.
+    """Finished answers by image as written: read without a lock, changed only by the methods of this class.
 
-    A parsed name may be asked for and is not found: who carries one asks for the image once.
+    A lookup by a parsed name finds nothing: callers with a parsed name look up an image once.
     """
 
     __slots__ = ("_bytes", "_chance", "_given", "_images", "_is_full", "_lock", "_most", "_most_bytes")
@@ -85,17 +85,17 @@ class WarmTable(dict["str | ImageName", Warm]):
         self._most = most
         self._most_bytes = most_bytes
         self._bytes = 0
-        # Every image at its slot, to choose one by number.
+        # Every image at its slot, to choose one by a random number.
         self._images: list[str] = []
-        # By its identity, what a provider gave: for how many images, and its size, which counts once.
+        # By the identity of a provider's credentials: the number of images with them, and their size, counted once.
         self._given: dict[int, list[int]] = {}
         self._chance = 1
-        # Whether something had to give way since an image was last dropped.
+        # Whether the table has been full since `forget` last dropped an image.
         self._is_full = False
         self._lock = allocate_lock()
 
     def keep(self, answer: Answer, expires_ns: int) -> list[Warm]:
-        """Keep an answer until an instant, unless the table is full and luck is against it; give what gave way."""
+        """Keep an answer until an instant, or ignore it at random if the table is full; return the dropped answers."""
         with self._lock:
             if self._is_full and self._any_number() % _TAKES_ONE_OF:
                 return []
@@ -107,18 +107,18 @@ class WarmTable(dict["str | ImageName", Warm]):
         return gone
 
     def forget(self, image: str) -> list[Warm]:
-        """Drop what was kept for an image; give it."""
+        """Drop the answer for an image; return a list with it."""
         with self._lock:
             self._is_full = False
             return self._drop(image)
 
     def hits(self) -> list[tuple[Warm, int]]:
-        """Every answer with how often it was given."""
+        """Return every answer with the number of times it was given."""
         with self._lock:
             return [(warm, warm.hits()) for warm in self.values()]
 
     def reset_after_fork(self) -> None:
-        """Forget a lock that only a thread of the parent could release."""
+        """Replace the lock, which a thread of the parent process may have held."""
         self._lock = allocate_lock()
 
     def _add(self, warm: Warm) -> None:
@@ -152,6 +152,6 @@ class WarmTable(dict["str | ImageName", Warm]):
         return [warm]
 
     def _any_number(self) -> int:
-        # A plain generator will do, and costs no import; its low bits are not random.
+        # A linear congruential generator needs no import; its low bits are not random.
         self._chance = (self._chance * 1_103_515_245 + 12_345) & 0x7FFFFFFF
         return self._chance >> 8

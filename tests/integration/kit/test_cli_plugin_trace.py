@@ -143,7 +143,7 @@ def test_a_failure_is_recorded_with_what_the_kubelet_would_log(tmp_path: Path) -
         ),
         (
             say(response(apiVersion="v1")),
-            "it answered in apiVersion",
+            "the apiVersion of its response is",
             "apiVersion from credential plugin response",
         ),
         (say(response("Host")), "cacheKeyType is none of", "did not return a valid cacheKeyType: Host"),

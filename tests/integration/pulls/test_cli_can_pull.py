@@ -112,7 +112,7 @@ def test_a_registry_that_does_not_say_is_exit_code_6(tmp_path: Path, status: int
         options = [*plain_pod(tmp_path), *node_for(tmp_path, host, PASSWORD)]
         done = run_keyferry("can-pull", f"{host}/team/app", *options)
     assert done.returncode == 6, done.stdout
-    assert "the registry gave no answer to go by" in done.stdout
+    assert "the registry gave no conclusive response" in done.stdout
 
 
 def write_hosts(folder: Path, text: str) -> Path:

@@ -43,9 +43,10 @@ def test_it_says_by_which_record_policy_and_rule(root: Path, config: list[str], 
     before = state_of(root)
     own = write_secret(tmp_path, "mine", "reg.io", "user", "kf-marked-word")
     done = run_keyferry("explain", IMAGE, *config, "--root", str(root), "--secret", own)
-    part = done.stdout.partition("MAY THIS POD USE THE IMAGE THAT IS THERE\n")[2]
+    part = done.stdout.partition("MAY THIS POD USE THE IMAGE ON THE NODE\n")[2]
     assert part.startswith(
-        "  the image is there, and this pod may use it as it is: the pod has a credential that the image was"
+        "  the image is on the node, and this pod may use it without a pull: "
+        "the pod has a credential that the image was"
     )
     assert f"- record {REF}: recorded as pulled under 'reg.io/team/app'" in part
     assert "- policy NeverVerifyPreloadedImages: the image was pulled by the kubelet" in part
@@ -63,13 +64,11 @@ def test_without_the_pod_nobody_knows_whether_it_may_use_the_image(
     found = access(*words)
     assert (found["mustPull"], found["outcome"], found["rule"]) == (None, "unknown", "stranger")
     done = run_keyferry("explain", *words)
-    assert (
-        "cannot tell whether this pod may use the image that is there: the pod was not given" in done.stdout
-    )
+    assert "cannot tell whether this pod may use the image on the node: the pod was not given" in done.stdout
     assert "the kubelet's default NeverVerifyPreloadedImages is taken; --policy tells" in done.stderr
     named = run_keyferry("explain", *words, *plain_pod(tmp_path), "--policy", "AlwaysVerify")
     assert "--policy tells" not in named.stderr
-    assert "this pod must pull it, to be verified" in named.stdout
+    assert "this pod must pull it to verify its access" in named.stdout
 
 
 def test_a_stranger_must_pull_and_a_policy_can_change_that(

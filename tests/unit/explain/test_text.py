@@ -17,7 +17,7 @@ def test_the_sections_come_in_the_order_things_happen() -> None:
         "IMAGE",
         "SOURCES",
         "PROVIDERS",
-        "AUTH KEYS ON OFFER",
+        "AUTH KEYS FOUND",
         "CREDENTIALS, IN THE ORDER THEY ARE TRIED",
         "WHAT THE KUBELET DOES",
     ]
@@ -29,14 +29,14 @@ def test_many_patterns_are_cut_short_nearest_first() -> None:
     answer = providers(provider("p", patterns, answering({}))).lookup("reg.io/a")
     text = render(answer)
     assert "'reg.io/b'" in text
-    assert "and 7 more, further off" in text
-    assert "further off" not in render(answer, all_patterns=True)
+    assert "and 7 more, less similar" in text
+    assert "less similar" not in render(answer, all_patterns=True)
 
 
 def test_a_failure_is_told_with_the_plugins_last_words() -> None:
     plugin = failing(lambda: PluginExitError("p", 3, stderr_tail="no such account"))
     text = render(providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a"))
-    assert "failed: plugin 'p': exited with status 3; it said: no such account" in text
+    assert "failed: plugin 'p': exited with status 3; stderr: no such account" in text
     assert "makes one anonymous attempt" in text
 
 

@@ -1,1 +1,1 @@
-"""What an exec credential plugin for clusters is told, and what it answers."""
+"""Requests to and responses from exec credential plugins for clusters."""

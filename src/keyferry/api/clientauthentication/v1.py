@@ -1,4 +1,4 @@
-"""``client.authentication.k8s.io/v1``: what a cluster's exec plugin is told, and what it answers."""
+"""``client.authentication.k8s.io/v1``: requests to and responses from exec credential plugins for clusters."""
 
 from binascii import b2a_base64
 
@@ -25,7 +25,7 @@ __all__ = [
 GROUP = "client.authentication.k8s.io"
 KIND = "ExecCredential"
 API_VERSION = f"{GROUP}/v1"
-# Go's zero time, the first instant of the year 1, which counts as no time at all.
+# Go's zero time, the first instant of the year 1, which means "not set".
 _NO_TIME_NS = -62_135_596_800 * 1_000_000_000
 _CONFIG_PATH = ("spec", "cluster", "config")
 _JSON_BEGINS = tuple('\t\r\n {[ntf"-0123456789')
@@ -33,7 +33,7 @@ _UNRECOGNIZED = "cannot convert RawExtension with unrecognized content type to u
 
 
 class ClusterInfo(Value):
-    """The cluster that a credential is for; *config* is the plugin's own, as JSON text."""
+    """The cluster that a credential is for; *config* is the plugin's configuration as JSON text."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -45,7 +45,7 @@ class ClusterInfo(Value):
 
 
 class ExecCredentialStatus(Value):
-    """The answer: a token, a certificate and key as PEM, or both; *expiration_ns* in Unix time."""
+    """The response: a token, a certificate and key as PEM, or both; *expiration_ns* is Unix time."""
 
     token: str = field(default="", repr=False)
     client_certificate_data: str = ""
@@ -54,7 +54,7 @@ class ExecCredentialStatus(Value):
 
 
 class ExecCredential(Value):
-    """The object that goes both ways: the question in *cluster* and *interactive*, the answer in *status*."""
+    """A request, in *cluster* and *interactive*, or a response, in *status*."""
 
     cluster: ClusterInfo | None = None
     interactive: bool = False
@@ -62,9 +62,9 @@ class ExecCredential(Value):
 
 
 def encode_exec_info(api_version: str, cluster: ClusterInfo | None, *, interactive: bool) -> str:
-    """The text of KUBERNETES_EXEC_INFO, byte for byte as client-go writes it, its newline included.
+    """Return the text of KUBERNETES_EXEC_INFO exactly as client-go writes it, with its final newline.
 
-    Raises DocumentError for a config that is not JSON.
+    Raise DocumentError for a config that is not JSON.
     """
     spec = f'"interactive":{"true" if interactive else "false"}'
     if cluster is not None:
@@ -73,9 +73,9 @@ def encode_exec_info(api_version: str, cluster: ClusterInfo | None, *, interacti
 
 
 def encode_exec_credential(status: ExecCredentialStatus, api_version: str = API_VERSION) -> bytes:
-    """The bytes a plugin of *api_version* writes: one JSON document on one line; what is absent is left out.
+    """Return the bytes a plugin of *api_version* writes: one JSON document on one line, without empty fields.
 
-    The time is in whole seconds, as Go's plugins write it: never later than what was given.
+    The expiry is rounded down to whole seconds, as plugins written in Go do.
     """
     fields: dict[str, object] = {
         "expirationTimestamp": None if status.expiration_ns is None else format_time(status.expiration_ns),
@@ -98,15 +98,15 @@ def _encode_cluster(cluster: ClusterInfo) -> str:
         "disable-compression": cluster.disable_compression,
     }
     set_fields = {name: value for name, value in fields.items() if value or name == "server"}
-    # The config keeps the order of its keys and the spelling of its numbers, so it is not read and written.
+    # The config is not decoded and encoded again, which would change the order of keys and the form of numbers.
     return f'{dumps(set_fields)[:-1]},"config":{_compact(cluster.config)}}}'
 
 
 def _compact(config: str | None) -> str:
-    """JSON text without blanks outside strings, with Go's escapes."""
+    """Return JSON text without blanks outside strings, with Go's escapes."""
     if config is None:
         return "null"
-    # Kubernetes looks at the first byte for what this is before it lets the encoder read it.
+    # Kubernetes checks the first byte of the config before it passes the config to the encoder.
     failure = "" if config[:1] in _JSON_BEGINS else _UNRECOGNIZED
     try:
         loads(config, quoting=True)
@@ -126,11 +126,11 @@ def _compact(config: str | None) -> str:
 
 
 def read_exec_credential(document: object, reader: "Reader", text: str = "") -> ExecCredential:
-    """Take an ExecCredential of any version out of *document*; what is wrong with it is left in *reader*.
+    """Return the ExecCredential, of any version, in *document*; *reader* collects the problems.
 
-    Kubernetes ignores unknown and repeated fields here, so of the problems only those of another
-    class than ``strict`` count. *text* is the JSON that the document was read from, if it was:
-    the config is then given as it stands there.
+    Kubernetes ignores unknown and repeated fields here, so the caller ignores problems of the kind
+    ``STRICT``. *text* is the JSON text of the document, if it is JSON: the config is then returned
+    exactly as written there.
     """
     fields = reader.struct(
         document,
@@ -211,7 +211,7 @@ def _read_time(reader: "Reader", value: object, path: "Path") -> int | None:
     try:
         nanoseconds = parse_time(value)
     except TimeError as error:
-        # Our own words quote nothing: a plugin may have put its token here.
+        # The message does not quote the value: a plugin may have put its token here.
         message = "not an RFC 3339 time such as '2006-01-02T15:04:05Z'"
         reader.note(path, message, error.kubernetes_text, Kind.TIME)
         return None
@@ -219,7 +219,7 @@ def _read_time(reader: "Reader", value: object, path: "Path") -> int | None:
 
 
 def _raw(text: str, path: "tuple[str, ...]") -> str:
-    """The text of one member of valid JSON, exactly as written; of members with one name the last counts."""
+    """Return the text of one member of valid JSON, exactly as written; the last of several equal names counts."""
     from json import JSONDecoder
 
     decode = JSONDecoder().raw_decode
@@ -245,7 +245,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _sorted(value: object) -> object:
-    """*value* with the keys of its objects in order, as Go writes what it read from YAML."""
+    """Return *value* with the keys of its objects sorted, as Go encodes a value that was read from YAML."""
     if isinstance(value, dict):
         return {name: _sorted(value[name]) for name in sorted(value)}
     return [_sorted(item) for item in value] if isinstance(value, list) else value

@@ -21,5 +21,5 @@ API_VERSION = f"{v1.GROUP}/v1beta1"
 
 
 def encode_exec_info(cluster: ClusterInfo | None, *, interactive: bool) -> str:
-    """The text of KUBERNETES_EXEC_INFO for a v1beta1 plugin."""
+    """Return the text of KUBERNETES_EXEC_INFO for a v1beta1 plugin."""
     return v1.encode_exec_info(API_VERSION, cluster, interactive=interactive)

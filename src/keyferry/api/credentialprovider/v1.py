@@ -1,4 +1,4 @@
-"""``credentialprovider.kubelet.k8s.io/v1``: what a plugin is asked, and what it answers."""
+"""``credentialprovider.kubelet.k8s.io/v1``: requests to and responses from image credential provider plugins."""
 
 from keyferry._core.json import dumps
 from keyferry._core.values import Value, field
@@ -34,7 +34,7 @@ class AuthConfig(Value):
 
 
 class CredentialProviderRequest(Value):
-    """The question: credentials for *image*, on behalf of a service account if one is given."""
+    """A request for credentials for *image*, on behalf of a service account if one is given."""
 
     image: str
     service_account_token: str = field(default="", repr=False)
@@ -42,7 +42,7 @@ class CredentialProviderRequest(Value):
 
 
 class CredentialProviderResponse(Value):
-    """The answer: credentials by auth key, how widely they hold, and for how long."""
+    """A response: credentials by auth key, and for which images and how long they are cached."""
 
     cache_key_type: str = ""
     cache_duration_ns: int | None = None
@@ -50,9 +50,9 @@ class CredentialProviderResponse(Value):
 
 
 def encode_request(request: CredentialProviderRequest, api_version: str = API_VERSION) -> bytes:
-    """The bytes the kubelet writes to a plugin of *api_version*: one JSON document and a newline.
+    """Return the bytes the kubelet writes to a plugin of *api_version*: one JSON document and a newline.
 
-    The service account's fields exist in v1 alone; older versions drop them.
+    The fields of the service account exist in v1 only; older versions omit them.
     """
     text = f'{{"kind":"CredentialProviderRequest","apiVersion":"{api_version}","image":{dumps(request.image)}'
     if api_version == API_VERSION:
@@ -65,7 +65,7 @@ def encode_request(request: CredentialProviderRequest, api_version: str = API_VE
 
 
 def encode_response(response: CredentialProviderResponse, api_version: str = API_VERSION) -> bytes:
-    """The bytes a plugin of *api_version* writes: one JSON document on one line; what is absent is left out."""
+    """Return the bytes a plugin of *api_version* writes: one JSON document on one line, without absent fields."""
     text = f'{{"kind":"CredentialProviderResponse","apiVersion":"{api_version}"'
     text += f',"cacheKeyType":{dumps(response.cache_key_type)}'
     if response.cache_duration_ns is not None:
@@ -80,10 +80,10 @@ def encode_response(response: CredentialProviderResponse, api_version: str = API
 
 
 def read_response(document: object, reader: "Reader") -> CredentialProviderResponse:
-    """Take a response of any version out of *document*; what is wrong with it is left in *reader*.
+    """Return the response, of any version, in *document*; *reader* collects the problems.
 
-    All three versions have the same fields. ``cacheKeyType`` is not judged
-    here, nor is it in Kubernetes: an unknown one is the caller's to refuse.
+    All three versions have the same fields. ``cacheKeyType`` is not validated
+    here, as in Kubernetes: the caller refuses an unknown one.
     """
     fields = reader.struct(
         document,
@@ -105,12 +105,12 @@ _FIELDS = frozenset(("kind", "apiVersion", "cacheKeyType", "cacheDuration", "aut
 _AUTH_FIELDS = frozenset(("username", "password"))
 
 
-def read_plain_response(  # noqa: PLR0911 - one for each thing that is not as usual
+def read_plain_response(  # noqa: PLR0911 - one return for each check
     document: object, api_version: str
 ) -> CredentialProviderResponse | None:
-    """A response that is right in every part, read in one go; None for anything less.
+    """Return a response that is complete and valid, or None for any other document.
 
-    A shortcut for the everyday case. What it passes over goes to ``read_response``, which says what is wrong.
+    This is the fast path. ``read_response`` reads all other documents and collects their problems.
     """
     if type(document) is not dict or not document.keys() <= _FIELDS:
         return None

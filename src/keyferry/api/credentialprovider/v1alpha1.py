@@ -21,5 +21,5 @@ API_VERSION = f"{v1.GROUP}/v1alpha1"
 
 
 def encode_request(request: CredentialProviderRequest) -> bytes:
-    """The bytes the kubelet writes to a v1alpha1 plugin: no service account fields."""
+    """Return the bytes the kubelet writes to a v1alpha1 plugin, without the fields of a service account."""
     return v1.encode_request(request, API_VERSION)

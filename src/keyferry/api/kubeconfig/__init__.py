@@ -1,1 +1,1 @@
-"""Kubeconfigs, which belong to no group, by version."""
+"""Kubeconfigs, by version; they have no API group."""

@@ -1,4 +1,4 @@
-"""The lists of named things a kubeconfig is made of: extensions as JSON, and names given twice."""
+"""The named lists of a kubeconfig: extensions as JSON, and duplicate names."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from keyferry._core.paths import Path
 from keyferry.api.codec import Reader
 from keyferry.errors import Detail, Kind
 
-# Sections, and the field that holds an entry's content beside its name; in the order client-go converts them.
+# Sections, each with the field that holds an entry's content, in the order in which client-go converts them.
 SECTIONS = {"clusters": "cluster", "users": "user", "contexts": "context"}
 
 _GO_TYPES = {
@@ -21,8 +21,8 @@ _STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?[0-9][-+.0-9eE]*')
 
 
 def encode_extension(value: object) -> str:
-    """Compact JSON with sorted keys, as Kubernetes' conversion from YAML writes it."""
-    # Few kubeconfigs have extensions.
+    """Return *value* as compact JSON with sorted keys, as Kubernetes converts it from YAML."""
+    # Imported here: few kubeconfigs have extensions.
     import json
 
     text = dumps(json.loads(json.dumps(value, sort_keys=True)))
@@ -33,7 +33,7 @@ def _format_number(token: re.Match[str]) -> str:
     text = token[0]
     if text[0] == '"' or not re.search("[.eE]", text):
         return text
-    # Go uses an exponent below 1e-6, where Python begins to at 1e-4, and pads it with no zero.
+    # Go writes an exponent below 1e-6, Python below 1e-4; Go does not pad the exponent with a zero.
     from decimal import Decimal
 
     tiny = abs(Decimal(text)) < Decimal("1e-6")
@@ -41,10 +41,10 @@ def _format_number(token: re.Match[str]) -> str:
 
 
 def note_clashes(document: object, reader: Reader) -> None:
-    """Note in *reader* every name that a list of *document* gives twice."""
+    """Record in *reader* every name that occurs more than once in a list of *document*."""
     for path, name, section in _find_clashes(document):
         listed, mapped = _GO_TYPES[section]
-        # client-go ends with the whole list, tokens and all; nobody needs that.
+        # client-go's text ends with the whole list, which includes tokens, so the list is left out.
         text = (
             f'error converting *[]{listed} into *map[string]{mapped}: duplicate name "{name}" in list: <dump>'
         )
@@ -54,7 +54,7 @@ def note_clashes(document: object, reader: Reader) -> None:
 
 
 def _find_clashes(document: object) -> Iterator[tuple[Path, str, str]]:
-    """Names given twice in a list, in the order client-go would come upon them: path, name and section."""
+    """Yield path, name and section of each repeated name, in the order in which client-go finds them."""
     if not isinstance(document, dict):
         return
     yield from _find_extension_clashes(document.get("preferences"), ("preferences",))
@@ -75,7 +75,7 @@ def _find_extension_clashes(holder: object, path: Path) -> Iterator[tuple[Path, 
         name = str(entry.get("name") or "")
         if name in seen:
             yield (*path, "extensions", index, "name"), name, "extensions"
-        # An extension that is null leaves its name free.
+        # client-go does not count the name of an extension that is null.
         if entry.get("extension") is not None:
             seen.add(name)
 

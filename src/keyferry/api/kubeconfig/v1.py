@@ -1,7 +1,7 @@
 """``v1`` kubeconfigs: clusters, users and contexts by name.
 
-Reading is lenient with names and strict with types, as in client-go: a field nobody knows is passed over,
-a number where a string belongs is an error.
+As in client-go, an unknown field is ignored, and a value of the wrong type, such as a number in place of a
+string, is an error.
 """
 
 from collections.abc import Mapping
@@ -31,19 +31,19 @@ __all__ = [
 
 API_VERSION = "v1"
 KIND = "Config"
-# Versions that never asked for an interactiveMode.
+# Versions in which interactiveMode is not required.
 _MODELESS = tuple(f"client.authentication.k8s.io/{version}" for version in ("v1beta1", "v1alpha1"))
 
 
 class ExecEnvVar(Value):
-    """A variable set for a plugin; the value may be a secret and is never shown."""
+    """An environment variable for a plugin; its value may be a secret and is never shown."""
 
     name: str = ""
     value: str = field(default="", repr=False)
 
 
 class ExecConfig(Value):
-    """How a plugin is run for credentials."""
+    """The configuration of a credential plugin."""
 
     command: str = ""
     args: tuple[str, ...] | None = field(default=None, repr=False)
@@ -55,7 +55,7 @@ class ExecConfig(Value):
 
 
 class Cluster(Value):
-    """How a cluster is reached. ``extensions`` are compact JSON by name, ``null`` where there is nothing."""
+    """The connection settings of a cluster; ``extensions`` maps names to compact JSON, ``null`` if empty."""
 
     server: str = ""
     tls_server_name: str = ""
@@ -69,7 +69,7 @@ class Cluster(Value):
 
 
 class AuthInfo(Value):
-    """Who a user is, by whatever means; ``auth_provider`` is the name of one, with its config left out."""
+    """The credentials of a user; ``auth_provider`` is the name of the auth provider, without its config."""
 
     client_certificate: str = ""
     client_certificate_data: bytes = field(default=b"", repr=False)
@@ -89,7 +89,7 @@ class AuthInfo(Value):
 
 
 class Context(Value):
-    """A cluster, a user and a namespace, the first two by name."""
+    """The names of a cluster and a user, and a namespace."""
 
     cluster: str = ""
     user: str = ""
@@ -98,7 +98,7 @@ class Context(Value):
 
 
 class Kubeconfig(Value):
-    """All a kubeconfig names. ``has_extras`` tells of preferences and extensions: with them none is empty."""
+    """The content of a kubeconfig; ``has_extras`` is whether it has preferences or extensions."""
 
     clusters: Mapping[str, Cluster] = field(default_factory=dict)
     users: Mapping[str, AuthInfo] = field(default_factory=dict)
@@ -108,13 +108,13 @@ class Kubeconfig(Value):
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether there is nothing in it at all."""
+        """Whether the kubeconfig has no content, preferences and extensions included."""
         named = self.clusters or self.users or self.contexts
         return not (named or self.current_context or self.has_extras)
 
 
 def read_kubeconfig(document: object, reader: Reader) -> Kubeconfig:
-    """Take a kubeconfig out of *document*; what is wrong with it is left in *reader*."""
+    """Return the kubeconfig in *document*; *reader* collects the problems."""
 
     def entries(section: str, read: "Decode[Any]") -> "Decode[Any]":
         return reader.list_of(lambda item, at: _read_entry(reader, item, at, (SECTIONS[section], read)))

@@ -1,1 +1,1 @@
-"""The kubelet configuration group: the credential provider config."""
+"""The API group ``kubelet.config.k8s.io``: credential provider configs and pull records."""

@@ -38,13 +38,13 @@ NO_TIME_NS = -62_135_596_800_000_000_000
 
 
 class ImagePullIntent(Value):
-    """A pull that was begun; *image* is the text of the pod's spec, as it stands there."""
+    """A pull that was started; *image* is the image as written in the pod's spec."""
 
     image: str = ""
 
 
 class ImagePullSecret(Value):
-    """A pull secret that an image was pulled with; the hash is unsalted, so it is not shown."""
+    """A pull secret that an image was pulled with; its hash is unsalted and therefore not shown."""
 
     uid: str = ""
     namespace: str = ""
@@ -53,7 +53,7 @@ class ImagePullSecret(Value):
 
     @property
     def coordinates(self) -> tuple[str, str, str]:
-        """What tells one secret from another, in the order they are sorted by."""
+        """The namespace, name and UID, by which secrets are identified and sorted."""
         return self.namespace, self.name, self.uid
 
 
@@ -66,12 +66,12 @@ class ImagePullServiceAccount(Value):
 
     @property
     def coordinates(self) -> tuple[str, str, str]:
-        """What tells one account from another, in the order they are sorted by."""
+        """The namespace, name and UID, by which accounts are identified and sorted."""
         return self.namespace, self.name, self.uid
 
 
 class ImagePullCredentials(Value):
-    """Whose credentials gave access to an image under one name: secrets, accounts, or everybody on the node."""
+    """The credentials that gave access to an image under one name: secrets, accounts, or those of the node."""
 
     kubernetes_secrets: tuple[ImagePullSecret, ...] = ()
     kubernetes_service_accounts: tuple[ImagePullServiceAccount, ...] = ()
@@ -79,13 +79,13 @@ class ImagePullCredentials(Value):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it names nobody at all."""
+        """Whether there are no secrets and no accounts, and pods of the node have no access."""
         named = self.kubernetes_secrets or self.kubernetes_service_accounts
         return not (named or self.node_pods_accessible)
 
 
 class ImagePulledRecord(Value):
-    """An image on the node, by the runtime's reference: whose credentials pulled it, by name without tag."""
+    """The credentials that an image on the node was pulled with, by image name without tag."""
 
     image_ref: str = ""
     last_updated_ns: int = NO_TIME_NS
@@ -93,12 +93,12 @@ class ImagePulledRecord(Value):
 
 
 def encode_intent(intent: ImagePullIntent, api_version: str = API_VERSION) -> bytes:
-    """The bytes of an intent's file: one line of JSON."""
+    """Return the content of an intent's file: one line of JSON."""
     return _encode(INTENT, api_version, {"image": intent.image})
 
 
 def encode_record(record: ImagePulledRecord, api_version: str = API_VERSION) -> bytes:
-    """The bytes of a record's file: one line of JSON, times in whole seconds, keys in order."""
+    """Return the content of a record's file: one line of JSON, with times in whole seconds and sorted keys."""
     moment = record.last_updated_ns
     fields: dict[str, object] = {
         "lastUpdatedTime": None if moment == NO_TIME_NS else format_time(moment),
@@ -136,13 +136,13 @@ def _credentials_document(entry: ImagePullCredentials) -> dict[str, object]:
 
 
 def read_intent(document: object, reader: Reader) -> ImagePullIntent:
-    """Take an intent out of *document*; what is wrong with it is left in *reader*."""
+    """Return the intent in *document*; *reader* collects the problems."""
     known = {"kind": reader.text, "apiVersion": reader.text, "image": reader.text}
     return ImagePullIntent(reader.struct(document, (), known).get("image", ""))
 
 
 def read_record(document: object, reader: Reader) -> ImagePulledRecord:
-    """Take a record out of *document*; what is wrong with it is left in *reader*."""
+    """Return the record in *document*; *reader* collects the problems."""
 
     def read_credentials(value: object, path: Path) -> ImagePullCredentials:
         return _read_credentials(reader, value, path)
@@ -177,12 +177,12 @@ def _read_time(reader: Reader, value: object, path: Path) -> int:
 
 
 def _parse_time(text: str) -> int:
-    """As Go reads times; the one form that is ever written goes the short way, since there may be very many."""
+    """Parse a time as Go does, with a fast path for the form that the kubelet writes."""
     if _WRITTEN.fullmatch(text):
         try:
             return int(datetime.fromisoformat(text).timestamp()) * 1_000_000_000
         except ValueError:
-            pass  # a year 0, or no date at all: the other way knows
+            pass  # the year 0, or not a date: parse_time handles both
     return parse_time(text)
 
 

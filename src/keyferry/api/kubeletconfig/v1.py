@@ -24,7 +24,7 @@ API_VERSION = f"{GROUP}/v1"
 
 
 class ExecEnvVar(Value):
-    """A variable set for a plugin; the value may be a secret and is never shown."""
+    """An environment variable for a plugin; its value may be a secret and is never shown."""
 
     name: str
     value: str
@@ -34,7 +34,7 @@ class ExecEnvVar(Value):
 
 
 class ServiceAccountTokenAttributes(Value):
-    """How a provider is given the tokens of a pod's service account."""
+    """The settings for passing tokens of a pod's service account to a provider."""
 
     service_account_token_audience: str = ""
     cache_type: str = ""
@@ -44,7 +44,7 @@ class ServiceAccountTokenAttributes(Value):
 
 
 class CredentialProvider(Value):
-    """One plugin: its file name, the images it is asked for, and how it is run."""
+    """The configuration of one plugin: its file name, the images it matches, and how it is run."""
 
     name: str = ""
     match_images: tuple[str, ...] | None = None
@@ -56,7 +56,7 @@ class CredentialProvider(Value):
 
 
 class CredentialProviderConfig(Value):
-    """The plugins of a node, in the order they are asked."""
+    """The providers of a node, in the order in which they are run."""
 
     providers: tuple[CredentialProvider, ...] = ()
 
@@ -64,9 +64,9 @@ class CredentialProviderConfig(Value):
 def read_config(
     document: object, reader: Reader, *, token_attributes: bool = True
 ) -> CredentialProviderConfig:
-    """Take a config out of *document*; what is wrong with it is left in *reader*.
+    """Return the config in *document*; *reader* collects the problems.
 
-    Versions before v1 never had ``tokenAttributes``, so there it is an unknown field.
+    Versions before v1 do not have ``tokenAttributes``, so it is an unknown field there.
     """
 
     def read_provider(value: object, path: Path) -> CredentialProvider:

@@ -10,5 +10,5 @@ API_VERSION = f"{v1.GROUP}/v1beta1"
 
 
 def read_config(document: object, reader: Reader) -> CredentialProviderConfig:
-    """Take a v1beta1 config out of *document*, as a v1 object."""
+    """Return the v1beta1 config in *document* as a v1 object."""
     return v1.read_config(document, reader, token_attributes=False)

@@ -1,1 +1,1 @@
-"""kubectl's own preferences, of which the policy for credential plugins matters here."""
+"""kubectl's preferences (kuberc); only the policy for credential plugins is read."""

@@ -1,4 +1,4 @@
-"""``kubectl.config.k8s.io/v1beta1``: the part of a kuberc that says which credential plugins may run.
+"""``kubectl.config.k8s.io/v1beta1``: the part of a kuberc that sets which credential plugins may run.
 
 v1alpha1 has the same fields. Defaults and aliases for kubectl's commands are not read.
 """
@@ -22,7 +22,7 @@ API_VERSIONS = (API_VERSION, f"{GROUP}/v1alpha1")
 class AllowlistEntry(Value):
     """A program that may run: its *command*, which Kubernetes 1.35 called *name*.
 
-    *sha256* is keyferry's own: kubectl warns of it and passes it over.
+    *sha256* is an extension of keyferry: kubectl warns about it and ignores it.
     """
 
     command: str = ""
@@ -30,14 +30,14 @@ class AllowlistEntry(Value):
 
 
 class Preference(Value):
-    """The policy for credential plugins; an allowlist that is absent is None, which is not the empty one."""
+    """The policy for credential plugins; an absent allowlist is None, which differs from an empty one."""
 
     credential_plugin_policy: str = ""
     credential_plugin_allowlist: "tuple[AllowlistEntry, ...] | None" = None
 
 
 def read_preference(document: object, reader: Reader) -> Preference:
-    """Take a Preference of either version out of *document*; what is wrong with it is left in *reader*."""
+    """Return the Preference, of either version, in *document*; *reader* collects the problems."""
     fields = reader.struct(
         document,
         (),
@@ -63,6 +63,6 @@ def _read_entry(reader: Reader, value: object, path: "Path") -> AllowlistEntry:
     fields = reader.struct(value, path, readers)
     command, name = fields.get("command") or "", fields.get("name") or ""
     if command and name and command != name:
-        message = "command and name, which are two words for one field, differ"
+        message = "command and name differ, expected only command: name is the former name of this field"
         reader.note(path, message, message, Kind.OTHER)
     return AllowlistEntry(command or name, fields.get("sha256") or "")

@@ -1,1 +1,1 @@
-"""Provider configs: read from files, decoded, validated, and their plugins registered."""
+"""Provider configs: reading, decoding, validation, and the checks of their plugins."""

@@ -1,4 +1,4 @@
-"""Which problems only follow from others, and what was probably meant by an unknown field."""
+"""Which problems are consequences of others, and which field an unknown field was probably meant to be."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -13,11 +13,11 @@ _TOKEN = (
     "requiredServiceAccountAnnotationKeys",
     "optionalServiceAccountAnnotationKeys",
 )
-# Problems after which the value at their path is not what the file says.
+# Problems after which the decoded value differs from the value in the file.
 _WRONG_TYPE = "KF109"
 _UNREAD = (_WRONG_TYPE, "KF110")
 _UNKNOWN = "KF107"
-# What is said of a field that is not there.
+# Problems of a missing field.
 _ABSENT = ("KF122", "KF123", "KF125", "KF131", "KF132", "KF137", "KF170")
 _REFUSED_NAMES = ("KF111", "KF121")
 _UNUSABLE, _NAMELESS = "KF142", "KF170"
@@ -25,7 +25,7 @@ _EXECUTABLE = ("KF141", _UNUSABLE, _NAMELESS)
 
 
 def explain(problem: Problem) -> Problem:
-    """*problem*, with what was probably meant."""
+    """Return *problem* with a hint at what was probably meant, if there is one."""
     hint = _hint(problem.path) if problem.code == _UNKNOWN else ""
     if problem.code == _WRONG_TYPE and problem.detail is Detail.SCALAR_FOR_TEXT:
         hint = "; put it in quotes"
@@ -33,7 +33,7 @@ def explain(problem: Problem) -> Problem:
 
 
 class Causes:
-    """Problems from which others may only follow."""
+    """Problems that may have other problems as consequences."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         found = tuple(problems)
@@ -45,7 +45,7 @@ class Causes:
         }
 
     def account_for(self, problem: Problem) -> bool:
-        """Tell whether *problem* would go away if one of these were mended."""
+        """Return whether *problem* is a consequence of one of these problems."""
         place = problem.file, problem.path
         ends = (match.start() for match in re.finditer(r"[.\[]|$", problem.path))
         if any((problem.file, problem.path[:end]) in self._unread for end in ends):
@@ -57,7 +57,7 @@ class Causes:
         return problem.code in _EXECUTABLE and place in self._names
 
     def remove_from(self, problems: Iterable[Problem]) -> Iterator[Problem]:
-        """Those of *problems* that do not follow from these."""
+        """Return those of *problems* that are not consequences of these."""
         return (problem for problem in problems if not self.account_for(problem))
 
 

@@ -1,4 +1,4 @@
-"""One config file, decoded strictly: what it holds, and everything Kubernetes would say against it."""
+"""Strict decoding of one config file: its content, and all problems that Kubernetes would find."""
 
 from collections.abc import Callable
 
@@ -23,7 +23,7 @@ _CODES = {Kind.STRICT: "KF107", Kind.WRONG_TYPE: "KF109", Kind.DURATION: "KF110"
 
 
 class ConfigFile(Value):
-    """One file of a config: what it holds, and what Kubernetes would say against it."""
+    """One file of a config: its content, and the problems that Kubernetes would find."""
 
     path: str
     data: bytes = field(repr=False)
@@ -34,12 +34,12 @@ class ConfigFile(Value):
     kind: Kind | None = None
 
     def problem(self, at: Path, problem: Problem) -> Problem:
-        """*problem*, placed at a path of this file."""
+        """Return *problem* with the position of the path *at* in this file."""
         return place_problem(problem, self.path, self.document, at)
 
 
 def decode_file(path: str, data: bytes) -> ConfigFile:
-    """Decode one config file strictly; what is wrong with it is part of the result."""
+    """Decode one config file strictly; problems are part of the result."""
     read = read_typed(
         path,
         data,
@@ -62,7 +62,7 @@ def _type_path(problem: Problem) -> Path:
 
 
 def _judge_type(api_version: str, kind: str, data: bytes, document: Document) -> Problem | None:
-    """What Kubernetes says against a document that is no CredentialProviderConfig."""
+    """Return Kubernetes' problem with a document that is not a CredentialProviderConfig, or None."""
     shown = data.decode("utf-8", "replace")
     if api_version.count("/") > 1:
         text = f"unexpected GroupVersion string: {api_version}"
@@ -72,7 +72,7 @@ def _judge_type(api_version: str, kind: str, data: bytes, document: Document) ->
         message = f"kind is missing, expected {_KIND!r}"
         text = f"Object 'Kind' is missing in '{shown}'"
         return Problem("", message, code="KF104", kubernetes_text=text, kind=Kind.MISSING_KIND)
-    # A group alone, "kubelet.config.k8s.io/", leaves the version empty, which is all that Kubernetes looks at.
+    # Kubernetes checks only the version, which is empty for a group alone, such as "kubelet.config.k8s.io/".
     if not api_version.rpartition("/")[2]:
         message = f"apiVersion is missing, expected {v1.API_VERSION!r}"
         text = f"Object 'apiVersion' is missing in '{shown}'"
@@ -86,7 +86,7 @@ def _judge_foreign(api_version: str, kind: str, document: Document) -> Problem:
     fields = known_fields(api_version, kind)
     at = "kind" if kind != _KIND else "apiVersion"
     message = (
-        f"apiVersion {api_version!r} and kind {kind!r} are no credential provider config, "
+        f"apiVersion {api_version!r} and kind {kind!r} are not those of a credential provider config, "
         f"expected {v1.API_VERSION!r} and {_KIND!r}"
     )
     if fields is None:
@@ -118,7 +118,7 @@ def _decode_config(
     problems = [
         place_problem(problem.changed(code=_CODES[problem.kind]), path, document, at)
         for at, problem in reader.problems
-        # Said below, with the places of both.
+        # Reported below, with both positions.
         if problem.detail is not Detail.REPEATED_FIELD
     ]
     problems += [_duplicate_key(path, duplicate) for duplicate in document.duplicates]
@@ -163,7 +163,7 @@ def _duplicate_key(path: str, duplicate: DuplicateKey) -> Problem:
 def refused(
     path: str, data: bytes, document: Document | None, problem: Problem, kubernetes_text: str = ""
 ) -> ConfigFile:
-    """A file with nothing in it that counts, and the one problem that made it so."""
+    """Return an empty config file, with the one problem for which the file is refused."""
     text = kubernetes_text or f"error decoding config {quote(path)}: {problem.kubernetes_text}"
     empty = v1.CredentialProviderConfig()
     return ConfigFile(path, data, document, empty, (problem,), text, problem.kind)

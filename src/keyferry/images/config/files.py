@@ -1,4 +1,4 @@
-"""Provider configs from files: one file, or a directory of them, merged as the kubelet merges them."""
+"""Provider configs from one file or a directory of files, merged as in the kubelet."""
 
 import os
 import stat
@@ -17,18 +17,18 @@ _EXTENSIONS = (".json", ".yaml", ".yml")
 
 
 class ProviderLocation(Value):
-    """Where a provider is configured."""
+    """The file and index where a provider is configured."""
 
     file: ConfigFile
     index: int
 
     def problem(self, at: Path, problem: Problem) -> Problem:
-        """*problem*, placed at a path inside this provider."""
+        """Return *problem* with the position of the path *at* inside this provider."""
         return self.file.problem(("providers", self.index, *at), problem)
 
 
 class ReadConfig(Value):
-    """A config as read, before validation; with ``problems`` Kubernetes would have stopped here."""
+    """A config before validation; if it has ``problems``, Kubernetes would have stopped here."""
 
     path: str
     files: tuple[ConfigFile, ...] = ()
@@ -40,16 +40,16 @@ class ReadConfig(Value):
 
     @cached_property
     def patterns(self) -> tuple[tuple[Pattern | MatchError, ...], ...]:
-        """The patterns of each provider, parsed, or why one of them does not parse."""
+        """The parsed patterns of each provider, with the error in place of a pattern that does not parse."""
         return tuple(tuple(map(_parse_pattern, provider.match_images or ())) for provider in self.providers)
 
     @property
     def hash(self) -> str:
-        """The hash the kubelet exports; empty if nothing was read."""
+        """The hash that the kubelet exports, or an empty string if no file was read."""
         return config_hash(file.data for file in self.files) if self.files else ""
 
     def raise_for_problems(self) -> None:
-        """Raise what Kubernetes would have stopped at, with everything else that was found."""
+        """Raise ConfigError with all problems, if there are any."""
         if self.problems:
             raise ConfigError(self.problems, self.kubernetes_text)
 
@@ -62,7 +62,7 @@ def _parse_pattern(text: str) -> Pattern | MatchError:
 
 
 def read_config(path: str) -> ReadConfig:
-    """Read the file or directory at *path*; what is wrong with it is part of the result."""
+    """Read the file or directory at *path*; problems are part of the result."""
     try:
         paths = _config_files(path)
     except _Unreadable as error:
@@ -78,8 +78,8 @@ def read_config(path: str) -> ReadConfig:
 
 
 def config_hash(contents: Iterable[bytes]) -> str:
-    """The hash the kubelet exports: over each file's length, as 8 bytes, and content."""
-    # Only here: OpenSSL, which comes with it, takes a tenth of a start.
+    """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
+    # Imported here: hashlib loads OpenSSL, which takes a tenth of the start time.
     from hashlib import sha256
 
     digest = sha256()
@@ -100,7 +100,7 @@ def _unread(path: str, problem: Problem) -> ReadConfig:
 
 
 def _config_files(path: str) -> list[str]:
-    """The files that make up the config at *path*, in the order they are merged."""
+    """Return the files of the config at *path*, in the order in which they are merged."""
     if not path:
         text = "credential provider config path is empty"
         raise _Unreadable(Problem("", "no config path was given", code="KF101", kubernetes_text=text))
@@ -109,7 +109,7 @@ def _config_files(path: str) -> list[str]:
         if not stat.S_ISDIR(mode):
             return [path]
         with os.scandir(path) as entries:
-            # Byte order of the whole path, so 10.yaml comes before 2.yaml.
+            # Sorted below by the bytes of the whole path, so 10.yaml comes before 2.yaml.
             names = [
                 entry.name
                 for entry in entries
@@ -142,7 +142,7 @@ def _read_file(path: str) -> ConfigFile:
 def _merge(
     files: tuple[ConfigFile, ...],
 ) -> tuple[tuple[v1.CredentialProvider, ...], tuple[ProviderLocation, ...], tuple[Problem, ...]]:
-    """All providers in order; a name that comes twice is a problem."""
+    """Return all providers in order, their locations, and a problem for each repeated name."""
     seen: dict[str, ProviderLocation] = {}
     providers: list[v1.CredentialProvider] = []
     locations: list[ProviderLocation] = []
@@ -160,6 +160,6 @@ def _merge(
 
 def _clash(name: str, location: ProviderLocation, first: ProviderLocation) -> Problem:
     text = f"duplicate provider name {quote(name)} found in configuration file(s)"
-    message = f"the name {name!r} is taken by providers[{first.index}] of {first.file.path}"
+    message = f"the name {name!r} is already used by providers[{first.index}] of {first.file.path}"
     path = f"providers[{location.index}].name"
     return location.problem(("name",), Problem(path, message, code="KF111", kubernetes_text=text))

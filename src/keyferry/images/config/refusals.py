@@ -1,4 +1,4 @@
-"""Everything in a provider config that stops a kubelet: in its order, all at once, with no consequence of another."""
+"""All problems of a provider config that stop a kubelet, in its order, without those that follow from others."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -12,7 +12,7 @@ from keyferry.images.config.validate import kubernetes_validation_text, validate
 
 
 class LoadStage(StrEnum):
-    """The stages in which a kubelet takes a config into use."""
+    """The stages in which a kubelet loads a config."""
 
     BIN_DIR = "bin-dir"
     READ = "read"
@@ -21,7 +21,7 @@ class LoadStage(StrEnum):
 
 
 class Refusals(Value):
-    """What a kubelet stops at in one of its stages, and how it puts it."""
+    """The problems that stop a kubelet in one of its stages, and its text for them."""
 
     stage: LoadStage
     problems: tuple[Problem, ...] = ()
@@ -39,9 +39,9 @@ def find_refusals(
     service_account_tokens: bool = True,
     is_checked: Callable[[Problem], bool] = _is_checked,
 ) -> Iterator[Refusals]:
-    """The stages in the kubelet's order; it stops at the first with problems, this goes through all.
+    """Yield the problems of each stage, in the kubelet's order; the kubelet stops at the first stage with problems.
 
-    Without *bin_dir* plugins are not looked at. *is_checked* tells whether the kubelet's version makes the
+    Without *bin_dir*, plugins are not checked. *is_checked* returns whether the kubelet's version makes the
     check that found a problem.
     """
     missing = check_bin_dir(bin_dir) if bin_dir is not None else None
@@ -52,7 +52,7 @@ def find_refusals(
     )
     read = tuple(explain(problem) for problem in config.problems)
     yield Refusals(LoadStage.READ, read, config.kubernetes_text)
-    # If nothing was read, that is no reason to say that nothing is configured.
+    # A file that cannot be read must not also be reported as a config without providers.
     found = (
         validate(config, service_account_tokens=service_account_tokens)
         if config.providers or not read
@@ -67,5 +67,5 @@ def find_refusals(
 
 
 def place_of(problem: Problem) -> tuple[str, int, int, str]:
-    """What problems are sorted by: the order of the files."""
+    """Return a sort key that puts problems in the order of their positions in the files."""
     return problem.file, problem.line or 0, problem.column or 0, problem.code

@@ -1,4 +1,4 @@
-"""What the kubelet checks before it takes a config into use: the bin dir and every executable in it."""
+"""The kubelet's checks of the bin dir and of every executable in it."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ from keyferry.images.config.files import ReadConfig
 
 
 def check_bin_dir(bin_dir: str) -> Problem | None:
-    """What the kubelet has against the bin dir; it looks there before it reads the config."""
+    """Return the kubelet's problem with the bin dir, or None; the kubelet checks it before it reads the config."""
     try:
         os.stat(bin_dir)
     except FileNotFoundError:
@@ -25,7 +25,7 @@ def check_bin_dir(bin_dir: str) -> Problem | None:
 
 
 def check_executables(config: ReadConfig, bin_dir: str) -> tuple[Problem | None, ...]:
-    """For each provider, in order, what keeps its executable from being run, or None."""
+    """Return for each provider, in order, the problem with its executable, or None."""
     return tuple(
         _check_executable(plugin_path(bin_dir, provider.name), config, index)
         for index, provider in enumerate(config.providers)
@@ -33,7 +33,7 @@ def check_executables(config: ReadConfig, bin_dir: str) -> tuple[Problem | None,
 
 
 def plugin_path(bin_dir: str, name: str) -> str:
-    """Where a provider's executable is; joined and cleaned as Go does, so an empty name gives the bin dir."""
+    """Return the path of a provider's executable, joined and cleaned as in Go: the bin dir for an empty name."""
     return os.path.normpath(f"{bin_dir}/{name}" if name else bin_dir)
 
 
@@ -42,7 +42,7 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
         mode = os.stat(path).st_mode
     except (OSError, ValueError) as error:
         if isinstance(error, FileNotFoundError):
-            # Two spaces: Kubernetes prints a path that it has not got.
+            # Two spaces: Kubernetes prints an empty path here.
             return _place(
                 config,
                 index,
@@ -77,7 +77,7 @@ def _check_executable(path: str, config: ReadConfig, index: int) -> Problem | No
 
 
 def is_executable(path: str, mode: int) -> bool:
-    """Tell whether this process may execute a file; root needs at least one execute bit, as everywhere."""
+    """Return whether this process may execute a file; root needs at least one execute bit."""
     effective = os.access in os.supports_effective_ids
     return os.access(path, os.X_OK, effective_ids=effective) and bool(mode & 0o111 or os.name == "nt")
 
@@ -93,5 +93,5 @@ def _place(config: ReadConfig, index: int, code: str, message: str, text: str) -
 
 
 def _shown(path: str) -> str:
-    """A path for people: as it is, or quoted where it holds what a terminal would act on."""
+    """Return a path for a message, quoted if it contains characters that a terminal interprets."""
     return path if path.isprintable() else repr(path)

@@ -1,4 +1,4 @@
-"""What the kubelet checks in a provider config once it is read: everything at once, in its words and in ours."""
+"""The kubelet's validation of a provider config, with its texts and with keyferry's messages."""
 
 import re
 from collections.abc import Iterator
@@ -18,12 +18,12 @@ PROVIDER_API_VERSIONS = tuple(f"credentialprovider.kubelet.k8s.io/{v}" for v in 
 CACHE_TYPES = ("ServiceAccount", "Token")
 GATE = "KubeletServiceAccountTokenForCredentialProviders"
 
-# A problem before it is placed in a file: the path inside the provider, and the rest.
+# A path inside the provider, and a problem that has no position in a file yet.
 _Found = tuple[Path, Problem]
 
 
 def validate(config: ReadConfig, *, service_account_tokens: bool = True) -> tuple[Problem, ...]:
-    """Every reason why the kubelet would refuse *config*, in the order it names them.
+    """Return all problems for which the kubelet would refuse *config*, in its order.
 
     *service_account_tokens* is the feature gate of that name.
     """
@@ -42,7 +42,7 @@ def validate(config: ReadConfig, *, service_account_tokens: bool = True) -> tupl
 
 
 def kubernetes_validation_text(problems: tuple[Problem, ...]) -> str:
-    """How the kubelet joins what validation found."""
+    """Return the problems of validation as one text, as the kubelet joins them."""
     joined = aggregate(problem.kubernetes_text for problem in problems)
     return f"failed to validate credential provider config: {joined}"
 
@@ -66,8 +66,8 @@ def _check_name(name: str) -> Iterator[_Found]:
     for is_wrong, text, message in (
         ("/" in name, "provider name cannot contain '/'", "the name contains '/'"),
         (" " in name, "provider name cannot contain spaces", "the name contains a space"),
-        (name == ".", "provider name cannot be '.'", "the name is the bin dir itself"),
-        (name == "..", "provider name cannot be '..'", "the name leads out of the bin dir"),
+        (name == ".", "provider name cannot be '.'", "the name stands for the bin dir itself"),
+        (name == "..", "provider name cannot be '..'", "the name stands for the parent of the bin dir"),
     ):
         if is_wrong:
             expected = f"{message}, expected the file name of an executable in the bin dir, found {name!r}"
@@ -81,7 +81,7 @@ def _check_api_version(api_version: str) -> Iterator[_Found]:
         yield ("apiVersion",), _required("KF122", "providers.apiVersion", message)
     elif api_version not in PROVIDER_API_VERSIONS:
         text = _not_supported("providers.apiVersion", api_version, PROVIDER_API_VERSIONS)
-        message = f"{api_version!r} is no version of the plugin protocol, expected {expected}"
+        message = f"{api_version!r} is not a version of the plugin protocol, expected {expected}"
         yield ("apiVersion",), Problem("", message, code="KF122", kubernetes_text=text)
 
 
@@ -146,7 +146,7 @@ def _check_annotations(attributes: ServiceAccountTokenAttributes) -> Iterator[_F
     both = sorted(set(required) & set(optional))
     if both:
         text = "annotation keys cannot be both required and optional"
-        message = f"required and optional at once: {', '.join(map(repr, both))}"
+        message = f"annotation keys are both required and optional: {', '.join(map(repr, both))}"
         yield ("tokenAttributes",), _invalid("KF136", "providers.tokenAttributes", dumps(both), text, message)
 
 
@@ -155,7 +155,7 @@ def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> Iterator[_Found
     seen: set[str] = set()
     for index, key in enumerate(keys):
         for rule, example in qualified_name_problems(key.lower()):
-            message = f"{key!r} is no annotation key: {rule}"
+            message = f"{key!r} is not an annotation key: {rule}"
             yield (*at, index), _invalid("KF135", path, quote(key), f"{rule}{example}", message)
         if key in seen:
             text = f"{path}: Duplicate value: {quote(key)}"
@@ -222,12 +222,12 @@ _SUBDOMAIN_RULE = (
 )
 _SUBDOMAIN_EXAMPLE = rf" (e.g. 'example.com', regex used for validation is '{_LABEL}(\.{_LABEL})*')"
 
-# In Kubernetes' words: the rule that a name breaks, and the example that follows it.
+# Kubernetes' texts for the rule that a name breaks, and for the example after it.
 _Broken = tuple[str, str]
 
 
 def qualified_name_problems(name: str) -> list[_Broken]:
-    """What keeps *name* from being a qualified name (``example.com/my-name``): rules, each with its example."""
+    """Return the rules of a qualified name (``example.com/my-name``) that *name* breaks, each with its example."""
     prefix, slash, rest = name.partition("/")
     if "/" in rest:
         more = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

@@ -1,1 +1,1 @@
-"""Which pattern covers which image, by the kubelet's rules."""
+"""Matching of patterns and images by the kubelet's rules."""

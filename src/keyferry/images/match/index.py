@@ -1,9 +1,9 @@
-"""Many patterns at once: the answers of `keyferry.images.match.rules`, at a cost that does not grow with them.
+"""An index of many patterns: the results of `keyferry.images.match.rules`, in a time that does not grow with them.
 
-Patterns with the same number of labels and their stars in the same places share a *shape*. What a shape looks at
-in a host is the key of a dictionary, so a thousand patterns are one dictionary hit per shape. Text beside a star
-is looked at only where the whole labels have been found. Paths are found by bisection: in a sorted list, all
-prefixes of a path lie on one chain.
+Patterns with the same number of labels and with stars in the same places share a *shape*. The labels without stars
+are the key of a dictionary, so a thousand patterns cost one dictionary access per shape. The text beside a star
+is compared only if these labels are found. Paths are found by bisection: in a sorted list, all prefixes of a path
+lie on one chain.
 """
 
 from bisect import bisect_right
@@ -17,10 +17,10 @@ from keyferry.images.match.url import bytewise, parse_registry_url, split_plain
 __all__ = ["PatternIndex"]
 
 _Hits = tuple[tuple[int, str], ...]
-# The labels of a host, and its port behind them.
+# The labels of a host, followed by its port.
 _Labels = Sequence[str]
 _KeyOf = Callable[[_Labels], object]
-# What decides in a label: how many characters before and after a star, all of it (-1), or nothing (0).
+# The part of a label that is compared: numbers of characters before and after the stars, all (-1) or none (0).
 _View = tuple[int, int]
 _Views = tuple[_View, ...]
 _Globs = tuple[tuple[int, Glob], ...]
@@ -28,7 +28,7 @@ _Globs = tuple[tuple[int, Glob], ...]
 _ALL: _View = (-1, -1)
 _NOTHING: _View = (0, 0)
 _MEMO_LIMIT = 4096
-# No port of a pattern looks like this, so an image that does not parse is covered by none.
+# No pattern has this port, so no pattern covers an image that does not parse.
 _NOWHERE = ("", "unparsable", "")
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class _PathNode:
-    """A path, the patterns that ask for it, and the longest other path that it begins with."""
+    """A path, the patterns with this path, and the longest other path that is a prefix of it."""
 
     __slots__ = ("globs", "hits", "orders", "parent", "path")
 
@@ -52,12 +52,12 @@ class _PathNode:
         self.hits: _Hits = ()
 
     def longest_prefix(self, path: str) -> "_PathNode | None":
-        """Give this node if *path* begins with its path: what `_Paths` does, for a host with one path."""
+        """Return this node if *path* begins with its path; the same method as in `_Paths`, for a single path."""
         return self if path.startswith(self.path) else None
 
 
 class _Paths:
-    """All paths asked for under one host."""
+    """All paths of patterns with the same host."""
 
     __slots__ = ("globs", "nodes", "paths")
 
@@ -71,7 +71,7 @@ class _Paths:
             self.nodes.append(node)
 
     def longest_prefix(self, path: str) -> _PathNode | None:
-        """Give the longest of the paths that *path* begins with."""
+        """Return the node of the longest path that *path* begins with, or None."""
         at = bisect_right(self.paths, path)
         node = self.nodes[at - 1] if at else None
         while node and not path.startswith(node.path):
@@ -83,7 +83,7 @@ _Places = tuple[_PathNode | _Paths, ...]
 
 
 class _Shape:
-    """Patterns whose whole labels stand in the same places: by those, and then by the text beside stars."""
+    """Patterns whose labels without stars are in the same places, by these labels, then by the text beside stars."""
 
     __slots__ = ("cut", "key_of", "whole")
 
@@ -93,7 +93,7 @@ class _Shape:
         self.cut: dict[object, list[tuple[_KeyOf, dict[object, _Places]]]] = {}
 
     def places(self, labels: _Labels) -> _Places:
-        """Give what may cover a host with these labels: globs and paths are still to be looked at."""
+        """Return the candidates that may cover a host with these labels; the caller checks globs and paths."""
         key = self.key_of(labels)
         places = self.whole.get(key, ())
         if self.cut:
@@ -103,7 +103,7 @@ class _Shape:
 
 
 class PatternIndex:
-    """An immutable set of patterns, each with an owner; answers which owners' patterns cover an image.
+    """An immutable set of patterns, each with an owner, that finds the owners whose patterns cover an image.
 
     Patterns that do not parse cover nothing, as in the kubelet. Safe to use from several threads.
     """
@@ -112,16 +112,16 @@ class PatternIndex:
 
     def __init__(self, patterns: Iterable[tuple[int, str | Pattern]]) -> None:
         parsed = [(owner, _parse_or_drop(pattern)) for owner, pattern in patterns]
-        # By order of the patterns.
+        # In the order of the patterns.
         self._owned = [(owner, pattern.text if pattern else "") for owner, pattern in parsed]
         self._closed, self._open = _build(pattern for _, pattern in parsed)
-        # Both remember what was found and are emptied when full. There are no locks: the worst that a race
-        # does is to forget, or to find twice.
+        # Two caches, which are emptied when they are full. They need no locks: a race can only lose an entry or
+        # compute it twice.
         self._images: dict[str, _Hits] = {}
         self._answers: dict[tuple[_PathNode, ...], _Hits] = {}
 
     def match(self, image: str) -> _Hits:
-        """Give each owner with a pattern that covers *image*, ascending, with its first such pattern."""
+        """Return each owner with a pattern that covers *image*, ascending, with its first such pattern."""
         hits = self._images.get(image)
         if hits is None:
             hits = self.find(image)
@@ -129,7 +129,7 @@ class PatternIndex:
         return hits
 
     def find(self, image: str) -> _Hits:
-        """Give what `match` gives, and do not remember the image."""
+        """Return what `match` returns, without caching it for the image."""
         host, port, path = split_plain(image) or _parse(image)
         labels = host.split(".")
         count = len(labels)
@@ -194,7 +194,7 @@ def _orders(node: _PathNode | None) -> Iterator[int]:
 def _build(
     patterns: Iterable[Pattern | None],
 ) -> tuple[dict[tuple[int, str], list[_Shape]], dict[int, list[_Shape]]]:
-    """Give the shapes that fix the last label, by it, and those that leave it open; the former hold both."""
+    """Return the shapes by a last label without stars, with the other shapes added, and the other shapes alone."""
     closed: dict[tuple[int, str], list[_Shape]] = {}
     opened: dict[int, list[_Shape]] = {}
     for (count, last, numbers), places in _group(patterns).items():
@@ -208,30 +208,30 @@ def _build(
     return closed, opened
 
 
-# The number of labels, the last of them unless it has a star, and the numbers of the others that have none.
+# The number of labels, the last label unless it has a star, and the indexes of the other labels without stars.
 _Bucket = tuple[int, str | None, tuple[int, ...]]
 
 
 class _Sight:
-    """What patterns with stars in the same places look at: whole labels by their numbers, and cuts of others."""
+    """What patterns with stars in the same places compare: whole labels by index, and cuts of other labels."""
 
     __slots__ = ("cut_of", "has_stars", "key_of", "numbers")
 
     def __init__(self, views: _Views) -> None:
-        # The last label needs no look where it is fixed: the shape is found by it. The port stands at the end.
+        # A last label without stars is not compared, since the shape is found by it. The port is at the end.
         self.numbers = (*(number for number, view in enumerate(views[:-1]) if view == _ALL), -1)
         self.key_of: _KeyOf = itemgetter(*self.numbers)
         self.cut_of = _cut_of(views)
         self.has_stars = any(view != _ALL for view in views)
 
 
-# What is looked at, what the key of an image and its cuts must be, and globs that those do not settle.
+# What is compared, the key and cuts that an image must have, and globs that these do not decide.
 _Seat = tuple[_Sight, object, object, _Globs]
 _Grouped = dict[_Seat, dict[str, list[int]]]
 
 
 def _group(patterns: Iterable[Pattern | None]) -> dict[_Bucket, _Grouped]:
-    """Give the orders of the patterns by path, by what is looked at in a host."""
+    """Return the orders of the patterns by path, grouped by what they compare in a host."""
     grouped: dict[_Bucket, _Grouped] = {}
     sights: dict[_Views, _Sight] = {}
     for order, pattern in enumerate(patterns):
@@ -241,7 +241,7 @@ def _group(patterns: Iterable[Pattern | None]) -> dict[_Bucket, _Grouped]:
         sight = sights.get(views) or sights.setdefault(views, _Sight(views))
         last = pattern.labels[-1] if views[-1] == _ALL else None
         labels = (*pattern.labels, pattern.url.port)
-        # A pattern's own labels have, before and after their stars, what the key of an image must have.
+        # The text before and after the stars in a pattern's labels is the text that an image must have there.
         cut = sight.cut_of(labels) if sight.cut_of else None
         seat = sight, sight.key_of(labels), cut, _undecided(pattern) if sight.has_stars else ()
         paths = grouped.setdefault((len(views), last, sight.numbers), {}).setdefault(seat, {})
@@ -281,19 +281,19 @@ def _parse_or_drop(pattern: str | Pattern) -> Pattern | None:
             pattern = parse_pattern(pattern)
         except MatchError:
             return None
-    # A malformed glob ends every comparison that reaches it, and the others have failed before.
+    # A pattern with a malformed glob covers nothing: a comparison fails at the glob or before it.
     return None if None in pattern.globs else pattern
 
 
 def _undecided(pattern: Pattern) -> _Globs:
-    """Give the labels that the key alone does not settle."""
+    """Return the globs that the key alone does not decide, with the indexes of their labels."""
     return tuple(
         [(number, glob) for number, glob in enumerate(pattern.globs) if glob and not _is_simple(glob)]
     )
 
 
 def _is_simple(glob: Glob) -> bool:
-    """Tell whether *glob* is plain text, or a star with text on one side at most."""
+    """Return whether *glob* is plain text, or a star with text on at most one side."""
     if is_literal(glob):
         return True
     return not _has_class(glob) and not any(glob[1:-1]) and not all((glob[0], glob[-1]))
@@ -316,7 +316,7 @@ def _text_length(pieces: tuple[Piece, ...]) -> int:
 
 
 def _cut_of(views: _Views) -> _KeyOf | None:
-    """Give what reads the text beside the stars; None where nothing stands there."""
+    """Return a function that reads the text beside the stars, or None if there is no such text."""
     cuts = [(number, cut) for number, view in enumerate(views) for cut in _cuts(view)]
     if not cuts:
         return None

@@ -1,6 +1,6 @@
-"""The kubelet's rules for which pattern covers which image: the readable reference, and the reasons.
+"""The kubelet's rules for which pattern covers which image: the reference implementation, with reasons.
 
-`keyferry.images.match.index` answers the same question for many patterns at once and must agree with this module.
+`keyferry.images.match.index` does the same for many patterns at once and must agree with this module.
 """
 
 import re
@@ -38,12 +38,12 @@ __all__ = [
     "parse_pattern",
 ]
 
-# A piece of a label is literal text or a character class, given as ranges of code points.
+# A piece of a label is literal text or a character class, as ranges of code points.
 Piece = str | tuple[tuple[int, int], ...]
 # The pieces before, between and after the stars.
 Glob = tuple[tuple[Piece, ...], ...]
 
-# No rule for "?", "\" and "^", which are special to Go's globs too: URL parsing keeps them out of hosts.
+# "?", "\" and "^" are special in Go's globs too, but URL parsing does not accept them in hosts.
 _TOKEN = re.compile(r"(?P<star>\*)|\[(?P<class>[^\]]*)(?P<closing>\]?)|[^*\[]+")
 _CLASS = re.compile(r"(?:[^-](?:-[^-])?)+")
 _RANGE = re.compile(r"([^-])(?:-([^-]))?")
@@ -51,7 +51,7 @@ _INVALID_RUNE = 0xFFFD
 
 
 class Pattern(NamedTuple):
-    """A parsed pattern; ``labels`` and ``path`` are bytewise, and a malformed label has no glob."""
+    """A parsed pattern; ``labels`` and ``path`` are bytewise, and the glob of a malformed label is None."""
 
     text: str
     url: RegistryUrl
@@ -61,9 +61,9 @@ class Pattern(NamedTuple):
 
 
 class MatchVerdict(Value):
-    """Whether a pattern covers an image, and the first rule that says no.
+    """Whether a pattern covers an image, and the first rule that fails.
 
-    ``found`` is what the image has there and ``expected`` what the pattern asks for.
+    ``found`` is the value in the image and ``expected`` the value in the pattern.
     """
 
     matched: bool
@@ -81,7 +81,7 @@ class _Failure(Value):
 def parse_pattern(text: str) -> Pattern:
     """Parse one entry of matchImages, or one normalised key of a keyring.
 
-    Raises MatchError if it is not a URL. A malformed glob is no error until an image reaches it.
+    Raise MatchError if it is not a URL. A malformed glob is an error only when an image is compared with it.
     """
     url = parse_registry_url(text)
     labels = _labels(url)
@@ -89,7 +89,7 @@ def parse_pattern(text: str) -> Pattern:
 
 
 def matches(pattern_text: str, image: str) -> bool:
-    """Tell whether the pattern covers *image*; raises MatchError where the kubelet's own function does."""
+    """Return whether the pattern covers *image*; raise MatchError where the kubelet's function returns an error."""
     pattern = parse_pattern(pattern_text)
     failure = _first_failure(pattern, parse_registry_url(image))
     if failure and failure.rule == "bad-glob":
@@ -101,9 +101,9 @@ def matches(pattern_text: str, image: str) -> bool:
 
 
 def covers(pattern: str, image: str) -> bool:
-    """Tell whether *pattern* covers *image* when credentials are chosen: an error means that it does not."""
-    # The everyday case, an image under a registry or repository of that very name, needs no parsing:
-    # host and port are equal as text, and the path is a prefix.
+    """Return whether *pattern* covers *image*; a pattern or image with an error does not match."""
+    # The common case needs no parsing: the pattern is a registry or repository without stars, so that
+    # host and port are equal, and the path is a prefix.
     if pattern and image.startswith(pattern) and split_plain(image) is not None:
         if "/" in pattern or image[len(pattern) : len(pattern) + 1] in ("", "/"):
             return True
@@ -114,12 +114,12 @@ def covers(pattern: str, image: str) -> bool:
 
 
 def fits(pattern: Pattern, image: RegistryUrl) -> bool:
-    """Tell what `covers` tells, of a pattern and an image already parsed."""
+    """Return what `covers` returns, for a parsed pattern and a parsed image."""
     return _first_failure(pattern, image) is None
 
 
 def judge(pattern: str, image: str) -> MatchVerdict:
-    """Say whether *pattern* covers *image* and which rule decided, for people; never raises."""
+    """Return whether *pattern* covers *image* and which rule decided; never raise."""
     try:
         parsed = parse_pattern(pattern)
     except MatchError as error:
@@ -132,7 +132,7 @@ def judge(pattern: str, image: str) -> MatchVerdict:
 
 
 def glob_matches(glob: Glob, label: str) -> bool:
-    """Tell whether *glob* covers all of *label*, which is bytewise."""
+    """Return whether *glob* matches the whole of *label*, which is bytewise."""
     *chunks, last = glob
     if not chunks:
         return _skip(last, label, 0) == len(label)
@@ -167,7 +167,7 @@ def _first_failure(pattern: Pattern, image: RegistryUrl) -> _Failure | None:
 
 
 def is_literal(glob: Glob) -> bool:
-    """Tell whether *glob* is plain text."""
+    """Return whether *glob* is plain text."""
     return len(glob) == 1 and (not glob[0] or (len(glob[0]) == 1 and isinstance(glob[0][0], str)))
 
 
@@ -187,7 +187,7 @@ def _parse_glob(label: str) -> Glob | None:
 
 
 def _parse_class(raw: str) -> tuple[tuple[int, int], ...]:
-    """Give the ranges of a character class, none if it is malformed."""
+    """Return the ranges of a character class, or an empty tuple if it is malformed."""
     try:
         members = raw.encode("latin-1").decode()
     except UnicodeDecodeError:
@@ -198,7 +198,7 @@ def _parse_class(raw: str) -> tuple[tuple[int, int], ...]:
 
 
 def _find(chunk: tuple[Piece, ...], label: str, at: int) -> int | None:
-    """Give the end of the leftmost *chunk*, which is the best one: the next star takes up any slack."""
+    """Return the end of the leftmost match of *chunk*; the next star matches any text after it."""
     ends = (_skip(chunk, label, start) for start in range(at, len(label) + 1))
     return next((end for end in ends if end is not None), None)
 
@@ -259,7 +259,7 @@ def _why_port(found: str, expected: str) -> str:
             "a pattern without a port covers only images without one"
         )
     if not found:
-        return f"the pattern has port {expected} and the image has none: no port is ever assumed"
+        return f"the pattern has port {expected} and the image has none: there is no default port"
     return f"the pattern has port {expected} and the image has port {found}: ports must be equal as text"
 
 
@@ -267,7 +267,7 @@ def _count_facts(pattern: Pattern, image: RegistryUrl) -> tuple[str, str, str]:
     found, expected = str(len(_labels(image))), str(len(pattern.labels))
     why = (
         f"the image's host {image.host!r} has {found} dot-separated parts and the pattern's "
-        f"{pattern.url.host!r} has {expected}: the numbers must be equal, and a * stays within its part"
+        f"{pattern.url.host!r} has {expected}: the numbers must be equal, and a * matches within one part"
     )
     return found, expected, why
 
@@ -287,7 +287,7 @@ def _label_facts(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> tup
     found = readable(_labels(image)[failure.label])
     expected = readable(pattern.labels[failure.label])
     if failure.rule == "bad-glob":
-        why = f"{expected!r} in the pattern's host is not a glob: its [ opens no complete character class"
+        why = f"{expected!r} in the pattern's host is not a glob: its [ does not begin a complete character class"
     else:
         why = f"part {failure.label + 1} of the image's host is {found!r}, which {expected!r} does not match"
     return found, expected, why

@@ -1,7 +1,7 @@
-"""Registry URLs, read as Go's URL parser reads them once ``https://`` is put in front.
+"""Registry URLs, parsed as by Go's URL parser after ``https://`` is put in front.
 
-The kubelet compares what that parser makes of a pattern and of an image, so each of its oddities decides
-who gets a credential.
+The kubelet compares patterns and images after this parser, so each of its special cases affects which
+credentials are used.
 """
 
 import re
@@ -14,15 +14,15 @@ from keyferry.errors import MatchError
 
 __all__ = ["RegistryUrl", "bytewise", "normalise_key", "parse_registry_url", "readable", "split_plain"]
 
-# Nothing in it is encoded, quoted or cut off: no escape, user info, query, fragment, brackets or control character.
+# A name without escapes, user info, query, fragment, brackets and control characters.
 _PLAIN = re.compile(r'([-._*0-9A-Za-z]*)(?::([0-9]*))?((?:/[ -"$&->@-~]*)?)').fullmatch
 
 
 class RegistryUrl(NamedTuple):
-    """What matching needs of a URL: user info, query and fragment are gone.
+    """The parts of a URL that matching uses, without user info, query and fragment.
 
-    ``authority`` is host and port, ``host`` and ``port`` its two halves: an IPv6 address loses its brackets
-    only when a port follows. All are percent-decoded; a byte that is not UTF-8 is a lone surrogate.
+    ``authority`` is host and port, ``host`` and ``port`` are its two parts: an IPv6 address loses its brackets
+    only if a port follows. All are percent-decoded; a byte that is not UTF-8 is a lone surrogate.
     """
 
     authority: str
@@ -32,7 +32,7 @@ class RegistryUrl(NamedTuple):
 
 
 def split_plain(text: str) -> tuple[str, str, str] | None:
-    """Give host, port and path of a name that parses to itself, as nearly all do; None for any other."""
+    """Return host, port and path of a name that the URL parser does not change, or None for any other name."""
     plain = _PLAIN(text)
     if plain is None:
         return None
@@ -41,9 +41,9 @@ def split_plain(text: str) -> tuple[str, str, str] | None:
 
 
 def parse_registry_url(text: str) -> RegistryUrl:
-    """Parse *text* as the URL that ``https://`` makes of it.
+    """Parse *text* as a URL with ``https://`` in front.
 
-    Raises MatchError with Go's own error as its ``kubernetes_text``.
+    Raise MatchError with Go's error as its ``kubernetes_text``.
     """
     plain = split_plain(text)
     if plain is not None:
@@ -56,9 +56,9 @@ def parse_registry_url(text: str) -> RegistryUrl:
 
 
 def normalise_key(key: str) -> str:
-    """Turn the registry of a credential into the key it is kept under.
+    """Return the normalised form of an auth key, under which credentials are kept.
 
-    Raises MatchError for a key that does not parse; the kubelet drops such a credential.
+    Raise MatchError for a key that does not parse; the kubelet ignores such a credential.
     """
     plain = split_plain(key)
     if plain is not None and not plain[2]:

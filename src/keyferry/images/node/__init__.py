@@ -1,1 +1,1 @@
-"""This machine as a node: the kubelets that run on it, what they are set to, and where the provider config is."""
+"""This machine as a node: its kubelets, their settings, and the location of the provider config."""

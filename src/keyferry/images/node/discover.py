@@ -1,4 +1,4 @@
-"""Where the node keeps its provider config and plugins, if nobody says."""
+"""Discovery of the node's provider config and plugins."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,13 +8,13 @@ from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
 from keyferry.images.node.node import Node
 
-# Where files are looked for if not below /: for a container that has its host's in another place.
+# The root of the node's file system, for a container that mounts it in another place than /.
 ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
 _ADVICE = f"give {CONFIG_FLAG} or KEYFERRY_CONFIG"
 
 
 class WellKnownConfig(Value):
-    """A known home of provider configs."""
+    """A location where a Kubernetes distribution puts its provider config."""
 
     distribution: str
     config: str
@@ -46,9 +46,9 @@ WELL_KNOWN_CONFIGS = (
 
 
 class Discovery(Value):
-    """The config and bin dir to use, and who says so; what is not named is empty.
+    """The config and bin dir to use, and where each was found; a path that was not found is empty.
 
-    *kubelet* is the one that runs here, if one was looked for and found. *notes* say which of its files cannot be read.
+    *kubelet* is the running kubelet, if it was searched and found. *notes* name its files that cannot be read.
     """
 
     config: str = ""
@@ -73,11 +73,11 @@ def discover(
     needs_bin_dir: bool = True,
     advice: str = _ADVICE,
 ) -> Discovery:
-    """What was given, else what the environment names, else what this node uses.
+    """Return the given config and bin dir, else those in the environment, else those that this node uses.
 
-    *node* has the kubelets that run here; *root* is where files are looked for, KEYFERRY_HOST_ROOT or ``/``.
-    Neither is looked at if the config and the bin dir are known without. Raises EnvironmentProblem if one of them is
-    needed and not found, with *advice* on how to name a config; one that is not needed is empty then.
+    *node* has the running kubelets; *root* is the root of the file system, by default KEYFERRY_HOST_ROOT or ``/``.
+    They are used only if config and bin dir are not set otherwise. Raise EnvironmentProblem if a path is needed and not
+    found, with *advice* on how to set a config; a path that is not needed and not found is empty.
     """
     variables = os.environ if environ is None else environ
     given = (
@@ -94,7 +94,7 @@ def discover(
 
 
 def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
-    """The first config and the first bin dir that goes with it; no more is looked at than that takes."""
+    """Return the first config and the first bin dir for it; stop reading candidates once both are found."""
     seen = [each for each in given if each.config or each.bin_dir]
     while True:
         named = next((each for each in seen if each.config), None)
@@ -115,7 +115,7 @@ def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
     unread = "".join(f"; {note}" for note in found.notes)
     if found.config:
         return EnvironmentProblem(
-            f"the config is {found.config}, but where are its plugins? give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
+            f"no bin dir found for the config {found.config}: give {BIN_DIR_FLAG} or KEYFERRY_BIN_DIR"
             + unread
         )
     return EnvironmentProblem(
@@ -126,7 +126,7 @@ def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
 
 
 def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Discovery | None:
-    """The first bin dir that is set by itself or belongs to the chosen config, never one of another config."""
+    """Return the first bin dir that is set alone or together with the chosen config, not with another config."""
     for each in seen:
         if each.bin_dir and (not each.config or (named is not None and each.config == named.config)):
             return each
@@ -134,7 +134,7 @@ def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Dis
 
 
 def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
-    """What this node uses, best first."""
+    """Yield the configs and bin dirs that this node may use, the most reliable first."""
     for kubelet in node.kubelets.trusted:
         yield _kubelet_candidate(node, kubelet)
     for known in WELL_KNOWN_CONFIGS:
@@ -145,7 +145,7 @@ def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
 
 
 def _kubelet_candidate(node: Node, kubelet: Kubelet) -> Discovery:
-    """What a kubelet's flags say; its files are read only if they do not say all."""
+    """Return the config and bin dir of a kubelet; its files are read only if its flags do not set both."""
     config, bin_dir = kubelet.flags.get(CONFIG_FLAG, ""), kubelet.flags.get(BIN_DIR_FLAG, "")
     who = f"flags of {kubelet}"
     if config and bin_dir:

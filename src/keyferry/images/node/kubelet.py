@@ -1,4 +1,4 @@
-"""The kubelets that run on this machine: their processes, flags and environments, as ``/proc`` has them."""
+"""The kubelets that run on this machine: their processes, flags and environments, read from ``/proc``."""
 
 import os
 import stat
@@ -21,10 +21,10 @@ __all__ = [
 CONFIG_FLAG = "--image-credential-provider-config"
 BIN_DIR_FLAG = "--image-credential-provider-bin-dir"
 KUBELET_ROOT = "/var/lib/kubelet"
-# Where processes are looked for if not in /proc: for a container that has its host's in another place.
+# The folder of processes, for a container that mounts its host's in another place than /proc.
 PROC_VARIABLE = "KEYFERRY_PROC"
 
-# Flags that settle something here. Those that k3s and RKE2 take themselves; all others they take as --kubelet-arg.
+# The flags that are read. k3s and RKE2 have the shared flags themselves, and the others as --kubelet-arg.
 _SHARED_FLAGS = frozenset((CONFIG_FLAG, BIN_DIR_FLAG, "--container-runtime-endpoint"))
 _FLAGS = _SHARED_FLAGS | {
     "--config",
@@ -34,7 +34,7 @@ _FLAGS = _SHARED_FLAGS | {
     "--kubeconfig",
     "--root-dir",
 }
-# Programs that run a kubelet inside themselves, and the subcommands that do so; without any, all do.
+# Programs that embed a kubelet, and the subcommands that run it; an empty tuple means every subcommand.
 _EMBEDDING: Mapping[str, tuple[str, ...]] = {
     "hyperkube": ("kubelet",),
     "k3s": ("server", "agent"),
@@ -43,15 +43,15 @@ _EMBEDDING: Mapping[str, tuple[str, ...]] = {
     "kubelite": (),
     "rke2": ("server", "agent"),
 }
-# The number of the first namespace of processes (PROC_PID_INIT_INO): a constant of Linux.
+# The inode of the initial PID namespace (PROC_PID_INIT_INO), a constant of Linux.
 _FIRST_NAMESPACE = "pid:[4026531836]"
 _MOST_BYTES = 1 << 21
 
 
 class Kubelet(Value):
-    """A process that is a kubelet, or runs one inside itself.
+    """A process that is a kubelet or embeds one.
 
-    *process* is its folder in ``/proc``, *users* are all users it acts or has acted as.
+    *process* is its folder in ``/proc``; *users* are the owner and the real, effective and saved user IDs.
     """
 
     pid: int
@@ -65,23 +65,23 @@ class Kubelet(Value):
 
     @property
     def is_trusted(self) -> bool:
-        """Tell whether it is root's or our own: any user can call a program "kubelet" and name a bin dir."""
+        """Whether it belongs to root or to this user; any user can start a program named "kubelet" with a bin dir."""
         return self.belongs_to({os.geteuid()})
 
     def belongs_to(self, users: set[int]) -> bool:
-        """Tell whether it has never been anybody's but root's and these users'."""
+        """Return whether all its users are root or in *users*."""
         return self.users <= {0, *users}
 
     def inside(self, path: str) -> str:
-        """A path of the kubelet's, from here: it may have another root, or a folder of its own to start from."""
+        """Return a path of the kubelet as seen from this process; their roots and working directories may differ."""
         start, absolute = ("root", path) if path.startswith("/") else ("cwd", f"/{path}")
         seen = f"{self.process}/{start}{absolute}"
-        # By its plain name wherever that means the same, or nothing else can be had.
+        # The plain path, if it is the same file or the other cannot be accessed.
         is_plain = not os.path.exists(seen) or (os.path.exists(path) and os.path.samefile(seen, path))
         return path if is_plain else seen
 
     def read_environment(self) -> Mapping[str, str] | None:
-        """The environment it was started with; None if it may not be read."""
+        """Return the environment that it was started with, or None if it cannot be read."""
         try:
             raw = _read(f"{self.process}/environ")
         except OSError:
@@ -91,21 +91,21 @@ class Kubelet(Value):
 
 
 class Kubelets(Value):
-    """Every kubelet that is seen; *hidden* says why there may be others, and is empty if there are not."""
+    """All visible kubelets; *hidden* is the reason why there may be others, or empty if there are none."""
 
     found: tuple[Kubelet, ...] = ()
     hidden: str = ""
-    # Hidden by a namespace: then whoever shares ours is seen, and only they.
+    # Whether a PID namespace hides other kubelets: only processes of the same namespace are visible.
     is_contained: bool = False
 
     @property
     def trusted(self) -> tuple[Kubelet, ...]:
-        """Those whose settings count."""
+        """The kubelets whose settings are used."""
         return tuple(kubelet for kubelet in self.found if kubelet.is_trusted)
 
 
 def look_for_kubelets(proc: str | None = None) -> Kubelets:
-    """Look at every process once; kubelets proper come first, then programs that run one inside themselves."""
+    """Return the kubelets among all processes; kubelets come first, then programs that embed one."""
     folder = proc or os.environ.get(PROC_VARIABLE) or "/proc"
     found = sorted(_kubelets(folder), key=lambda each: (each.program in _EMBEDDING, each.pid))
     hidden, is_contained = _what_hides(folder)
@@ -113,14 +113,14 @@ def look_for_kubelets(proc: str | None = None) -> Kubelets:
 
 
 def parse_flags(argv: Sequence[str], *, is_embedded: bool = False) -> dict[str, str]:
-    """The flags of a kubelet's command line that matter here, and those in the ``--kubelet-arg`` of k3s and RKE2."""
+    """Return the flags of a kubelet's command line that are used here, including ``--kubelet-arg`` of k3s and RKE2."""
     known = _SHARED_FLAGS if is_embedded else _FLAGS
     flags: dict[str, str] = {}
     words = iter(argv)
     for word in words:
         name, equals, value = word.partition("=")
         if name == "--kubelet-arg":
-            # As k3s reads them: with or without dashes, and always with their value.
+            # As in k3s: with or without dashes, and always with a value.
             inner = (value if equals else next(words, "")).lstrip("-")
             name, _, value = f"--{inner}".partition("=")
             if name in _FLAGS:
@@ -131,7 +131,7 @@ def parse_flags(argv: Sequence[str], *, is_embedded: bool = False) -> dict[str, 
 
 
 def _set_flag(flags: dict[str, str], name: str, value: str) -> None:
-    """The last one counts; gates add up."""
+    """Set a flag; the last value counts, but feature gates accumulate."""
     before = flags.get(name, "") if name == "--feature-gates" else ""
     flags[name] = f"{before},{value}" if before else value
 
@@ -146,14 +146,14 @@ def _kubelets(proc: str) -> Iterator[Kubelet]:
                 flags = parse_flags(argv[1:], is_embedded=program in _EMBEDDING and program != "hyperkube")
                 yield Kubelet(pid, program, process, _users(process), flags)
         except OSError:
-            pass  # a process that ended meanwhile, or that may not be looked at
+            pass  # the process has ended, or may not be read
 
 
 def _program(argv: Sequence[str]) -> str:
-    """Which program that runs a kubelet it is; empty for all others."""
+    """Return the name of a program that is or embeds a kubelet, or an empty string for other programs."""
     if not argv:
         return ""
-    # k3s and RKE2 call themselves "k3s server".
+    # k3s and RKE2 set their title to "k3s server".
     name, _, title = os.path.basename(argv[0]).partition(" ")
     if name == "kubelet":
         return name
@@ -165,15 +165,15 @@ def _program(argv: Sequence[str]) -> str:
 
 
 def _is_borrowed(process: str) -> bool:
-    """Tell whether it is a set-uid program: whoever starts one chooses its name and flags, and it is root's."""
+    """Return whether it is a set-uid program: its user chooses name and flags, and it belongs to root."""
     try:
         return bool(os.stat(f"{process}/exe").st_mode & (stat.S_ISUID | stat.S_ISGID))
     except OSError:
-        return False  # not ours to look at; then its users tell
+        return False  # it cannot be read; its users decide
 
 
 def _users(process: str) -> frozenset[int]:
-    """The owner, and its real, effective and saved users."""
+    """Return the owner and the real, effective and saved user IDs."""
     users = {os.stat(process).st_uid}
     try:
         for line in _read(f"{process}/status").splitlines():
@@ -185,13 +185,13 @@ def _users(process: str) -> frozenset[int]:
 
 
 def _what_hides(proc: str) -> tuple[str, bool]:
-    """Why kubelets may run that are not seen, and whether a namespace is what hides them."""
+    """Return why some kubelets may not be visible, and whether a PID namespace hides them."""
     if not sys.platform.startswith("linux"):
-        return "", False  # no kubelet uses a unix socket or records there
+        return "", False  # a kubelet there uses no unix socket and no records
     try:
         _read(f"{proc}/1/cmdline")
     except OSError as error:
-        return f"the processes of others cannot be seen in {proc}: {error.strerror}", False
+        return f"processes of other users cannot be seen in {proc}: {error.strerror}", False
     namespace = _namespace(proc)
     if namespace not in ("", _FIRST_NAMESPACE):
         return "this is a container that does not see the processes of its host (hostPID)", True
@@ -199,7 +199,7 @@ def _what_hides(proc: str) -> tuple[str, bool]:
 
 
 def _namespace(proc: str) -> str:
-    """Whose processes are in *proc*; empty where there are no namespaces."""
+    """Return the PID namespace of *proc*, or an empty string if it cannot be read."""
     for which in ("1", "self"):
         try:
             return os.readlink(f"{proc}/{which}/ns/pid")

@@ -1,4 +1,4 @@
-"""This machine as a node: the kubelets that run on it and what they are set to, looked at once."""
+"""This machine as a node: the kubelets that run on it and their settings, read once."""
 
 from functools import cached_property
 
@@ -12,32 +12,32 @@ __all__ = ["Node"]
 
 
 class Node:
-    """What runs here, as it was when it was first asked for; make another one to look again."""
+    """The kubelets of this machine and their settings, read on first use and not again."""
 
     def __init__(self, proc: str | None = None) -> None:
-        """Look in *proc*: the folder that KEYFERRY_PROC names, else ``/proc``."""
+        """Use the processes in *proc*, by default KEYFERRY_PROC or ``/proc``."""
         self._proc = proc
         self._read: dict[int, KubeletSettings] = {}
 
     @cached_property
     def kubelets(self) -> Kubelets:
-        """Every kubelet that is seen."""
+        """All visible kubelets."""
         return look_for_kubelets(self._proc)
 
     @property
     def kubelet(self) -> Kubelet | None:
-        """The one whose settings are this node's: the first that is believed."""
+        """The first trusted kubelet, whose settings are those of this node."""
         return next(iter(self.kubelets.trusted), None)
 
     @property
     def settings(self) -> "KubeletSettings | None":
-        """What that one is set to."""
+        """The settings of that kubelet."""
         return None if self.kubelet is None else self.settings_of(self.kubelet)
 
     def settings_of(self, kubelet: Kubelet) -> "KubeletSettings":
-        """What a kubelet is set to; its files are read once. For those that are believed."""
+        """Return the settings of a trusted kubelet; its files are read once."""
         if kubelet.pid not in self._read:
-            # Only here: files bring their parsers along.
+            # Imported here: it imports the parsers of files.
             from keyferry.images.node.settings import read_settings
 
             self._read[kubelet.pid] = read_settings(kubelet)

@@ -1,4 +1,4 @@
-"""What a running kubelet is set to: its flags, over its drop-in files, over its config file, over its defaults."""
+"""The settings of a running kubelet: flags override drop-in files, which override the config file and defaults."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +16,7 @@ RECORDS_GATE = "KubeletEnsureSecretPulledImages"
 _API_VERSION, _KIND = "kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"
 _DROP_IN = ".conf"
 _MOST_BYTES = 16 << 20
-# What a kubelet of each program uses if nobody says; of all others it is not known.
+# The default endpoint of each program's kubelet; it is not known for other programs.
 _ENDPOINTS = {
     "kubelet": "unix:///run/containerd/containerd.sock",
     "k3s": "unix:///run/k3s/containerd/containerd.sock",
@@ -29,7 +29,7 @@ Json = dict[str, object]
 
 
 class Setting(Value):
-    """A value, and who says so."""
+    """A value, and where it is set."""
 
     value: str
     origin: str
@@ -39,9 +39,9 @@ class Setting(Value):
 
 
 class KubeletSettings(Value):
-    """The settings of a kubelet that matter to pulls; None is for what nobody says, or cannot be found out.
+    """The settings of a kubelet that affect pulls; None for a setting that is not set or not known.
 
-    *gates* are the feature gates that are set, *notes* say which of its files could not be read.
+    *gates* are the feature gates that are set; *notes* name the files that could not be read.
     """
 
     kubelet: Kubelet
@@ -58,11 +58,11 @@ class KubeletSettings(Value):
 
 
 def read_settings(kubelet: Kubelet) -> KubeletSettings:
-    """Read what *kubelet* read when it was started; a file that cannot be read is noted."""
+    """Read the settings of *kubelet* from its flags and files; a file that cannot be read is listed in the notes."""
     merged = _Merged(kubelet)
     endpoint = merged.find("containerRuntimeEndpoint", "--container-runtime-endpoint")
     default = _ENDPOINTS.get(kubelet.program)
-    # An unread file may name another one.
+    # A file that was not read may set another endpoint.
     if endpoint is None and default is not None and not merged.notes:
         endpoint = Setting(default, "the kubelet's default")
     return KubeletSettings(
@@ -81,7 +81,7 @@ def read_settings(kubelet: Kubelet) -> KubeletSettings:
 
 
 class _Merged:
-    """The files of a kubelet, merged as it merges them, and the flags that override them."""
+    """The files of a kubelet, merged as in the kubelet, and the flags that override them."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self.notes: list[str] = []
@@ -94,19 +94,19 @@ class _Merged:
             self._origins |= dict.fromkeys(fields, f"{path} of {kubelet}")
 
     def find(self, field: str, flag: str = "") -> Setting | None:
-        """A text: the flag's, else the files'."""
+        """Return a string setting: the flag, else the field of the files, else None."""
         if self._kubelet.flags.get(flag):
             return Setting(self._kubelet.flags[flag], f"flags of {self._kubelet}")
         found = self._checked(field, "a string", lambda value: isinstance(value, str))
         return Setting(found, self._origins[field]) if found and isinstance(found, str) else None
 
     def texts(self, field: str) -> tuple[str, ...]:
-        """A list of texts."""
+        """Return a field that is a list of strings."""
         found = self._checked(field, "a list of strings", _is_texts)
         return tuple(found) if isinstance(found, list) else ()
 
     def gates(self) -> dict[str, bool]:
-        """The feature gates of the files."""
+        """Return the feature gates of the files."""
         found = self._checked("featureGates", "true or false by name", _is_gates)
         return dict(found) if isinstance(found, dict) else {}
 
@@ -118,7 +118,7 @@ class _Merged:
         return None
 
     def _files(self) -> Iterator[str]:
-        """The config file, then the drop-in files in the order of their names."""
+        """Yield the config file, then the drop-in files in the order of their names."""
         config, folder = (self._kubelet.flags.get(flag, "") for flag in ("--config", "--config-dir"))
         if config:
             yield config
@@ -136,12 +136,12 @@ class _Merged:
             for name in names
             if os.path.splitext(name)[1] == _DROP_IN
         ]
-        # As Go walks: by the parts of the path, so that what is in a folder stays together.
+        # Go's order: by the parts of the path, so that the files of a folder stay together.
         return iter(sorted(found, key=lambda path: path.split(os.sep)))
 
     def _load(self, path: str) -> Json:
         try:
-            # A pipe in its place must not make us wait.
+            # Opened without blocking, in case the path is a named pipe.
             with open(self._kubelet.inside(path), "rb", opener=_open_now) as stream:
                 document = read_document(stream.read(_MOST_BYTES))
         except OSError as error:
@@ -169,7 +169,7 @@ def _open_now(path: str, flags: int) -> int:
 
 
 def _merge(base: Json, patch: Json) -> Json:
-    """A JSON merge patch (RFC 7396): maps are merged, null removes, all else replaces."""
+    """Apply a JSON merge patch (RFC 7396): maps are merged, null removes, other values replace."""
     merged = dict(base)
     for key, value in patch.items():
         if value is None:
@@ -183,7 +183,7 @@ def _merge(base: Json, patch: Json) -> Json:
 
 
 def _parse_gates(text: str) -> dict[str, bool]:
-    """Gates as the flag has them: ``One=true,Two=false``."""
+    """Parse the feature gates of a flag, such as ``One=true,Two=false``."""
     pairs = (word.strip().partition("=") for word in text.split(","))
     return {
         name.strip(): value.strip().lower() in ("true", "t", "1") for name, _, value in pairs if name.strip()

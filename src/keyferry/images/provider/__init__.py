@@ -1,1 +1,1 @@
-"""One credential provider: its plugin, its cache, the accounts it is asked for."""
+"""One credential provider: its plugin, its cache, and the service accounts it is run for."""

@@ -1,4 +1,4 @@
-"""Pods and their service accounts, as far as providers are told of them."""
+"""Pods, and the data of their service accounts that providers receive."""
 
 import binascii
 import time
@@ -28,21 +28,21 @@ class Pod(Value):
 
 
 class ServiceAccount(Value):
-    """A service account as the API server has it; *annotations* is None where they are not known."""
+    """A service account from the API server; *annotations* is None if they are not known."""
 
     uid: str
     annotations: Mapping[str, str] | None = field(default_factory=dict)
 
 
 class TokenRequest(Value):
-    """What the kubelet asks the API server for: a token for one audience, bound to the pod."""
+    """A request to the API server for a token for one audience, bound to the pod."""
 
     account: ServiceAccountRef
     audience: str
     pod: Pod
 
     def to_document(self) -> dict[str, object]:
-        """As a TokenRequest of ``authentication.k8s.io/v1``; the expiry is left to the server."""
+        """Return a TokenRequest of ``authentication.k8s.io/v1``; the server chooses the expiry."""
         bound = {"apiVersion": "v1", "kind": "Pod", "name": self.pod.name, "uid": self.pod.uid}
         return {
             "apiVersion": "authentication.k8s.io/v1",
@@ -57,27 +57,27 @@ class TokenRequest(Value):
 
 
 class ServiceAccounts(Protocol):
-    """A source of service accounts and their tokens; both raise ServiceAccountError."""
+    """A source of service accounts and their tokens; both methods may raise ServiceAccountError."""
 
     def get(self, namespace: str, name: str) -> ServiceAccount:
-        """The account of that name."""
+        """Return the account of that name."""
 
     def token(self, request: TokenRequest) -> str:
-        """A token as requested."""
+        """Return a token as requested."""
 
 
 class StaticAccount(Value):
-    """One account with one token, as given on a command line; the token is None if it was not given."""
+    """One account with one token, as given on a command line; *token_text* is None if no token was given."""
 
     account: ServiceAccount
     token_text: str | None = field(repr=False)
 
     def get(self, namespace: str, name: str) -> ServiceAccount:  # noqa: ARG002 - there is only one
-        """The account, whatever it is called."""
+        """Return the account for any name."""
         return self.account
 
     def token(self, request: TokenRequest) -> str:
-        """The token; one that an API server would not give for *request* counts as none."""
+        """Return the token; raise NotGivenError if there is none or an API server would not issue it for *request*."""
         instead = "" if self.token_text is None else _why_unfit(self.token_text, request)
         if self.token_text is None or instead:
             raise NotGivenError((_missing(LookupInput.SERVICE_ACCOUNT_TOKEN, request.account, instead),))
@@ -85,9 +85,9 @@ class StaticAccount(Value):
 
 
 class Identity(Value):
-    """What a provider is told of a pod's account: nothing, for a provider or pod without one.
+    """The data of a pod's service account that a provider receives; empty for a provider or pod without one.
 
-    *missing* is what the kubelet would tell the provider beside it, and we do not know.
+    *missing* are the inputs that a kubelet would also pass to the provider and that were not given.
     """
 
     ref: ServiceAccountRef | None = None
@@ -103,7 +103,7 @@ _NO_POD = (MissingInput(LookupInput.POD),)
 def pick_annotations(
     attributes: ServiceAccountTokenAttributes, annotations: Mapping[str, str]
 ) -> tuple[dict[str, str], str]:
-    """The annotations a provider asked for, and the first required one that is missing, if any."""
+    """Return the annotations that a provider is configured for, and the first required key that is missing, if any."""
     picked: dict[str, str] = {}
     for key in attributes.required_service_account_annotation_keys or ():
         if key not in annotations:
@@ -116,7 +116,7 @@ def pick_annotations(
 
 
 def token_audiences(token: str) -> tuple[str, ...] | None:
-    """The audiences that a JSON web token names, unverified; None for a token of another form."""
+    """Return the audiences of a JSON web token, unverified, or None for a token of another form."""
     claims = _claims(token)
     if claims is None:
         return None
@@ -125,7 +125,7 @@ def token_audiences(token: str) -> tuple[str, ...] | None:
 
 
 def _claims(token: str) -> dict[str, object] | None:
-    """What a JSON web token says, unverified; None for a token of another form."""
+    """Return the claims of a JSON web token, unverified, or None for a token of another form."""
     parts = token.split(".")
     if len(parts) != 3:  # header, claims, signature
         return None
@@ -142,11 +142,11 @@ def _decode_part(part: str) -> bytes:
 
 
 class NotApplicable(Exception):
-    """The provider is not for this pod; not a failure."""
+    """The provider does not apply to this pod, which is not a failure."""
 
 
 class NotGivenError(ServiceAccountError):
-    """Whether the provider is for this pod, or what it would answer, depends on what was not given."""
+    """The provider's answer for this pod depends on inputs that were not given."""
 
     def __init__(self, missing: tuple[MissingInput, ...]) -> None:
         message = "; ".join(map(str, missing))
@@ -158,10 +158,10 @@ class NotGivenError(ServiceAccountError):
 def identify(
     attributes: ServiceAccountTokenAttributes | None, accounts: ServiceAccounts | None, pod: Pod | None
 ) -> Identity:
-    """Whom a provider is asked on behalf of.
+    """Return the identity that a provider is run with.
 
-    Raises NotApplicable for a pod the provider is not for, ServiceAccountError if the API server does not help,
-    and of these NotGivenError if there is nobody to ask.
+    Raise NotApplicable if the provider does not apply to the pod, ServiceAccountError if *accounts* fails, and
+    NotGivenError, which is one, if inputs were not given.
     """
     if attributes is None or not attributes.service_account_token_audience:
         return NOBODY
@@ -171,7 +171,7 @@ def identify(
         return Identity(missing=_NO_POD)
     if not pod.service_account_name:
         if attributes.require_service_account:
-            raise NotApplicable("it requires a service account, and the pod has none")
+            raise NotApplicable("the provider requires a service account, and the pod has none")
         return NOBODY
     return _fetch(attributes, _UNKNOWN_ACCOUNT if accounts is None else accounts, pod)
 
@@ -188,7 +188,9 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
     missing = _missing_annotations(attributes, account, ref)
     annotations, lacking = pick_annotations(attributes, account.annotations or {})
     if lacking and not missing:
-        raise NotApplicable(f"the service account lacks the annotation {lacking!r}, which it requires")
+        raise NotApplicable(
+            f"the service account lacks the annotation {lacking!r}, which the provider requires"
+        )
     try:
         token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))
     except NotGivenError as untold:
@@ -204,7 +206,7 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
 def _missing_annotations(
     attributes: ServiceAccountTokenAttributes, account: ServiceAccount, ref: ServiceAccountRef
 ) -> tuple[MissingInput, ...]:
-    """The account itself, where the provider is told its annotations and they are not known."""
+    """Return the account as a missing input if the provider receives annotations and they are not known."""
     asked = (
         attributes.required_service_account_annotation_keys
         or attributes.optional_service_account_annotation_keys
@@ -217,10 +219,10 @@ def _missing(what: LookupInput, ref: ServiceAccountRef, instead: str = "") -> Mi
 
 
 def _check_audience(token: str, wanted: str) -> None:
-    """Keep a token that is meant for somebody else from a plugin; an API server never gives one."""
+    """Raise ServiceAccountError for a token of another audience, which an API server would not issue."""
     wrong = _wrong_audience(token, wanted)
     if wrong:
-        message = f"the service account token {wrong}; the plugin does not get it"
+        message = f"the service account token {wrong}; it is not passed to the plugin"
         raise ServiceAccountError(message, message)
 
 
@@ -228,7 +230,7 @@ def _wrong_audience(token: str, wanted: str) -> str:
     audiences = token_audiences(token)
     if audiences is None or wanted in audiences:
         return ""
-    found = ", ".join(map(repr, audiences)) or "nobody in particular"
+    found = ", ".join(map(repr, audiences)) or "no audience"
     return f"is for {found}, expected the audience {wanted!r}"
 
 
@@ -236,7 +238,7 @@ _SUBJECT = "system:serviceaccount:"
 
 
 def _why_unfit(token: str, request: TokenRequest) -> str:
-    """What shows that a token is not the one that the kubelet would get, and how to get that; empty if nothing."""
+    """Return why the kubelet would not get this token, and a command that creates one; empty if it would."""
     ref, claims = request.account, _claims(token) or {}
     subject, end = claims.get("sub"), claims.get("exp")
     wrong = _wrong_audience(token, request.audience)
@@ -250,8 +252,8 @@ def _why_unfit(token: str, request: TokenRequest) -> str:
     if not wrong:
         return ""
     return (
-        f"the one that was {wrong}; 'kubectl create token {ref.name} --namespace {ref.namespace} "
-        f"--audience {request.audience}' makes the right one"
+        f"the given token {wrong}; run 'kubectl create token {ref.name} --namespace {ref.namespace} "
+        f"--audience {request.audience}' to create one"
     )
 
 

@@ -1,4 +1,4 @@
-"""Credentials kept as the kubelet keeps them: by image, registry or globally, per service account."""
+"""A cache of credentials as in the kubelet: by image, by registry or global, per service account."""
 
 import struct
 from collections import OrderedDict
@@ -13,11 +13,11 @@ GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
 _LONGEST = 0xFFFF
 MOST_BYTES = 64 * 1024 * 1024
-# What an entry and each of its credentials take beside their texts, keyring included, as ``bench/memory.py`` finds.
+# The memory of an entry, and of each credential, beside their texts, as measured by ``bench/memory.py``.
 _ENTRY_BYTES = 1200
 
 
-# An answer of a plugin; it is good up to and including ``expires_ns`` on the monotonic clock.
+# A cache entry, valid up to and including ``expires_ns`` on the monotonic clock.
 class _Kept(NamedTuple):
     provision: Provision
     expires_ns: int
@@ -25,15 +25,15 @@ class _Kept(NamedTuple):
 
 
 class Cache:
-    """The answers of one provider; whoever shares it between threads holds a lock around it.
+    """The cached answers of one provider; it is not thread-safe, so callers hold a lock.
 
-    The kubelet's cache has no bound; this one drops its oldest answers when it is full, by their number or size.
+    The kubelet's cache is unbounded; this one drops its oldest entries when their number or size exceeds a limit.
     """
 
     __slots__ = ("_bytes", "_entries", "_last_sweep_ns", "_most", "_most_bytes")
 
     def __init__(self, now_ns: int, most: int = 10_000, most_bytes: int = MOST_BYTES) -> None:
-        # A plain dictionary would look through all that was dropped for what is the oldest.
+        # Not a plain dictionary, in which finding the oldest entry passes all dropped entries.
         self._entries: OrderedDict[bytes, _Kept] = OrderedDict()
         self._bytes = 0
         self._last_sweep_ns = now_ns
@@ -44,7 +44,7 @@ class Cache:
         return len(self._entries)
 
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
-        """The answer for *image*: its own, else its registry's, else the global one."""
+        """Return the entry for *image*, else that for its registry, else the global one, else None."""
         if now_ns - self._last_sweep_ns > SWEEP_INTERVAL_NS:
             self._sweep(now_ns)
         if not self._entries:
@@ -60,9 +60,9 @@ class Cache:
         return None
 
     def store(self, image: str, account_key: bytes, provision: Provision) -> None:
-        """Keep an answer under the key its type asks for.
+        """Store an answer under the key of its cache key type.
 
-        One without an expiry is not kept, nor is one that alone is larger than the cache.
+        An answer without an expiry, or larger than the whole cache, is not stored.
         """
         if provision.expires_ns is None:
             return
@@ -78,9 +78,9 @@ class Cache:
         self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
-        """Drop every answer an image may be served from that holds this credential; return their keys.
+        """Drop all entries for an image that contain this credential; return their keys.
 
-        Keys in *keep* are left alone.
+        Entries whose keys are in *keep* are not dropped.
         """
         bases = {base.encode() for base in (image, registry_of(image), GLOBAL_KEY)}
         refused = [
@@ -98,7 +98,7 @@ class Cache:
         return refused
 
     def soonest_expiry_ns(self, now_ns: int) -> int | None:
-        """When the first live answer ends."""
+        """Return the earliest expiry of the entries that have not expired, or None."""
         return min(
             (entry.expires_ns for entry in self._entries.values() if entry.expires_ns >= now_ns), default=None
         )
@@ -113,27 +113,27 @@ class Cache:
 
 
 def auth_bytes(auth: Auth) -> int:
-    """How much memory credentials take, roughly."""
+    """Return the approximate memory of credentials."""
     return sum(
         _ENTRY_BYTES + len(key) + len(entry.username) + len(entry.password) for key, entry in auth.items()
     )
 
 
 def base_key(cache_key_type: str, image: str) -> str:
-    """What an answer of this type is kept under."""
+    """Return the first part of the cache key for an answer of this type."""
     if cache_key_type == "Image":
         return image
     return registry_of(image) if cache_key_type == "Registry" else GLOBAL_KEY
 
 
 def covers(cache_key_type: str, asked: str, image: str) -> bool:
-    """Tell whether an answer of this type, given for *asked*, holds for *image* too."""
+    """Return whether an answer of this type for *asked* is also valid for *image*."""
     return base_key(cache_key_type, asked) == base_key(cache_key_type, image)
 
 
 def cache_key(base: str, account_key: bytes) -> bytes:
-    """Both parts with their lengths in front, so that no two pairs make one key."""
-    # Written out: most lookups make two.
+    """Return both parts, each after its length, so that different pairs have different keys."""
+    # Inlined for speed: most lookups make two keys.
     text = base.encode("utf-8", "surrogateescape")
     if len(text) > _LONGEST:
         return _bytes(text)
@@ -141,7 +141,7 @@ def cache_key(base: str, account_key: bytes) -> bytes:
 
 
 def base_of(key: bytes) -> bytes:
-    """The first part of a cache key."""
+    """Return the first part of a cache key."""
     (length,) = struct.unpack_from(">H", key)
     return key[2 : 2 + length]
 
@@ -155,7 +155,7 @@ def account_cache_key(
     token_hash: str,
     cache_type: str,
 ) -> bytes:
-    """What sets the answers for one service account apart; with ``Token``, for one token of it."""
+    """Return the part of a cache key for a service account, or for one of its tokens if the type is ``Token``."""
     key = _text(namespace) + _text(name) + _text(uid) + _annotations(annotations)
     if cache_type == "Token":
         key += _text("token") + _text(token_hash)
@@ -163,15 +163,15 @@ def account_cache_key(
 
 
 def flight_key(image: str, token_hash: str, annotations: Mapping[str, str]) -> bytes:
-    """What makes two runs under way the same run."""
+    """Return a key that is equal for lookups that can share a plugin run."""
     return _text(image) + _text(token_hash) + _annotations(annotations)
 
 
 def hash_token(token: str) -> str:
-    """A token as it enters keys; the empty one stays empty."""
+    """Return the hash of a token for use in keys; the empty token stays empty."""
     if not token:
         return ""
-    # Only here: OpenSSL, which comes with it, takes a tenth of a start.
+    # Imported here: hashlib loads OpenSSL, which takes a tenth of the start time.
     from hashlib import sha256
 
     return f"sha256:{sha256(token.encode('utf-8', 'surrogateescape')).hexdigest()}"
@@ -199,7 +199,7 @@ def _text(text: str) -> bytes:
 def _bytes(data: bytes) -> bytes:
     if len(data) > _LONGEST:
         raise ServiceAccountError(
-            f"a part of a cache key is {len(data)} bytes long, at most {_LONGEST} are possible",
+            f"a part of a cache key is {len(data)} bytes long, expected at most {_LONGEST}",
             f"cryptobyte: pending child length {len(data)} exceeds 2-byte length prefix",
         )
     return len(data).to_bytes(2, "big") + data

@@ -1,4 +1,4 @@
-"""Plain counts of what providers did; the metrics are made of these."""
+"""Counters of providers, from which metrics are made."""
 
 from _thread import allocate_lock
 from bisect import bisect_left
@@ -17,12 +17,12 @@ from keyferry.errors import (
 
 # The kubelet's buckets, in seconds.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-# The kubelet counts an error only where the plugin could not be run to a good end, not an unusable answer.
+# The kubelet counts an error only if the run failed, not if the response is unusable.
 _EXECUTION = (PluginExitError, PluginNotFoundError, PluginOutputError, PluginStartError, PluginTimeoutError)
 
 
 class Counts(Value):
-    """A moment's reading of one provider's counters."""
+    """The values of one provider's counters at an instant."""
 
     hits: int
     shared: int
@@ -34,7 +34,7 @@ class Counts(Value):
 
 
 class Counters:
-    """What one provider did so far; safe to update from many threads."""
+    """The counters of one provider; thread-safe."""
 
     __slots__ = ("_buckets", "_errors", "_failures", "_lock", "_runs", "_seconds", "_tallies")
 
@@ -48,12 +48,12 @@ class Counters:
         self._buckets = [0] * (len(BUCKETS) + 1)
 
     def count(self, what: str, by: int = 1) -> None:
-        """Count a cache hit (``hits``) or an answer taken from another's run (``shared``)."""
+        """Count a cache hit (``hits``) or an answer from another lookup's run (``shared``)."""
         with self._lock:
             self._tallies[what] += by
 
     def ran(self, seconds: float | None, problem: KeyferryError | None) -> None:
-        """Count a run, and what came of it."""
+        """Count a run and its failure, if it failed."""
         with self._lock:
             self._runs += 1
             self._observe(seconds or 0.0)
@@ -62,12 +62,12 @@ class Counters:
                 self._errors += isinstance(problem, _EXECUTION)
 
     def failed(self, kind: Kind) -> None:
-        """Count a failure that happened before the plugin could be run."""
+        """Count a failure before the plugin was run."""
         with self._lock:
             self._fail(kind)
 
     def read(self) -> Counts:
-        """Everything so far."""
+        """Return the current values."""
         with self._lock:
             return Counts(
                 self._tallies["hits"],

@@ -1,4 +1,4 @@
-"""The kubelet's side of the pipe: ask one plugin, and trust nothing it answers."""
+"""Running one plugin as the kubelet does, and decoding its response strictly."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -31,14 +31,14 @@ from keyferry.errors import (
 )
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 
-# By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+# A name for a member that every run uses: attribute access on an enum runs Python code up to 3.11.
 _EXITED = Ending.EXITED
 _KIND = "CredentialProviderResponse"
 _DECODING = "error decoding credential provider plugin response from stdout"
 
 
 class ExecPlugin(Value):
-    """A plugin that is an executable: how it is started, and how its answer is read."""
+    """A plugin that is an executable: its path, arguments, environment and limits."""
 
     name: str
     path: str
@@ -52,7 +52,7 @@ class ExecPlugin(Value):
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
     ) -> tuple[CredentialProviderResponse, float]:
-        """Run the plugin once; return its answer and the seconds it took, or raise PluginError."""
+        """Run the plugin once; return its response and the duration in seconds, or raise PluginError."""
         allowed = self.limits.timeout_seconds if timeout_seconds is None else timeout_seconds
         until = monotonic() + allowed
         outcome = self._run(request, timeout_seconds)
@@ -81,7 +81,7 @@ class ExecPlugin(Value):
         raise self._start_failure(request.image, problem)
 
     def _nul_failure(self, image: str) -> PluginError:
-        # Go looks at the environment before it looks for the executable.
+        # Go checks the environment before it searches the executable.
         text = self._kubernetes_text(image, "exec: environment variable contains NUL", b"")
         return PluginStartError(self.name, "an environment variable for the plugin contains a NUL", text)
 
@@ -89,7 +89,7 @@ class ExecPlugin(Value):
         reason = go_strerror(error)
         text = self._kubernetes_text(image, f"fork/exec {self.path}: {reason}", b"")
         if isinstance(error, FileNotFoundError):
-            where = "is missing" if not os.path.exists(self.path) else "names an interpreter that is missing"
+            where = "is missing" if not os.path.exists(self.path) else "has an interpreter that is missing"
             return PluginNotFoundError(self.name, f"the executable {self.path} {where}", text)
         return PluginStartError(self.name, f"the executable {self.path} cannot be started: {reason}", text)
 
@@ -119,7 +119,7 @@ class ExecPlugin(Value):
         return PluginOutputError(self.name, f"{outcome.ending}, over {limit} bytes, and was killed")
 
     def _whole_lines(self, stderr: bytes) -> bytes:
-        """What is left after the cap cut into a line: half a secret looks like none and would be shown."""
+        """Return *stderr* without a first line that the limit cut: part of a secret would not be masked."""
         return stderr if len(stderr) < self.limits.stderr_bytes else stderr.partition(b"\n")[2]
 
     def _kubernetes_text(self, image: str, cause: str, stderr: bytes) -> str:
@@ -133,14 +133,14 @@ class ExecPlugin(Value):
 def decode_response(
     plugin: str, api_version: str, stdout: bytes, until: float = inf
 ) -> CredentialProviderResponse:
-    """Read a plugin's answer as the kubelet does; no byte of it reaches an error.
+    """Decode a plugin's response as the kubelet does; errors do not quote it.
 
-    An answer that is not read at the instant *until* of the monotonic clock is refused.
+    A response that is not parsed before the instant *until* of the monotonic clock is refused.
     """
     try:
         document, duplicates = loads_with_duplicates(stdout)
         if monotonic() >= until:
-            raise PluginOutputError(plugin, "its answer takes longer to read than is left of its time")
+            raise PluginOutputError(plugin, "its response could not be parsed within its timeout")
         plain = None if duplicates else read_plain_response(document, api_version)
         if plain is not None:
             return plain
@@ -155,7 +155,7 @@ def decode_response(
         )
     else:
         return _decode(plugin, api_version, (found, kind), document, duplicates)
-    # Raised out here on purpose: the decoder's exception may hold the document.
+    # Raised outside the except block: the decoder's exception may hold the document.
     raise failure
 
 
@@ -173,9 +173,9 @@ def _decode(
 ) -> CredentialProviderResponse:
     if found[0].count("/") > 1:
         text = "error reading GVK from response: unexpected GroupVersion string: " + found[0]
-        message = "the apiVersion of its answer has more than one '/'"
+        message = "the apiVersion of its response has more than one '/'"
         raise PluginProtocolError(plugin, message, text, fault=Fault.GROUP_VERSION)
-    # As Kubernetes prints it, a group that is empty leaves no slash.
+    # Kubernetes prints an empty group without its slash.
     answered = found[0].removeprefix("/")
     if answered != api_version:
         text = (
@@ -186,7 +186,7 @@ def _decode(
         raise PluginProtocolError(plugin, message, text, fault=Fault.VERSION)
     reader = Reader(duplicates)
     if found[1] != _KIND:
-        message = f"the kind of its answer is not {_KIND!r}"
+        message = f"the kind of its response is not {_KIND!r}"
         hidden = _wrong_kind(*found, document, reader)
         raise PluginProtocolError(plugin, message, _DECODING, hidden, Fault.KIND)
     response = read_response(document, reader)
@@ -199,7 +199,7 @@ def _decode(
 
 
 def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -> Kind:
-    """The kind of the error that Kubernetes hides when the kind is not a response's."""
+    """Return the kind of the error that Kubernetes hides if the document is not a response."""
     from keyferry.api.scheme import known_fields
 
     fields = known_fields(api_version, kind)
@@ -210,19 +210,19 @@ def _wrong_kind(api_version: str, kind: str, document: object, reader: Reader) -
 
 
 def _version_message(expected: str, answered: str) -> str:
-    return f"it answered in apiVersion {shown_api_version(answered)}, expected {expected!r}"
+    return f"the apiVersion of its response is {shown_api_version(answered)}, expected {expected!r}"
 
 
 def _shape_message(reader: Reader) -> str:
-    """What is wrong with an answer, by field; auth keys and unknown names could hold a secret and are left out."""
+    """Return a message by field, without auth keys and unknown names, which may be secrets."""
     (path, problem), *rest = reader.problems
     field_name = next((part for part in path[:1] if part in _FIELDS), "an unknown field")
     more = f" and {len(rest)} more" if rest else ""
     if problem.kind is Kind.DURATION:
-        return f"{field_name} of its answer is not a Go duration such as '10m'{more}"
+        return f"{field_name} of its response is not a Go duration such as '10m'{more}"
     if problem.kind is Kind.WRONG_TYPE:
-        return f"{field_name} of its answer: {problem.message}{more}"
-    return f"{field_name} of its answer: unknown or repeated field{more}"
+        return f"{field_name} of its response: {problem.message}{more}"
+    return f"{field_name} of its response: unknown or repeated field{more}"
 
 
 _FIELDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth")
@@ -231,7 +231,7 @@ _FIELDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth")
 def child_environment(
     env: Iterable[tuple[str, str]], withhold: frozenset[str], environ: Mapping[bytes, bytes] | None = None
 ) -> Mapping[bytes, bytes]:
-    """An environment, this process's unless given, with the configured variables on top; the last of equals wins."""
+    """Return *environ*, by default that of this process, without *withhold* and with *env*, whose last value counts."""
     base = ENVIRONMENT if environ is None else environ
     if not env and not withhold:
         return base
@@ -239,20 +239,20 @@ def child_environment(
     for name in withhold:
         merged.pop(os.fsencode(name), None)
     for name, value in env:
-        # A '=' inside the name is possible in a config, and ends the name for the program.
+        # A name in a config may contain '=', which ends the name for the program.
         key, _, rest = f"{name}={value}".partition("=")
         if key:
             merged[os.fsencode(key)] = os.fsencode(rest)
-        # "=value", a variable without a name, can be seen by no program and not be passed by Python.
+        # A variable without a name, "=value", is dropped: Python cannot pass it, and programs cannot read it.
     return merged
 
 
 def encode_environment(environ: Mapping[str, str]) -> Mapping[bytes, bytes]:
-    """An environment as the system takes it."""
+    """Return an environment as bytes, encoded for the operating system."""
     return {os.fsencode(name): os.fsencode(value) for name, value in environ.items()}
 
 
-# The bytes behind os.environ: the same mapping, kept up to date by it, without decoding on every read.
+# The mapping of bytes behind os.environ, which stays up to date and needs no decoding on every read.
 ENVIRONMENT: Mapping[bytes, bytes] = getattr(os.environ, "_data", None) or os.environb
 
 
@@ -268,7 +268,7 @@ _GO_SIGNALS = {
 
 
 def go_exit_text(status: int) -> str:
-    """An exit status in Go's words."""
+    """Return Go's text for an exit status."""
     if status >= 0:
         return f"exit status {status}"
     return f"signal: {_GO_SIGNALS.get(-status, f'signal {-status}')}"

@@ -1,4 +1,4 @@
-"""One provider: its cache, its runs under way, and the answer it gives for an image."""
+"""One provider: its cache, its current runs, and its answer for an image."""
 
 from _thread import allocate_lock
 from collections.abc import Callable, Hashable
@@ -32,17 +32,17 @@ from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
-# By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+# Names for members that every run uses: attribute access on an enum runs Python code up to 3.11.
 _RAN, _CACHED = ProvisionOutcome.RAN, ProvisionOutcome.CACHED
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
-# To begin takes a moment, which is not taken from the time of a run.
+# A shorter delay before a run is not subtracted from the run's timeout.
 _BEGINNING_SECONDS = 0.05
 _FAILED_RUN = "failed to get credential from external registry credential provider: "
 
 
-# What a run leaves for those who wait for it: what was asked, the answer, what of it is cached until when.
+# The result of a run for all lookups that wait for it: the image, the response and its expiry, or the error.
 class _Run(Value):
     image: str
     response: CredentialProviderResponse | None = field(default=None, repr=False)
@@ -52,7 +52,7 @@ class _Run(Value):
     kubernetes_text: str = field(default="", repr=False)
 
 
-# How long one caller waits for others, and runs the plugin itself.
+# The time that a caller has to wait for other lookups' runs and to run the plugin itself.
 class _TimeBudget:
     __slots__ = ("_asked_seconds", "_deadline", "seconds")
 
@@ -62,24 +62,24 @@ class _TimeBudget:
         self._deadline = Deadline(self.seconds - waited_seconds)
 
     def seconds_left(self) -> float:
-        """How long to wait for another's run."""
+        """Return how long to wait for another lookup's run."""
         return self._deadline.seconds_left
 
     def seconds_to_run(self) -> float | None:
-        """How long a run may take: what the caller said, less what was waited for others; None if they said nothing."""
+        """Return the timeout of a run: the caller's, less the time spent waiting, or None if the caller gave none."""
         if self._asked_seconds is None:
             return None
         left = self._deadline.seconds_left
         return self._asked_seconds if self._asked_seconds - left < _BEGINNING_SECONDS else left
 
     def is_over(self) -> bool:
-        """Tell whether waiting for others has used up what the caller said."""
+        """Return whether waiting for other lookups has used up the caller's timeout."""
         seconds = self.seconds_to_run()
         return seconds is not None and seconds <= 0 and seconds != self._asked_seconds
 
 
 class Provider:
-    """A configured plugin with its cache; safe to call from many threads."""
+    """A configured plugin with its cache; thread-safe."""
 
     def __init__(
         self,
@@ -106,15 +106,15 @@ class Provider:
 
     @property
     def name(self) -> str:
-        """The provider's name, which is its executable's."""
+        """The name of the provider, which is the file name of its executable."""
         return self.config.name
 
     def cache_entries(self) -> int:
-        """How many answers are kept, expired ones not yet swept included."""
+        """Return the number of cache entries, including expired entries that are not removed yet."""
         return len(self._cache)
 
     def soonest_expiry_seconds(self) -> float | None:
-        """In how many seconds the first live answer ends."""
+        """Return the seconds until the first cache entry expires, or None if there is none."""
         with self._lock:
             now = self._clock()
             soonest = self._cache.soonest_expiry_ns(now)
@@ -128,14 +128,14 @@ class Provider:
         *,
         waited_seconds: float = 0.0,
     ) -> Provision:
-        """Credentials for an image this provider matches: from the cache, a run, or a run under way.
+        """Return the credentials for a matched image, from the cache, a run, or another lookup's run.
 
-        With *timeout_seconds* all of it takes no longer, less what the caller has *waited_seconds* for before.
-        Without it a run has the time that the plugin is configured for, and another's is waited for so long.
+        *timeout_seconds* bounds the whole call, and *waited_seconds* are subtracted from it. By default the timeout
+        of the plugin applies to a run, and to waiting for another lookup's run.
         """
         patience = _TimeBudget(timeout_seconds, self._timeout_seconds, waited_seconds)
         try:
-            # Always asked anew, as the kubelet does, before the cache.
+            # Before the cache and without caching, as in the kubelet.
             identity = identify(self.config.token_attributes, self._accounts, pod)
             account_key = self._account_key(identity)
             provision = self._provide(image, identity, account_key, patience)
@@ -151,9 +151,9 @@ class Provider:
         return provision.with_missing(identity.missing)
 
     def recall(self, image: str, pod: Pod | None = None) -> Provision | None:
-        """What `provide` gives at once and without asking anybody; None if it would have to. It is not counted.
+        """Return what `provide` returns from the cache alone, or None if it needs a run; do not count it.
 
-        Nobody is asked for an account here, so there is nothing for a pod of a provider that is told of accounts.
+        Service accounts are not fetched, so it is None for a pod if the provider has ``tokenAttributes``.
         """
         attributes = self.config.token_attributes
         if pod is not None and attributes is not None:
@@ -171,10 +171,10 @@ class Provider:
         return kept.with_missing(identity.missing) if kept and identity.missing else kept
 
     def evict(self, image: str, username: str, password: str) -> bool:
-        """Forget a credential that a registry refused; False if it is not cached or was just evicted.
+        """Remove a credential that a registry refused; return False if it is not cached or was just evicted.
 
-        At most one eviction per cache key and half minute, so that a registry
-        which refuses everything does not make plugins run in a loop.
+        Each cache key is evicted at most once in 30 seconds, so that a registry
+        that refuses all credentials does not make plugins run in a loop.
         """
         now = self._clock()
         with self._lock:
@@ -184,10 +184,10 @@ class Provider:
         return bool(keys)
 
     def reset_after_fork(self) -> None:
-        """Forget locks and runs that only the parent's threads could end; the cache stays."""
+        """Replace locks and runs that belong to threads of the parent process; keep the cache."""
         self._lock = allocate_lock()
         self._flights = Flights()
-        self.counters._lock = allocate_lock()  # noqa: SLF001 - one more lock a thread of the parent may hold
+        self.counters._lock = allocate_lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
 
     def _account_key(self, identity: Identity) -> bytes:
         if identity.ref is None or self.config.token_attributes is None:
@@ -226,25 +226,25 @@ class Provider:
                 return self._late(patience.seconds)
             if shared is not None:
                 return shared
-            # The other run's answer does not cover this image, or it failed: ask for this image alone.
+            # The other run failed, or its response does not cover this image: run the plugin for this image.
             wait_for_registry = False
         run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
         return self._from_run(run, identity, _RAN)
 
     def _wide_key(self, image: str, account_key: bytes, own_key: bytes) -> Hashable:
-        """What runs whose answers may cover each other have in common, going by the last answer's type."""
+        """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
         registry = "" if self._last_type == "Global" else registry_of(image)
-        # The rest of the own key is everything that the plugin is given beside the image.
+        # The rest of the own key is the plugin's input other than the image.
         return registry, account_key, own_key[2 + len(image.encode("utf-8", "surrogateescape")) :]
 
     def _share(
         self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
     ) -> Provision | None:
-        """The answer of a run under way, if it is one for *image* too; raises TimeoutError if it takes too long."""
+        """Return the answer of another run if it covers *image*, else None; raise TimeoutError if time is up."""
         if flight is None:
             raise TimeoutError
         run = flight.wait(patience.seconds_left())
-        # Nor is what another did not want to wait for any longer an answer to who has more time.
+        # The timeout of a run with a shorter limit does not apply to a caller with more time.
         if run is None or _seconds_given(run.error) < patience.seconds:
             return None
         if run.image != image and (
@@ -255,13 +255,13 @@ class Provider:
         return self._from_run(run, identity, ProvisionOutcome.SHARED)
 
     def _late(self, seconds: float) -> Provision:
-        """The failure of one whose time went by waiting for others; a run of theirs goes on."""
+        """Return the failure of a lookup that timed out while waiting for another lookup's run, which continues."""
         self.counters.failed(PluginTimeoutError.kind)
         text = _FAILED_RUN + "context deadline exceeded"
         error = PluginTimeoutError(self.name, seconds, text, was_killed=False)
         return Provision(self.name, ProvisionOutcome.FAILED, error=error, kubernetes_text=text)
 
-    def _fly(  # noqa: PLR0917 - one run, with all that belongs to it
+    def _fly(  # noqa: PLR0917 - the data of one run
         self,
         flight: Flight[_Run],
         keys: tuple[Hashable, ...],
@@ -270,7 +270,7 @@ class Provider:
         account_key: bytes,
         timeout_seconds: float | None,
     ) -> _Run:
-        """Run the plugin, keep what it answered, and let everyone who waits have it."""
+        """Run the plugin, cache its response, and pass the result to all lookups that wait for it."""
         run: _Run | None = None
         try:
             run = self._ask(image, identity, timeout_seconds)
@@ -284,7 +284,7 @@ class Provider:
         return run
 
     def _keep(self, run: _Run, identity: Identity, account_key: bytes) -> None:
-        assert run.response is not None  # noqa: S101 - only answers are kept
+        assert run.response is not None  # noqa: S101 - only responses are cached
         auth, cache_key_type = run.response.auth or {}, run.response.cache_key_type
         kept = Provision(self.name, _CACHED, auth, cache_key_type, run.expires_ns, None, identity.ref)
         self._cache.store(run.image, account_key, kept)
@@ -296,7 +296,7 @@ class Provider:
         except PluginError as error:
             self.counters.ran(error.seconds, error)
             text = _FAILED_RUN + error.kubernetes_text
-            # It is handed on as a value; the frames of its traceback hold what the plugin printed.
+            # The error is passed on as a value; the frames of its traceback hold the plugin's output.
             error.__traceback__ = None
             return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
         problem = self._refuse(response, identity)
@@ -306,7 +306,7 @@ class Provider:
         return _Run(image, response, self._expiry_ns(response), seconds)
 
     def _refuse(self, response: CredentialProviderResponse, identity: Identity) -> PluginError | None:
-        """What is wrong with an answer that decoded well."""
+        """Return the error of a response that is decoded but not allowed, or None."""
         attributes = self.config.token_attributes
         if identity.token and attributes is not None and attributes.cache_type != "Token":
             if any(auth.password == identity.token for auth in (response.auth or {}).values()):
@@ -316,11 +316,11 @@ class Provider:
                 f"credential provider plugin did not return a valid cacheKeyType: {response.cache_key_type}"
             )
             expected = ", ".join(CACHE_KEY_TYPES)
-            return PluginProtocolError(self.name, f"cacheKeyType of its answer is none of {expected}", text)
+            return PluginProtocolError(self.name, f"cacheKeyType of its response is none of {expected}", text)
         return None
 
     def _expiry_ns(self, response: CredentialProviderResponse) -> int | None:
-        """Until when an answer is kept; None if it is not."""
+        """Return the expiry of a response, or None if it is not cached."""
         duration = response.cache_duration_ns
         if duration is None:
             duration = self.config.default_cache_duration_ns or 0
@@ -348,7 +348,7 @@ class Provider:
 
 
 def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
-    """Nobody knows what the provider would do. For a pod that is an error, as the kubelet could not go on."""
+    """Return a provision of unknown outcome; with a pod it has an error, since the kubelet could not continue."""
     if pod is None:
         return Provision(name, ProvisionOutcome.UNKNOWN, missing=untold.missing)
     text = untold.kubernetes_text
@@ -358,7 +358,7 @@ def _unknown(name: str, untold: NotGivenError, pod: Pod | None) -> Provision:
 
 
 def _seconds_given(error: KeyferryError | None) -> float:
-    """How long a run was allowed that was not long enough."""
+    """Return the timeout of a run that timed out, or infinity for any other error."""
     return error.timeout_seconds if isinstance(error, PluginTimeoutError) else inf
 
 
@@ -368,7 +368,7 @@ def _echoed(plugin: str) -> PluginError:
         "when service account cache type is not set to 'Token'"
     )
     message = (
-        "it answered with the service account token itself, which would outlive the token in the cache; "
+        "it returned the service account token itself, which would outlive the token in the cache; "
         "set tokenAttributes.cacheType to 'Token' for such a plugin"
     )
     return PluginProtocolError(plugin, message, text)

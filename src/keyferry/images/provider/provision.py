@@ -1,4 +1,4 @@
-"""What one provider gave for one image, and how it came by it."""
+"""The answer of one provider for one image, and its origin."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,7 +14,7 @@ Auth = Mapping[str, AuthConfig]
 
 
 class ProvisionOutcome(StrEnum):
-    """How a provider came by its answer."""
+    """The origin of a provider's answer."""
 
     CACHED = "cached"
     RAN = "ran"
@@ -25,9 +25,9 @@ class ProvisionOutcome(StrEnum):
 
 
 class Provision(Value):
-    """A provider's answer for one image, and how it came about.
+    """A provider's answer for one image, and its origin.
 
-    *missing* is what the kubelet would have told the provider and we were not told: with it the answer may differ.
+    *missing* are the inputs that a kubelet would have passed to the provider and that may change the answer.
     """
 
     provider: str
@@ -44,14 +44,14 @@ class Provision(Value):
 
     @cached_property
     def keyring(self) -> Keyring:
-        """What it gave, by auth key; made once, for all images that it is given for."""
+        """The credentials by auth key; built once for all images with this answer."""
         keyring = Keyring()
         source = Source(SourceKind.PROVIDER, self.provider, None, self.account)
         keyring.add(source, ((key, each.username, each.password, "") for key, each in self.auth.items()))
         return keyring
 
     def with_missing(self, missing: tuple[MissingInput, ...]) -> "Provision":
-        """The same answer, and what the kubelet would have told the provider beside what we did."""
+        """Return this answer with the inputs that a kubelet would also have passed to the provider."""
         if not missing:
             return self
         copied = replace(self, missing=missing)

@@ -1,1 +1,1 @@
-"""Why an answer is what it is."""
+"""The reasons for an answer."""

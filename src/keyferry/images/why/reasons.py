@@ -1,7 +1,7 @@
-"""Why an answer is what it is, as values: every stage's own facts, in order and in words.
+"""The reasons for an answer as values: the facts of every stage, in order, with text.
 
-Nothing is decided here. The verdicts on patterns and keys come from the same
-pure functions that decided; calling them again costs time only when someone asks why.
+This module decides nothing. It calls the functions that decided on patterns and
+keys again, so that reasons cost time only if they are requested.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ from keyferry.show.text import duration_text
 
 
 def reasons_for(answer: LookupResult) -> tuple[Reason, ...]:
-    """Everything that led to *answer*, in the order the kubelet goes about it."""
+    """Return the reasons for *answer*, in the order of the kubelet's stages."""
     return (
         _image(answer),
         *_providers(answer),
@@ -33,7 +33,7 @@ def _image(answer: LookupResult) -> Reason:
         return Reason(ReasonStage.IMAGE, answer.image, ReasonOutcome.AS_IS, "looked up under this name")
     changes = []
     if not answer.image.startswith(answer.name):
-        changes.append("the registry is spelled out")
+        changes.append("the registry is added")
     if ":" in answer.image.rpartition("/")[2]:
         changes.append("tag and digest are dropped")
     text = f"looked up as {answer.name}: {' and '.join(changes) or 'the name is normalised'}"
@@ -107,14 +107,14 @@ def _say(missing: tuple[MissingInput, ...]) -> str:
 
 
 def remaining_seconds(provision: Provision, answered_ns: int) -> float:
-    """How long what was given at an instant was still kept then."""
+    """Return the seconds from the instant of the answer to the expiry of *provision*."""
     return ((provision.expires_ns or 0) - answered_ns) / 1e9
 
 
 def _describe(provision: Provision, answered_ns: int) -> str:
-    """What an answer holds and how long it is kept."""
+    """Return the number of auth keys in a provision, and how long it is cached."""
     number = len(provision.auth)
-    held = f"{number} auth key{'s' if number != 1 else ''}" if number else "no credentials at all"
+    held = f"{number} auth key{'s' if number != 1 else ''}" if number else "no credentials"
     if provision.expires_ns is None:
         kept = "not cached"
     else:
@@ -125,22 +125,22 @@ def _describe(provision: Provision, answered_ns: int) -> str:
 
 def _time_left(seconds: float) -> str:
     if seconds <= 0:
-        return "no time at all: it is past its end already"
+        return "0 s: it has already expired"
     return duration_text(seconds) if round(seconds) else f"{seconds * 1000:.0f} ms"
 
 
 _PROVISIONS: dict[ProvisionOutcome, Callable[[Provision, int], str]] = {
     ProvisionOutcome.CACHED: lambda p, at: (
-        f"answered from the cache, the plugin did not run: {_describe(p, at)}"
+        f"answered from the cache, the plugin was not run: {_describe(p, at)}"
     ),
     ProvisionOutcome.RAN: lambda p, at: (
         f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}"
     ),
-    ProvisionOutcome.SHARED: lambda p, at: f"shared the run of another lookup under way: {_describe(p, at)}",
+    ProvisionOutcome.SHARED: lambda p, at: f"answered from the run of another lookup: {_describe(p, at)}",
     ProvisionOutcome.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
     ProvisionOutcome.FAILED: lambda p, _: f"failed: {p.error}",
     ProvisionOutcome.UNKNOWN: lambda p, _: (
-        f"cannot tell what it answers, and the plugin did not run: {_say(p.missing)}"
+        f"cannot tell what it answers, the plugin was not run: {_say(p.missing)}"
     ),
 }
 
@@ -163,7 +163,7 @@ def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reas
             ReasonStage.KEY, credential.key, ReasonOutcome.COVERS, f"covers the image: {verdict.why}", facts
         )
     if is_given and key == LOGIN_HOST:
-        text = "is used as Docker Hub's own key, since no other key of its source covers the image"
+        text = "is used as the key of Docker Hub, since no other key of its source covers the image"
         return Reason(ReasonStage.KEY, credential.key, ReasonOutcome.DEFAULT_REGISTRY, text, facts)
     return Reason(
         ReasonStage.KEY,
@@ -181,7 +181,7 @@ def _credential(at: int, credential: Credential) -> Reason:
 
 
 def _decision(answer: LookupResult) -> Reason:
-    """What the kubelet does with it."""
+    """Return what the kubelet does with the answer."""
     failed = [failure.provider for failure in answer.kubelet_failures]
     facts: dict[str, object] = {
         "credentials": len(answer.credentials),
@@ -215,15 +215,13 @@ def _failed_names(answer: LookupResult) -> str:
 
 def _cannot_tell(answer: LookupResult) -> str:
     failed = f", and {_failed_names(answer)} failed" if answer.kubelet_failures else ""
-    return (
-        f"cannot tell: no credentials are found{failed}, but not everything is known: {_say(answer.missing)}"
-    )
+    return f"cannot tell: no credentials are found{failed}, but inputs are missing: {_say(answer.missing)}"
 
 
 def _after_failure(answer: LookupResult) -> str:
     return (
         f"no credentials, since {_failed_names(answer)} failed: the kubelet logs that, makes one anonymous attempt, "
-        "and the pod's events show only what the registry says to that"
+        "and the pod's events show only the registry's response to that"
     )
 
 

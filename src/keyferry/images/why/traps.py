@@ -1,4 +1,4 @@
-"""What is surprising about an answer though it is right: the places where people's idea of the rules differs."""
+"""Traps: correct answers that are surprising, because people expect other rules."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -15,7 +15,7 @@ _ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHA
 
 
 class ImageTrap(StrEnum):
-    """What may surprise about an answer for an image."""
+    """The kinds of traps in an answer for an image."""
 
     PORT = "port"
     PATH_WILDCARD = "path-wildcard"
@@ -33,7 +33,7 @@ class ImageTrap(StrEnum):
 
 
 def traps_for(answer: LookupResult) -> tuple[Reason, ...]:
-    """Every trap that applies to *answer*, in words."""
+    """Return the traps that apply to *answer*."""
     found = [trap for check in _TRAP_CHECKS for trap in check(answer)]
     return tuple({(trap.outcome, trap.subject): trap for trap in found}.values())
 
@@ -43,7 +43,7 @@ def _trap(outcome: ImageTrap, subject: str, text: str) -> Reason:
 
 
 def _patterns(answer: LookupResult) -> Iterator[tuple[str, str]]:
-    """Each provider and pattern that did not cover the image."""
+    """Yield the patterns that do not cover the image, each with its provider."""
     covering = dict(answer.covering)
     for index, provider in enumerate(answer.providers):
         for pattern in provider.match_images or () if index not in covering else ():
@@ -74,8 +74,8 @@ def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
         wanted = f"{host}/{prefix}" if prefix else host
         if "*" in path and judge(wanted, answer.name).matched:
             text = (
-                f"pattern {pattern!r} of {provider!r} has a wildcard in its path, where it is an ordinary character; "
-                f"a path is a prefix anyway: {wanted!r} covers this image"
+                f"pattern {pattern!r} of {provider!r} has a * in its path, where it is an ordinary character; "
+                f"a path matches as a prefix: {wanted!r} covers this image"
             )
             yield _trap(ImageTrap.PATH_WILDCARD, pattern, text)
 
@@ -96,7 +96,7 @@ def _boundary(answer: LookupResult) -> Iterator[Reason]:
                 ImageTrap.PATH_BOUNDARY,
                 text,
                 f"{kind} {text!r} covers this image only because a path is a plain prefix, "
-                f"without regard to '/'; write {text + '/'!r} if it is meant for that folder alone",
+                f"which need not end at a '/'; write {text + '/'!r} to cover only images below that path",
             )
 
 
@@ -137,14 +137,14 @@ def _label_count(answer: LookupResult) -> Iterator[Reason]:
 def _letter_case(answer: LookupResult) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         if pattern != pattern.lower() and judge(pattern.lower(), answer.name.lower()).matched:
-            text = f"pattern {pattern!r} of {provider!r} differs from the image in upper and lower case, which counts"
+            text = f"pattern {pattern!r} of {provider!r} differs from the image in upper and lower case, which matters"
             yield _trap(ImageTrap.LETTER_CASE, pattern, text)
 
 
 def _query(answer: LookupResult) -> Iterator[Reason]:
     for provider, pattern in _patterns(answer):
         if "?" in pattern or "#" in pattern:
-            text = f"pattern {pattern!r} of {provider!r}: '?' and '#' are no wildcards, they end the pattern"
+            text = f"pattern {pattern!r} of {provider!r}: '?' and '#' are not wildcards, they end the pattern"
             yield _trap(ImageTrap.QUERY, pattern, text)
         elif "[" in pattern:
             text = f"pattern {pattern!r} of {provider!r}: character classes do not work in patterns"
@@ -158,8 +158,8 @@ def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
         if stray and len(stray) == len(provision.auth):
             shown = ", ".join(map(repr, stray[:3])) + (", ..." if len(stray) > 3 else "")
             text = (
-                f"{provision.provider!r} was asked for this image and answered with credentials for {shown} alone, "
-                "which do not cover it: the kubelet will not use them"
+                f"{provision.provider!r} answered with credentials for {shown} only, "
+                "which do not cover this image: the kubelet does not use them"
             )
             yield _trap(ImageTrap.STRAY_AUTH_KEYS, provision.provider, text)
 
@@ -170,24 +170,24 @@ def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
             kept = (
                 "from its cache"
                 if provision.outcome is ProvisionOutcome.CACHED
-                else "and that is kept like any other answer"
+                else "and this answer is cached like any other"
             )
             if provision.expires_ns is None:
-                kept = "and that is not cached"
+                kept = "and this answer is not cached"
             text = (
-                f"{provision.provider!r} answered with no credentials at all, {kept}: "
-                "until it expires, no credentials of it will be tried"
+                f"{provision.provider!r} answered with no credentials, {kept}: "
+                "until it expires, no credentials of this provider are tried"
             )
             yield _trap(ImageTrap.EMPTY_ANSWER, provision.provider, text)
 
 
 def _general_first(answer: LookupResult) -> Iterator[Reason]:
-    """A general key of one source that comes before a more specific one of another."""
+    """Yield keys that are tried before a more specific key of another source."""
     for first, second in pairwise(answer.credentials):
         if first.source.kind != second.source.kind and len(_bare(first)) < len(_bare(second)):
             text = (
                 f"key {first.key!r} of {first.source} is tried before the more specific {second.key!r} of "
-                f"{second.source}: pull secrets come before the node's config, that before plugins, whatever the keys"
+                f"{second.source}: pull secrets come before the node's config, and that before plugins, for any keys"
             )
             yield _trap(ImageTrap.GENERAL_FIRST, first.key, text)
 
