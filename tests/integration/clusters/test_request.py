@@ -208,7 +208,7 @@ def test_a_proxy_of_another_kind_is_refused(kube: Kube, server: ApiServer) -> No
     done = keyferry_kube(kube, "raw", "/version")
     assert (done.returncode, server.seen) == (5, [])
     assert "the proxy in proxy-url: is not a URL of the form http://" in done.stderr
-    assert "such as socks5://, is not supported here" in done.stderr
+    assert "other kinds, such as socks5://, are not" in done.stderr
 
 
 # The name of a server that only the tests' proxies can find.

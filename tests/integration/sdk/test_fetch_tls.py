@@ -24,7 +24,7 @@ from support.parts import need
 
 LATE = 60.0
 QUICK = Retry(attempts=3, first_seconds=0.01, most_seconds=0.02)
-ADVICE = "name its bundle in SSL_CERT_FILE"
+ADVICE = "set SSL_CERT_FILE to a bundle with that authority"
 
 
 @pytest.fixture(scope="module")
