@@ -86,8 +86,14 @@ KEY = make_key()
 PAIR = (make_certificate(KEY), key_pem(KEY))
 BAD_EXEC_RESPONSES: dict[str, tuple[object, str]] = {
     "nothing": (ExecResponse(), "neither a token nor a client certificate"),
-    "certificate-alone": (ExecResponse(client_certificate_data=PAIR[0]), "without a key, or a key without a certificate"),
-    "key-alone": (ExecResponse("t", client_key_data=PAIR[1]), "without a key, or a key without a certificate"),
+    "certificate-alone": (
+        ExecResponse(client_certificate_data=PAIR[0]),
+        "certificate without a key, or a key",
+    ),
+    "key-alone": (
+        ExecResponse("t", client_key_data=PAIR[1]),
+        "without a key, or a key without a certificate",
+    ),
     "no-pem": (ExecResponse(client_certificate_data="x", client_key_data=PAIR[1]), "no certificate in PEM"),
     "swapped": (ExecResponse("t", None, PAIR[1], PAIR[0]), "no certificate in PEM"),
     "no-key": (ExecResponse("t", None, PAIR[0], PAIR[0]), "no private key in PEM"),

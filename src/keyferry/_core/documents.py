@@ -102,7 +102,7 @@ def _is_deep(value: object) -> bool:
 
 
 def _read_common(data: bytes) -> tuple[bool, object]:
-    """Read a JSON object that has the same value as YAML; return False first for any other text.
+    """Return True and the value of a JSON object that YAML reads in the same way; False for any other text.
 
     The text is printable ASCII without escapes. Each key occurs once, and is on the same line as its colon.
     """

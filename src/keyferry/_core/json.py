@@ -101,7 +101,7 @@ def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> "tuple
 
 
 def read_plain(text: str) -> tuple[bool, object]:
-    """Parse one JSON value without repeated members, fractions and huge numbers; return False first for others."""
+    """Return True and the value of *text*; False if it has repeated members, fractions or huge numbers."""
     return _read_quickly(text, 2)
 
 

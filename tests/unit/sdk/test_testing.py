@@ -73,9 +73,15 @@ REFUSED = {
     "two": (HEAD + ',"cacheKeyType":"Image"}{}', "not exactly one JSON object"),
     "kind": ('{"kind":"ExecCredential"}', "of kind 'ExecCredential', expected 'CredentialProviderResponse'"),
     "unknown-field": (HEAD + ',"cacheKeyType":"Image","x":1}', "the kubelet would reject the response"),
-    "repeated-field": (HEAD + ',"cacheKeyType":"Image","cacheKeyType":"Image"}', "the kubelet would reject the response"),
+    "repeated-field": (
+        HEAD + ',"cacheKeyType":"Image","cacheKeyType":"Image"}',
+        "kubelet would reject the response",
+    ),
     "wrong-type": (HEAD + ',"cacheKeyType":"Image","auth":[]}', "the kubelet would reject the response"),
-    "duration": (HEAD + ',"cacheKeyType":"Image","cacheDuration":5}', "the kubelet would reject the response"),
+    "duration": (
+        HEAD + ',"cacheKeyType":"Image","cacheDuration":5}',
+        "the kubelet would reject the response",
+    ),
     "key-type": (HEAD + ',"cacheKeyType":"image"}', "cacheKeyType is not Image, Registry or Global"),
     "no-key-type": (HEAD + "}", "cacheKeyType is not Image"),
 }
