@@ -56,7 +56,7 @@ def fork_exec(
 def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes]":
     if "/" in program:
         return (os.fsencode(program),)
-    folders = os.get_exec_path(environ)  # type: ignore[arg-type]  # type: ignore[arg-type]  # it takes bytes as well
+    folders = os.get_exec_path(environ)  # type: ignore[arg-type]  # it takes bytes as well
     return [os.fsencode(os.path.join(folder, program)) for folder in folders]
 
 
@@ -65,9 +65,7 @@ def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | No
         return None
     # In one step: another thread may change the environment of this process.
     pairs = [*environ.items()]
-    if any(
-        b"=" in name for name, _ in pairs
-    ):  # tested and joined as in Popen, because a name can override the operators
+    if any(b"=" in name for name, _ in pairs):  # tested and joined as in Popen: a name can override operators
         raise ValueError("illegal environment variable name")
     return [name + b"=" + value for name, value in pairs]
 
