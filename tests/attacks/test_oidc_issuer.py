@@ -262,7 +262,7 @@ def test_a_slow_issuer_does_not_hold_the_client_forever(issuer: FakeIssuer, auth
 
     issuer.discovery = Reply(after=8)
     options = Options(issuer.url, CLIENT, ca_data=authority.bundle.read_text())
-    with pytest.raises(HttpError, match="well-known/openid-configuration: no answer in time"):
+    with pytest.raises(HttpError, match="well-known/openid-configuration: no response in time"):
         discover(options, Deadline(0.5))
 
 

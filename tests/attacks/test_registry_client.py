@@ -573,10 +573,10 @@ TWO_LENGTHS = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nTransfer-Encoding: chunk
         (lying(manifest=lambda _: Reply(404, is_endless=True)), "no such image"),
         (
             lying(manifest=lambda _: Reply(raw=b"HTTP/1.1 200 OK\r\nX: " + b"a" * 100_000)),
-            "head of the answer",
+            "head of the response",
         ),
         (lying(manifest=lambda _: Reply(raw=b"SSH-2.0-OpenSSH\r\n\r\n\r\n\r\n")), "not HTTP"),
-        (lying(manifest=lambda _: Reply(raw=TWO_LENGTHS)), "given in two ways"),
+        (lying(manifest=lambda _: Reply(raw=TWO_LENGTHS)), "a Content-Length beside it"),
         (lying(layer=lambda _: Reply(body=bytes(len(LAYER)))), "another digest"),
         (lying(layer=lambda _: Reply(body=LAYER + b"more")), "another number of bytes"),
         (lying(layer=lambda _: Reply(body=LAYER[:-1])), "another number of bytes"),
@@ -657,7 +657,7 @@ def test_a_body_without_a_length_that_ends_without_a_farewell_is_no_body(
         if place == "token":
             registry.challenge = f'Bearer realm="{tokens.url}/token"'
         error = pull_error(server, tmp_path / "layout", RegistryRoute(ca_file=str(authority.bundle)))
-    assert "the connection broke off" in str(error)
+    assert "the connection was cut off" in str(error)
     assert not [proof for proof in proofs(server) if "half" in proof]
     assert json.loads((tmp_path / "layout/index.json").read_text())["manifests"] == []
 
@@ -761,7 +761,7 @@ def test_a_layer_that_breaks_off_again_and_again_is_given_up(tmp_path: Path) -> 
 
     with serving(lying(layer=cut)) as server:
         error = pull_error(server, tmp_path / "layout")
-    assert "broke off" in str(error)
+    assert "was cut off" in str(error)
     assert len([request for request in server.received if request.path == blob_path(LAYER)]) <= 6
 
 
@@ -860,7 +860,7 @@ def test_no_secret_is_held_by_the_error_of_a_connection_that_failed(where: str, 
         error = pull_error(server, tmp_path / "layout")
         assert proofs(server if where == "registry" else tokens)
     shown = spoken(error) + "".join(map(spoken, error.failures))
-    assert "without an answer" in shown or "before an answer" in shown
+    assert "without a response" in shown
     assert not [secret for secret in SECRETS if secret in shown]
 
 

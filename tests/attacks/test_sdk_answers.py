@@ -86,17 +86,23 @@ KEY = make_key()
 PAIR = (make_certificate(KEY), key_pem(KEY))
 BAD_EXEC_RESPONSES: dict[str, tuple[object, str]] = {
     "nothing": (ExecResponse(), "neither a token nor a client certificate"),
-    "certificate-alone": (ExecResponse(client_certificate_data=PAIR[0]), "needs its key"),
-    "key-alone": (ExecResponse("t", client_key_data=PAIR[1]), "needs its key"),
+    "certificate-alone": (
+        ExecResponse(client_certificate_data=PAIR[0]),
+        "certificate without a key, or a key",
+    ),
+    "key-alone": (
+        ExecResponse("t", client_key_data=PAIR[1]),
+        "without a key, or a key without a certificate",
+    ),
     "no-pem": (ExecResponse(client_certificate_data="x", client_key_data=PAIR[1]), "no certificate in PEM"),
     "swapped": (ExecResponse("t", None, PAIR[1], PAIR[0]), "no certificate in PEM"),
     "no-key": (ExecResponse("t", None, PAIR[0], PAIR[0]), "no private key in PEM"),
     "token-bytes": (ExecResponse(SECRET.encode()), "token is bytes"),  # type: ignore[arg-type] # the point
     "token-none": (ExecResponse(None), "token is NoneType"),  # type: ignore[arg-type] # the point
     "key-bytes": (ExecResponse("t", None, PAIR[0], PAIR[1].encode()), "client_key_data is bytes"),  # type: ignore[arg-type] # the point
-    "token-line-break": (ExecResponse(SECRET + "\r\nX: y"), "no HTTP header can carry"),
-    "token-blank": (ExecResponse(f"{SECRET} "), "no HTTP header can carry"),
-    "token-unicode": (ExecResponse(f"{SECRET}é"), "no HTTP header can carry"),
+    "token-line-break": (ExecResponse(SECRET + "\r\nX: y"), "not allowed in an HTTP header"),
+    "token-blank": (ExecResponse(f"{SECRET} "), "not allowed in an HTTP header"),
+    "token-unicode": (ExecResponse(f"{SECRET}é"), "not allowed in an HTTP header"),
     "expiry-nan": (ExecResponse("t", NAN), "expires_at"),
     "expiry-endless": (ExecResponse("t", float("inf")), "expires_at"),
     "expiry-negative": (ExecResponse("t", -1), "expires_at"),

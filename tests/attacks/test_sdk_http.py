@@ -51,35 +51,35 @@ MALFORMED = {
     "nul": (answer(OK, "X: \0"), "header"),
     "umlaut-name": (answer(OK, "X\xe4: a"), "header"),
     "too-many": (answer(OK, *["X: y"] * 201), "too many headers"),
-    "huge-header": (answer(OK, "X: " + "y" * 70_000), "no end"),
-    "endless-head": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200_000, "no end"),
-    "two-lengths": (answer(OK, "Content-Length: 1", "Content-Length: 2", body=b"xx"), "two lengths"),
-    "two-lengths-in-one": (answer(OK, "Content-Length: 1, 2", body=b"xx"), "two lengths"),
+    "huge-header": (answer(OK, "X: " + "y" * 70_000), "too long"),
+    "endless-head": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200_000, "too long"),
+    "two-lengths": (answer(OK, "Content-Length: 1", "Content-Length: 2", body=b"xx"), "two different lengths"),
+    "two-lengths-in-one": (answer(OK, "Content-Length: 1, 2", body=b"xx"), "two different lengths"),
     "both-ways": (
         answer(OK, "Content-Length: 3", "Transfer-Encoding: chunked", body=b"0\r\n\r\n"),
-        "given in two ways",
+        "a Content-Length beside it",
     ),
-    "unknown-coding": (answer(OK, "Transfer-Encoding: gzip", body=b"x"), "unknown one"),
-    "chunked-twice": (answer(OK, "Transfer-Encoding: chunked, chunked", body=b"0\r\n\r\n"), "given in two ways"),
-    "chunked-not-last": (answer(OK, "Transfer-Encoding: chunked, gzip"), "given in two ways"),
+    "unknown-coding": (answer(OK, "Transfer-Encoding: gzip", body=b"x"), "unknown Transfer-Encoding"),
+    "chunked-twice": (answer(OK, "Transfer-Encoding: chunked, chunked", body=b"0\r\n\r\n"), "Content-Length beside it"),
+    "chunked-not-last": (answer(OK, "Transfer-Encoding: chunked, gzip"), "a Content-Length beside it"),
     "negative-length": (answer(OK, "Content-Length: -1"), "not a number"),
     "signed-length": (answer(OK, "Content-Length: +1", body=b"x"), "not a number"),
     "hex-length": (answer(OK, "Content-Length: 0x1", body=b"x"), "not a number"),
     "no-length": (answer(OK, "Content-Length:"), "not a number"),
     "overflowing-length": (answer(OK, "Content-Length: 99999999999999999"), "not a number"),
-    "short-body": (answer(OK, "Content-Length: 10", body=b"x"), "broke off"),
+    "short-body": (answer(OK, "Content-Length: 10", body=b"x"), "was cut off"),
     "chunk-size-word": (answer(OK, "Transfer-Encoding: chunked", body=b"x\r\n"), "not a number"),
     "chunk-size-sign": (answer(OK, "Transfer-Encoding: chunked", body=b"-1\r\n"), "not a number"),
     "chunk-size-overflow": (answer(OK, "Transfer-Encoding: chunked", body=b"f" * 17 + b"\r\n"), "not a number"),
-    "chunk-too-long": (answer(OK, "Transfer-Encoding: chunked", body=b"1\r\nxy\r\n0\r\n\r\n"), "longer than it says"),
-    "chunk-cut": (answer(OK, "Transfer-Encoding: chunked", body=b"5\r\nx"), "broke off"),
-    "no-last-chunk": (answer(OK, "Transfer-Encoding: chunked", body=b"1\r\nx\r\n"), "broke off"),
-    "no-trailer-end": (answer(OK, "Transfer-Encoding: chunked", body=b"0\r\nX: y\r\n"), "broke off"),
-    "endless-size": (answer(OK, "Transfer-Encoding: chunked", body=b"0" * 10_000), "no end"),
-    "endless-trailer": (answer(OK, "Transfer-Encoding: chunked", body=b"0\r\n" + b"X: y\r\n" * 50_000), "no end"),
-    "nothing": (b"", "ended the connection without an answer"),
-    "cut-head": (b"HTTP/1.1 200 OK\r\nX", "broke off"),
-    "only-informational": (answer("HTTP/1.1 100 Continue"), "ended the connection without an answer"),
+    "chunk-too-long": (answer(OK, "Transfer-Encoding: chunked", body=b"1\r\nxy\r\n0\r\n\r\n"), "longer than its size"),
+    "chunk-cut": (answer(OK, "Transfer-Encoding: chunked", body=b"5\r\nx"), "was cut off"),
+    "no-last-chunk": (answer(OK, "Transfer-Encoding: chunked", body=b"1\r\nx\r\n"), "was cut off"),
+    "no-trailer-end": (answer(OK, "Transfer-Encoding: chunked", body=b"0\r\nX: y\r\n"), "was cut off"),
+    "endless-size": (answer(OK, "Transfer-Encoding: chunked", body=b"0" * 10_000), "too long"),
+    "endless-trailer": (answer(OK, "Transfer-Encoding: chunked", body=b"0\r\n" + b"X: y\r\n" * 50_000), "too long"),
+    "nothing": (b"", "closed the connection without a response"),
+    "cut-head": (b"HTTP/1.1 200 OK\r\nX", "was cut off"),
+    "only-informational": (answer("HTTP/1.1 100 Continue"), "closed the connection without a response"),
 }  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_megabytes_of_one_byte_chunks_are_refused() -> None:
         fetch(
             "GET", server.url, deadline=Deadline(LATE), retry=ONCE, options=HttpOptions(attempt_seconds=LATE)
         )
-    assert caught.value.problem == "the chunks of the answer are too small"
+    assert caught.value.problem == "the chunks of the response are too small"
 
 
 def test_small_chunks_within_reason_are_read() -> None:
@@ -178,7 +178,7 @@ def test_a_header_stays_one_header(headers: dict[str, str]) -> None:
                 headers={"Authorization": f"Bearer {SECRET}", **headers},
             )  # fmt: skip
         assert server.received == []
-    assert "characters that HTTP cannot carry" in str(caught.value)
+    assert "characters that HTTP does not allow" in str(caught.value)
     assert "Evil" not in str(caught.value)
     assert SECRET not in repr(caught.value)
     assert caught.value.__context__ is None
@@ -302,4 +302,4 @@ def test_a_bundle_that_says_it_is_encrypted_makes_nobody_ask_for_a_pass_phrase()
         url = f"https://127.0.0.1:{server.port}/"
         status, shown = run_on_terminal(sys.executable, "-c", ENCRYPTED_BUNDLE, url, bundle)
     assert (status, PROMPT in shown) == (0, False)
-    assert shown.strip() == "the CA bundle given: cannot be read as a bundle of certificates"
+    assert shown.strip() == "the given CA bundle: cannot be read as a bundle of certificates"

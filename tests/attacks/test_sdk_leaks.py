@@ -145,7 +145,7 @@ def test_no_frame_behind_the_refusal_of_a_proxy_holds_its_secrets(monkeypatch: p
     """Nor the password of the proxy, which its request was made of."""
     with FakeServer(lambda _: Answer()) as server:
         monkeypatch.setenv("HTTPS_PROXY", f"http://jo:{SECRET}@127.0.0.1:{server.port}")
-        with pytest.raises(HttpError, match="the proxy refused a way") as caught:
+        with pytest.raises(HttpError, match="the proxy refused a connection") as caught:
             ask(f"https://jo:{SECRET}@host.example/path?token={SECRET}")
     assert SECRET not in locals_of_ours(caught.value)
 

@@ -157,7 +157,7 @@ def test_a_stream_may_come_in_chunks_of_any_size(*, is_stream: bool) -> None:
     parts = iter([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\n\n\r\n" * 1000] * 300])
     incoming = Incoming(lambda: next(parts, b""))
     body = incoming.read_body(incoming.read_head(), is_stream=is_stream)
-    kind, words = (ClosedEarlyError, "broke off") if is_stream else (MalformedAnswerError, "too small")
+    kind, words = (ClosedEarlyError, "was cut off") if is_stream else (MalformedAnswerError, "too small")
     with pytest.raises(kind, match=words):
         b"".join(body)
 

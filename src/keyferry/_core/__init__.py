@@ -1,1 +1,1 @@
-"""What everything stands on: values, documents, texts, secrets, files, the clock. It imports nothing above."""
+"""The base layer: values, documents, text, secrets, files and clocks. It imports nothing from the layers above."""

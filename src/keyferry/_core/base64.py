@@ -1,4 +1,4 @@
-"""Base64 as Go's ``encoding/base64`` reads it: line ends are passed over, and an error names a byte."""
+"""Base64 as Go's ``encoding/base64`` decodes it: line ends are skipped, and an error gives a byte offset."""
 
 from binascii import a2b_base64
 
@@ -9,26 +9,26 @@ _QUANTUM = 4
 
 
 def decode_base64(data: bytes, *, padded: bool = True) -> bytes | None:
-    """Decode *data*, with its padding or, if it is not *padded*, without any; None if Go refuses it."""
+    """Decode *data*, which has padding if *padded* and none otherwise; return None if Go rejects it."""
     text = data.translate(None, _LINE_ENDS)
     if not padded:
         if b"=" in text:
             return None
         text += b"=" * (-len(text) % _QUANTUM)
     try:
-        # Three signs of padding pass Python where they stand alone.
+        # Python accepts '====' after complete groups.
         return None if len(text) % _QUANTUM or text.endswith(b"===") else a2b_base64(text, strict_mode=True)
     except ValueError:
         return None
 
 
 def corrupt_input_text(data: bytes, *, padded: bool = True) -> str:
-    """Give Go's words for *data* that it refuses."""
+    """Return Go's error text for *data* that Go rejects."""
     return f"illegal base64 data at input byte {_fault(data, padded=padded)}"
 
 
 def _fault(data: bytes, *, padded: bool) -> int:
-    """The offset that Go names, which counts line ends."""
+    """Return the byte offset in Go's error text, line ends included."""
     at = filled = 0
     while at < len(data):
         byte = data[at]
@@ -43,10 +43,10 @@ def _fault(data: bytes, *, padded: bool) -> int:
 
 
 def _padding_fault(data: bytes, at: int, filled: int) -> int:
-    """The same from the first sign of padding on, which stands before *at*."""
-    if filled < 2:  # a byte is more than one letter
+    """Return the offset in Go's error text for a fault after the first padding character, which is before *at*."""
+    if filled < 2:  # one character is less than a byte
         return at - 1
-    if filled == 2:  # two letters take two signs
+    if filled == 2:  # two characters need two padding characters
         at = _skip_line_ends(data, at)
         if at == len(data):
             return at

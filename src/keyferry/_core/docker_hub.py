@@ -1,27 +1,28 @@
-"""Docker Hub's names: what its images are called by, where they are served, and what its logins are kept under."""
+"""Docker Hub's names: in image references, as a registry host, and as the key of its logins."""
 
 __all__ = ["ALIASES", "HUB", "LOGIN_HOST", "LOGIN_URL", "REGISTRY_HOST", "is_default_registry", "is_hub_host"]
 
-# In an image's full name.
+# The host in a fully qualified image reference.
 HUB = "docker.io"
-# The key that the kubelet, and docker's tools in the form of a URL, keep its logins under.
+# The key of its logins: the kubelet uses the host, Docker's tools use the URL.
 LOGIN_HOST = "index.docker.io"
 LOGIN_URL = f"https://{LOGIN_HOST}/v1/"
-# The server that its images are pulled from.
+# The host that serves its images.
 REGISTRY_HOST = "registry-1.docker.io"
-# Names that people take for it, none of which an image's full name has.
+# Other names of Docker Hub. No fully qualified image reference has one of them as its host.
 ALIASES = (LOGIN_HOST, REGISTRY_HOST, "registry.hub.docker.com", "hub.docker.com")
 
 
 def is_hub_host(host: str) -> bool:
-    """Tell whether *host* is Docker Hub under the name of its images, its logins or its server."""
+    """Return whether *host* is one of Docker Hub's names: of its images, its logins or its server."""
     return host in (HUB, LOGIN_HOST, REGISTRY_HOST)
 
 
 def is_default_registry(image: str) -> bool:
-    """Tell whether an image counts as one of Docker Hub for the fallback key.
+    """Return whether the fallback key of Docker Hub applies to *image*.
 
-    The first component decides: a host has a '.' or a ':'. So ``localhost/x`` counts too, as in Kubernetes.
+    The first component is a host if it has a '.' or a ':'. So the key also applies to ``localhost/x``, as in
+    Kubernetes.
     """
     first, slash, _ = image.partition("/")
     if not first:

@@ -1,4 +1,4 @@
-"""Read a YAML or JSON text as Kubernetes does, keeping where everything stood."""
+"""Read YAML or JSON text as Kubernetes does, and keep the position of every value."""
 
 import re
 from bisect import bisect_left
@@ -19,22 +19,22 @@ __all__ = [
     "read_yaml",
 ]
 
-# Patterns are texts here: compiling them would cost every start more than all that it reads.
-# What Go's unicode.IsSpace calls blank; Python's own idea of it differs.
+# Patterns are plain text here: to compile them takes longer than to read a usual document.
+# What Go's unicode.IsSpace accepts; Python's str.isspace differs.
 _BLANK = r"[\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]*"
 _ASCII_BLANK = b"\t\n\v\f\r "
-# Of JSON that is read in place of YAML: printable ASCII and line feeds, without the backslash of an escape.
+# The characters of JSON that is read without a YAML parser: printable ASCII and line feeds, but no backslash.
 _COMMON = bytes({*range(0x20, 0x7F), 0x0A} - {0x5C})
 _MOST_BRACKETS = 100
-# YAML takes a key of at most 1024 characters, its quotes and the colon included.
+# A YAML key has at most 1024 characters, its quotes and the colon included.
 _LONGEST_KEY = 1000
 _PIECE = r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+'
 
 
 class Document(Value):
-    """What a text says, and where; the value may hold secrets, so it is not shown.
+    """The value of a text and the positions in it; the value may hold secrets, so ``repr`` leaves it out.
 
-    Mapping keys are always strings. Positions are those of keys and list items, and ``()`` for the whole.
+    Mapping keys are always strings. There is a position for each key and each list item, and ``()`` for the whole.
     """
 
     value: object = field(repr=False)
@@ -43,33 +43,33 @@ class Document(Value):
     format: str
 
     def position(self, path: Path) -> Position:
-        """Give the position of *path* or of its nearest known ancestor."""
+        """Return the position of *path* or of its nearest known ancestor."""
         while path and path not in self.positions:
             path = path[:-1]
         return self.positions[path]
 
 
 def is_json(data: bytes) -> bool:
-    """Tell whether the first character that is not blank is ``{``; what is not JSON by that is YAML."""
+    """Return whether the first character that is not blank is ``{``; any other text is YAML."""
     first = data.lstrip(_ASCII_BLANK)[:1]
     return first == b"{" if first.isascii() else re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
 
 
 def read_document(data: bytes, *, quoting: bool = False) -> Document:
-    """Read JSON or YAML 1.1, whichever the text looks like.
+    """Read *data* as JSON or as YAML 1.1, depending on its first character.
 
-    With *quoting* the ``kubernetes_text`` of an error quotes what Kubernetes quotes. It is for files that people
-    write, never for what a plugin printed.
+    With *quoting*, the ``kubernetes_text`` of an error quotes what Kubernetes quotes. Use it for files that people
+    write, never for the output of a plugin.
     """
     return read_json(data, quoting=quoting) if is_json(data) else read_yaml(data, quoting=quoting)
 
 
 def read_json(data: bytes, *, quoting: bool = False) -> Document:
-    """Read one JSON value, with nothing after it."""
+    """Read exactly one JSON value."""
     value, repeated = _json.loads_with_duplicates(data, quoting=quoting)
     scanner = _Scanner(_json.decode_utf8(data))
     if not repeated and not _is_deep(value):
-        # Positions are for problems, and a document without any is never scanned.
+        # Positions are needed only to report problems, so a document without problems is not scanned.
         return Document(value, Positions(scanner.place_all), (), "json")
     scanner.run()
     return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
@@ -78,12 +78,12 @@ def read_json(data: bytes, *, quoting: bool = False) -> Document:
 def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Document:
     """Read the first document of a YAML 1.1 stream, by go-yaml's rules.
 
-    Raises TimeoutError if that is not done at the instant *until* of the monotonic clock.
+    Raises TimeoutError if the instant *until* of the monotonic clock passes first.
     """
     is_read, value = _read_common(data)
     if is_read:
         return Document(value, Positions(_Scanner(data.decode("ascii")).place_all), (), "yaml")
-    # PyYAML takes as long to load as all the rest of a command.
+    # PyYAML takes as long to import as the rest of a command takes to run.
     from keyferry._core.yaml import load
 
     value, root, duplicates = load(data, quoting=quoting, until=until)
@@ -91,7 +91,7 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
 
 
 def _is_deep(value: object) -> bool:
-    """Tell whether *value* is nested as deeply as no document may be."""
+    """Return whether *value* is nested more deeply than a document may be."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         containers = [each for each in level if isinstance(each, (dict, list))]
@@ -102,17 +102,17 @@ def _is_deep(value: object) -> bool:
 
 
 def _read_common(data: bytes) -> tuple[bool, object]:
-    """Read a JSON object of which YAML makes the same, as most JSON is; False for any other text.
+    """Return True and the value of a JSON object that YAML reads in the same way; False for any other text.
 
-    It is printable ASCII without escapes; each key is given once, and stands on the line of its colon.
+    The text is printable ASCII without escapes. Each key occurs once, and is on the same line as its colon.
     """
     if data.lstrip(b" \n")[:1] != b"{" or data.translate(None, _COMMON):
         return False, None
     if data.count(b"{") + data.count(b"[") > _MOST_BRACKETS:
         return False, None
-    # Where there are no escapes every other piece is a string.
+    # Without escapes, every second piece is a string.
     pieces = data.split(b'"')
-    for string, after in zip(pieces[1::2], pieces[2::2]):  # noqa: B905 - the last string may be left open
+    for string, after in zip(pieces[1::2], pieces[2::2]):  # noqa: B905 - the last string may be unterminated
         gap, colon, _ = after.partition(b":")
         if colon and (gap.strip(b" ") or len(string) + len(gap) > _LONGEST_KEY):
             return False, None
@@ -120,7 +120,7 @@ def _read_common(data: bytes) -> tuple[bool, object]:
 
 
 class _Level:
-    """An object or array that is open while the scanner passes over its content."""
+    """An object or array whose end the scanner has not reached yet."""
 
     __slots__ = ("children", "firsts", "is_object", "step", "wants_key")
 
@@ -142,7 +142,7 @@ class _Scanner:
         self.duplicates: list[DuplicateKey] = []
 
     def place_all(self) -> PositionNode:
-        """Scan the text, and give the place of the whole."""
+        """Scan the text, and return the position tree."""
         self.run()
         return self.root
 

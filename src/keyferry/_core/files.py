@@ -1,7 +1,8 @@
-"""Files by their names in a folder that is opened once: no link below it is followed, no folder of a stranger used.
+"""Access to files by name in a folder that is opened once, without following links below it.
 
-Everything is done relative to the folder's descriptor, so that nobody can exchange a folder for a link between two
-steps. Where the system has no such calls (Windows), paths are used, and links are only looked for.
+All operations are relative to the folder's descriptor, so that a folder cannot be replaced by a link between two steps.
+Folders of other users are rejected. Where the system lacks such calls (Windows), paths are used, and each name is only
+checked for being a link.
 """
 
 import errno
@@ -18,21 +19,21 @@ __all__ = ["DistrustedError", "Folder", "open_folder"]
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-# A named pipe that nobody writes to is not waited for, a terminal does not become ours, and bytes stay as they are.
+# Do not wait for the writer of a named pipe, do not acquire a controlling terminal, do not translate line ends.
 _FLAGS = ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_NOCTTY", "O_BINARY", "O_NOINHERIT")
 _ALWAYS = sum(getattr(os, name, 0) for name in _FLAGS)
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 class DistrustedError(OSError):
-    """A link where none is followed, or a file or folder that somebody else could have prepared."""
+    """A link where links are not followed, or a file or folder that another user may have prepared."""
 
 
 class Folder:
-    """A folder, and what is in it by name. Use it in a ``with`` block; errors are OSErrors that name the whole path.
+    """An open folder and operations on its names, for use in a ``with`` block.
 
-    *owners* are the users that the folders below it may belong to: root, this user, and the owner of the folder
-    that was named first. Without *durable* nothing waits for the disk.
+    Every error is an OSError with the whole path. *owners* are the users that the folders below it may belong to: root,
+    this user, and the owner of the folder that was opened first. Unless *durable*, no operation waits for the disk.
     """
 
     def __init__(
@@ -53,39 +54,39 @@ class Folder:
 
     @property
     def descriptor(self) -> int | None:
-        """What the system knows it by; None where paths are used."""
+        """The folder's descriptor; None where paths are used."""
         return self._fd
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the folder's descriptor."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def like(self, path: str, fd: int | None) -> "Folder":
-        """Another folder of the same kind."""
+        """Return a folder with the same *owners* and *durable* as this one."""
         return Folder(path, fd, self.owners, durable=self.durable)
 
     def path_of(self, name: str) -> str:
-        """The whole path of a name, for people."""
+        """Return the whole path of *name*, for messages."""
         return os.path.join(self.path, name)
 
     def place(self, name: str) -> tuple[str, int | None]:
-        """How the system finds a name: below the descriptor, or by its path."""
+        """Return the arguments that address *name*: a name and the descriptor, or the whole path and None."""
         return (self.path_of(name), None) if self._fd is None else (name, self._fd)
 
     def status(self) -> os.stat_result:
-        """What the system knows of the folder itself."""
+        """Return the status of the folder itself."""
         return os.lstat(self.path) if self._fd is None else os.fstat(self._fd)
 
     def status_of(self, name: str) -> os.stat_result:
-        """What the system knows of a name; of a link, not of what it leads to."""
+        """Return the status of *name*; links are not followed."""
         with _Naming(self, name):
             place, at = self.place(name)
             return os.stat(place, dir_fd=at, follow_symlinks=False)
 
     def has(self, name: str) -> bool:
-        """Tell whether there is anything of that name."""
+        """Return whether *name* exists."""
         try:
             self.status_of(name)
         except FileNotFoundError:
@@ -93,7 +94,7 @@ class Folder:
         return True
 
     def names(self, *, folders: bool | None = None) -> list[str]:
-        """The names in it, in order: all of them, only folders, or only what is none."""
+        """Return the names in the folder, sorted: all of them, only those of *folders*, or only the others."""
         with _Naming(self), os.scandir(self.path if self._fd is None else self._fd) as entries:
             return sorted(
                 each.name
@@ -102,7 +103,7 @@ class Folder:
             )
 
     def below(self, name: str, *, make: int | None = None) -> "Folder":
-        """A folder in this one; with a mode to *make* it with, if it is not there. Raises DistrustedError."""
+        """Open the folder *name* in this one; with a mode in *make*, create it first. Raises DistrustedError."""
         path = self.path_of(name)
         with _Naming(self, name):
             place, at = self.place(name)
@@ -124,7 +125,7 @@ class Folder:
         return folder
 
     def descend(self, *names: str, make: int | None = None) -> "Folder":
-        """Go on to the folder below it by *names*; this one and those on the way are closed."""
+        """Open the folder at the end of *names*, one below the other; close this one and those in between."""
         folder = self
         for name in names:
             with folder:
@@ -132,7 +133,7 @@ class Folder:
         return folder
 
     def restrict(self, mode: int) -> None:
-        """Give the folder another mode."""
+        """Set the mode of the folder."""
         with _Naming(self):
             os.chmod(self.path if self._fd is None else self._fd, mode)
 
@@ -143,17 +144,17 @@ class Folder:
                 os.fsync(self._fd)
 
     def open(self, name: str, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-        """Open a file; a link is an error, and nothing is waited for."""
+        """Open a file without waiting; a link is an error."""
         place, at = self.place(name)
         try:
             return os.open(place, flags | _ALWAYS, mode, dir_fd=at)
         except OSError as error:
-            # What is there or not is often asked in this way, so without the cost of a ``with``.
+            # Not in a ``with`` block, which costs time: this call often serves to test whether a file exists.
             error.filename = self.path_of(name)
             raise
 
     def open_own(self, name: str, flags: int, mode: int = 0o600) -> int:
-        """Open a file to write in place; DistrustedError for one that would have us write elsewhere, or for others."""
+        """Open a file to write in place; raise DistrustedError for a special file, several links or a foreign owner."""
         fd = self.open(name, flags, mode)
         path = self.path_of(name)
         try:
@@ -161,7 +162,9 @@ class Folder:
             if not stat.S_ISREG(found.st_mode):
                 raise DistrustedError(errno.EPERM, "it is not a regular file; remove it", path)
             if found.st_nlink > 1:
-                raise DistrustedError(errno.EPERM, f"it has {found.st_nlink} names; remove it", path)
+                raise DistrustedError(
+                    errno.EPERM, f"it has {found.st_nlink} hard links, expected 1; remove it", path
+                )
             self._check_owner(found, path)
         except BaseException:
             os.close(fd)
@@ -169,22 +172,22 @@ class Folder:
         return fd
 
     def create(self, name: str, mode: int) -> int:
-        """Make a file, and open it for writing; it must not be there yet, not even as a link."""
+        """Create a file and open it for writing; the name must not exist, not even as a link."""
         return self.open(name, _CREATE, mode)
 
     def write(self, fd: int, data: bytes) -> None:
-        """Write all of *data* to a file."""
+        """Write all of *data* to the descriptor *fd*."""
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
 
     def sync_file(self, fd: int) -> None:
-        """Wait until a file's content is on the disk."""
+        """Wait until the file's content is on the disk."""
         if self.durable:
             os.fsync(fd)
 
     def rename(self, name: str, target: str, folder: "Folder | None" = None) -> None:
-        """Put a file in the place of another, in one step, here or in another folder."""
+        """Rename a file atomically, here or into another folder; a file with the name *target* is replaced."""
         to = folder or self
         with _Naming(to, target):
             source, at = self.place(name)
@@ -192,7 +195,7 @@ class Folder:
             os.replace(source, place, src_dir_fd=at, dst_dir_fd=there)
 
     def unlink(self, name: str) -> None:
-        """Remove a file; one that is not there is fine."""
+        """Remove a file; a name that does not exist is ignored."""
         with _Naming(self, name):
             place, at = self.place(name)
             try:
@@ -210,10 +213,10 @@ class Folder:
         draft: str = "",
         drafts: "Folder | None" = None,
     ) -> None:
-        """Write a file so that it is there with all of its content, on the disk, or as it was before.
+        """Write a file atomically: it has all of its new content, on the disk, or its old content.
 
-        It is written under the name *draft*, here or in the folder *drafts*, and then gets its own. The umask takes
-        from its mode, unless that *is_exact*.
+        The data is written to a file named *draft*, here or in the folder *drafts*, which is then renamed. The umask
+        applies to *mode* unless *is_exact*.
         """
         drafts = drafts or self
         draft = draft or f"{name}.{os.getpid()}.{os.urandom(6).hex()}"
@@ -233,16 +236,16 @@ class Folder:
         self.sync()
 
     def is_at(self, fd: int, name: str) -> bool:
-        """Tell whether an open file still has the name *name*."""
+        """Return whether *name* still refers to the open file *fd*."""
         try:
             return os.path.samestat(os.fstat(fd), self.status_of(name))
         except FileNotFoundError:
             return False
 
     def lock(self, fd: int, name: str, *, waits: bool) -> bool:
-        """Lock an open file against everybody else; True if it is had, and the file still has its name.
+        """Lock an open file exclusively; return whether the lock is held and *name* still refers to the file.
 
-        A file that was replaced while one waited locks nobody out. Closing it unlocks it.
+        The lock on a file that was replaced during the wait excludes nobody. Closing the file releases the lock.
         """
         from fcntl import LOCK_EX, LOCK_NB, flock
 
@@ -254,9 +257,9 @@ class Folder:
         return self.is_at(fd, name)
 
     def lock_file(self, name: str, mode: int = 0o600, *, waits: bool) -> int | None:
-        """Open a file, made if it is not there, and lock it; None if another has it, or it was replaced meanwhile.
+        """Open or create a file and lock it; return None if it is locked already or was replaced meanwhile.
 
-        The file is opened anew each time, so that threads exclude each other as well. Closing it unlocks it.
+        Each call opens the file anew, so that threads exclude each other as well. Closing the file releases the lock.
         """
         fd = self.open_own(name, os.O_RDWR | os.O_CREAT, mode)
         is_held = False
@@ -275,14 +278,14 @@ class Folder:
 
 
 class _Naming:
-    """Gives errors the whole path, where the system was told a part of it."""
+    """Puts the whole path into an OSError that was raised for a relative name."""
 
     def __init__(self, folder: Folder, name: str = "") -> None:
         self._folder = folder
         self._name = name
 
     def __enter__(self) -> None:
-        """Nothing to do before."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: "type[BaseException] | None", error: "BaseException | None", trace: "TracebackType | None"
@@ -293,10 +296,10 @@ class _Naming:
 
 
 def open_folder(path: str, *names: str, make: int | None = None, durable: bool = True) -> Folder:
-    """Open a folder by its path, links and all, and from there on one below the other by *names*, without.
+    """Open the folder at *path*, following links, then each of *names* below it, not following links.
 
-    With a mode to *make*, those that are not there are made. Raises OSError, and DistrustedError for a name that is
-    a link, or a folder that belongs neither to root, nor to this user, nor to the owner of *path*.
+    With a mode in *make*, missing folders are created. Raises OSError, and DistrustedError for a name that is a link or
+    a folder that belongs neither to root, nor to this user, nor to the owner of *path*.
     """
     path, missing = (path or os.curdir, ()) if make is None else _split_missing(path)
     fd = os.open(path or os.curdir, _FOLDER) if _HAS_DESCRIPTORS else None
@@ -306,7 +309,7 @@ def open_folder(path: str, *names: str, make: int | None = None, durable: bool =
 
 
 def _split_missing(path: str) -> tuple[str, tuple[str, ...]]:
-    """The part of a path that is a folder, and the names of those that are to be made below it."""
+    """Return the longest part of *path* that is a folder, and the names of the folders to create below it."""
     missing: tuple[str, ...] = ()
     while path and not os.path.isdir(path):
         path, name = os.path.split(path)

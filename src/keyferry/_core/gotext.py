@@ -1,6 +1,6 @@
-"""Text as Go programs print it, so that our wording can be searched for beside theirs.
+"""Text as Go programs print it, so that messages of keyferry and of Kubernetes match in a search.
 
-Bytes that were not UTF-8 are expected as ``surrogateescape`` leaves them, U+DC80 to U+DCFF.
+Bytes that are not UTF-8 are given as ``surrogateescape`` decodes them, U+DC80 to U+DCFF.
 """
 
 __all__ = ["go_strerror", "quote", "quote_bytewise", "quote_rune"]
@@ -26,13 +26,13 @@ def quote(text: str) -> str:
 
 
 def quote_rune(char: str) -> str:
-    """Quote one character as ``strconv.QuoteRune`` does, and a byte that is not UTF-8 by its number."""
+    """Quote one character as ``strconv.QuoteRune`` does; a byte that is not UTF-8 is written as its number."""
     shown = {"'": "\\'", '"': '"'}.get(char) or _quote_rune(char)
     return f"'{shown}'"
 
 
 def quote_bytewise(text: str) -> str:
-    """Quote *text* as the errors of Go's ``time`` package do: ASCII only, the rest byte by byte."""
+    """Quote *text* as the errors of Go's ``time`` package do: ASCII unchanged, other characters byte by byte."""
     return '"' + "".join(map(_quote_bytes, text)) + '"'
 
 
@@ -40,7 +40,7 @@ def _quote_rune(char: str) -> str:
     escape = _ESCAPES.get(char)
     if escape is not None:
         return escape
-    # Python and Go agree on what is printable: all but the categories C and Z, and the ASCII space.
+    # Python and Go have the same printable characters: all but the categories C and Z, plus the ASCII space.
     if char.isprintable():
         return char
     return _escape_rune(ord(char))
@@ -58,7 +58,7 @@ def _escape_rune(code: int) -> str:
 def _quote_bytes(char: str) -> str:
     if char in ('"', "\\"):
         return "\\" + char
-    # DEL is left alone: the time package only looks for control characters below the space.
+    # DEL is not escaped: the time package only escapes control characters below the space.
     if " " <= char <= "\x7f":
         return char
     return "".join(f"\\x{byte:02x}" for byte in _encode(char))
@@ -72,18 +72,18 @@ def _encode(char: str) -> bytes:
 
 
 def _is_surrogate(code: int) -> bool:
-    return 0xD800 <= code <= 0xDFFF  # the bounds are Unicode's
+    return 0xD800 <= code <= 0xDFFF  # Unicode's range
 
 
 def _escaped_byte(code: int) -> int | None:
-    """Give the byte a surrogate stands for, if any; JSON can hold others, which Go reads as U+FFFD."""
+    """Return the byte that a surrogate stands for, or None; Go reads all other surrogates as U+FFFD."""
     return code - 0xDC00 if 0xDC80 <= code <= 0xDCFF else None  # PEP 383
 
 
 def go_strerror(error: OSError | ValueError) -> str:
-    """The system's text for an error number as Go words it: the same, in lower case.
+    """Return the system's text for an error number as Go prints it, which is in lower case.
 
-    A ValueError is Python's own complaint about a NUL, which the system would call an invalid argument.
+    A ValueError comes from Python's own check for NUL, for which the system returns "invalid argument".
     """
     if not isinstance(error, OSError):
         return "invalid argument"

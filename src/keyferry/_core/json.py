@@ -1,8 +1,8 @@
-"""Read and write JSON as Go's encoding/json does, never quoting what was read.
+"""Read and write JSON as Go's encoding/json does; errors do not quote the document.
 
-A plugin is a fresh interpreter for every call, and the ``json`` package, with the regular expressions it is
-built on, is half of its start. So the everyday document goes through that package's compiled core
-alone, and everything else (what is malformed, repeats a name, needs an escape) to ``json_errors``.
+Each plugin call starts a new interpreter, and importing the ``json`` package, with ``re``, takes half of that time. So
+usual documents are read with that package's compiled core alone. Documents that are malformed, repeat a name or need an
+escape go to ``json_errors``.
 """
 
 import codecs
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from keyferry._core.paths import Path
 
 MAX_DEPTH = 10_000
-# As many strict decoding errors as Kubernetes keeps; also bounds the memory hostile input can claim.
+# The number of strict decoding errors that Kubernetes keeps; it also bounds the memory for hostile input.
 MAX_DUPLICATES = 100
 _HANDLER = "keyferry.each-byte"
 _BLANK = " \t\r\n"
-_MOST_DIGITS = 18  # far from where a number would not fit in 64 bits
+_MOST_DIGITS = 18  # any number of so many digits fits in 64 bits
 
 
 class _UnusualError(ValueError):
-    """The text is not for the quick reader."""
+    """The compiled core cannot read or write this document."""
 
 
 def _refuse_constant(_name: str) -> object:
@@ -37,7 +37,7 @@ def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class _Settings:
-    """What the compiled reader wants to know."""
+    """The settings that the compiled reader takes."""
 
     strict = True
     object_hook = None
@@ -45,7 +45,7 @@ class _Settings:
     parse_float: "Callable[[str], object]" = float
     parse_int: "Callable[[str], object]" = int
     parse_constant = staticmethod(_refuse_constant)
-    memo: dict[str, str] = {}  # noqa: RUF012 - the reader's own
+    memo: dict[str, str] = {}  # noqa: RUF012 - the reader writes to it
 
 
 class _UnrepeatedSettings(_Settings):
@@ -66,10 +66,10 @@ class _PlainSettings(_UnrepeatedSettings):
 try:
     from _json import encode_basestring, make_scanner
 except ImportError:
-    # Another implementation of Python: its json package does it all.
+    # Not CPython: the json package does all of the work.
     _QUICK = None
 else:
-    # The stubs have the reader take itself for its settings.
+    # The stubs declare that the reader takes itself as its settings.
     _make: "Callable[[_Settings], Callable[[str, int], tuple[object, int]]]" = make_scanner  # type: ignore[assignment]
     _QUICK = (_make(_Settings()), _make(_UnrepeatedSettings()), _make(_PlainSettings()))
 
@@ -77,8 +77,8 @@ else:
 def loads(data: bytes | str, *, quoting: bool = False) -> object:
     """Parse exactly one JSON value; of members with the same name the last one wins.
 
-    With *quoting* the ``kubernetes_text`` of an error names the character at fault, as Go does. It is for files
-    that people write, never for what a plugin printed.
+    With *quoting*, the ``kubernetes_text`` of an error contains the character at fault, as in Go. Use it for files that
+    people write, never for the output of a plugin.
     """
     text = _prepare(data)
     is_read, value = _read_quickly(text, 0)
@@ -90,7 +90,7 @@ def loads(data: bytes | str, *, quoting: bool = False) -> object:
 
 
 def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> "tuple[object, tuple[Path, ...]]":
-    """As ``loads``, with the paths of repeated members, in document order."""
+    """Parse as ``loads`` does; also return the paths of repeated members, in document order."""
     text = _prepare(data)
     is_read, value = _read_quickly(text, 1)
     if is_read:
@@ -101,12 +101,12 @@ def loads_with_duplicates(data: bytes | str, *, quoting: bool = False) -> "tuple
 
 
 def read_plain(text: str) -> tuple[bool, object]:
-    """Parse one JSON value without repeated members, fractions and huge numbers; False if it is another."""
+    """Return True and the value of *text*; False if it has repeated members, fractions or huge numbers."""
     return _read_quickly(text, 2)
 
 
 def dumps(value: object) -> str:
-    """Write compact JSON with Go's escapes; the caller sorts keys, and floats are written Python's way."""
+    """Write compact JSON with Go's escapes; keys are not sorted, and floats have Python's format."""
     try:
         text = _write(value)
     except _UnusualError:
@@ -121,7 +121,7 @@ def dumps(value: object) -> str:
 
 
 def decode_utf8(data: bytes) -> str:
-    """Decode *data*, with U+FFFD for each invalid byte, where Python would put one for a run of them."""
+    """Decode *data* with one U+FFFD for each invalid byte, where Python has one for several."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -149,13 +149,13 @@ def _prepare(data: bytes | str) -> str:
 
 
 def _read_quickly(text: str, which: int) -> tuple[bool, object]:
-    """The one value in *text*, if it is as usual; whatever it is not is for the other reader to say."""
+    """Return True and the value of *text* if the compiled reader can read it, else False."""
     if _QUICK is None:
         return False, None
     try:
         value, end = _QUICK[which](text, len(text) - len(text.lstrip(_BLANK)))
     except (StopIteration, ValueError, RecursionError, SystemError):
-        # A SystemError where the json package is not loaded: up to 3.11 the core takes its exception from there.
+        # SystemError: without the json package, up to Python 3.11, the core does not find its exception class.
         return False, None
     return not text[end:].strip(_BLANK), value
 

@@ -1,8 +1,7 @@
-"""JSON out of the ordinary: what is wrong with a text, which members repeat, what needs escapes.
+"""The slow path of ``json``: syntax errors, repeated members and escapes.
 
-Loaded only when there is such a text; see ``json``. Errors carry no part of the document unless a caller lets
-them name the character at fault, and they are raised outside ``except`` blocks: Python's own decoding errors keep
-the whole text.
+It is imported only when a document needs it. Errors contain no part of the document unless the caller allows the
+character at fault. They are raised outside ``except`` blocks, because Python's decoding errors keep the whole text.
 """
 
 import json
@@ -18,8 +17,8 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Compiled when first used: most runs need none of them, and compiling takes milliseconds.
-# Every escape is matched, so that the second half of an escaped backslash starts none.
+# Patterns are compiled at first use: most runs need none of them, and compiling takes milliseconds.
+# All escapes are matched, so that the second backslash of an escaped backslash does not start one.
 _ESCAPE = r"(?s)\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 _NOT_WRITTEN_RAW = "[<>&\u2028\u2029\ud800-\udfff]"
 
@@ -27,7 +26,7 @@ _NOT_WRITTEN_RAW = "[<>&\u2028\u2029\ud800-\udfff]"
 def decode_plain(text: str, quoted: bytes | str | None = None) -> object:
     """Parse exactly one JSON value; of members with the same name the last one wins.
 
-    *quoted* is the text as it came, if an error may quote from it.
+    *quoted* is the original text if an error may quote it.
     """
     return _decode(text, _PLAIN, quoted)
 
@@ -35,7 +34,7 @@ def decode_plain(text: str, quoted: bytes | str | None = None) -> object:
 def decode_noting_duplicates(
     text: str, quoted: bytes | str | None = None, *, at_most: int
 ) -> tuple[object, tuple[Path, ...]]:
-    """As ``decode_plain``, with the paths of repeated members, in document order and *at_most* so many."""
+    """Parse as ``decode_plain`` does; also return the first *at_most* paths of repeated members, in order."""
     try:
         return _decode(text, _UNREPEATED, quoted), ()
     except _RepeatedNameError:
@@ -49,17 +48,17 @@ def encode(value: object) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape in JSON *text* what Go does not write as it is."""
+    """Escape the characters of JSON *text* that Go does not write unescaped."""
     return re.sub(_NOT_WRITTEN_RAW, _escape, text)
 
 
 def repair_surrogates(text: str) -> str:
-    """Put U+FFFD for escapes that are half of a pair."""
+    """Replace escapes of unpaired surrogates by U+FFFD."""
     return re.sub(_ESCAPE, _repair_surrogate, text)
 
 
 def check_depth(text: str, deepest: int) -> None:
-    """Refuse a text that is nested more deeply than *deepest*, as Go does."""
+    """Raise DocumentError if *text* is nested more deeply than *deepest*, as Go does."""
     if _measure_depth(text, deepest)[0] > deepest:
         raise _too_deep()
 
@@ -74,7 +73,7 @@ def _repair_surrogate(match: re.Match[str]) -> str:
 
 
 def _measure_depth(text: str, enough: float = inf) -> tuple[int, int]:
-    """Give the deepest nesting, or what exceeds *enough*, and how many brackets are still open at the end."""
+    """Return the deepest nesting, counted up to just above *enough*, and the number of brackets left open."""
     depth = deepest = 0
     for bracket in brackets(text):
         depth += 1 if bracket in "[{" else -1
@@ -93,11 +92,11 @@ def _decode(text: str, decoder: json.JSONDecoder, quoted: bytes | str | None = N
         failure = _refusal(error.msg, go_text, error.lineno, error.colno)
     except _ConstantError as error:
         go_text = constant_text(error.name, quoting=quoted is not None)
-        failure = _refusal("the constants NaN and Infinity are no JSON values", go_text)
+        failure = _refusal("the constants NaN and Infinity are not JSON values", go_text)
     except RecursionError:
         failure = _refusal("", ENDS_EARLY) if _measure_depth(text)[1] > 0 else _too_deep()
     except ValueError:
-        # The interpreter refuses to convert integers of thousands of digits.
+        # The interpreter does not convert integers of thousands of digits.
         decoder = json.JSONDecoder(
             parse_constant=_refuse_constant,
             parse_int=_read_integer,
@@ -109,7 +108,7 @@ def _decode(text: str, decoder: json.JSONDecoder, quoted: bytes | str | None = N
 
 
 def _shown(quoted: bytes | str | None) -> str | None:
-    """The text to quote from: as long as the one that is read, with bytes that are not UTF-8 as surrogates."""
+    """Return the text to quote, of the same length as the parsed text; bytes that are not UTF-8 are surrogates."""
     if isinstance(quoted, bytes):
         return quoted.decode("utf-8", "surrogateescape")
     return None if quoted is None else re.sub("[\ud800-\udfff]", "\ufffd", quoted)
@@ -123,7 +122,7 @@ def _read_integer(digits: str) -> int | float:
 
 
 class _ConstantError(Exception):
-    """A constant that is no JSON."""
+    """NaN or Infinity, which JSON does not have."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -147,7 +146,7 @@ def _too_deep() -> DocumentError:
 
 
 class _RepeatedNameError(Exception):
-    """An object has two members of one name."""
+    """An object has two members of the same name."""
 
 
 def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
@@ -158,7 +157,7 @@ def _refuse_repeats(members: list[tuple[str, object]]) -> dict[str, object]:
 
 
 class _Members(list[tuple[str, object]]):
-    """The members of an object as written, so that repeated names stay visible."""
+    """The members of an object as a list, which keeps repeated names."""
 
 
 def _find_duplicates(text: str) -> "Iterator[Path]":

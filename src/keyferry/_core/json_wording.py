@@ -1,7 +1,7 @@
-"""What Go says of JSON that it cannot read, worked out from where Python's decoder stopped.
+"""Go's error texts for invalid JSON, derived from the position where Python's decoder stopped.
 
-The words are those of ``encoding/json`` since Go 1.27, as the recorded answers have them: its scanner is that
-of ``encoding/json/v2``, which names the whole character, not its first byte.
+The texts are those of ``encoding/json`` since Go 1.27, as in the recorded answers. Its scanner is that of
+``encoding/json/v2``, which names the whole character, not its first byte.
 """
 
 import re
@@ -20,7 +20,7 @@ _NUMBER = "in numeric literal"
 
 
 class Stop(WordEnum):
-    """Where Python's decoder stops."""
+    """The reason why Python's decoder stopped."""
 
     UNTERMINATED = "unterminated"
     ESCAPE = "escape"
@@ -34,8 +34,8 @@ class Stop(WordEnum):
     BETWEEN = "between"
 
 
-# Python's decoder has words for it and no code. These are how its messages begin, in all versions from 3.11 on; the
-# tests compare them with what the decoder of the running version says.
+# Python's decoder has messages but no error codes. These are the beginnings of its messages in all versions from 3.11
+# on. The tests compare them with the decoder of the running version.
 _STOPS = (
     ("Unterminated string starting at", Stop.UNTERMINATED),
     ("Invalid \\", Stop.ESCAPE),
@@ -52,14 +52,13 @@ _AFTER = {Stop.COLON: "after object key", Stop.AFTER_VALUE: "after top-level val
 _AFTER_MEMBER = {"{": "after object key:value pair", "[": "after array element"}
 _BRACKET = r'(?s)"[^"\\]*(?:\\.[^"\\]*)*"?|[\[{\]}]'
 _NUMBER_END = r"-?[0-9]+(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][-+]?[0-9]+)?\Z"
-_LONGEST_NUMBER = 400  # as much of a number as is looked at
+_LONGEST_NUMBER = 400  # characters of a number that are searched
 
 
 def go_syntax_text(problem: str, text: str, offset: int, shown: str | None) -> str:
-    """Give Go's words for Python's *problem* at *offset*.
+    """Return Go's error text for Python's *problem* at *offset*.
 
-    *shown* is the text again with bytes that are not UTF-8 as surrogates, to quote from; None for a text that
-    must not be quoted.
+    *shown* is the text to quote, with bytes that are not UTF-8 as surrogates; None if the text must not be quoted.
     """
     stop = stop_of(problem)
     if stop is Stop.UNTERMINATED:
@@ -71,30 +70,30 @@ def go_syntax_text(problem: str, text: str, offset: int, shown: str | None) -> s
         return ENDS_EARLY
     if shown is not None:
         return f"invalid character {quote_rune(shown[at])} {where}"
-    # Which literal it began as would be a character of the text.
+    # The name of the literal would reveal a character of the text.
     return f"invalid character {_VALUE if where.startswith('in literal') else where}"
 
 
 def stop_of(problem: str) -> Stop:
-    """Where Python's decoder stopped, by its message."""
+    """Return the reason why Python's decoder stopped, from its message."""
     return next((stop for words, stop in _STOPS if problem.startswith(words)), Stop.BETWEEN)
 
 
 def constant_text(name: str, *, quoting: bool) -> str:
-    """Give Go's words for a constant that only Python takes for a number."""
+    """Return Go's error text for a constant that Python reads as a number."""
     character, where = ("I", _NUMBER) if name.startswith("-") else (name[0], _VALUE)
     return f"invalid character '{character}' {where}" if quoting else f"invalid character {where}"
 
 
 def brackets(text: str) -> "Iterator[str]":
-    """The brackets of *text* that stand outside of strings, in order."""
+    """Yield the brackets of *text* outside strings, in order."""
     return (match[0] for match in re.finditer(_BRACKET, text) if match[0] in "[]{}")
 
 
 def _locate(stop: Stop, text: str, offset: int) -> tuple[int, str]:
-    """Where Go stops, and in the midst of what."""
+    """Return the offset where Go stops, and Go's description of the context."""
     if stop in (Stop.MEMBER_COMMA, Stop.ELEMENT_COMMA):
-        # Python 3.13 points at the comma, Go at what follows it.
+        # Python 3.13 points at the comma, Go at the character after it.
         return _skip_blanks(text, offset + 1), _KEY if stop is Stop.MEMBER_COMMA else _VALUE
     if stop is Stop.CONTROL:
         return offset, "in string"
@@ -108,7 +107,7 @@ def _locate(stop: Stop, text: str, offset: int) -> tuple[int, str]:
 
 
 def _innermost(text: str) -> str:
-    """The bracket that was opened last of those that *text* leaves open; none for text without one."""
+    """Return the last bracket that *text* opens and does not close, or an empty string."""
     found: list[str] = []
     for bracket in brackets(text):
         if bracket in "[{":
@@ -135,7 +134,7 @@ def _locate_in_value(text: str, offset: int) -> tuple[int, str]:
 
 
 def _locate_in_number(text: str, offset: int) -> int | None:
-    """Where a number that Python ended at *offset* goes wrong for Go, which reads on past '.' and 'e'."""
+    """Return the offset where Go rejects a number that Python ended at *offset*: Go reads past '.' and 'e'."""
     number = re.search(_NUMBER_END, text[max(offset - _LONGEST_NUMBER, 0) : offset])
     mark = text[offset : offset + 1]
     if number is None or number["exponent"]:
@@ -148,7 +147,7 @@ def _locate_in_number(text: str, offset: int) -> int | None:
 
 
 def _escape_text(text: str, offset: int, shown: str | None) -> str:
-    # In CPython the decoder points at the backslash or just behind it.
+    # CPython's decoder points at the backslash or at the character after it.
     start = offset if text[offset : offset + 1] == "\\" else text.rindex("\\", 0, offset)
     is_unicode = text[start + 1] == "u"
     if is_unicode and re.fullmatch(r"\\u[0-9a-fA-F]{0,3}", text[start:]):
@@ -161,7 +160,7 @@ def _escape_text(text: str, offset: int, shown: str | None) -> str:
 
 
 def _quote_bytes(text: str, most: int) -> str:
-    """The first bytes of *text*, between back quotes where nothing in them needs an escape."""
+    """Return the first bytes of *text*, in back quotes unless a character needs an escape."""
     cut = text.encode("utf-8", "surrogateescape")[:most].decode("utf-8", "surrogateescape")
     plain = cut.isprintable() and not any(character.isspace() or character in "`\ufffd" for character in cut)
     return f"`{cut}`" if plain else quote(cut)

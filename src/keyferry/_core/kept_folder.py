@@ -1,7 +1,7 @@
-"""A folder that stays open between two looks at it, for as long as its path leads to it.
+"""A folder that stays open between uses, for as long as its path leads to it.
 
-To open folders one below the other, following no link, costs several calls to the system for each of them. To ask
-whether the path still leads to the folder that was opened so, and not to a link or another one, costs a single call.
+Opening nested folders without following links takes several system calls for each of them. Checking that the path still
+leads to the same folder takes one call.
 """
 
 import os
@@ -14,7 +14,7 @@ from keyferry._core.files import Folder
 
 __all__ = ["MOST_OPEN", "KeptFolder"]
 
-# For all of a process: it may have thousands of these, and often no more than a thousand descriptors.
+# For the whole process: it may have thousands of kept folders, and is often limited to a thousand descriptors.
 MOST_OPEN = 64
 _OpenedFolder = TypeVar("_OpenedFolder", Folder, Folder | None)
 _Identity = tuple[int, int, int, tuple[int, ...]]
@@ -27,11 +27,10 @@ class _Opened(NamedTuple):
 
 
 class KeptFolder:
-    """The folder at *path*, opened again only if that is not the same folder any more, or its owner or mode changed.
+    """The folder at *path*, opened again only if the path leads elsewhere, or the owner or the mode changed.
 
-    Safe to use from many threads: a folder that was given out stays open until nobody has it any more. So those who
-    use it do not close it; nor do they list its names, since all would share one place in the list. A process that
-    was forked opens its own.
+    Safe to use from many threads: a folder stays open until its last user drops it. So users do not close it. They do
+    not list its names either, because they share one position in the listing. A forked process opens its own folder.
     """
 
     def __init__(self, path: str) -> None:
@@ -40,9 +39,9 @@ class KeptFolder:
         self._is_listed = False
 
     def open(self, how: Callable[[], _OpenedFolder], *, makes: bool = False) -> _OpenedFolder:
-        """The folder, opened by *how* if it has to be; one that *makes* it is not spared by one that does not.
+        """Return the folder; call *how* to open it unless it is open, and was opened with *makes* if that is set.
 
-        Raises what *how* raises. Nothing is kept of a folder that is not there, or has no descriptor.
+        Raises what *how* raises. A folder that does not exist or has no descriptor is not kept.
         """
         opened = self._opened
         if opened is not None and opened.is_made >= makes and self._is_still(opened.identity):
@@ -56,7 +55,7 @@ class KeptFolder:
         return folder
 
     def close(self) -> None:
-        """Let go of the folder; it can be opened again."""
+        """Drop the folder; the next call of ``open`` opens it again."""
         self._opened = None
 
     def _is_still(self, identity: _Identity) -> bool:
@@ -66,8 +65,8 @@ class KeptFolder:
             return False
 
     def _list(self) -> None:
-        """Count it among those that are open, and close the one that was counted first if they are too many."""
-        # Without a lock, which a fork could find taken: each step is whole by itself, and none is popped unless added.
+        """Add this to the open ones, and close the oldest if there are too many."""
+        # There is no lock, which could be held during a fork: each step is atomic, and only added ones are popped.
         if self._is_listed:
             return
         self._is_listed = True
@@ -75,7 +74,7 @@ class KeptFolder:
         if len(_open_ones) > MOST_OPEN:
             oldest = _open_ones.popleft()()
             if oldest is not None:
-                oldest._is_listed = False  # noqa: SLF001 - one of this class
+                oldest._is_listed = False  # noqa: SLF001 - an object of this class
                 oldest.close()
 
 
@@ -83,11 +82,11 @@ _open_ones: "deque[ref[KeptFolder]]" = deque()
 
 
 def _identify(found: os.stat_result) -> _Identity:
-    """The process and its user, a folder's owner, and its mode, inode and device."""
+    """Return the process, its user, the folder's owner, and its mode, inode and device."""
     return os.getpid(), os.geteuid(), found.st_uid, found[:3]
 
 
 def _close(pid: int, fd: int) -> None:
-    # In a process that was forked the number may long be that of another file.
+    # In a forked process the number may belong to another file.
     if os.getpid() == pid:
         os.close(fd)

@@ -1,12 +1,13 @@
-r"""What a secret looks like in a text that somebody else wrote: an error of a plugin, a server's refusal, a log line.
+r"""Recognise and mask secrets in text of other programs: a plugin's error, a server's response, a log line.
 
-Four signs: a format that is known (a JSON web token, ``ghp_...``, a private key), a place (user info in a URL, an
-Authorization header), a name before it (``password=``, ``"token":``, ``--secret``), or that it is long and random.
-After a name an ordinary word stays, because it is the diagnosis: ``failed to get credentials: unauthorized``.
+A secret is recognised by one of four signs: a known format (a JSON web token, ``ghp_...``, a private key), a place
+(user info in a URL, an Authorization header), a name before it (``password=``, ``"token":``, ``--secret``), or that it
+is long and random. An ordinary word after a name is not masked, because it is the diagnosis: ``failed to get
+credentials: unauthorized``.
 
-The text may be hostile. Every pattern that can start anywhere is bounded, and what a name is followed by is
-either masked, and never looked at again, or short: the work grows with the length of the text and no faster.
-Patterns are compiled when they are first used, so that importing this module costs nothing.
+The text may be hostile, so the work is linear in its length: every pattern that can start anywhere is bounded, and the
+text after a name is either masked and not searched again, or short. Patterns are compiled at first use, so that
+importing this module is cheap.
 """
 
 from keyferry._core.words import (
@@ -63,7 +64,7 @@ _FLAG = r"(?<!\S)(--?[A-Za-z][\w-]{0,60}+)([ \t]{1,8}+)([^\s-]\S*)"
 _RUN = r"[A-Za-z0-9+/_~-]{20,}={0,2}"
 
 _DIGEST_AHEAD = r"(?:sha(?:1|224|256|384|512)|md5):$"
-# What is named so is shown to find it again, and opens nothing.
+# A value with such a name is an identifier. It is shown because it helps to find the object, and grants no access.
 _IDENTIFIER = (
     r"(?i)(?:\b(?:amz|client|container|correlation|host|image|key|layer|object|operation|pod|req(?:uest)?|resource"
     r"|sandbox|span|task|tenant|trace)[ _-]?id(?:entifier)?s?(?:-2)?|\b(?:uid|kid|jti|etag|digest|checksum|fingerprint"
@@ -75,7 +76,7 @@ _PROGRAM = "docker-credential-"
 _CONTEXT = 60
 
 _PASSWORD, _TOKEN, _LOOSE = "password", "token", "loose"
-# The last word of a name says what it holds. What stands after the loose ones is as often a way to log in.
+# The last word of a name decides. After the loose ones an authentication method is as frequent as a secret.
 _KINDS = {
     _PASSWORD: "password passwd passphrase passwort pwd pass pw psk",
     _TOKEN: "token tokens secret secrets tok jwt sas sig assertion apikey pat otp",
@@ -88,7 +89,7 @@ _OWNERS_TEXT = (
 _JOINED_TEXT = "password passwd passphrase secret token accesskey secretkey privatekey accountkey"
 _JOINED = tuple(_JOINED_TEXT.split())
 _OWNERS = frozenset(_OWNERS_TEXT.split())
-# A name goes on like this and still means the secret itself: MY_API_KEY_V2, tokenValue, client-key-data.
+# Words after which a name still denotes the secret itself: MY_API_KEY_V2, tokenValue, client-key-data.
 _TAIL = (
     r"v|\d+|value|data|text|string|raw|plain|b64|base64|encoded|old|new|current|prod|dev|staging|test|base"
 )
@@ -106,7 +107,7 @@ _PHRASE = 8
 
 
 def mask_shapes(text: str, mask: str) -> str:
-    """*text* with *mask* in place of whatever looks like a secret."""
+    """Return *text* with *mask* in place of everything that looks like a secret."""
     import re
 
     text = _mask_private_keys(text, mask)
@@ -122,7 +123,7 @@ def mask_shapes(text: str, mask: str) -> str:
 
 
 def is_ordinary_setting(name: str, value: str) -> bool:
-    """Tell whether the value of a setting is one that messages need, such as a region, a path or a word."""
+    """Return whether the value of a setting is useful in messages, such as a region, a path or a word."""
     if _kind(name) in (_PASSWORD, _TOKEN):
         return False
     import re
@@ -132,7 +133,7 @@ def is_ordinary_setting(name: str, value: str) -> bool:
 
 
 def _mask_private_keys(text: str, mask: str) -> str:
-    """Without the keys between BEGIN and END; one whose end is missing takes the rest of the text with it."""
+    """Mask each private key from BEGIN to END, or to the end of the text if END is missing."""
     import re
 
     if "PRIVATE KEY" not in text:
@@ -149,25 +150,25 @@ def _mask_private_keys(text: str, mask: str) -> str:
 
 
 def _mask_scheme(found: "Match[str]", mask: str) -> str:
-    """A header's scheme with what follows it masked, unless that is a word of a sentence."""
+    """Mask the text after an authentication scheme, unless it is a word of a sentence."""
     word = found[2].strip("=.").lower()
     return found[0] if _is_said(word) or word in METHODS else found[1] + mask
 
 
 def _mask_element(found: "Match[str]", mask: str) -> str:
-    """An element of XML with its text masked, if its name is a secret's."""
+    """Mask the text of an XML element whose name denotes a secret."""
     is_secret = _kind(found[1]) in (_PASSWORD, _TOKEN) and not has_diagnosis(found[2].split()[:_PHRASE])
     return f"<{found[1]}>{mask}" if is_secret else found[0]
 
 
 def _mask_spoken(found: "Match[str]", mask: str) -> str:
-    """``token is ...`` with what follows masked, unless that is a word."""
+    """Mask the text after ``token is``, unless it is a word."""
     word = found[2].strip(DOTS)
     return found[0] if is_wordlike(word) or word.isdigit() or word == mask else found[1] + mask
 
 
 def _mask_named(text: str, mask: str) -> str:
-    """Without the values that stand behind names such as ``password=``, ``"token":`` or ``client_secret:``."""
+    """Mask the values after names such as ``password=``, ``"token":`` or ``client_secret:``."""
     import re
 
     name_pattern, value_pattern = re.compile(_NAME), re.compile(_VALUE)
@@ -185,7 +186,7 @@ def _mask_named(text: str, mask: str) -> str:
 
 
 def _kind(name: str) -> str:
-    """The kind of secret that a name stands for; nothing for any other name."""
+    """Return the kind of secret that *name* denotes, or an empty string."""
     import re
 
     parts = split_name(name[-100:])
@@ -203,7 +204,7 @@ def _kind(name: str) -> str:
 
 
 def _stays(named: "Match[str]", value: str, kind: str, mask: str) -> bool:
-    """Tell whether what follows a name is shown: it is no value at all, or an ordinary word or phrase."""
+    """Return whether the text after a name is shown: it is not a value, or is an ordinary word or phrase."""
     quoted = value.strip("\\") if value[0] in "\"'\\" else ""
     bare = quoted[1:].rstrip("\\").removesuffix(quoted[0]).rstrip("\\") if quoted else value
     if not bare or bare[0] in "{[(" or bare.startswith(mask) or _is_in_arn(named):
@@ -217,20 +218,20 @@ def _stays(named: "Match[str]", value: str, kind: str, mask: str) -> bool:
     if len(words) > 1:
         return has_diagnosis(words[:_PHRASE]) if is_strict else is_wordlike(words[0].strip(DOTS))
     if quoted and kind == _TOKEN and not is_strict:
-        # The name of a secret, perhaps, in a sentence that goes on.
+        # It may be the name of a secret, in the middle of a sentence.
         is_strict = not (rest[:1] == " " and has_diagnosis(rest.split()[:_PHRASE]))
     return _is_ordinary(bare, rest, kind, is_strict=is_strict)
 
 
 def _is_in_arn(named: "Match[str]") -> bool:
-    """Tell whether a name is a part of an ARN, as in ``arn:aws:secretsmanager:eu-west-1:123456789012:secret:app``."""
+    """Return whether a name is part of an ARN: ``arn:aws:secretsmanager:eu-west-1:123456789012:secret:app``."""
     import re
 
     return re.search(_IN_ARN, named.string[max(0, named.start() - _CONTEXT * 2) : named.start()]) is not None
 
 
 def _is_assignment(named: "Match[str]") -> bool:
-    """Tell whether a name gives its value, as in a config, and does not end a clause of a sentence."""
+    """Return whether a name is followed by its value, as in a configuration, and does not end a clause."""
     name, quote, mark = named[1], named[2], named[3]
     if "\n" in mark:
         return False
@@ -242,7 +243,7 @@ def _is_assignment(named: "Match[str]") -> bool:
 
 
 def _is_ordinary(word: str, rest: str, kind: str, *, is_strict: bool) -> bool:
-    """Tell whether one word after a name, with the *rest* of its line, is part of what somebody says."""
+    """Return whether a word after a name, with the *rest* of its line, is part of a sentence."""
     import re
 
     plain = word.strip(DOTS + "\"'\\").lower()
@@ -263,7 +264,7 @@ def _is_said(word: str) -> bool:
 
 
 def _is_pass_phrase(named: "Match[str]", value: str, kind: str) -> bool:
-    """Tell whether a value goes on to the end of its line: a password in YAML, without quotes."""
+    """Return whether a value extends to the end of its line, as an unquoted password in YAML does."""
     return kind == _PASSWORD and named[3].strip() == ":" and value[0] not in "\"'\\" and _is_assignment(named)
 
 
@@ -273,7 +274,7 @@ def _line_end(text: str, at: int) -> int:
 
 
 def _mask_flag(found: "Match[str]", mask: str) -> str:
-    """A flag with its value masked: that of ``--password``, and the password in ``-u user:password``."""
+    """Mask the value of a flag such as ``--password``, and the password in ``-u user:password``."""
     import re
 
     flag, gap, value = found[1], found[2], found[3]
@@ -295,7 +296,7 @@ def _mask_flag(found: "Match[str]", mask: str) -> str:
 
 
 def _is_random_run(found: "Match[str]") -> bool:
-    """Tell whether a run of letters and digits is random, and not the identifier that the text before it announces."""
+    """Return whether a run of letters and digits is random, and no identifier according to the text before it."""
     import re
 
     before = found.string[max(0, found.start() - _CONTEXT) : found.start()]

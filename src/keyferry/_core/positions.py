@@ -1,26 +1,26 @@
-"""Where the values of a text stand, and which of its keys are repeated; for YAML and JSON alike."""
+"""The positions of values in a text, and its repeated keys, for YAML and JSON."""
 
 from collections.abc import Callable, Iterator, Mapping
 
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
 
-# Far below what Go accepts, and far above any real file: callers may recurse over a value without fear.
+# Far below Go's limit and far above any real file, so that callers may recurse over a value.
 MAX_DEPTH = 500
 
 
 class Position(Value):
-    """A place in a text; both numbers count from 1."""
+    """A position in a text; both numbers start at 1."""
 
     line: int
     column: int
 
 
 class DuplicateKey(Value):
-    """A mapping key given again, where it was repeated and where it stood first.
+    """A repeated mapping key: its path, the position of the repetition and that of the first key.
 
-    ``kubernetes_line`` is the line go-yaml names for it: that of the repeated
-    value. It is 0 in JSON, where Kubernetes names no line.
+    ``kubernetes_line`` is the line in go-yaml's error, which is that of the repeated value. It is 0 for JSON, where
+    Kubernetes names no line.
     """
 
     path: Path
@@ -30,16 +30,16 @@ class DuplicateKey(Value):
 
 
 class PositionNode(Value):
-    """The position of one value and the places of what it contains."""
+    """The position of a value and the nodes of its children."""
 
     position: Position
     children: dict[str | int, "PositionNode"]
 
 
 class Positions(Mapping[Path, Position]):
-    """Positions by path, kept as a tree: the paths of a deep document would not fit in memory.
+    """Positions by path, stored as a tree: the paths of a deep document would not fit in memory.
 
-    In place of the tree there may be what makes it, which is not called before somebody asks for a position.
+    *tree* is the tree, or a function that returns it, which is called when the first position is read.
     """
 
     def __init__(self, tree: PositionNode | Callable[[], PositionNode]) -> None:

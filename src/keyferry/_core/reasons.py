@@ -1,4 +1,4 @@
-"""Why something is as it is, as a value that every room can hand on."""
+"""Reasons for a decision, as values that every package can use."""
 
 from enum import StrEnum
 
@@ -8,18 +8,18 @@ __all__ = ["Reason", "ReasonOutcome", "ReasonStage"]
 
 
 class ReasonStage(StrEnum):
-    """At which stage something was decided."""
+    """The stage at which a decision was made."""
 
-    # Of an image's answer.
+    # The credentials of an image.
     IMAGE = "image"
     MATCH = "match"
     PROVIDER = "provider"
     KEY = "key"
-    # Of a decision about an image that is on the node; the last two also of an image's answer.
+    # The decision about an image that is on the node. The last two also apply to the credentials of an image.
     RECORD = "record"
     CREDENTIAL = "credential"
     DECISION = "decision"
-    # Of a cluster's context; the policy is also that of a decision about an image.
+    # The context of a cluster. The policy also applies to a decision about an image.
     FILE = "file"
     CONTEXT = "context"
     CLUSTER = "cluster"
@@ -28,12 +28,12 @@ class ReasonStage(StrEnum):
     POLICY = "policy"
     PLUGIN = "plugin"
     SERVER = "server"
-    # Of both: what is right, and surprising.
+    # Both: correct but surprising behaviour.
     TRAP = "trap"
 
 
 class ReasonOutcome(StrEnum):
-    """How a stage went, where the stage has no enum of its own for it."""
+    """The outcome of a stage that has no enum of its own."""
 
     # image
     AS_IS = "as-is"
@@ -78,10 +78,10 @@ class ReasonOutcome(StrEnum):
 
 
 class Reason(Value):
-    """One decision: at which stage, about what, how it went, in words and as facts.
+    """One decision: its stage, subject and outcome, described in *text* and given as data in *facts*.
 
-    *outcome* is a ReasonOutcome, or a member of the enum that the stage decides by: how a provider came by its
-    answer, the rule of a decision, the kind of an error, a trap.
+    *outcome* is a ReasonOutcome, or a member of the stage's own enum: the source of a provider's answer, the rule of a
+    decision, the kind of an error, a trap.
     """
 
     stage: ReasonStage

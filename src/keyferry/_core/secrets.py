@@ -1,6 +1,6 @@
-"""Keep secrets out of what people read.
+"""Keep secrets and control characters out of text that people read.
 
-Regular expressions are loaded when there is something to hide: a plugin that does its job never needs them.
+Regular expressions are imported only when there is something to mask: a plugin that succeeds does not need them.
 """
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -11,12 +11,12 @@ MASK = "********"
 
 _SHORTEST_KNOWN = 4
 _TAIL_LINES, _TAIL_WIDTH = 5, 400
-# What moves a cursor, breaks a line, turns text around, or is half a character.
+# Characters that move the cursor, break a line, change the direction of text, or are half of a pair.
 _CONTROL = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 
 
 def redact(text: str, known: tuple[str, ...] = ()) -> str:
-    """Mask what is *known* to be secret, and whatever looks like a secret."""
+    """Mask the *known* secrets, and everything else that looks like a secret."""
     from keyferry._core.masking import mask_shapes
 
     for secret in sorted(known, key=len, reverse=True):
@@ -26,9 +26,9 @@ def redact(text: str, known: tuple[str, ...] = ()) -> str:
 
 
 def secret_values(settings: "Iterable[tuple[str, str]]") -> tuple[str, ...]:
-    """The values of settings, by name, that may be secrets: all but words, numbers, paths and the like.
+    """Return the values of *settings* that may be secrets: all but words, numbers, paths and the like.
 
-    A region or a log level that is masked wherever it occurs takes the diagnosis with it.
+    If a region or a log level were masked wherever it occurs, messages would lose their diagnosis.
     """
     from keyferry._core.masking import is_ordinary_setting
 
@@ -36,11 +36,11 @@ def secret_values(settings: "Iterable[tuple[str, str]]") -> tuple[str, ...]:
 
 
 def printable(text: str, keep: str = "") -> str:
-    """*text* on one line, without characters that would move a cursor or reorder text on a terminal.
+    """Return *text* with U+FFFD in place of characters that move the cursor or reorder text on a terminal.
 
-    Each is replaced by a mark, but for those to *keep*, such as line breaks that are our own.
+    Line breaks are such characters as well. Those in *keep* are not replaced.
     """
-    # Compiling the pattern would cost a start more than all else that it writes.
+    # Compiling the pattern takes longer than writing all other output of a usual command.
     if text.isprintable() or text.translate(dict.fromkeys(map(ord, keep))).isprintable():
         return text
     import re
@@ -49,7 +49,7 @@ def printable(text: str, keep: str = "") -> str:
 
 
 def escape_controls(text: str) -> str:
-    """JSON with the same characters escaped, line breaks between its parts left as they are."""
+    """Return JSON *text* with the same characters escaped; line breaks between its parts stay."""
     if printable(text, "\n") == text:
         return text
     import re
@@ -58,8 +58,8 @@ def escape_controls(text: str) -> str:
 
 
 def stderr_tail(stderr: bytes, known: tuple[str, ...] = ()) -> str:
-    """The last lines of a plugin's standard error, redacted, bounded and safe to print."""
-    # Redacted as a whole first: a cut through a secret would leave a piece that looks like none.
+    """Return the last lines of a plugin's standard error, redacted, bounded and safe to print."""
+    # The whole text is redacted first: part of a secret may not be recognised as one.
     text = redact(stderr.decode("utf-8", "replace"), known)
     kept = [printable(line.strip()) for line in text.splitlines() if line.strip()][-_TAIL_LINES:]
     return " | ".join(line if len(line) <= _TAIL_WIDTH else line[:_TAIL_WIDTH] + "..." for line in kept)

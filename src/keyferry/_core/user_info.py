@@ -1,22 +1,22 @@
-"""User info in URLs, which may be a password: the one place that takes it out of what is shown.
+"""Hide the user info of URLs, which may contain a password.
 
-This module imports nothing, so that errors can use it: they are below everything else.
+This module imports nothing, so that the errors, which are below all other modules, can use it.
 """
 
 __all__ = ["HIDDEN", "hide_in_text", "hide_user_info"]
 
 HIDDEN = "***"
 _SCHEME_MARK = "://"
-# In an image's name these follow an '@', with or without user info before it.
+# In an image reference these follow an '@', with or without user info before it.
 _DIGESTS = ("sha256:", "sha384:", "sha512:")
 _LONGEST_SCHEME = 32
 
 
 def hide_user_info(url: str) -> str:
-    """Return *url*, with or without a scheme, with ``***`` in the place of its user info.
+    """Return *url*, with or without a scheme, with ``***`` in place of its user info.
 
-    All up to the last ``@`` counts as user info, because a password with a slash in it is a password even though it
-    makes no URL. The ``@`` of an image's digest does not count.
+    Everything up to the last ``@`` counts as user info, because a password may contain a slash even though a URL may
+    not have one there. The ``@`` of an image's digest does not count.
     """
     if "@" not in url:
         return url
@@ -30,10 +30,10 @@ def hide_user_info(url: str) -> str:
 
 
 def hide_in_text(text: str) -> str:
-    """Return a sentence with the user info of every URL in it hidden, up to a slash, a blank or a quotation mark."""
+    """Return *text* with the user info of every URL hidden, up to a slash, a blank or a quotation mark."""
     if "@" not in text or _SCHEME_MARK not in text:
         return text
-    import re  # only here: a plugin that does its job never needs it
+    import re  # only here: a plugin that succeeds does not need it
 
     return re.sub(r"(://)(?:[^/\s'\"\\]|\\.)*@", rf"\1{HIDDEN}@", text)
 

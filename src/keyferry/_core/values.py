@@ -1,13 +1,12 @@
-"""Frozen values with named fields, whose classes cost next to nothing to define.
+"""Frozen values with named fields, whose classes are cheap to define.
 
-``dataclasses`` writes and compiles source text for every class: a millisecond
-each, paid at every start of a command that loads fifty of them. Here one set
-of methods serves all classes. To a type checker they are frozen dataclasses.
+``dataclasses`` generates and compiles source code for every class, which takes a millisecond each. A command loads
+fifty of them. Here all classes share one set of methods. Type checkers treat them as frozen dataclasses.
 """
 
 import sys
 
-TYPE_CHECKING = False  # spelled out: nobody pays for typing at run time
+TYPE_CHECKING = False  # set here: importing typing takes time at every start
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Tell a type checker something; nothing at run time."""
+        """Return a decorator that does nothing; only type checkers use it."""
         return lambda cls: cls
 
 
@@ -26,7 +25,7 @@ _MISSING = object()
 
 
 class _Field:
-    """What ``field`` says of a field, until its class takes it in."""
+    """The arguments of ``field``, until the class reads them."""
 
     __slots__ = ("default", "factory", "is_shown")
 
@@ -42,13 +41,13 @@ def field(
     default_factory: "Callable[[], object] | None" = None,
     repr: bool = True,  # noqa: A002 - as in dataclasses
 ) -> "Any":
-    """A field with a default made anew for each value, or one that never shows in a repr."""
+    """Declare a field: *default_factory* is called for each value, and *repr* tells whether it is shown."""
     return _Field(default, default_factory, is_shown=repr)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value:
-    """The base of frozen values: annotated names are its fields, in order, with or without defaults."""
+    """The base of frozen values. Its annotated names are the fields, in order, with or without defaults."""
 
     _names: "ClassVar[tuple[str, ...]]" = ()
     _shown: "ClassVar[tuple[str, ...]]" = ()
@@ -61,11 +60,11 @@ class Value:
         declared = tuple(_annotations(cls))
         cls._defaults, cls._factories = dict(cls._defaults), dict(cls._factories)
         hidden = {name for name in declared if not _take_in(cls, name)}
-        # A field declared anew keeps its place, and has what the new declaration says.
+        # A field that a subclass declares again keeps its place and takes the new default.
         cls._names += tuple(name for name in declared if name not in cls._names)
         kept = {*cls._shown, *declared} - hidden
         cls._shown = tuple(name for name in cls._names if name in kept)
-        # With so many by position, plain defaults are all that can be missing.
+        # With so many positional arguments, only fields with plain defaults can be missing.
         cls._fewest = max(
             (at for at, name in enumerate(cls._names, 1) if name not in cls._defaults), default=0
         )
@@ -74,14 +73,14 @@ class Value:
     def __init__(self, *args: "Any", **kwargs: "Any") -> None:
         names = self._names
         if kwargs or not self._fewest <= len(args) <= len(names):
-            values = dict(zip(names, args))  # noqa: B905 - too many is found below
+            values = dict(zip(names, args))  # noqa: B905 - _complete finds too many
             _complete(self, values, args, kwargs)
             object.__setattr__(self, "__dict__", values)
             return
         values = self.__dict__
         if len(args) != len(names):
             values.update(self._template)
-        values.update(zip(names, args))  # noqa: B905 - fewer is fine
+        values.update(zip(names, args))  # noqa: B905 - fewer are allowed
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: cannot set {name!r}")
@@ -101,14 +100,14 @@ class Value:
 
 
 def _take_in(cls: type[Value], name: str) -> bool:
-    """Note what stands behind a field's name in its class; tell whether the field is shown."""
+    """Read the default of the field *name* from its class; return whether the field is shown."""
     given = cls.__dict__.get(name, _MISSING)
     cls._defaults.pop(name, None)
     cls._factories.pop(name, None)
     if isinstance(given, _Field):
         delattr(cls, name)
         if given.factory is not None:
-            cls._factories[name] = given.factory  # type: ignore[assignment] # callable, says field
+            cls._factories[name] = given.factory  # type: ignore[assignment] # field declares it callable
         if given.default is not _MISSING:
             cls._defaults[name] = given.default
         return given.is_shown
@@ -118,7 +117,7 @@ def _take_in(cls: type[Value], name: str) -> bool:
 
 
 def replace(value: "V", **changes: object) -> "V":
-    """A copy of *value* with some fields changed."""
+    """Return a copy of *value* with some fields changed."""
     return type(value)(**{name: getattr(value, name) for name in value._names} | changes)
 
 
@@ -129,7 +128,7 @@ def _values(value: Value) -> tuple[object, ...]:
 def _complete(
     value: Value, values: dict[str, object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> None:
-    """Fill in what was not given by position, in the order of the fields."""
+    """Set the fields that were not given by position, in the order of the fields."""
     names, who = value._names, type(value).__name__
     if len(args) > len(names):
         raise TypeError(f"{who} takes {len(names)} values, {len(args)} were given")
@@ -143,7 +142,7 @@ def _complete(
         else:
             raise TypeError(f"{who} needs {name!r}")
     if kwargs:
-        raise TypeError(f"{who} got {', '.join(map(repr, kwargs))}, unknown or twice")
+        raise TypeError(f"{who} got {', '.join(map(repr, kwargs))}, which is unknown or given twice")
 
 
 def _annotations(cls: type) -> "Mapping[str, object]":
@@ -173,4 +172,4 @@ if not TYPE_CHECKING:
             return type(name, (base,), own | {"__slots__": ()})
 
     class NamedTuple(metaclass=_TupleType):
-        """A tuple with named fields, as in ``typing``, which a start would pay for; no base has other bases."""
+        """A tuple with named fields as in ``typing``, which is slow to import; subclasses have no other bases."""

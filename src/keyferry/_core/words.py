@@ -1,4 +1,4 @@
-"""Tell words from random text: which part of a message is a diagnosis, and which may be a key."""
+"""Distinguish words from random text: parts of a diagnosis from what may be a key."""
 
 __all__ = [
     "DIAGNOSES",
@@ -12,7 +12,7 @@ __all__ = [
     "split_name",
 ]
 
-# Words that say what is wrong, or that there is nothing; none that anyone would take for a password.
+# Words that state a fault or an absence, and that nobody would use as a password.
 _DIAGNOSES = """
     absent bad blank cannot closed could couldn't deadline default denied deny did didn't disabled does doesn't empty
     enabled eof error errors exceeded executable expected expire expired expires fail failed failing failure false
@@ -23,7 +23,7 @@ _DIAGNOSES = """
     unable unauthenticated unauthorised unauthorized unavailable undefined unexpected unknown unreachable unrecognised
     unrecognized unset unspecified unsupported untrusted unused was will wrong yes
 """
-# What sentences about that begin with.
+# Words at the start of such a sentence.
 _OPENERS = """
     a access an and any are at call can check config configured connection context decoding due each either env
     environment exchange exec exit fetching field file flag for from get getting given has header helper host http https
@@ -32,7 +32,7 @@ _OPENERS = """
     returned same see server set signature since size some source status stdin such that the there this to too try type
     until url use used user using value variable verification verify via when which with without you your
 """
-# Ways to log in, which stand after "auth" and "Bearer" where nothing is given away.
+# Authentication methods, which follow "auth" and "Bearer" where there is no secret.
 _METHODS = """
     auth authenticate authentication authorization challenge credential credentials header login oauth realm scheme
     token tokens
@@ -42,32 +42,32 @@ DIAGNOSES, OPENERS, METHODS = (frozenset(words.split()) for words in (_DIAGNOSES
 DOTS = ".,:;!?()[]`"
 _PARTS = r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+"
 UUID = r"(?<![0-9A-Fa-f])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![0-9A-Fa-f])"
-# As part of a path; the issuers of EKS and the store of Nix have an identifier there.
+# Parts of a path. The issuers of EKS and the store of Nix have such identifiers.
 _DIGEST = r"(?:sha(?:1|224|256|384|512)|md5)[/:_-]{1,2}[0-9A-Fa-f]{32,128}|/id/[0-9A-Z]{32}\b|nix/store/[0-9a-z]{32}-"
 _FEWEST_ODD = 20
 _LETTERS_A_PART, _SCRAP = 3, 2
 _NO_WORD = r"[A-Z]?[b-df-hj-np-tv-xz]{5,}"
 _LONGEST_WORD, _FEWEST_VOWELS, _MOST_VOWELS = 24, 0.2, 0.6
 _LONGEST_NUMBERED = 18
-# The hash in the name of a pod, the number of a build.
+# For the hash in the name of a pod, or the number of a build.
 _LONGEST_HASH = 10
 _SHORT = 4
 
 
 def split_name(name: str) -> list[str]:
-    """The words of a name, in lower case: ``clientSecret``, ``CLIENT_SECRET`` and ``client-secret`` are one."""
+    """Return the words of a name in lower case; those of ``clientSecret`` and ``CLIENT_SECRET`` are equal."""
     import re
 
     return [part.lower() for part in re.findall(_PARTS, name)]
 
 
 def has_diagnosis(words: list[str]) -> bool:
-    """Tell whether one of these words says what is wrong."""
+    """Return whether one of *words* states a fault or an absence."""
     return any(word.strip(DOTS + "\"'\\").lower() in DIAGNOSES for word in words)
 
 
 def is_path(text: str) -> bool:
-    """Tell whether *text* is a path of a file, with nothing random in it."""
+    """Return whether *text* is the path of a file, without random parts."""
     bare = text.strip(DOTS.replace(".", "") + "\"'")
     is_rooted = bare.startswith("/") and bare.count("/") > 1
     is_local = bare.startswith(("~/", "./", "../")) or bare[1:3] == ":\\"
@@ -75,19 +75,19 @@ def is_path(text: str) -> bool:
 
 
 def is_wordlike(text: str) -> bool:
-    """Tell whether *text* is a word, or a name made of words: ``AccessDenied``, ``sts.eu-west-1.amazonaws.com``."""
+    """Return whether *text* is a word or a name made of words: ``AccessDenied``, ``sts.eu-west-1.amazonaws.com``."""
     import re
 
     pieces = [piece for piece in re.split(r"[._/:@-]+", text) if piece]
     if not pieces:
         return False
-    # One word with digits at its end is what people take for a password; in a longer name it is a number.
+    # A single word with digits at its end may be a password; in a longer name the digits are a number.
     numbered = r"[a-z]*\d{1,3}|" if len(pieces) > 1 else ""
     return all(re.fullmatch(rf"{numbered}[A-Za-z]+", piece) and _is_plain(piece) for piece in pieces)
 
 
 def is_random(text: str) -> bool:
-    """Tell whether so much of *text* is neither a word nor a number that it must be a key, or the code of one."""
+    """Return whether *text* has so much that is neither a word nor a number that it must be an encoded key."""
     import re
 
     rest = re.sub(UUID, "", re.sub(_DIGEST, "", text))
@@ -101,7 +101,7 @@ def is_random(text: str) -> bool:
 
 
 def _is_plain(piece: str) -> bool:
-    """Tell whether letters and digits are a word, a number, or a word with a number."""
+    """Return whether letters and digits are a word, a number, or a word with a number."""
     import re
 
     if len(piece) <= _SHORT or piece.isdigit():
@@ -114,7 +114,7 @@ def _is_plain(piece: str) -> bool:
 
 
 def _is_camel_case(piece: str) -> bool:
-    """Tell whether a piece is made of words, or is one: of random letters the parts are short, or without vowels."""
+    """Return whether *piece* consists of words: the parts of random text are short or have no vowels."""
     import re
 
     parts = re.findall(_PARTS, piece)

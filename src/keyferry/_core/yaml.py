@@ -1,7 +1,7 @@
-"""Read YAML 1.1 by the rules of go-yaml v2, which Kubernetes uses, into what JSON can say.
+"""Read YAML 1.1 by the rules of go-yaml v2, which Kubernetes uses, into values that JSON has.
 
-PyYAML only parses here. Its events are first checked for syntax and then built into values, with a stack
-in place of recursion and none of PyYAML's constructors, so no tag can make an object of any kind.
+PyYAML is only used as a parser. Its events are checked for syntax and then built into values with a stack instead of
+recursion. PyYAML's constructors are not used, so a tag cannot create an object.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,21 +19,20 @@ from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, Position
 from keyferry._core.yaml_scalars import go_scalar, is_merge_key, refuse, resolve, to_json, to_key
 from keyferry.errors import DocumentError, Kind
 
-# Deeper text is not even looked through for syntax errors: libyaml's cost per token grows with the depth.
+# Deeper text is not checked for syntax errors: libyaml's cost per token grows with the depth.
 _NO_PROBLEM = "unknown problem parsing YAML content"
 _SCANNED_DEPTH = 2_500
-_MOST_SHOWN = 1000  # of the nodes of a value that an error quotes, aliases expanded
-_FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml lets aliases do as they like
+_MOST_SHOWN = 1000  # the most nodes, aliases expanded, of a value that an error quotes
+_FREE_DECODED, _FREE_ALIASED = 1000, 100  # below either, go-yaml does not limit aliases
 
 
 def load(
     data: bytes, *, quoting: bool = False, in_python: bool = False, until: float = inf
 ) -> tuple[object, PositionNode, tuple[DuplicateKey, ...]]:
-    """Read the first document of *data*: its value, where everything stood, and the keys given twice.
+    """Read the first document of *data*; return its value, its positions and its repeated keys.
 
-    With *quoting* the ``kubernetes_text`` of an error quotes the document where go-yaml does.
-    *in_python* asks for the parser that needs no libyaml, as where PyYAML was built without it.
-    Raises TimeoutError if it is not done at the instant *until* of the monotonic clock.
+    With *quoting*, the ``kubernetes_text`` of an error quotes the document where go-yaml does. *in_python* selects the
+    parser that works without libyaml. Raises TimeoutError if the instant *until* of the monotonic clock passes first.
     """
     builder = _Builder(quoting=quoting)
     c_parser = None if in_python else getattr(yaml, "CSafeLoader", None)
@@ -44,7 +43,7 @@ def load(
     return value, PositionNode(builder.root.at, builder.root.node.children), tuple(builder.duplicates)
 
 
-# Stage one: text to events, and every syntax error.
+# Stage one: from text to events; it finds every syntax error.
 
 
 def _read_events(
@@ -54,7 +53,7 @@ def _read_events(
         return list(_check(_in_time(yaml.parse(data, Loader=loader), until), quoting=quoting))
     except (yaml.YAMLError, ValueError) as error:
         failure = _describe(error, data)
-    # Raised out here on purpose: the parser's exception may hold the text.
+    # Raised outside the except block: the parser's exception may contain the text.
     raise failure
 
 
@@ -74,9 +73,9 @@ def _check(events: Iterable[yaml.Event], *, quoting: bool) -> Iterator[yaml.Even
         if isinstance(event, yaml.DocumentStartEvent):
             _check_version(event)
         elif isinstance(event, yaml.AliasEvent) and event.anchor not in anchors:
-            # Not quoted in our words: it may be a password that begins with a star.
+            # The message does not quote the alias: it may be a password that begins with '*'.
             at, text = _start(event), f"yaml: unknown anchor {_name(event, quoting=quoting)}referenced"
-            message = "an alias names no anchor; text that begins with '*' takes quotes"
+            message = "the alias has no anchor; put text that begins with '*' in quotes"
             raise DocumentError(message, at.line, at.column, text)
         elif isinstance(event, yaml.NodeEvent):
             anchors.add(event.anchor)
@@ -97,7 +96,7 @@ def _check_version(event: yaml.DocumentStartEvent) -> None:
     if event.version not in (None, (1, 1)):
         at = _start(event)
         text = f"yaml: {_name_line(at.line - 1)}found incompatible YAML document"
-        raise DocumentError("only version 1.1 of YAML is understood", at.line, at.column, text)
+        raise DocumentError("only version 1.1 of YAML is supported", at.line, at.column, text)
 
 
 def _describe(error: Exception, data: bytes) -> DocumentError:
@@ -112,7 +111,7 @@ def _describe(error: Exception, data: bytes) -> DocumentError:
 
 
 def _marks(error: Exception) -> "tuple[str, yaml.Mark | None, yaml.Mark | None]":
-    """What a parser says is wrong, where, and in the midst of what."""
+    """Return the parser's description of the problem, its position, and the position of its context."""
     if not isinstance(error, yaml.MarkedYAMLError):
         return _NO_PROBLEM, None, None
     return error.problem or _NO_PROBLEM, error.problem_mark, error.context_mark
@@ -134,14 +133,14 @@ def _start(event: yaml.Event) -> Position:
     return Position(mark.line + 1, mark.column + 1) if mark else Position(1, 1)
 
 
-# Stage two: events to values.
+# Stage two: from events to values.
 
 
-_NO_CHILDREN: dict[str | int, PositionNode] = {}  # one for all scalars, never written to
+_NO_CHILDREN: dict[str | int, PositionNode] = {}  # shared by all scalars, never written to
 
 
 class _Node:
-    """A value as built so far; *weight* counts the nodes go-yaml decodes for it, aliases expanded."""
+    """A value under construction; *weight* is the number of nodes go-yaml decodes for it, aliases expanded."""
 
     __slots__ = ("start", "value", "is_merge", "finished", "weight", "children")
 
@@ -157,7 +156,7 @@ class _Node:
 
 
 class _Use:
-    """A node at one of the places where it stands; an anchored one may stand at several."""
+    """A node at one of its positions; an anchored node may have several."""
 
     __slots__ = ("node", "at", "weight", "is_alias")
 
@@ -169,7 +168,7 @@ class _Use:
 
 
 class _Key:
-    """A mapping key; *kind* keeps ``1`` and ``"1"`` apart, as go-yaml does."""
+    """A mapping key; *kind* distinguishes ``1`` from ``"1"``, as go-yaml does."""
 
     __slots__ = ("name", "kind", "at", "is_merge")
 
@@ -193,7 +192,7 @@ class _Mapping(_Node):
 
     def __init__(self, start: Position, *, finished: bool) -> None:
         super().__init__(start, finished=finished)
-        self.key: _Key | _Use | None = None  # a use for what cannot be a key, until its value is known
+        self.key: _Key | _Use | None = None  # a _Use if it cannot be a key, until its value is known
         self.entries: dict[tuple[str, str], tuple[_Key, _Use]] = {}
         self.firsts: dict[tuple[str, str], Position] = {}
 
@@ -238,12 +237,12 @@ class _Builder:
         self.attach(_Use(node, at, 1 + node.weight, is_alias=True))
 
     def spend(self, decoded: int, aliased: int) -> None:
-        """Count work as go-yaml does, and refuse the document when aliases cause too much of it."""
+        """Count work as go-yaml does, and raise DocumentError when aliases cause too much of it."""
         self.decoded += decoded
         self.aliased += aliased
         if self.aliased > max(_FREE_ALIASED, self.decoded * _allowed(self.decoded)):
             text = "yaml: document contains excessive aliasing"
-            raise DocumentError("aliases expand to too much", kubernetes_text=text)
+            raise DocumentError("aliases expand to too many nodes", kubernetes_text=text)
 
     def attach(self, use: _Use) -> None:
         if not self.open:
@@ -267,7 +266,7 @@ class _Builder:
     def merge(self, mapping: _Mapping, key: _Key, use: _Use) -> None:
         sources = [use]
         if isinstance(use.node, _Sequence) and not use.is_alias:
-            # From last to first, since of several merged mappings the earlier takes precedence.
+            # From last to first: of several merged mappings the earlier one has precedence.
             sources = use.node.items[::-1]
         for source in sources:
             if not isinstance(source.node, _Mapping):
@@ -278,7 +277,7 @@ class _Builder:
                 self.put(mapping, merged, value, key.at)
 
     def put(self, mapping: _Mapping, key: _Key, use: _Use, at: Position) -> None:
-        """Set an entry; one that is there is overwritten and recorded, whether merged or written out."""
+        """Set an entry; overwrite an existing one and record it as a duplicate, whether merged or written out."""
         identity = (key.kind, key.name)
         if identity in mapping.entries and len(self.duplicates) < MAX_DUPLICATES:
             path = (*self.path(), key.name)
@@ -287,7 +286,7 @@ class _Builder:
         mapping.entries[identity] = (key, use)
 
     def path(self) -> Path:
-        """Give the path of the innermost open collection; what is merged counts as standing in the target."""
+        """Return the path of the innermost open collection; merged entries have the path of the target."""
         path: list[str | int] = []
         merging = False
         for node in self.open[:-1]:
@@ -317,7 +316,7 @@ def _make_key(use: _Use) -> _Key | _Use:
 
 
 def _refuse_key(key: _Use, value: _Use, *, quoting: bool) -> DocumentError:
-    """What sigs.k8s.io/yaml says of a key that JSON has no name for; it prints the value beside it."""
+    """Return the error of sigs.k8s.io/yaml for a key that JSON cannot represent; its text contains the value."""
     kind = "%!s(<nil>)" if key.node.value is None else "uint64"
     text = f"unsupported map key of type: {kind}"
     if quoting and value.weight <= _MOST_SHOWN:
@@ -327,7 +326,7 @@ def _refuse_key(key: _Use, value: _Use, *, quoting: bool) -> DocumentError:
 
 
 def _go_syntax(node: _Node) -> str:
-    """A value as Go's ``%#v`` prints what go-yaml makes of it."""
+    """Return a value as Go's ``%#v`` prints go-yaml's result."""
     if isinstance(node, _Sequence):
         return "[]interface {}{" + ", ".join(_go_syntax(use.node) for use in node.items) + "}"
     if isinstance(node, _Mapping):
@@ -352,7 +351,7 @@ def _finish(node: _Sequence | _Mapping) -> None:
 
 
 def _allowed(decoded: int) -> float:
-    """Give the share of *decoded* nodes that aliases may cause; it falls as documents grow."""
+    """Return the share of *decoded* nodes that aliases may cause; it is lower for larger documents."""
     if decoded <= _FREE_DECODED:
         return 1.0
     share = (decoded - 400_000) / (4_000_000 - 400_000)

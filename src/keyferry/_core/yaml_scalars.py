@@ -1,4 +1,4 @@
-"""What go-yaml v2 makes of a scalar, and what becomes of that on the way to JSON."""
+"""The values that go-yaml v2 gives to scalars, and their conversion to JSON."""
 
 import math
 import re
@@ -21,24 +21,24 @@ _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
 }
 _KINDS = {bool: "bool", int: "int", float: "float", type(None): "null", str: "str"}
-# Sign, prefix, digits. 64 digits are enough for every number that fits, and keep int() from refusing.
+# Sign, prefix, digits. 64 digits suffice for every number that fits, and int() accepts them.
 _INTEGER = r"([-+]?)(0[xX]|0[bB]|0[oO]|0(?=.)|)([0-9a-fA-F]{1,64})"
 _BASES = {"0x": 16, "0b": 2, "0o": 8, "0": 8, "": 10}
 _FLOAT = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 
 
 def refuse(problem: str, at: Position, text: str = "") -> DocumentError:
-    """Make the error for a document that go-yaml refuses with *problem*, or in other words, its *text*."""
+    """Return the error for a document that go-yaml rejects with *problem*, or with *text* if that differs."""
     return DocumentError(problem, at.line, at.column, f"yaml: {text or problem}")
 
 
 def is_merge_key(tag: str | None, text: str, *, is_plain: bool) -> bool:
-    """Tell whether a key asks for the entries of its value, rather than naming an entry."""
+    """Return whether a key merges the entries of its value and is not itself an entry."""
     return text == "<<" and (is_plain or tag == f"{_TAG}merge")
 
 
 def resolve(tag: str | None, text: str, at: Position, *, is_plain: bool, quoting: bool = False) -> Scalar:
-    """Give the value of a scalar; tags that are not YAML's own leave it a string."""
+    """Return the value of a scalar; one with a tag that is not YAML's own is a string."""
     if tag is None or tag == "!":
         return _resolve_plain(text) if is_plain else text
     kind = tag.removeprefix(_TAG)
@@ -56,7 +56,7 @@ def resolve(tag: str | None, text: str, at: Position, *, is_plain: bool, quoting
 
 
 def to_json(value: object, at: Position) -> object:
-    """Give *value* as it arrives once written as JSON and read again."""
+    """Return *value* as it is after being written as JSON and read again."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):
@@ -68,7 +68,7 @@ def to_json(value: object, at: Position) -> object:
 
 
 def to_key(value: object) -> str | None:
-    """Give the name a mapping key gets in JSON; None for null and numbers over 63 bits, which get none."""
+    """Return the JSON name of a mapping key; None for null and numbers over 63 bits, which have none."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -131,7 +131,7 @@ def _decode_binary(text: str, at: Position) -> str:
 
 def _format_float(value: float) -> str:
     """Write a float key as Go does: the shortest text that reads back as the same 32 bit number."""
-    # In native order struct narrows as C does: what does not fit becomes infinite.
+    # In native order struct narrows as C does: a value that does not fit becomes infinite.
     narrow: float = struct.unpack("f", struct.pack("f", value))[0]
     if not math.isfinite(narrow):
         return ".nan" if math.isnan(narrow) else f"{narrow}".replace("inf", ".inf")
@@ -142,7 +142,7 @@ def _format_float(value: float) -> str:
 
 
 def _write_float(value: float, digits: int) -> str:
-    """Write a float with so many digits after its first, as Go's format 'g' does."""
+    """Write a float with *digits* digits after the first one, as Go's format 'g' does."""
     text = f"{value:.{digits}e}"
     exponent = int(text.partition("e")[2])
     if -4 <= exponent < 6:  # the bounds of Go's 'g' format

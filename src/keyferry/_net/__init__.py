@@ -1,1 +1,1 @@
-"""Reaching a server with the standard library alone, at the least start-up: deadlines, proxies, connections, TLS."""
+"""Network access with the standard library alone and little start-up time: deadlines, proxies, connections, TLS."""

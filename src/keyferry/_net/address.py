@@ -1,6 +1,6 @@
-"""IPv6 addresses in brackets, judged as Go judges them, and the bytewise text that URLs are read in.
+"""IPv6 addresses in brackets, checked as Go checks them, and the bytewise text in which URLs are parsed.
 
-Go's strings are bytes; a *bytewise* text has one character per byte, which makes every string method byte-exact.
+Go's strings are bytes. A *bytewise* text has one character per byte, so that every string method works on bytes.
 """
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -17,7 +17,7 @@ _DOTS, _OCTET_DIGITS, _OCTET_MAX = 3, 3, 255
 
 
 class UrlSyntaxError(Exception):
-    """Why a URL was refused, in our words and in Go's."""
+    """The reason why a URL is invalid, in keyferry's words and in Go's."""
 
     def __init__(self, why: str, reason: str, *, is_in_fragment: bool = False) -> None:
         super().__init__(why, reason)
@@ -27,13 +27,13 @@ class UrlSyntaxError(Exception):
 
 
 def bytewise(text: str) -> str:
-    """Give *text* as one character per byte of its UTF-8 form."""
+    """Return *text* with one character per byte of its UTF-8 form."""
     if text.isascii():
         return text
     try:
         return text.encode("utf-8", "surrogateescape").decode("latin-1")
     except UnicodeEncodeError:
-        # No Go string holds lone surrogates: its decoders put U+FFFD in their place.
+        # A Go string cannot hold lone surrogates: its decoders replace them by U+FFFD.
         valid = "".join(["\ufffd" if "\ud800" <= char <= "\udfff" else char for char in text])
         return valid.encode().decode("latin-1")
 
@@ -44,23 +44,23 @@ def readable(raw: str) -> str:
 
 
 def quote_raw(raw: str) -> str:
-    """Bytewise text in Go's quotes."""
+    """Return bytewise text in Go's quotes."""
     from keyferry._core.gotext import quote
 
     return quote(readable(raw))
 
 
 def shown(raw: str) -> str:
-    """Bytewise text for people."""
+    """Return bytewise text quoted for a message."""
     return repr(readable(raw))
 
 
 def check_address(address: str) -> None:
-    """Raise UrlSyntaxError unless what stood in brackets is an IPv6 address, with or without a zone."""
+    """Raise UrlSyntaxError unless *address*, from inside brackets, is an IPv6 address, with or without a zone."""
     kind = next((character for character in address if character in ".:%"), "")
     if kind == ".":
         _check_ipv4(address, address)
-        raise UrlSyntaxError("an IPv4 address takes no brackets", "invalid IP-literal")
+        raise UrlSyntaxError("an IPv4 address must not be in brackets", "invalid IP-literal")
     if kind != ":":
         _refuse_address(address, "missing IPv6 address" if kind else "unable to parse IP")
     groups, percent, zone = address.partition("%")

@@ -1,7 +1,7 @@
-"""The one HTTP/1.1 client: of plugins, of registries and of ``keyferry kube``.
+"""The HTTP/1.1 client that plugins, registries and ``keyferry kube`` use.
 
-Waits end, connections are kept where they may be, the caller has a say in which address is dialled, and nothing of
-a request or an answer is in an error.
+All waits are bounded, connections can be kept, and the caller can reject an address before it is used. Errors contain
+no part of a request or a response.
 """
 
 from _thread import allocate_lock
@@ -28,12 +28,12 @@ __all__ = ["Client", "HttpResponse"]
 
 _MOST_DRAINED = 1 << 16
 _WITH_BODY = ("POST", "PUT", "PATCH")
-# What says how long a request is, and whether another one follows, is not the caller's to set.
+# These define the length of a request and whether the connection stays open, so callers cannot set them.
 _OURS = ("connection", "content-length", "transfer-encoding")
 
 
 class _Channel:
-    """A connection, the address at its other end, and how long it may wait."""
+    """A connection, the address at its other end, and its time limits."""
 
     def __init__(
         self, connection: Connection, timer: Timer, origin: Origin, proxy: Origin | None, address: str
@@ -45,7 +45,7 @@ class _Channel:
         self.address = address  # empty behind a proxy
 
     def receive(self) -> bytes:
-        """What has come in, or nothing at the end."""
+        """Return the bytes that have arrived, or none at the end."""
         began = monotonic()
         data = self.connection.receive()
         self.timer.note(monotonic() - began, len(data))
@@ -53,12 +53,12 @@ class _Channel:
 
 
 class Client:
-    """Requests within one deadline, over up to *most_spare* kept connections a server; safe between threads.
+    """Sends requests within one deadline, and keeps up to *most_spare* connections per server; thread-safe.
 
-    *tls* makes the context for servers, *proxy_tls* the one for proxies behind https, which is the same unless given.
-    *proxy* chooses the proxy for a server; *address* is dialled in place of a server's own. *judge* is given a server's
-    certificate after the handshake, and raises for one that must not be. What a request raises is made by *tell* of a
-    NetworkError and of the server that was asked.
+    *tls* returns the context for servers, and *proxy_tls* that for https proxies, by default the same. *proxy* chooses
+    the proxy for a server. *address* is used in place of a server's own. *judge* receives a server's certificate after
+    the handshake, and raises to reject it. *tell* turns a NetworkError and the server into the exception that a request
+    raises.
     """
 
     def __init__(
@@ -96,10 +96,10 @@ class Client:
         *,
         admit: "Admit" = lambda _: None,
     ) -> "HttpResponse":
-        """Send a request and read the head of the answer.
+        """Send a request and read the head of the response.
 
-        *admit* is given the address before anything goes there, and raises for one that must not be; behind a
-        proxy, which resolves names itself, it is given nothing.
+        *admit* receives the address before any data is sent there, and raises to reject it. Behind a proxy, which
+        resolves names itself, it receives an empty string.
         """
         proxy: Origin | None = None
         try:
@@ -109,16 +109,17 @@ class Client:
             answer = channel and self._try_kept(channel, origin, method, data, admit)
             return answer or self._exchange(self._open(origin, proxy, admit), origin, method, data, admit)
         except KeyferryError as error:
-            failure: Exception = error.with_traceback(None)  # of a function that the caller gave
+            failure: Exception = error.with_traceback(None)  # from a function of the caller
         except (OSError, ValueError, NetworkError) as error:
             failure = self.tell(origin, explain(error, proxy))
-        # Raised out here on purpose: the frames of what was caught hold them, and a traceback may show locals.
+        # Raised outside the except blocks: the frames of the caught error hold headers and body, and a traceback may
+        # show locals.
         data = b""
         del headers, body
         raise failure
 
     def connect(self, origin: Origin) -> None:
-        """Connect to a server, and keep the connection for a request to come; raises NetworkError."""
+        """Connect to a server and keep the connection for a later request; raise NetworkError if that fails."""
         proxy: Origin | None = None
         try:
             proxy = self._proxy(origin)
@@ -131,7 +132,7 @@ class Client:
         raise failure
 
     def release(self, channel: _Channel, *, is_reusable: bool) -> None:
-        """Keep a connection for the next request, or end it."""
+        """Keep a connection for the next request, or close it."""
         with self._lock:
             self._busy.discard(channel)
             spare = self._spare.setdefault(_key(channel.origin, channel.proxy), [])
@@ -141,13 +142,13 @@ class Client:
         channel.connection.close()
 
     def interrupt(self) -> None:
-        """End every exchange under way: their threads come back at once."""
+        """Abort all current requests, so that their threads return at once."""
         with self._lock:
             for channel in self._busy:
                 channel.connection.abort()
 
     def close(self) -> None:
-        """End the connections that are kept."""
+        """Close the kept connections."""
         with self._lock:
             spares = [channel for channels in self._spare.values() for channel in channels]
             self._spare = {}
@@ -172,7 +173,7 @@ class Client:
         except TimeoutError:
             raise
         except (OSError, ClosedEarlyError, MalformedAnswerError):
-            return None  # the server has ended it meanwhile, as it may
+            return None  # the server may close a kept connection at any time
 
     def _open(self, origin: Origin, proxy: Origin | None, admit: "Admit") -> _Channel:
         dialled: list[str] = []
@@ -245,7 +246,7 @@ def _key(origin: Origin, proxy: Origin | None) -> "_Key":
 
 
 class HttpResponse:
-    """An answer as it comes in; use it in a ``with`` block, which keeps the connection if all of it was read."""
+    """A response that is being received; as a context manager, it keeps the connection if it was read entirely."""
 
     def __init__(self, client: Client, channel: _Channel, origin: Origin, method: str) -> None:
         self._client = client
@@ -254,13 +255,13 @@ class HttpResponse:
         self._incoming = Incoming(channel.receive)
         self._is_read = method == "HEAD"
         self.origin = origin
-        self.address = channel.address  # that was dialled; empty behind a proxy
+        self.address = channel.address  # the address in use; empty behind a proxy
         self.head: Head = self._incoming.read_head()
 
     def pieces(self, *, is_timed: bool = True, is_stream: bool = False) -> "Iterator[bytes]":
-        """The body as it arrives; without *is_timed* it may take any time, but no wait and no pace beyond its limits.
+        """Yield the body as it arrives; without *is_timed* only the limits on idle time and pace apply.
 
-        One that *is_stream* may come in chunks of any size.
+        With *is_stream*, its chunks may have any size.
         """
         if not is_timed:
             self._channel.timer.begin(is_timed=False)
@@ -271,21 +272,21 @@ class HttpResponse:
         else:
             self._is_read = True
             return
-        # Raised out here on purpose, as above.
+        # Raised outside the except block, as above.
         raise self._client.tell(self.origin, failure)
 
     def read(self, most_bytes: int) -> bytes:
-        """The whole body, of at most so many bytes."""
+        """Return the whole body, of at most *most_bytes* bytes."""
         received = bytearray()
         for piece in self.pieces():
             received += piece
             if len(received) > most_bytes:
-                failure = TooLongError(f"the answer is longer than {most_bytes} bytes")
+                failure = TooLongError(f"the response is longer than {most_bytes} bytes")
                 raise self._client.tell(self.origin, explain(failure, self._channel.proxy))
         return bytes(received)
 
     def drain(self) -> None:
-        """Have done with it: what is left of a short body is read, so that the connection can be kept."""
+        """Read the rest of a short body, so that the connection can be kept, and close the response."""
         left = _MOST_DRAINED
         try:
             for piece in self._incoming.read_body(self.head, self._method):
@@ -299,7 +300,7 @@ class HttpResponse:
         self.close()
 
     def close(self) -> None:
-        """Have done with it; the connection is kept if all of it was read."""
+        """Close the response; the connection is kept if the response was read entirely."""
         is_reusable = self._is_read and _stays_open(self.head, self._method)
         self._client.release(self._channel, is_reusable=is_reusable)
 
@@ -311,7 +312,7 @@ class HttpResponse:
 
 
 def _stays_open(head: Head, method: str) -> bool:
-    """Tell whether another answer may follow on the connection: this one had an end of its own."""
+    """Return whether the connection can be used again, which needs a response with a known end."""
     has_end = method == "HEAD" or bool(head.values("content-length") or head.values("transfer-encoding"))
     says = ",".join(head.values("connection")).lower()
     return has_end and "close" not in says

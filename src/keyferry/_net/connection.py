@@ -1,4 +1,4 @@
-"""A connection to a server within a deadline: name look-up, TCP, proxy and TLS."""
+"""A connection to a server within a deadline: name resolution, TCP, proxy and TLS."""
 
 import socket
 from _thread import allocate_lock, start_new_thread
@@ -26,39 +26,40 @@ _OK, _PROXY_LOGIN = 200, 407
 
 
 class Connection:
-    """A stream of bytes both ways, until a deadline."""
+    """A bidirectional stream of bytes with a deadline."""
 
     def __init__(self, sock: "socket.socket", deadline: "Deadline") -> None:
         self._socket = sock
         self._deadline = deadline
 
     def send(self, data: bytes) -> None:
-        """Write all of it."""
-        # Not sendall: under TLS it would wait anew for every piece.
+        """Send all of *data*."""
+        # Not sendall, which waits for the full time again for every piece under TLS.
         while data:
             self._wait()
             data = data[self._socket.send(data) :]
 
     def receive(self, most_bytes: int = _CHUNK) -> bytes:
-        """What has come in, or nothing at the end."""
+        """Return the bytes that have arrived, or none at the end."""
         self._wait()
         return self._socket.recv(most_bytes)
 
     def secure(self, context: "ssl.SSLContext", name: str) -> "Connection":
-        """Begin TLS with the server called *name*, also inside the TLS of a proxy."""
+        """Start TLS with the server called *name*, if need be inside the TLS of a proxy."""
         import ssl
 
         if isinstance(self._socket, ssl.SSLSocket):
             return _Nested(self, self._socket, self._deadline, context, name)
         self._wait()
-        # An end that TLS did not announce may be anybody's: without a length, half an answer would pass for all of it.
+        # Anyone can close the TCP connection. Without the end that TLS announces, a body of unknown length might be
+        # truncated unnoticed.
         sock = context.wrap_socket(
             self._socket, server_hostname=encode_name(name), suppress_ragged_eofs=False
         )
         return Connection(sock, self._deadline)
 
     def certificate(self) -> bytes:
-        """The server's certificate as DER; empty where there is no TLS."""
+        """Return the server's certificate as DER; empty without TLS."""
         import ssl
 
         if not isinstance(self._socket, ssl.SSLSocket):
@@ -66,15 +67,15 @@ class Connection:
         return self._socket.getpeercert(binary_form=True) or b""
 
     def abort(self) -> None:
-        """End it from another thread: whoever waits on it comes back at once."""
+        """Shut the connection down from another thread; a thread that waits on it returns at once."""
         try:
-            # Not the method of a TLS socket, which would have the other thread read the bare stream.
+            # Not the method of a TLS socket, after which the other thread would read unencrypted data.
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         except OSError:
             pass  # it is closed already
 
     def close(self) -> None:
-        """End it."""
+        """Close the connection."""
         self._socket.close()
 
     def _wait(self) -> None:
@@ -83,7 +84,7 @@ class Connection:
 
 
 class _Nested(Connection):
-    """TLS inside the TLS of a proxy: what the ssl module does for a bare socket, done through two buffers."""
+    """TLS inside the TLS of a proxy, through two memory buffers."""
 
     def __init__(
         self,
@@ -102,20 +103,20 @@ class _Nested(Connection):
         self._pump(self._tls.do_handshake)
 
     def send(self, data: bytes) -> None:
-        """Write all of it."""
+        """Send all of *data*."""
         while data:
             data = data[self._pump(lambda rest=data: self._tls.write(rest)) :]  # type: ignore[misc] # a default binds it
 
     def receive(self, most_bytes: int = _CHUNK) -> bytes:
-        """What has come in, or nothing at the end."""
+        """Return the bytes that have arrived, or none at the end."""
         return self._pump(lambda: self._tls.read(most_bytes))
 
     def certificate(self) -> bytes:
-        """The certificate of the server inside, as DER."""
+        """Return the certificate of the inner server as DER."""
         return self._tls.getpeercert(binary_form=True) or b""
 
     def _pump(self, act: "Callable[[], T]") -> "T":
-        """Do *act*, moving bytes between the buffers and the connection outside until it is done."""
+        """Call *act* until it succeeds, moving data between the buffers and the outer connection."""
         import ssl
 
         while True:
@@ -145,12 +146,11 @@ def connect(
     admit: "Callable[[str], None] | None" = None,
     judge: "Callable[[bytes], None] | None" = None,
 ) -> Connection:
-    """Connect to *origin*: through *proxy*, or to another *address* than its host's, if one is given.
+    """Connect to *origin*, through *proxy* if given, or to *address* in place of its host if given.
 
-    *tls* and *proxy_tls* are asked for a context once there is a connection: loading it takes longer than the way
-    there. *admit* is given each address before it is dialled, and raises for one that must not be; so does *judge*
-    for the server's certificate, before anything is sent.
-    Raises OSError, ValueError or NetworkError.
+    *tls* and *proxy_tls* are called after the connection is open, because loading a context takes longer than
+    connecting. *admit* receives each address before it is used, and raises to reject it. *judge* does the same for the
+    server's certificate before any data is sent. Raises OSError, ValueError or NetworkError.
     """
     first = proxy or origin
     sock = _dial(address or first.host, first.port, deadline.within(connect_seconds), deadline, admit)
@@ -183,7 +183,7 @@ def _dial(
         if admit is not None:
             admit(str(address[4][0]))
         try:
-            # Not all of the time for an address that does not answer, while others are left.
+            # An address that does not respond must leave time for the others.
             return _dial_address(address, connecting.remaining() / min(left, 2))
         except OSError as error:
             problem = error
@@ -204,7 +204,7 @@ def _dial_address(address: "Address", seconds: float) -> "socket.socket":
 
 
 def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
-    """The addresses of a name. The system's resolver knows no deadline, so a thread of its own waits for it."""
+    """Return the addresses of a name; a thread waits for the system's resolver, which has no deadline."""
     found: list[Sequence[Address]] = []
     problems: list[Exception] = []
     done = allocate_lock()
@@ -212,7 +212,7 @@ def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
 
     def look_up() -> None:
         try:
-            # As bytes: for a str the codec of international names is loaded, which costs more than the look-up.
+            # As bytes: for a str Python imports the idna codec, which takes longer than the lookup.
             name = host.encode() if host.isascii() else host
             found.append(socket.getaddrinfo(name, port, type=socket.SOCK_STREAM))
         except OSError as error:
@@ -225,7 +225,7 @@ def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
     try:
         start_new_thread(look_up, ())
     except RuntimeError:
-        # No thread to be had: better without a limit than not at all.
+        # No thread is available: look up without a limit.
         look_up()
     if not done.acquire(timeout=deadline.remaining()):
         raise TimeoutError
@@ -235,16 +235,16 @@ def _resolve(host: str, port: int, deadline: "Deadline") -> "Sequence[Address]":
 
 
 def _tunnel(connection: Connection, origin: Origin, proxy: Origin) -> None:
-    """Ask the proxy for a way through to the server; from then on it sees only TLS."""
+    """Request a tunnel to the server from the proxy, which then only transfers TLS data."""
     name = f"[{origin.host}]" if ":" in origin.host else origin.host
     target = f"{name}:{origin.port}"
     connection.send(encode_request_head("CONNECT", target, [("Host", target), *authorization(proxy)]))
-    # Byte by byte: what follows the head belongs to TLS.
+    # Byte by byte: the data after the head belongs to TLS.
     head = Incoming(lambda: connection.receive(1)).read_head()
     if head.status == _PROXY_LOGIN:
-        problem = "the proxy wants a user name and a password"
+        problem = "the proxy requires a user name and a password"
         hint = "put them into its URL, in HTTPS_PROXY or proxy-url: http://USER:PASSWORD@HOST:PORT"
         raise ProxyError(problem, hint, str(proxy))
     if head.status != _OK:
-        problem = f"the proxy refused a way to {target} with status {head.status}"
+        problem = f"the proxy refused a connection to {target} with status {head.status}"
         raise ProxyError(problem, subject=str(proxy))

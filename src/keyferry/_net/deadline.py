@@ -1,4 +1,4 @@
-"""How long to wait: one instant for everything together, and the limits of each request."""
+"""Time limits: a deadline for a whole operation, and limits for each request."""
 
 from time import monotonic
 
@@ -10,7 +10,7 @@ NO_LIMIT = float("inf")
 
 
 class Deadline:
-    """An instant by which all of something must be done; every wait asks it how long is left."""
+    """The instant by which an operation must be done; every wait is limited to the time that is left."""
 
     __slots__ = ("_end",)
 
@@ -19,27 +19,27 @@ class Deadline:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the deadline, negative once it has passed."""
+        """The seconds until the deadline, negative once it has passed."""
         return self._end - monotonic()
 
     def remaining(self) -> float:
-        """Seconds until the deadline; raises TimeoutError once there are none."""
+        """Return the seconds until the deadline; raise TimeoutError once it has passed."""
         seconds = self.seconds_left
         if seconds <= 0:
             raise TimeoutError
         return seconds
 
     def within(self, seconds: float) -> "Deadline":
-        """This deadline, or one in *seconds*, whichever comes first."""
+        """Return a deadline in *seconds*, or at this deadline if that is earlier."""
         return Deadline(min(seconds, self.seconds_left))
 
 
 class WaitLimits(Value):
     """The limits of one request.
 
-    *answer_seconds* bounds everything from name look-up to the last byte of the answer, *connect_seconds* the
-    connection alone. Each wait is at most *idle_seconds* long, and of every *pace_seconds* spent on waiting
-    something must come: *pace_bytes* at least. These hold too for a body that has no end in time.
+    *answer_seconds* limits everything from name resolution to the last byte of the response, *connect_seconds* the
+    connection alone. Each wait takes at most *idle_seconds*, and at least *pace_bytes* must arrive in every
+    *pace_seconds* of waiting. These two also apply to a body without a time limit.
     """
 
     connect_seconds: float
@@ -50,7 +50,7 @@ class WaitLimits(Value):
 
 
 class Timer(Deadline):
-    """The limits of the request under way on one connection, within the deadline of everything together."""
+    """The limits of the current request on one connection, within the deadline of the whole operation."""
 
     __slots__ = ("_outer", "_patience", "_received", "_waited")
 
@@ -63,20 +63,20 @@ class Timer(Deadline):
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the answer, or everything, must be there."""
+        """The seconds until the limit of the response or of the whole operation."""
         return min(self._end - monotonic(), self._outer.seconds_left)
 
     def remaining(self) -> float:
-        """Seconds that the next wait may take."""
+        """Return the seconds that the next wait may take."""
         return min(super().remaining(), self._patience.idle_seconds)
 
     def begin(self, *, is_timed: bool = True) -> None:
-        """Begin anew with what comes next on the connection; without *is_timed* it may take any time."""
+        """Restart the limits for the next part of the exchange; without *is_timed* its total time is not limited."""
         self._end = monotonic() + (self._patience.answer_seconds if is_timed else NO_LIMIT)
         self._waited, self._received = 0.0, 0
 
     def note(self, seconds: float, size: int) -> None:
-        """Note that a wait brought *size* bytes; raises TimeoutError for a server that trickles."""
+        """Record that a wait of *seconds* returned *size* bytes; raise TimeoutError if the server is too slow."""
         self._waited += seconds
         self._received += size
         if self._waited >= self._patience.pace_seconds:

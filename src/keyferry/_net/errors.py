@@ -1,6 +1,6 @@
-"""Why a server cannot be asked or its answer not be read: one type for each way in which that fails.
+"""Network errors, with one type for each kind of failure.
 
-Code decides by the type; the words are for people, and hold nothing of a request or an answer.
+Code decides by the type. The messages are for people, and contain no part of a request or a response.
 """
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -28,14 +28,14 @@ __all__ = [
     "why_untrusted",
 ]
 
-# OpenSSL's codes for a certificate that is not for the host, or the address, that was asked for.
+# OpenSSL's codes for a certificate that does not match the requested host or address.
 _OTHER_NAME = (62, 64)
 
 
 class NetworkError(Exception):
-    """The base of them all; *subject* is what is at fault, empty for the server that was asked.
+    """The base class; *subject* is what failed, empty for the server of the request.
 
-    One that *is_final* ends in the same way, however often the request is sent.
+    With *is_final*, sending the request again has the same result.
     """
 
     is_final = False
@@ -51,27 +51,27 @@ class NetworkError(Exception):
 
 
 class NotResolvedError(NetworkError):
-    """The name of the server, or of the proxy, has no address."""
+    """The name of the server or of the proxy has no address."""
 
 
 class RefusedError(NetworkError):
-    """Nobody listens at the address."""
+    """No server listens at the address."""
 
 
 class UnreachableError(NetworkError):
-    """The system has no way to the address."""
+    """There is no route to the address."""
 
 
 class TimedOutError(NetworkError):
-    """Name look-up, connection, handshake, head or body took longer than it may, or came too slowly."""
+    """Name resolution, connection, handshake, head or body took longer than its limit, or was too slow."""
 
 
 class TlsError(NetworkError):
-    """The server does not speak TLS, or not in a way that we do."""
+    """The server does not support TLS, or no common version or cipher."""
 
 
 class UntrustedError(NetworkError):
-    """Nobody whom we trust vouches for the server's certificate."""
+    """The server's certificate is not issued by a trusted authority."""
 
     is_final = True
 
@@ -81,43 +81,43 @@ class WrongNameError(UntrustedError):
 
 
 class ClosedEarlyError(NetworkError):
-    """The connection ended before the answer did."""
+    """The connection was closed before the end of the response."""
 
 
 class MalformedAnswerError(NetworkError):
-    """Bytes that are not an HTTP answer; none of them is quoted."""
+    """The data is not an HTTP response; the message does not quote it."""
 
 
 class TooLongError(NetworkError):
-    """An answer with more bytes than the caller takes."""
+    """The response is longer than the caller allows."""
 
     is_final = True
 
 
 class ProxyError(NetworkError):
-    """A proxy that refuses the way to the server."""
+    """The proxy refuses to connect to the server."""
 
 
 class UrlError(NetworkError):
-    """A URL that is not one of a server, or of a proxy."""
+    """The text is not the URL of a server or a proxy."""
 
     is_final = True
 
 
 class BundleError(NetworkError):
-    """A bundle of certificates that cannot be read."""
+    """The CA bundle cannot be read."""
 
     is_final = True
 
 
 class RequestError(NetworkError):
-    """A request with characters that HTTP cannot carry; nothing was sent."""
+    """The request has characters that HTTP does not allow; nothing was sent."""
 
     is_final = True
 
 
 def explain(error: Exception, proxy: object = None) -> NetworkError:
-    """What *error* means, as a new error: the frames of the old one hold headers and bodies."""
+    """Return *error* as a new NetworkError, without the frames of the old one, which hold headers and bodies."""
     found = error if isinstance(error, NetworkError) else _classify(error)
     via = f" (through the proxy {proxy})" if proxy is not None and not found.subject else ""
     return type(found)(found.problem + via, found.hint, found.subject)
@@ -125,7 +125,7 @@ def explain(error: Exception, proxy: object = None) -> NetworkError:
 
 def _classify(error: Exception) -> NetworkError:
     if isinstance(error, TimeoutError):
-        return TimedOutError("no answer in time")
+        return TimedOutError("no response in time")
     return _classify_tls(error) or _classify_system(error)
 
 
@@ -140,7 +140,7 @@ def _classify_tls(error: Exception) -> NetworkError | None:
             )
         return UntrustedError(problem)
     if isinstance(error, ssl.SSLEOFError):
-        return ClosedEarlyError("the connection broke off")
+        return ClosedEarlyError("the connection was cut off")
     if isinstance(error, ssl.SSLError):
         return TlsError(f"TLS failed: {(error.reason or 'unknown').replace('_', ' ').lower()}")
     return None
@@ -159,7 +159,7 @@ def _classify_system(error: Exception) -> NetworkError:
 
 
 def why_untrusted(error: "ssl.SSLCertVerificationError") -> str:
-    """Why a certificate is not trusted, in OpenSSL's words, and the rule where it is a matter of its names."""
+    """Return OpenSSL's reason for rejecting a certificate, and the rule if its names do not match."""
     reason = error.verify_message.rstrip(".")
     if error.verify_code in _OTHER_NAME:
         return f"{reason}; only its subject alternative names count, a common name does not"

@@ -1,4 +1,4 @@
-"""Percent-encoding for forms, queries and paths; ``urllib.parse`` would cost a plugin's start more than that."""
+"""Percent-encoding for forms, queries and paths; importing ``urllib.parse`` would slow down every plugin run."""
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ _HEX_DIGITS = frozenset(b"0123456789abcdefABCDEF")
 
 
 def encode_percent(text: str, safe: str = "") -> str:
-    """Escape everything but letters, digits, ``-_.~`` and what is *safe*."""
+    """Escape every character but letters, digits, ``-_.~`` and those in *safe*."""
     kept = _UNRESERVED.union(safe.encode())
     return "".join(
         [chr(byte) if byte in kept else f"%{byte:02X}" for byte in text.encode("utf-8", "surrogateescape")]
@@ -19,7 +19,7 @@ def encode_percent(text: str, safe: str = "") -> str:
 
 
 def decode_percent(text: str) -> str:
-    """Undo percent escapes; what is no escape stays as it is."""
+    """Decode percent escapes; a ``%`` that does not start an escape is kept."""
     first, *rest = text.encode("utf-8", "surrogateescape").split(b"%")
     decoded = [first]
     for part in rest:
@@ -30,11 +30,11 @@ def decode_percent(text: str) -> str:
 
 
 def encode_query(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> str:
-    """Names and values for a URL's query, in the order given, a blank as ``%20``."""
+    """Return names and values as a URL's query, in the given order, with blanks as ``%20``."""
     pairs = fields.items() if hasattr(fields, "items") else fields
     return "&".join([f"{encode_percent(name)}={encode_percent(value)}" for name, value in pairs])
 
 
 def encode_form(fields: "Mapping[str, str] | Iterable[tuple[str, str]]") -> bytes:
-    """The body of a form, ``application/x-www-form-urlencoded``."""
+    """Return the body of a form, ``application/x-www-form-urlencoded``."""
     return encode_query(fields).replace("%20", "+").encode("ascii")

@@ -1,7 +1,7 @@
-"""Read an HTTP/1.1 answer: strict, bounded, and a third of the start-up of the standard library's client.
+"""Parse HTTP/1.1 responses: strict, bounded, and with a third of the start-up time of ``http.client``.
 
-A plugin is a fresh interpreter for every call, and ``http.client`` brings the whole mail parser along. What
-comes from a server is hostile until shown otherwise: whatever two readers could take in two ways is refused.
+Each plugin call starts a new interpreter, and ``http.client`` imports the whole email parser. A server may be hostile,
+so anything that two parsers could read differently is rejected.
 """
 
 from keyferry._core.values import Value
@@ -16,7 +16,7 @@ __all__ = ["Head", "Incoming", "encode_request_head"]
 _MOST_HEAD_BYTES = 1 << 16
 _MOST_HEADERS = 200
 _LONGEST_CHUNK_LINE = 1 << 12
-# What chunks take beside their content: this much, and then no more than the content itself.
+# The overhead of chunks may be this much, and beyond that no more than their content.
 _FREE_FRAMING_BYTES = 1 << 20
 _CHUNK_MARKS = len("\r\n\r\n")
 _START = b"HTTP/1."
@@ -28,23 +28,23 @@ _NAME_CHARACTERS = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxy
 
 
 class Head(Value):
-    """Status line and header fields, their names in lower case, in the order they came."""
+    """Status line and header fields in the order of arrival; names are in lower case."""
 
     status: int
     reason: str
     headers: tuple[tuple[str, str], ...] = ()
 
     def values(self, name: str) -> list[str]:
-        """All values of a field."""
+        """Return all values of a field."""
         return [value for found, value in self.headers if found == name]
 
     def value(self, name: str) -> str:
-        """The first value of a field, or nothing."""
+        """Return the first value of a field, or an empty string."""
         return next(iter(self.values(name)), "")
 
 
 def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]]") -> bytes:
-    """The bytes before a request's body; raises RequestError for what would not stay in its place."""
+    """Return the bytes before a request's body; raise RequestError for characters that HTTP does not allow."""
     lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in headers)]
     is_broken = any(mark in line for line in lines for mark in "\r\n\0")
     if not is_broken and " " not in target and all(map(_is_token, (method, *(name for name, _ in headers)))):
@@ -52,27 +52,27 @@ def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]
             return "\r\n".join([*lines, "", ""]).encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             pass
-    raise RequestError("a header or the address of the request has characters that HTTP cannot carry")
+    raise RequestError("a header or the address of the request has characters that HTTP does not allow")
 
 
 class Incoming:
-    """One answer as it comes in; *receive* gives the next bytes, and none at the end of the connection."""
+    """One response as it arrives; *receive* returns the next bytes, and none at the end of the connection."""
 
     def __init__(self, receive: "Callable[[], bytes]") -> None:
         self._receive = receive
-        # What came in last, and from where on it was not taken yet: to cut it off each time would cost its length.
+        # The last data received, and the offset of its unread part: slicing the data each time would copy it.
         self._buffer = b""
         self._at = 0
 
     def read_head(self) -> Head:
-        """The head of the final answer; those of informational ones are passed over."""
+        """Return the head of the final response; informational responses are skipped."""
         while True:
             head = _parse_head(self._take_head())
-            if head.status >= 200 or head.status == 101:  # below 200 more is to come
+            if head.status >= 200 or head.status == 101:  # below 200 another response follows
                 return head
 
     def read_body(self, head: Head, method: str = "GET", *, is_stream: bool = False) -> "Iterator[bytes]":
-        """The body, piece by piece as it arrives; if it *is_stream*, in chunks of any size, and for ever."""
+        """Return an iterator over the body as it arrives; with *is_stream*, chunks may have any size, without end."""
         if method == "HEAD" or head.status in _BODILESS:
             return iter(())
         codings = [
@@ -84,31 +84,31 @@ class Incoming:
         if codings:
             if codings != ["chunked"] or lengths:
                 raise MalformedAnswerError(
-                    "the length of the answer is given in two ways, or in an unknown one"
+                    "the response has an unknown Transfer-Encoding, or a Content-Length beside it"
                 )
             return self._chunks(float("inf") if is_stream else _FREE_FRAMING_BYTES)
         if not lengths:
             return self._rest()
         if len(lengths) > 1:
-            raise MalformedAnswerError("the answer gives two lengths")
+            raise MalformedAnswerError("the response has two different lengths")
         return self._exactly(_parse_number(lengths.pop(), _DIGITS, 10))
 
     def _take_head(self) -> str:
-        # At once: a server that speaks something else may wait for us to speak first.
+        # Checked at once: a server of another protocol may wait for the client.
         while _START.startswith(begun := self._buffer[self._at : self._at + len(_START)]) and begun != _START:
-            self._more("the answer broke off" if begun else "it ended the connection without an answer")
+            self._more("the response was cut off" if begun else "it closed the connection without a response")
         if begun != _START:
-            raise MalformedAnswerError("the answer is not HTTP")
-        return self._take_until(b"\r\n\r\n", _MOST_HEAD_BYTES, "the head of the answer has no end")
+            raise MalformedAnswerError("the response is not HTTP")
+        return self._take_until(b"\r\n\r\n", _MOST_HEAD_BYTES, "the head of the response is too long")
 
     def _take_until(self, end: bytes, most: int, problem: str) -> str:
-        """What comes before *end*; it is too long, or not, however the bytes come in."""
+        """Return the text before *end*; the limit *most* applies regardless of how the data arrives."""
         searched = 0
         while (at := self._buffer.find(end, self._at + searched, self._at + most + len(end))) < 0:
             searched = max(len(self._buffer) - self._at - len(end) + 1, 0)
             if searched > most:
                 raise MalformedAnswerError(problem)
-            self._more("the answer broke off")
+            self._more("the response was cut off")
         taken, self._at = self._buffer[self._at : at], at + len(end)
         return taken.decode("latin-1")
 
@@ -127,7 +127,7 @@ class Incoming:
     def _exactly(self, size: int) -> "Iterator[bytes]":
         while size > 0:
             if self._at == len(self._buffer):
-                self._more("the answer broke off")
+                self._more("the response was cut off")
             piece = self._buffer[self._at : self._at + size]
             self._at += len(piece)
             size -= len(piece)
@@ -136,21 +136,21 @@ class Incoming:
     def _chunks(self, free_bytes: float) -> "Iterator[bytes]":
         framing = -free_bytes
         while size := _parse_number((line := self._line()).partition(";")[0].rstrip(" \t"), _HEX_DIGITS, 16):
-            # Each chunk takes a while to read, however short it is.
+            # Each chunk takes time to parse, however short it is.
             framing += len(line) + _CHUNK_MARKS - size
             if framing > 0:
-                raise MalformedAnswerError("the chunks of the answer are too small")
+                raise MalformedAnswerError("the chunks of the response are too small")
             yield from self._exactly(size)
             if self._line():
-                raise MalformedAnswerError("a chunk of the answer is longer than it says")
+                raise MalformedAnswerError("a chunk of the response is longer than its size")
         read = 0
         while line := self._line():
             read += len(line)
             if read > _MOST_HEAD_BYTES:
-                raise MalformedAnswerError("the trailer of the answer has no end")
+                raise MalformedAnswerError("the trailer of the response is too long")
 
     def _line(self) -> str:
-        return self._take_until(b"\r\n", _LONGEST_CHUNK_LINE, "a line of the answer has no end")
+        return self._take_until(b"\r\n", _LONGEST_CHUNK_LINE, "a line of the response is too long")
 
 
 def _parse_head(text: str) -> Head:
@@ -159,17 +159,17 @@ def _parse_head(text: str) -> Head:
     code, _, reason = rest.partition(" ")
     is_code = len(code) == _CODE_DIGITS and _DIGITS.issuperset(code) and code >= "100"
     if version not in ("HTTP/1.1", "HTTP/1.0") or not is_code or any(mark in reason for mark in "\r\n\0"):
-        raise MalformedAnswerError("the answer is not HTTP")
+        raise MalformedAnswerError("the response is not HTTP")
     if len(lines) > _MOST_HEADERS:
-        raise MalformedAnswerError("the answer has too many headers")
+        raise MalformedAnswerError("the response has too many headers")
     return Head(int(code), reason, tuple(map(_parse_header, lines)))
 
 
 def _parse_header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
-    # A blank before the colon, a folded line, a bare line break: all have been used to smuggle.
+    # Request smuggling has used each of these: a blank before the colon, a folded line, a bare line break.
     if not colon or not _is_token(name) or any(mark in value for mark in "\r\n\0"):
-        raise MalformedAnswerError("a header of the answer is malformed")
+        raise MalformedAnswerError("a header of the response is malformed")
     return name.lower(), value.strip(" \t")
 
 
@@ -179,5 +179,5 @@ def _is_token(text: str) -> bool:
 
 def _parse_number(text: str, digits: frozenset[str], radix: int) -> int:
     if not text or len(text) > 16 or not digits.issuperset(text):  # 64 bits
-        raise MalformedAnswerError("a length in the answer is not a number")
+        raise MalformedAnswerError("a length in the response is not a number")
     return int(text, radix)

@@ -1,4 +1,4 @@
-"""Which proxy to use for a URL, from the environment, by the rules of Go's programs and so of the tools around us."""
+"""The proxy for a URL from the environment, by the rules of Go, which Kubernetes' tools follow."""
 
 import os
 
@@ -23,14 +23,12 @@ __all__ = [
 
 _PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
-_OTHER_KIND = (
-    "a proxy is reached by http:// or https://; another kind, such as socks5://, is not supported here"
-)
-_SPECIAL_CHARACTERS = "write what is special in a user name or password as %XX, such as %2F for a slash"
+_OTHER_KIND = "only http:// and https:// proxies are supported; other kinds, such as socks5://, are not"
+_SPECIAL_CHARACTERS = "write special characters in a user name or password as %XX, such as %2F for a slash"
 
 
 class Origin(Value):
-    """A URL in the parts a connection needs; *target* is path and query, *user_info* what stands before ``@``."""
+    """The parts of a URL that a connection needs; *target* is path and query, *user_info* the part before ``@``."""
 
     scheme: str
     host: str
@@ -40,7 +38,7 @@ class Origin(Value):
 
     @property
     def authority(self) -> str:
-        """Host and port as the Host header has them: brackets around IPv6, no port if it is the usual one."""
+        """Host and port for the Host header: IPv6 addresses in brackets, the default port omitted."""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return name if self.port == _PORTS[self.scheme] else f"{name}:{self.port}"
 
@@ -50,9 +48,9 @@ class Origin(Value):
 
 
 def split_url(url: str) -> Origin:
-    """The parts of an http or https URL; raises UrlError for anything else, quoting only what is no secret."""
+    """Return the parts of an http or https URL; raise UrlError, which quotes no secret, for any other text."""
     parsed = parse_url(url)
-    # Not quoted: a URL may hold a password, and one that cannot be parsed cannot be cleaned.
+    # Not quoted: a URL may contain a password, which cannot be removed from a text that does not parse.
     if parsed is None or parsed.scheme not in _PORTS or parsed.authority is None or " " in url:
         raise UrlError("is not an http:// or https:// URL", subject="a configured URL")
     if not _split_host(parsed.host)[0] or not parsed.host.isascii():
@@ -62,7 +60,7 @@ def split_url(url: str) -> Origin:
 
 
 def make_origin(scheme: str, place: str, target: str = "/", user_info: str = "") -> Origin:
-    """The server at *place*, a host with or without a port; raises UrlError for a port that is none."""
+    """Return the server at *place*, a host with or without a port; raise UrlError for an invalid port."""
     host, port = _split_host(place)
     if port and not _is_port(port):
         raise UrlError("has a port that is not in 1-65535", subject=f"{scheme}://{host}")
@@ -83,15 +81,15 @@ def _split_host(place: str) -> tuple[str, str]:
 
 
 def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> Origin | None:
-    """The environment's proxy for *origin*, or None; raises UrlError for one that is none."""
+    """Return the environment's proxy for *origin*, or None; raise UrlError for an invalid proxy."""
     name, text = find_proxy(origin, environ)
     return parse_proxy(text, name) if text else None
 
 
 def find_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> tuple[str, str]:
-    """The variable that names the proxy for *origin*, and the proxy's URL as text, empty for none.
+    """Return the variable that sets the proxy for *origin*, and the proxy's URL as text, empty for none.
 
-    Loopback never goes through a proxy.
+    Loopback addresses never use a proxy.
     """
     environ = os.environ if environ is None else environ
     name, text = _proxy_setting(environ, origin.scheme)
@@ -101,13 +99,13 @@ def find_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> tu
 
 
 def parse_proxy(text: str, setting: str) -> Origin:
-    """The proxy that *setting* names; raises UrlError, which quotes nothing of a text that may hold a password."""
+    """Return the proxy in *setting*; raise UrlError, which does not quote the text, for an invalid one."""
     proxy: Origin | None = None
     try:
         proxy = split_url(text)
     except UrlError:
         pass
-    # One with "@" after the host has a password with a slash or the like in it, and another host than was meant.
+    # An "@" after the host is part of a password with a slash or the like; the parsed host is wrong then.
     if proxy is None or "@" in proxy.target:
         is_other = "://" in text and text.partition("://")[0].lower() not in _PORTS
         raise UrlError(
@@ -119,14 +117,14 @@ def parse_proxy(text: str, setting: str) -> Origin:
 
 
 def _proxy_setting(environ: "Mapping[str, str]", scheme: str) -> tuple[str, str]:
-    """The variable, and its value. HTTP_PROXY of a CGI program is a header of the request it serves."""
+    """Return the variable and its value; in a CGI program HTTP_PROXY is a header of the request it serves."""
     if scheme == "http" and "REQUEST_METHOD" in environ:
         return "http_proxy", environ.get("http_proxy", "")
     return _setting(environ, f"{scheme}_proxy")
 
 
 def authorization(proxy: Origin) -> list[tuple[str, str]]:
-    """The header for the user and password in a proxy's URL."""
+    """Return the header for the user and password in a proxy's URL, if it has them."""
     if not proxy.user_info:
         return []
     from binascii import b2a_base64
@@ -149,7 +147,7 @@ def _uses_proxy(origin: Origin, exceptions: str) -> bool:
 
 
 def _covers(entry: str, host: str, port: int) -> bool:
-    """Tell whether one entry of NO_PROXY names the host: an address, a network, a name with all below it, or ``*``."""
+    """Return whether an entry of NO_PROXY matches: an address, a network, a name or its subdomains, or ``*``."""
     if not entry or entry == "*":
         return entry == "*"
     if "/" in entry:

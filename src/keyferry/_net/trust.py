@@ -1,8 +1,8 @@
-"""Whom to trust in TLS, at the least cost: a system's bundle of authorities takes longer to load than all the rest.
+"""Trusted authorities for TLS, loaded at low cost: a system's CA bundle takes longer to load than all the rest.
 
-Systems keep their authorities twice: in one file, which is read whole, and in a folder, where one is looked up
-by a hash of its name when it is needed. The folder alone is tried first. What it does not know is tried again with
-all that the system trusts, so that in the end the same certificates are accepted as ever.
+Systems store their authorities twice: in one file, which is read as a whole, and in a folder, where an authority is
+looked up by a hash of its name. The folder alone is tried first. A certificate that it does not verify is tried again
+with everything the system trusts, so that the same certificates are accepted in the end.
 """
 
 import os
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Thumbprint", "Tls", "Trust", "default_context", "encode_name", "judge_as_go"]
 
-# A line in the head of a PEM block that is encrypted.
+# A header line of an encrypted PEM block.
 _ENCRYPTED = "Proc-Type:"
 
 
 class Trust(Value):
-    """*ca_file* is a bundle to trust in place of the system's, *ca_data* such a bundle as PEM text.
+    """The trusted authorities: *ca_file* is a bundle to use in place of the system's, *ca_data* one as PEM text.
 
-    One that *is_insecure* trusts any certificate.
+    With *is_insecure*, any certificate is trusted.
     """
 
     ca_file: str = ""
@@ -33,13 +33,13 @@ class Trust(Value):
 
 
 class Thumbprint(Value):
-    """The SHA-1 of the one certificate that is trusted, in hexadecimal, and the setting that names it."""
+    """The SHA-1 of the only trusted certificate, in hexadecimal, and the setting that contains it."""
 
     digest: str
     setting: str
 
     def check(self, certificate: bytes) -> None:
-        """Raise UntrustedError for any other certificate, given as DER."""
+        """Raise UntrustedError unless *certificate*, given as DER, has the thumbprint."""
         from hashlib import sha1
         from hmac import compare_digest
 
@@ -47,13 +47,13 @@ class Thumbprint(Value):
         wanted = self.digest.replace(":", "").strip().lower()
         if not compare_digest(found.encode(), wanted.encode("utf-8", "replace")):
             raise UntrustedError(
-                f"its certificate is not the one that {self.setting} names",
+                f"its certificate does not have the thumbprint that {self.setting} sets",
                 "a renewed certificate has another thumbprint",
             )
 
 
 class Tls:
-    """The client's side of TLS for the attempts of one request; its context is made when it is first needed."""
+    """The TLS client settings for all attempts of one request; the context is created when it is first needed."""
 
     __slots__ = ("_context", "_is_narrow", "_trust")
 
@@ -63,7 +63,7 @@ class Tls:
         self._is_narrow = False
 
     def context(self) -> "ssl.SSLContext":
-        """The context to use now; raises BundleError for a bundle that cannot be read."""
+        """Return the context to use; raise BundleError for a bundle that cannot be read."""
         if self._context is None:
             folder = _folder() if self._trust == Trust() else ""
             self._context = _narrow(folder) if folder else _full(self._trust)
@@ -71,7 +71,7 @@ class Tls:
         return self._context
 
     def widen(self) -> bool:
-        """Trust all that the system trusts from now on; False if that is so already."""
+        """Trust everything the system trusts from now on; return False if that is the case already."""
         was_narrow, self._is_narrow = self._is_narrow, False
         if was_narrow:
             self._context = _full(self._trust)
@@ -79,9 +79,9 @@ class Tls:
 
 
 def _folder() -> str:
-    """The system's folder of authorities, if it has one that is laid out for look-ups.
+    """Return the system's folder of authorities, if it has one with hashed names, else an empty string.
 
-    Whoever names a bundle in SSL_CERT_FILE means that one: it is the first to look into, not the second.
+    If SSL_CERT_FILE names a bundle, that is used first, and the folder is not.
     """
     import ssl
 
@@ -89,7 +89,7 @@ def _folder() -> str:
     folder = "" if os.environ.get(paths.openssl_cafile_env) else paths.capath or ""
     try:
         with os.scandir(folder or ".") as entries:
-            # Eight hexadecimal digits of a hash, and a number.
+            # Eight hexadecimal digits of a hash, then a number.
             is_hashed = any(entry.name[8:] == ".0" for entry in entries)
     except OSError:
         return ""
@@ -99,7 +99,7 @@ def _folder() -> str:
 def _narrow(folder: str) -> "ssl.SSLContext":
     import ssl
 
-    # As ssl.create_default_context makes it, which cannot be told to leave the bundle alone.
+    # As ssl.create_default_context does, which cannot leave out the bundle.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if sys.version_info >= (3, 13):
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -109,11 +109,10 @@ def _narrow(folder: str) -> "ssl.SSLContext":
 
 
 def judge_as_go(context: "ssl.SSLContext") -> None:
-    """Let *context* judge servers' certificates as Go's programs do; every context of ours goes through here.
+    """Make *context* check servers' certificates as Go does; every context of keyferry is passed to this function.
 
-    A server's name counts only as a subject alternative name: Go has not looked at the common name since 1.15.
-    A certificate that breaks a rule of form is taken, as Python did up to 3.12: many a private authority is
-    without a key identifier.
+    A server's name must be a subject alternative name: Go ignores the common name since 1.15. A certificate that is not
+    strictly well-formed is accepted, as in Python up to 3.12, because many private authorities have no key identifier.
     """
     import ssl
 
@@ -122,22 +121,22 @@ def judge_as_go(context: "ssl.SSLContext") -> None:
 
 
 def encode_name(name: str) -> str | bytes:
-    """A server's name for a TLS context: as bytes where it needs no other spelling.
+    """Return a server's name for a TLS context, as bytes if it needs no IDNA encoding.
 
-    For a str the ssl module loads the codec of international names, which costs a start more than a millisecond.
+    For a str the ssl module imports the idna codec, which takes more than a millisecond.
     """
     labels = name.split(".")
-    # What that codec refuses, it may go on refusing.
+    # Names that the codec rejects are passed on, so that it still rejects them.
     is_plain = name.isascii() and all(0 < len(label) < 64 for label in labels)
     return name.encode() if is_plain else name
 
 
 def default_context(ca_file: str = "", ca_data: str = "") -> "ssl.SSLContext":
-    """A context that trusts a bundle, or the system's authorities; raises OSError or ValueError for a bad bundle."""
+    """Return a context that trusts a bundle, or the system's; raise OSError or ValueError for an invalid one."""
     import ssl
 
     if _ENCRYPTED in ca_data:
-        raise ValueError  # OpenSSL would ask for its pass phrase on the terminal
+        raise ValueError  # OpenSSL would prompt for a pass phrase on the terminal
     context = ssl.create_default_context(cafile=ca_file or None, cadata=ca_data or None)
     judge_as_go(context)
     return context
@@ -157,5 +156,5 @@ def _full(trust: Trust) -> "ssl.SSLContext":
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         return context
-    subject = f"the CA bundle {trust.ca_file!r}" if trust.ca_file else "the CA bundle given"
+    subject = f"the CA bundle {trust.ca_file!r}" if trust.ca_file else "the given CA bundle"
     raise BundleError(problem, subject=subject)

@@ -1,8 +1,8 @@
-"""URLs as Go's ``net/url`` parses and prints them: the one parser, for servers, proxies, registries and images.
+"""URLs as Go's ``net/url`` parses and prints them, for servers, proxies, registries and images.
 
-The kubelet and client-go decide by what that parser makes of a text, so its verdict, its spelling and each of its
-oddities count. No regular expressions: a plugin's start must not pay for them. The private functions take and give
-bytewise text, see `keyferry._net.address`.
+The kubelet and client-go use that parser, so its results, its formatting and its quirks are copied. There are no
+regular expressions, which would slow down every plugin run. The private functions take and return bytewise text, see
+`keyferry._net.address`.
 """
 
 from keyferry._core.values import Value
@@ -36,14 +36,14 @@ _USER_INFO = _UNRESERVED.union("!$&'()*+,;=:%@")
 _ASCII_HOST = _UNRESERVED.union("!$&'()*+,;=:[]<>\"")
 _HIGH_BYTES = frozenset(map(chr, range(128, 256)))
 _HOST = _ASCII_HOST | _HIGH_BYTES
-# What may be escaped: in a host the percent sign and bytes that are not ASCII; in a zone what a host may have as it
-# is, and a space as well, but no byte above 0x7f.
+# The characters that may be escaped. In a host: the percent sign and bytes that are not ASCII. In a zone: the
+# characters that a host may have unescaped, and a space, but no byte above 0x7f.
 _HOST_ESCAPED = _HIGH_BYTES.union("%")
 _ZONE_ESCAPED = _ASCII_HOST.union("% ")
-# A spelling that Go keeps.
+# Text of these characters is printed unchanged by Go.
 _KEPT_PATH = _UNRESERVED.union("!$&'()*+,;=:@[]%/")
 _KEPT_FRAGMENT = _KEPT_PATH.union("?")
-# What Go does not escape where it spells something anew.
+# The characters that Go does not escape in other text.
 _SAFE_PATH = "$&+,/:;=@"
 _SAFE_USER = "$&+,;="
 _SAFE_HOST = "!$&'()*+,;=:[]<>\""
@@ -51,7 +51,7 @@ _SAFE_FRAGMENT = "$&+,/:;=?@!()*"
 
 
 class Url(Value):
-    """A URL in parts, each as written; ``authority`` is None where there is no ``//``.
+    """The parts of a URL as written; ``authority`` is None if there is no ``//``.
 
     ``host`` is host and port, percent-decoded; a byte that is not UTF-8 is a lone surrogate.
     """
@@ -66,7 +66,7 @@ class Url(Value):
 
     @property
     def user_info(self) -> str:
-        """What stands before the ``@``, as written."""
+        """The text before the ``@``, as written."""
         return (self.authority or "").rpartition("@")[0]
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Url(Value):
 
 
 def read_url(text: str) -> Url:
-    """Parse as ``url.Parse`` does; raises UrlSyntaxError."""
+    """Parse *text* as ``url.Parse`` does; raise UrlSyntaxError if it is invalid."""
     url, _, fragment = bytewise(text).partition("#")
     parsed = _parse(url, fragment, is_request=False)
     _check_fragment(fragment)
@@ -93,14 +93,14 @@ def read_url(text: str) -> Url:
 
 
 def go_words(text: str, error: UrlSyntaxError) -> str:
-    """All that Go says of a URL that it refuses: without its fragment, unless that is what is at fault."""
+    """Return Go's whole error text for an invalid URL: without the fragment, unless that is invalid."""
     raw = bytewise(text)
     reported = raw if error.is_in_fragment else raw.partition("#")[0]
     return f"parse {quote_raw(reported)}: {error.reason}"
 
 
 def parse_url(text: str) -> Url | None:
-    """Parse as ``url.Parse`` does; None is a refusal."""
+    """Parse *text* as ``url.Parse`` does; return None if it is invalid."""
     try:
         return read_url(text)
     except UrlSyntaxError:
@@ -108,7 +108,7 @@ def parse_url(text: str) -> Url | None:
 
 
 def parse_request_uri(text: str) -> Url | None:
-    """Parse as ``url.ParseRequestURI`` does: it wants a scheme or a leading slash, and ``#`` ends no path."""
+    """Parse *text* as ``url.ParseRequestURI`` does: with a scheme or a leading slash, and without fragments."""
     try:
         return _readable(_parse(bytewise(text), "", is_request=True))
     except UrlSyntaxError:
@@ -116,17 +116,17 @@ def parse_request_uri(text: str) -> Url | None:
 
 
 def join_url(base: str, reference: str) -> str:
-    """The URL that *reference* means on the page *base*; raises ValueError."""
+    """Return the URL that *reference* denotes relative to *base*; raise ValueError if it is invalid."""
     from urllib.parse import urljoin  # only here: few servers redirect
 
     return urljoin(base, reference)
 
 
 def split_registry_url(text: str) -> tuple[str, str, str, str]:
-    """Authority, host, port and path of the URL that ``https://`` before *text* makes; raises UrlSyntaxError.
+    """Return authority, host, port and path of ``https://`` and *text*; raise UrlSyntaxError if it is invalid.
 
-    All are percent-decoded, user info, query and fragment are gone. An IPv6 address loses its brackets in the host
-    only where a port follows.
+    All are percent-decoded; user info, query and fragment are dropped. An IPv6 address loses its brackets in the host
+    only if a port follows.
     """
     url, _, fragment = bytewise(text).partition("#")
     _check_controls(url)
@@ -139,9 +139,9 @@ def split_registry_url(text: str) -> tuple[str, str, str, str]:
 
 
 def split_registry_key(key: str) -> tuple[str, str, str, str]:
-    """As ``split_registry_url``, of a key that credentials are kept under, which may have a scheme.
+    """Split a key of stored credentials, with or without a scheme, as ``split_registry_url`` does.
 
-    Docker's API versions stand for the bare host, and only with the slash behind them.
+    The path of a Docker API version is dropped, but only with the slash after it.
     """
     prefix = "http://" if key.startswith("http://") else "https://"
     authority, host, port, path = split_registry_url(key.removeprefix(prefix))
@@ -150,7 +150,7 @@ def split_registry_key(key: str) -> tuple[str, str, str, str]:
 
 
 def split_host_port(authority: str) -> tuple[str, str]:
-    """Host and port; where they cannot be told apart, the kubelet takes all of it for the host."""
+    """Return host and port; if they cannot be separated, all of *authority* is the host, as in the kubelet."""
     host, colon, port = authority.rpartition(":")
     if not colon or "[" in port or "]" in port:
         return authority, ""
@@ -184,7 +184,7 @@ def _parse(text: str, fragment: str, *, is_request: bool) -> Url:
             return Url(scheme, rest, None, "", found, fragment)
         _check_relative(rest, is_request=is_request)
     authority, host = None, ""
-    # Without a scheme, three slashes begin a path.
+    # Without a scheme, three slashes start a path.
     if rest.startswith("//") and (scheme or not (is_request or rest.startswith("///"))):
         authority, slash, path = rest[2:].partition("/")
         rest = slash + path
@@ -223,7 +223,7 @@ def _check_relative(rest: str, *, is_request: bool) -> None:
 
 
 def _parse_authority(authority: str) -> str:
-    """Host and port, decoded."""
+    """Return host and port, percent-decoded."""
     user_info, _, host = authority.rpartition("@")
     host = _parse_literal(host) if "[" in host else _parse_name(host)
     if user_info:
@@ -233,14 +233,14 @@ def _parse_authority(authority: str) -> str:
 
 def _check_user_info(user_info: str) -> None:
     if not _USER_INFO.issuperset(user_info):
-        why = "what stands before the '@' has a forbidden character"
+        why = "the user info before the '@' has a forbidden character"
         raise UrlSyntaxError(why, "net/url: invalid userinfo")
     try:
         for part in user_info.split(":", 1):
             _unescape(part)
     except UrlSyntaxError as error:
-        # Our own words quote nothing here: it may be part of a password.
-        raise UrlSyntaxError("what stands before the '@' has a malformed escape", error.reason) from None
+        # This message quotes nothing: the text may be part of a password.
+        raise UrlSyntaxError("the user info before the '@' has a malformed escape", error.reason) from None
 
 
 def _parse_name(host: str) -> str:
@@ -313,5 +313,5 @@ def _refuse_escape(escape: str) -> "NoReturn":
 
 
 def _respell(text: str, kept: frozenset[str], safe: str) -> str:
-    """Go keeps a spelling that could be its own, and otherwise spells the decoded text anew."""
+    """Return *text* unchanged if Go could have printed it, else decoded and encoded again."""
     return text if kept.issuperset(text) else encode_percent(decode_percent(text), safe)

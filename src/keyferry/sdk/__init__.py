@@ -1,7 +1,7 @@
-"""Write a credential plugin: one function from a typed request to a typed response, and it is a correct executable.
+"""Write a credential plugin: one function from a typed request to a typed response becomes an executable.
 
-Importing this loads nothing: every name is fetched from its home when it is first used. Beside these
-names stand ``keyferry.sdk.http``, ``flags``, ``files``, ``process`` and ``testing``.
+Importing this package loads nothing else: each name is imported when it is first used. The other modules are
+``keyferry.sdk.http``, ``flags``, ``files``, ``process`` and ``testing``.
 """
 
 __all__ = [
@@ -68,7 +68,7 @@ else:
     def __getattr__(name):
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        # Not importlib, which would load the module of warnings.
+        # Not importlib, which would import warnings.
         import sys
 
         home = f"keyferry.{_HOMES[name]}"

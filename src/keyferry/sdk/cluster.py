@@ -1,4 +1,4 @@
-"""Exec plugins of kubeconfigs: from what the client tells to a token or certificate, and the executable around it."""
+"""Exec plugins of kubeconfigs: from the client's request to a token or certificate, and the executable for it."""
 
 import os
 
@@ -27,15 +27,15 @@ VARIABLE = "KUBERNETES_EXEC_INFO"
 V1, V1BETA1 = f"{GROUP}/v1", f"{GROUP}/v1beta1"
 _VERSIONS = (V1, V1BETA1)
 _NANOSECONDS = 1_000_000_000
-# What RFC 3339 can say: the year has four digits.
+# The limit of RFC 3339, whose years have four digits.
 _LAST_SECOND = 253_402_300_799
 
 
 class ExecRequest(Value):
-    """What the client tells: whether the user can be asked something, and the cluster, if the config says so.
+    """The client's request: whether the user can be prompted, and the cluster, if the kubeconfig provides it.
 
-    *api_version* is the one to answer in. *is_informed* is False where there is no KUBERNETES_EXEC_INFO: then a
-    person, or a script, has started the plugin.
+    *api_version* is the version of the response. *is_informed* is False without KUBERNETES_EXEC_INFO: then a person or
+    a script has started the plugin.
     """
 
     api_version: str = V1BETA1
@@ -45,7 +45,7 @@ class ExecRequest(Value):
 
 
 class ExecResponse(Value):
-    """What to answer: a token, or a certificate and key as PEM, or both; *expires_at* in Unix seconds, if known."""
+    """A token, or a certificate and key as PEM, or both; *expires_at* is in Unix seconds, None if unknown."""
 
     token: str = field(default="", repr=False)
     expires_at: float | None = None
@@ -54,16 +54,16 @@ class ExecResponse(Value):
 
 
 def serve_cluster(provide: "ProvideCluster") -> "Never":
-    """Be an exec plugin of a kubeconfig: read KUBERNETES_EXEC_INFO, call *provide*, answer, exit.
+    """Run as an exec plugin of a kubeconfig: read KUBERNETES_EXEC_INFO, call *provide*, write the response, exit.
 
-    A ProvideError from it, and any other exception, becomes a message on standard error and exit status 1, with
-    nothing on standard output.
+    If *provide* raises ProvideError or any other exception, a message is written to standard error, nothing to standard
+    output, and the exit status is 1.
     """
     deliver(lambda: respond_cluster(provide, os.environ.get(VARIABLE, "")))
 
 
 def respond_cluster(provide: "ProvideCluster", exec_info: str) -> bytes:
-    """The answer to what KUBERNETES_EXEC_INFO says, as bytes; raises what *provide* raises, and ProvideError."""
+    """Return the response to *exec_info* as bytes; raise ProvideError, and any exception of *provide*."""
     request = read_exec_request(exec_info)
     response = provide(request)
     if not isinstance(response, ExecResponse):
@@ -72,7 +72,7 @@ def respond_cluster(provide: "ProvideCluster", exec_info: str) -> bytes:
 
 
 def read_exec_request(exec_info: str) -> ExecRequest:
-    """What KUBERNETES_EXEC_INFO says; without it, or without a version in it, v1beta1 is meant, as everywhere."""
+    """Parse KUBERNETES_EXEC_INFO; without it, or without a version in it, the version is v1beta1, as in client-go."""
     if not exec_info.strip():
         return ExecRequest(interactive=os.isatty(0), is_informed=False)
     text = decode_utf8(exec_info.encode("utf-8", "surrogateescape"))
@@ -93,7 +93,7 @@ def read_exec_request(exec_info: str) -> ExecRequest:
 
 
 def _name(value: object) -> str:
-    """A name for a message; what is no text may be anything, and is not quoted."""
+    """Return a value of a message; only strings are quoted, others may hold anything."""
     return repr(value[:80]) if isinstance(value, str) else type(value).__name__
 
 
@@ -107,7 +107,7 @@ def _read(text: str) -> dict[str, object]:
         problem = str(error)
     else:
         problem = "it is not a JSON object"
-    # Raised out here on purpose: what was caught may hold the variable, which may have a proxy's password.
+    # Raised outside the except block: the caught error may hold the variable, which may contain a proxy's password.
     if not isinstance(document, dict):
         raise ProvideError(f"{VARIABLE} cannot be read: {problem}")
     return document
@@ -119,7 +119,7 @@ def _cluster(document: dict[str, object], text: str) -> ClusterInfo:
     from keyferry.api.codec import Reader
 
     reader = Reader(lenient=True)
-    # With its text: the plugin's own config keeps its numbers as they are written.
+    # The text is needed because numbers in the plugin's own config keep their spelling.
     credential = read_exec_credential({"spec": document["spec"]}, reader, text)
     if reader.problems or credential.cluster is None:
         shown = [f"{format_path(path)}: {problem.message}" for path, problem in reader.problems[:1]]
@@ -128,7 +128,7 @@ def _cluster(document: dict[str, object], text: str) -> ClusterInfo:
 
 
 def _check(response: ExecResponse) -> ExecCredentialStatus:
-    """Refuse what the client would refuse, or would use and fail with."""
+    """Raise ProvideError for a response that the client would reject, or would use and fail with."""
     for name in ("token", "client_certificate_data", "client_key_data"):
         value = getattr(response, name)
         if not isinstance(value, str):
@@ -136,9 +136,11 @@ def _check(response: ExecResponse) -> ExecCredentialStatus:
     if not response.token and not response.client_certificate_data:
         raise ProvideError("response: there is neither a token nor a client certificate")
     if bool(response.client_certificate_data) != bool(response.client_key_data):
-        raise ProvideError("response: a client certificate needs its key, and a key its certificate")
+        raise ProvideError(
+            "response: there is a client certificate without a key, or a key without a certificate"
+        )
     if any(not " " < char < "\x7f" for char in response.token):
-        raise ProvideError("response: the token has characters that no HTTP header can carry")
+        raise ProvideError("response: the token has characters that are not allowed in an HTTP header")
     if response.client_certificate_data:
         _check_pem(response)
     return ExecCredentialStatus(

@@ -1,4 +1,4 @@
-"""What to install where a package is missing that only some plugins need."""
+"""Installation hints for the optional packages that some plugins need."""
 
 from keyferry._core.extras import install_hint
 

@@ -1,4 +1,4 @@
-"""Files that hold a secret: read only if they are the user's alone, written whole and for the user alone."""
+"""Files that hold a secret: read only if no other user can read them, and written atomically for the user alone."""
 
 import os
 import stat
@@ -22,12 +22,12 @@ _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def read_bounded(path: str, what: str, most_bytes: int = _MOST_BYTES) -> bytes:
-    """The content of a file; raises ProvideError, which says *what* was to be read, and never quotes it."""
+    """Return the content of a file; raise ProvideError, which names *what* the file is and never quotes it."""
     try:
         with open(path, "rb", opener=_open_at_once) as file:
             data = file.read(most_bytes + 1)
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else "") or "its name cannot be used"
+        reason = (error.strerror if isinstance(error, OSError) else "") or "its name is invalid"
         raise ProvideError(f"{what} {path!r} cannot be read: {reason[:1].lower()}{reason[1:]}") from None
     if len(data) > most_bytes:
         raise ProvideError(f"{what} {path!r} is longer than {most_bytes} bytes")
@@ -35,14 +35,14 @@ def read_bounded(path: str, what: str, most_bytes: int = _MOST_BYTES) -> bytes:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file; a named pipe that nobody writes to is empty, where one would otherwise wait for ever."""
+    """Open a file; a named pipe without a writer reads as empty instead of blocking."""
     fd = os.open(path, flags | _AT_ONCE)
     os.set_blocking(fd, True)
     return fd
 
 
 def read_private(path: str) -> bytes | None:
-    """The content of a file of the user's own, or None: it is missing, unreadable, or open to others."""
+    """Return the content of the user's own file; None if it is missing, unreadable, or readable by others."""
     folder, name = os.path.split(path)
     try:
         with open_folder(folder) as opened:
@@ -69,9 +69,9 @@ def _read_own(fd: int) -> bytes | None:
 
 
 def write_private(path: str, data: bytes) -> bool:
-    """Put *data* in place of a file at once, readable by the user alone, in a folder made for the user alone.
+    """Replace a file atomically; file and new folders are accessible to the user alone.
 
-    Gives False where that cannot be done: a cache that cannot be written only costs time.
+    Returns False if that fails: a cache that cannot be written only costs time.
     """
     folder, name = os.path.split(path)
     try:
@@ -83,9 +83,10 @@ def write_private(path: str, data: bytes) -> bool:
 
 
 class Lock:
-    """A lock beside a file, for processes that share it; where it cannot be had in time, one works without.
+    """A lock beside a file, for processes that share it; without the lock in time, the block runs unlocked.
 
-    ``with Lock(path, deadline) as is_held``. The lock file stays: to remove it would let two in at once.
+    Use it as ``with Lock(path, deadline) as is_held``. The lock file is not removed, because then two processes could
+    hold the lock at once.
     """
 
     def __init__(self, path: str, deadline: "Deadline") -> None:
@@ -99,7 +100,7 @@ class Lock:
             with open_folder(folder, make=0o700) as opened:
                 return self._wait(opened, name)
         except (ImportError, OSError, ValueError):
-            # No place for one, or a system without locks: waiting would not bring one.
+            # The lock file cannot be created, or the system has no locks: waiting would not help.
             return False
 
     def _wait(self, folder: Folder, name: str) -> bool:

@@ -1,7 +1,7 @@
-"""Command line flags as Go's programs take them, for plugins that stand in for one; argparse would cost their start.
+"""Command line flags as Go's programs parse them, without argparse, which is slow to import.
 
-``--name value``, ``--name=value``, ``-n value``, ``-n=value`` and, for switches, ``--name`` and ``--name=false``
-are understood, flags and words in any order; after ``--`` all are words.
+The forms are ``--name value``, ``--name=value``, ``-n value``, ``-n=value`` and, for switches, ``--name`` and
+``--name=false``. Flags and words can be in any order; after ``--`` all arguments are words.
 """
 
 import sys
@@ -22,9 +22,10 @@ _TRUE, _FALSE = ("true", "1", "t", "T", "TRUE", "True"), ("false", "0", "f", "F"
 
 
 class Flag(Value):
-    """One flag: its name without dashes, what help says of it, and how it is given.
+    """One flag: its name without dashes, its help text, and its form.
 
-    A *switch* needs no value. One that is *ignored* is taken and has no effect, and does not show in help.
+    A flag that *is_switch* needs no value. One that *is_ignored* is accepted without effect, and is not shown in the
+    help.
     """
 
     name: str
@@ -47,7 +48,7 @@ _LOG_SWITCHES = (
     "skip-log-headers",
     "add-dir-header",
 )
-# The flags of klog, which Kubernetes' own programs have and configs in the wild give.
+# The flags of klog, which Kubernetes' own programs have and existing configs use.
 LOG_FLAGS = (
     Flag("v", short="v", is_ignored=True),
     *(Flag(name, is_ignored=True) for name in _LOG_TEXTS),
@@ -56,32 +57,32 @@ LOG_FLAGS = (
 
 
 class Flags(Value):
-    """What was given: the values by flag, the names of those that were given at all, and the words between."""
+    """The parsed arguments: the values by flag, the words, and the names of the flags that were given."""
 
     values: "Mapping[str, tuple[str, ...]]"
     words: tuple[str, ...] = ()
     given: frozenset[str] = frozenset()
 
     def text(self, name: str) -> str:
-        """The last value of a flag, or its default."""
+        """Return the last value of a flag, or its default."""
         return self.values[name][-1] if self.values[name] else ""
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Every value of a repeated flag."""
+        """Return all values of a repeated flag."""
         return self.values[name]
 
     def is_on(self, name: str) -> bool:
-        """Tell whether a switch is on."""
+        """Return whether a switch is on."""
         return self.text(name) in _TRUE
 
 
 def read_flags(
     flags: "Sequence[Flag]", about: str, *, words: str = "", argv: "Sequence[str] | None" = None
 ) -> Flags:
-    """The flags this program was started with; ``--help`` and ``--version`` are answered here, and end it.
+    """Return this program's flags; ``--help`` and ``--version`` print their text and exit.
 
-    *about* is what help begins with, *words* how the words between flags are shown in it. What is wrong with
-    them is said on standard error, and ends the program with status 2.
+    The help starts with *about*, and shows *words* in place of the words. An invalid argument ends the program with a
+    message on standard error and exit status 2.
     """
     argv = sys.argv[1:] if argv is None else argv
     program = program_name()
@@ -98,7 +99,7 @@ def read_flags(
 
 
 def _say(fd: int, text: str, status: int) -> "Never":
-    """Write *text*, whether somebody reads it or not, and end the program."""
+    """Write *text*, ignore errors, and exit with *status*."""
     stream = sys.stdout if fd == 1 else sys.stderr
     try:
         if stream is not None:
@@ -109,7 +110,7 @@ def _say(fd: int, text: str, status: int) -> "Never":
 
 
 def parse_flags(flags: "Sequence[Flag]", argv: "Sequence[str]") -> Flags:
-    """Take *argv* apart; raises ProvideError for what is no flag, or lacks its value."""
+    """Parse *argv*; raise ProvideError for an unknown flag, a missing value or an invalid one."""
     known = _by_spelling(flags)
     values: dict[str, list[str]] = {}
     words: list[str] = []
@@ -134,7 +135,7 @@ def _by_spelling(flags: "Sequence[Flag]") -> dict[str, Flag]:
     known: dict[str, Flag] = {}
     for flag in flags:
         for name in (flag.name, *flag.aliases):
-            # One dash or two, as Go's own flag package has it; klog's names with dashes or underscores.
+            # With one dash or two, as in Go's flag package; klog's names with dashes or underscores.
             known.update({f"--{name}": flag, f"--{name.replace('-', '_')}": flag})
             if len(name) > 1:
                 known.setdefault(f"-{name}", flag)
@@ -147,7 +148,7 @@ def _take(known: dict[str, Flag], word: str, rest: list[str]) -> tuple[Flag, str
     name, equals, value = word.partition("=")
     flag = known.get(name)
     if flag is None:
-        raise ProvideError(f"unknown flag {name!r}", f"'{program_name()} --help' lists all")
+        raise ProvideError(f"unknown flag {name!r}", f"'{program_name()} --help' lists all flags")
     if flag.is_switch:
         value = value if equals else "true"
         if value not in (*_TRUE, *_FALSE):
@@ -173,7 +174,7 @@ def _help(flags: "Sequence[Flag]", program: str, about: str, words: str) -> str:
     ]
     names += ["--version", "--help"]
     texts = [flag.about + (f" (default {flag.default})" if flag.default else "") for flag in shown]
-    texts += ["the version, and no more", "this text"]
+    texts += ["print the version and exit", "print this help and exit"]
     width = max(map(len, names))
     lines = [f"  {name:<{width}}  {text}" for name, text in zip(names, texts, strict=True)]
     usage = " ".join(part for part in ("usage:", program, "[FLAGS]", words) if part)

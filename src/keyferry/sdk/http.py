@@ -1,6 +1,6 @@
 """HTTP for plugins, on the standard library's sockets: deadlines, bounded retries, proxies, verified TLS.
 
-A request never follows a redirect, and a credential in it goes to the host it was meant for and no other.
+A request never follows a redirect, so a credential in it is sent to its own host only.
 """
 
 import os
@@ -29,7 +29,7 @@ _TOO_MANY_DIGITS = 12
 
 
 class Reply(Value):
-    """An answer read to its end; *url* is without query and user info."""
+    """A response that was read entirely; *url* is without query and user info."""
 
     url: str
     status: int
@@ -38,15 +38,15 @@ class Reply(Value):
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the status is one of success."""
+        """Whether the status is 2xx."""
         return 200 <= self.status < 300
 
     def values(self, name: str) -> list[str]:
-        """All values of a header, whose name is given in lower case."""
+        """Return all values of a header, whose name is given in lower case."""
         return [value for found, value in self.headers if found == name]
 
     def json(self) -> dict[str, object]:
-        """The body as a JSON object; raises HttpError, which quotes none of it."""
+        """Return the body as a JSON object; raise HttpError, which does not quote it, if it is anything else."""
         from keyferry._core.json import loads
 
         document: object = None
@@ -55,14 +55,12 @@ class Reply(Value):
         except DocumentError:
             pass
         if not isinstance(document, dict):
-            raise HttpError(
-                self.url, f"answered status {self.status} with something that is not a JSON object"
-            )
+            raise HttpError(self.url, f"returned status {self.status} with a body that is not a JSON object")
         return document
 
 
 class Retry(Value):
-    """How often to try, and how long to wait between: twice as long each time, with jitter, up to a limit."""
+    """The number of attempts and the delay between them, which doubles each time, with jitter, up to a limit."""
 
     attempts: int = 3
     first_seconds: float = 0.5
@@ -70,7 +68,7 @@ class Retry(Value):
     is_transient: "Callable[[Reply], bool]" = lambda reply: reply.status in _TRANSIENT
 
     def delay(self, number: int) -> float:
-        """Seconds to wait after attempt *number*, counted from 1: between half of the full wait and all of it."""
+        """Return the seconds to wait after attempt *number*, counted from 1: half of the full delay up to all of it."""
         full = min(self.first_seconds * 2.0 ** (number - 1), self.most_seconds)
         return full * (0.5 + int.from_bytes(os.urandom(2), "big") / (2 * _JITTER_STEPS))
 
@@ -79,13 +77,12 @@ ONCE = Retry(attempts=1)
 
 
 class HttpOptions(Value):
-    """How to get to a server: through the environment's proxy or not, which authorities to trust, how long to wait.
+    """Connection settings: whether to use the environment's proxy, the trusted authorities, the time limits.
 
-    *ca_file* is a bundle to trust in place of the system's, *ca_data* such a bundle as PEM text; SSL_CERT_FILE and
-    SSL_CERT_DIR are honoured without them. One that *is_insecure* trusts any certificate: only where the user says
-    so. *address* is dialled in place of the host's own, and never through a proxy. *attempt_seconds* bounds one
-    attempt from name look-up to the last byte of the answer. One with a *thumbprint* trusts the certificate that has
-    it, and no other.
+    *ca_file* is a bundle to trust in place of the system's, *ca_data* one as PEM text; without them SSL_CERT_FILE and
+    SSL_CERT_DIR apply. With *is_insecure* any certificate is trusted; set it only at the user's request. *address* is
+    used in place of the host's own, and never with a proxy. *attempt_seconds* limits one attempt from name resolution
+    to the last byte of the response. With a *thumbprint*, only the certificate that has it is trusted.
     """
 
     use_proxy: bool = True
@@ -109,11 +106,10 @@ def fetch(
     retry: Retry = Retry(),
     options: HttpOptions = HttpOptions(),
 ) -> Reply:
-    """Send a request and read the whole answer, whatever its status; raises HttpError where there is none.
+    """Send a request and return the whole response, with any status; raise HttpError if there is none.
 
-    Failures of the connection and transient statuses are tried again, as *retry* says, as long as *deadline*
-    leaves time; a Retry-After is obeyed, and ends the attempts if it does not fit. A certificate that is not
-    trusted is final.
+    Connection failures and transient statuses are retried according to *retry*, as long as *deadline* leaves time. A
+    Retry-After is respected, and ends the attempts if it exceeds the deadline. An untrusted certificate is not retried.
     """
     failure: HttpError | None = None
     try:
@@ -126,14 +122,14 @@ def fetch(
         failure = error.with_traceback(None)
     if failure is None:
         return reply
-    # Nor may a traceback with locals show them.
-    origin = reply = None  # type: ignore[assignment] # nobody reads them any more
+    # A traceback with locals must not show them either.
+    origin = reply = None  # type: ignore[assignment] # not read any more
     del url, headers, body
     raise failure
 
 
 class _Request(Value):
-    """What all attempts send."""
+    """The request that all attempts send."""
 
     method: str
     origin: "Origin"
@@ -144,8 +140,8 @@ class _Request(Value):
 def _try(
     request: _Request, options: HttpOptions, deadline: "Deadline", retry: Retry
 ) -> "tuple[Reply, NetworkError | None]":
-    """Make attempts as long as another one may help."""
-    # Nobody vouches for a certificate that is known by its thumbprint, which is compared before anything is sent.
+    """Make attempts as long as another one may succeed."""
+    # A certificate with a known thumbprint needs no authority: the thumbprint is compared before any data is sent.
     is_insecure = options.is_insecure or options.thumbprint is not None
     tls = Tls(Trust(options.ca_file, options.ca_data, is_insecure))
     number = 0
@@ -166,7 +162,7 @@ def _try(
 def _attempt(
     request: _Request, options: HttpOptions, tls: Tls, deadline: "Deadline"
 ) -> "tuple[Reply, NetworkError | None]":
-    """One request and its answer; or an empty answer, and why there is none."""
+    """Send one request; return its response, or an empty one and the error."""
     url = str(request.origin)
     try:
         with _client(options, tls, deadline).request(
@@ -187,7 +183,7 @@ def _client(options: HttpOptions, tls: Tls, deadline: "Deadline") -> "Client":
         tls.context,
         WaitLimits(options.connect_seconds, options.attempt_seconds),
         deadline,
-        # The thumbprint is the server's, and says nothing about a proxy.
+        # The thumbprint is that of the server, not of a proxy.
         proxy_tls=(lambda: default_context(options.ca_file, options.ca_data)) if options.thumbprint else None,
         proxy=choose_proxy if options.use_proxy and not options.address else lambda _: None,
         address=options.address,
@@ -196,7 +192,7 @@ def _client(options: HttpOptions, tls: Tls, deadline: "Deadline") -> "Client":
 
 
 def _retry_after(reply: Reply, delay: float) -> float:
-    """The wait a server asks for, in seconds; one given as a date is not understood, and ours is used."""
+    """Return the seconds in Retry-After, at least *delay*; *delay* if it is a date."""
     asked = next(iter(reply.values("retry-after")), "").strip()
     if not asked.isascii() or not asked.isdigit():
         return delay

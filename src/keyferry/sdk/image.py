@@ -1,4 +1,4 @@
-"""Image credential providers: from a typed request to a typed response, and an executable that does the rest."""
+"""Image credential providers: from a typed request to a typed response, and the executable for it."""
 
 from keyferry._core.values import Value, field
 from keyferry.api.credentialprovider.v1 import (
@@ -23,14 +23,14 @@ IMAGE, REGISTRY, GLOBAL = "Image", "Registry", "Global"
 _VERSIONS = tuple(f"{GROUP}/{version}" for version in ("v1", "v1beta1", "v1alpha1"))
 _USAGE = "to try it: keyferry plugin trace PROGRAM IMAGE"
 _NANOSECONDS = 1_000_000_000
-# What 64 bits of nanoseconds can say.
+# The limit of a 64-bit number of nanoseconds.
 _LONGEST_SECONDS = 9_223_372_036
 
 
 class Request(Value):
-    """What the kubelet asks: credentials for *image*, which has no tag and no digest.
+    """The kubelet's request for the credentials of *image*, which has no tag and no digest.
 
-    Token and annotations are there only if the provider's config asks for a service account.
+    Token and annotations are set only if the provider's config requests a service account.
     """
 
     image: str
@@ -40,15 +40,15 @@ class Request(Value):
 
     @property
     def registry(self) -> str:
-        """What stands before the first slash: the host, with its port if it has one."""
+        """The text before the first slash: the host, with its port if it has one."""
         return self.image.partition("/")[0]
 
 
 class Response(Value):
-    """What to answer: credentials by the key that images are matched with, how widely they hold, and how long.
+    """Credentials by the key that images are matched with, the scope of their cache entry, and its lifetime.
 
-    *cache_seconds* None leaves it to the config's default, 0 means never to cache. Without *auth* the kubelet
-    has no credentials from this plugin and goes on with the next.
+    With *cache_seconds* None the config's default applies; 0 disables caching. Without *auth* the kubelet gets no
+    credentials from this plugin, and continues with the next one.
     """
 
     auth: "Mapping[str, AuthConfig]" = field(default_factory=dict)
@@ -59,22 +59,22 @@ class Response(Value):
     def for_registry(
         cls, request: Request, username: str, password: str, *, cache_seconds: float | None = None
     ) -> "Response":
-        """One login for every image of the registry asked for."""
+        """Return one login for every image of the requested registry."""
         return cls({request.registry: AuthConfig(username, password)}, REGISTRY, cache_seconds)
 
     @classmethod
     def for_image(
         cls, request: Request, username: str, password: str, *, cache_seconds: float | None = None
     ) -> "Response":
-        """One login for the image asked for alone."""
+        """Return one login for the requested image alone."""
         return cls({request.image: AuthConfig(username, password)}, IMAGE, cache_seconds)
 
 
 def serve(provide: "Provide", *, is_lenient: bool = False) -> "Never":
-    """Be an image credential provider: read the request, call *provide*, answer, exit.
+    """Run as an image credential provider: read the request, call *provide*, write the response, exit.
 
-    A ProvideError from it, and any other exception, becomes a message on standard error and exit status 1, with
-    nothing on standard output. *is_lenient* takes a request of any kind and version, and answers as v1.
+    If *provide* raises ProvideError or any other exception, a message is written to standard error, nothing to standard
+    output, and the exit status is 1. *is_lenient* accepts a request of any kind and version; the response is v1.
     """
     known: list[str] = []
 
@@ -87,7 +87,7 @@ def serve(provide: "Provide", *, is_lenient: bool = False) -> "Never":
 
 
 def respond(provide: "Provide", data: bytes, *, is_lenient: bool = False) -> bytes:
-    """The answer to the request in *data*, as bytes; raises what *provide* raises, and ProvideError."""
+    """Return the response to the request in *data* as bytes; raise ProvideError, and any exception of *provide*."""
     return _answer(provide, _read_request(data, is_lenient=is_lenient))
 
 
@@ -108,7 +108,7 @@ def _read_request(data: bytes, *, is_lenient: bool) -> Request:
         problem = str(error)
     else:
         problem = "it is not a JSON object"
-    # Raised out here on purpose: what was caught may hold the request, and with it a token.
+    # Raised outside the except block: the caught error may hold the request, and with it a token.
     if not isinstance(document, dict):
         raise ProvideError(f"the request on standard input cannot be read: {problem}")
     if not is_lenient:
@@ -146,7 +146,7 @@ def _text(document: dict[str, object], name: str) -> str:
 
 
 def _check(response: Response) -> CredentialProviderResponse:
-    """Refuse what the kubelet would refuse, or would use and fail with."""
+    """Raise ProvideError for a response that the kubelet would reject, or would use and fail with."""
     if response.cache_key_type not in (IMAGE, REGISTRY, GLOBAL):
         raise ProvideError(
             f"response: cache_key_type is {response.cache_key_type!r}, expected Image, Registry or Global"
@@ -165,7 +165,7 @@ def _check(response: Response) -> CredentialProviderResponse:
 def _check_entry(key: object, entry: object) -> None:
     if not isinstance(key, str) or not key or not _is_plain(key, lowest="!"):
         raise ProvideError(
-            f"response: auth key {key!r} is no text, is empty, or has blanks or control characters"
+            f"response: auth key {key!r} is not a string, is empty, or has blanks or control characters"
         )
     if not isinstance(entry, AuthConfig):
         raise ProvideError(f"response: under {key!r} is {_kind(entry)}, expected an AuthConfig")
@@ -175,14 +175,14 @@ def _check_entry(key: object, entry: object) -> None:
             raise ProvideError(f"response: the {name} under {key!r} is {_kind(value)}, expected str")
         if not _is_plain(value):
             raise ProvideError(
-                f"response: the {name} under {key!r} has a line break, another control character or broken text"
+                f"response: the {name} under {key!r} has a control character, such as a line break, or a lone surrogate"
             )
     if ":" in entry.username:
-        raise ProvideError(f"response: the username under {key!r} has a colon, which HTTP cannot carry")
+        raise ProvideError(f"response: the username under {key!r} has a colon, which HTTP does not allow")
 
 
 def _is_plain(text: str, lowest: str = " ") -> bool:
-    """Tell whether a header can carry the text, and JSON hand it on unchanged: half a surrogate pair it cannot."""
+    """Return whether *text* is valid in a header and unchanged by JSON, which excludes lone surrogates."""
     return not any(char < lowest or char == "\x7f" or "\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -195,7 +195,7 @@ def _nanoseconds(seconds: float | None) -> int | None:
         return None
     if not isinstance(seconds, (int, float)) or isinstance(seconds, bool):
         raise ProvideError(f"response: cache_seconds is {_kind(seconds)}, expected a number")
-    # Not the other way round: it is to fail for what is not a number, too.
+    # Not the other way round: NaN must fail, too.
     if not 0 <= seconds <= _LONGEST_SECONDS:
         raise ProvideError("response: cache_seconds is not a number from 0 to 292 years")
     return round(seconds * _NANOSECONDS)

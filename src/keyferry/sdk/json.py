@@ -1,4 +1,4 @@
-"""JSON as Kubernetes reads and writes it; errors never quote what was read."""
+"""JSON as Kubernetes reads and writes it; errors do not quote the document."""
 
 from keyferry._core.json import dumps, loads
 from keyferry.errors import DocumentError
@@ -7,9 +7,9 @@ __all__ = ["DocumentError", "dumps", "loads", "read_object"]
 
 
 def read_object(data: bytes | str) -> dict[str, object] | None:
-    """The one JSON object in *data*; None if it is anything else.
+    """Return the JSON object in *data*; None if it is anything else.
 
-    For what may hold a secret: there is no exception whose frames could keep it.
+    Use it for data that may contain a secret: no exception keeps the data in its frames.
     """
     try:
         document = loads(data)

@@ -1,4 +1,4 @@
-"""Run another program from a plugin: no shell, a deadline, bounded output, nothing left behind."""
+"""Run another program from a plugin: without a shell, with a deadline and bounded output."""
 
 import os
 from time import monotonic
@@ -19,7 +19,7 @@ _MOST_BYTES = 1 << 20
 
 
 class Finished(Value):
-    """A program that ended by itself: its exit status and what it wrote."""
+    """The exit status and the output of a program that ended by itself."""
 
     status: int
     stdout: bytes = field(repr=False)
@@ -27,7 +27,7 @@ class Finished(Value):
 
     @property
     def complaint(self) -> str:
-        """The end of its standard error, with everything that looks like a secret masked."""
+        """The end of the program's standard error, with everything that looks like a secret masked."""
         from keyferry._core.secrets import stderr_tail
 
         return stderr_tail(self.stderr)
@@ -40,7 +40,7 @@ def run_program(
     stdin: bytes = b"",
     environ: "Mapping[str, str] | None" = None,
 ) -> Finished:
-    """Run ``argv[0]``, from PATH if it has no slash, to its end; past the deadline its whole group is killed.
+    """Run ``argv[0]``, from PATH if it has no slash, to its end; at the deadline its process group is killed.
 
     Raises ProvideError if it cannot be started, does not end in time, or writes more than a megabyte.
     """
@@ -59,7 +59,7 @@ def run_program(
         try:
             child.end()
         finally:
-            child.end()  # again, for an interrupt that came just as the first began
+            child.end()  # again, if an interrupt came as the first call began
     if ending is Ending.EXITED and child.status is not None:
         return Finished(child.status, pump.stdout, pump.stderr)
     if ending is Ending.LOST:
@@ -81,7 +81,9 @@ def _start(child: "Child", name: str, argv: "Sequence[str]", environ: "Mapping[s
             f"the program {name!r} is not installed, or not on PATH", kind=Kind.NOT_FOUND
         ) from None
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else "") or "a null byte in what it is given"
+        reason = (
+            error.strerror if isinstance(error, OSError) else ""
+        ) or "an argument or a variable has a null byte"
         raise ProvideError(
             f"the program {name!r} cannot be started: {reason[:1].lower()}{reason[1:]}"
         ) from None

@@ -1,4 +1,4 @@
-"""Ask the person at the terminal, where the client lets a plugin do that."""
+"""Prompt the user at the terminal, if the client allows it."""
 
 import os
 import sys
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ask", "is_watched", "tell"]
 
-# A terminal takes 4095 bytes of a line and drops the rest without a word.
+# A terminal takes 4095 bytes of a line and silently drops the rest.
 _LONGEST_ANSWER = 4094
 
 
 def ask(request: "ExecRequest", question: str, *, is_secret: bool = False) -> str:
-    """The line that the user types in answer to *question*; what *is_secret* is not shown while it is typed.
+    """Return the line that the user types after *question*; if it *is_secret*, it is not echoed.
 
-    Raises ProvideError where nobody can be asked: the exec entry's interactiveMode is Never, or the client's
-    standard input is no terminal.
+    Raises ProvideError if the user cannot be prompted: the exec entry's interactiveMode is Never, or the client's
+    standard input is not a terminal.
     """
     if not request.interactive:
         raise ProvideError(
@@ -31,7 +31,7 @@ def ask(request: "ExecRequest", question: str, *, is_secret: bool = False) -> st
 
 
 def tell(text: str, end: str = "\n") -> None:
-    """Show something to the user, on standard error: standard output is the answer's. Without one, nobody sees it."""
+    """Show *text* to the user on standard error, since standard output is for the response; ignore errors."""
     try:
         if sys.stderr is not None:
             sys.stderr.write(text + end)
@@ -41,7 +41,7 @@ def tell(text: str, end: str = "\n") -> None:
 
 
 def is_watched(request: "ExecRequest") -> bool:
-    """Tell whether somebody may read what a plugin says: the client says so, or standard error is a terminal."""
+    """Return whether somebody may read messages: the request is interactive, or standard error is a terminal."""
     try:
         return request.interactive or os.isatty(2)
     except OSError:
@@ -50,7 +50,7 @@ def is_watched(request: "ExecRequest") -> bool:
 
 def _read_line() -> str:
     typed = bytearray()
-    # Byte by byte: what follows the line is for the next question.
+    # Byte by byte: the input after the line is for the next question.
     while (byte := _read_byte()) not in (b"", b"\n"):
         typed += byte
         if len(typed) > _LONGEST_ANSWER:
@@ -64,7 +64,7 @@ def _read_byte() -> bytes:
     try:
         return os.read(0, 1)
     except OSError:
-        # The terminal is gone, or was never there.
+        # The terminal is closed, or there is none.
         return b""
 
 
@@ -74,7 +74,7 @@ def _read_hidden() -> str:
 
         before = termios.tcgetattr(0)
     except (ImportError, OSError):
-        # No terminal, or a system without termios; a pipe shows nothing anyway.
+        # No terminal, or a system without termios. A pipe echoes nothing.
         return _read_line()
     except termios.error:
         return _read_line()
@@ -87,6 +87,6 @@ def _read_hidden() -> str:
         try:
             termios.tcsetattr(0, termios.TCSADRAIN, before)
         except termios.error:
-            # It is gone, and needs nothing any more.
+            # The terminal is closed.
             pass
         tell("")

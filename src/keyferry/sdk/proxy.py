@@ -1,4 +1,4 @@
-"""Take a URL apart, and find the proxy for it, by the rules of Go's programs."""
+"""Split a URL and choose its proxy, by the rules of Go's programs."""
 
 from keyferry._net import proxy as net
 from keyferry._net.errors import NetworkError, TimedOutError, UntrustedError
@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Origin", "authorization", "choose_proxy", "split_url", "to_http_error"]
 
-_PRIVATE_AUTHORITY = "if a proxy or a private authority stands in between, name its bundle in SSL_CERT_FILE"
+_PRIVATE_AUTHORITY = (
+    "if a proxy or a private authority issued it, set SSL_CERT_FILE to a bundle with that authority"
+)
 
 
 def split_url(url: str) -> Origin:
-    """The parts of an http or https URL; raises HttpError for anything else, quoting only what is no secret."""
+    """Return the parts of an http or https URL; raise HttpError, which quotes no secret, for any other text."""
     try:
         return net.split_url(url)
     except NetworkError as error:
@@ -25,7 +27,7 @@ def split_url(url: str) -> Origin:
 
 
 def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> Origin | None:
-    """The environment's proxy for *origin*, or None; loopback never goes through one. Raises HttpError."""
+    """Return the environment's proxy for *origin*, or None; loopback never uses one. Raises HttpError."""
     try:
         return net.choose_proxy(origin, environ)
     except NetworkError as error:
@@ -35,6 +37,6 @@ def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> 
 
 
 def to_http_error(error: NetworkError, url: str = "") -> HttpError:
-    """What went wrong on the way to *url*, as plugins are told."""
+    """Return *error*, raised by a request to *url*, as the exception for plugins."""
     hint = error.hint or (_PRIVATE_AUTHORITY if isinstance(error, UntrustedError) else "")
     return HttpError(error.subject or url, error.problem, hint, isinstance(error, TimedOutError))

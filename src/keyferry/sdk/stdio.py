@@ -1,4 +1,4 @@
-"""A plugin's standard streams: what it is asked, and a standard output that only the answer can reach."""
+"""A plugin's standard streams: the request, and a standard output that only the response can reach."""
 
 import os
 import sys
@@ -22,9 +22,9 @@ _LONGEST_TEXT = 300
 
 
 def deliver(make_answer: "Callable[[], bytes]", known: "Sequence[str]" = ()) -> "Never":
-    """Write what *make_answer* gives to standard output, and exit; what it raises becomes a message and a status.
+    """Write the result of *make_answer* to standard output and exit; an exception becomes a message and a status.
 
-    *known* are secrets that no message may show; it may grow while the answer is made.
+    *known* are secrets that messages must not show; it may grow while *make_answer* runs.
     """
     kept = guard_stdout()
     program = program_name()
@@ -36,20 +36,20 @@ def deliver(make_answer: "Callable[[], bytes]", known: "Sequence[str]" = ()) -> 
     except SystemExit as stop:
         report(program, ProvideError(_last_words(stop)), known)
         leave(_status(stop))
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the caller gets a message and a status
+    except BaseException as error:  # noqa: BLE001 - for any exception the caller gets a message and a status
         report(program, error, known)
         leave(FAILED)
     if not write_all(kept, answer):
-        report(program, ProvideError("the answer cannot be written: nobody reads standard output"))
+        report(program, ProvideError("the response cannot be written: standard output has no reader"))
         leave(FAILED)
     leave(0)
 
 
 def guard_stdout() -> int:
-    """Keep standard output for the answer, and give its descriptor, or -1 if there is none.
+    """Reserve standard output for the response; return its descriptor, or -1 if there is none.
 
-    From now on descriptor 1 is standard error: a stray ``print``, a logger, a C library and a child process all
-    end up there, where the kubelet shows them if the plugin fails, and cannot spoil the answer.
+    From now on descriptor 1 is standard error. A stray ``print``, a logger, a C library and a child process all write
+    there, where the kubelet shows the text if the plugin fails, and cannot damage the response.
     """
     is_open = _is_open(1)
     _fill_gaps()
@@ -67,14 +67,14 @@ def _is_open(fd: int) -> bool:
 
 
 def _fill_gaps() -> None:
-    """Have something behind all three standard descriptors: the next file or socket would take a free one."""
+    """Open all three standard descriptors: otherwise the next file or socket would get a free one."""
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # standard error
         os.set_inheritable(fd, True)
     os.close(fd)
 
 
 def read_request_bytes(program: str, usage: str) -> bytes:
-    """All of standard input; raises ProvideError where nobody is there to write it, or for far too much."""
+    """Return all of standard input; raise ProvideError if it is a terminal, empty, unreadable or too long."""
     if os.isatty(0):
         raise ProvideError(
             f"{program} is run by a program that writes a request to its standard input", usage
@@ -85,7 +85,7 @@ def read_request_bytes(program: str, usage: str) -> bytes:
         reason = (error.strerror or "unknown").lower()
         raise ProvideError(f"standard input cannot be read: {reason}", usage) from None
     if not data.strip():
-        raise ProvideError("standard input is empty or closed, and a request was expected on it", usage)
+        raise ProvideError("standard input is empty or closed, expected a request", usage)
     return data
 
 
@@ -103,14 +103,14 @@ def _read_piece() -> bytes:
         try:
             return os.read(0, _CHUNK)
         except BlockingIOError:
-            # Whoever started us made the pipe so, and shares it with us.
+            # The parent process made the pipe non-blocking, and shares it.
             from select import select
 
             select([0], [], [])
 
 
 def write_all(fd: int, data: bytes) -> bool:
-    """Write *data*; False if whoever should read it is gone."""
+    """Write *data*; return False if the reader is gone."""
     while data:
         try:
             data = data[os.write(fd, data) :]
@@ -124,17 +124,17 @@ def write_all(fd: int, data: bytes) -> bool:
 
 
 def report(program: str, error: BaseException, known: "Sequence[str]" = ()) -> None:
-    """Say on standard error why there is no answer.
+    """Write the reason of a failure to standard error.
 
-    The words of a ProvideError are its author's, and shown but for what is *known* to be secret. Of any other
-    exception everything is masked that may be a value.
+    The text of a ProvideError comes from its author, and is shown except for *known* secrets. In the text of any other
+    exception everything that may be a value is masked.
     """
     from keyferry._core.secrets import MASK, printable
 
     if isinstance(error, ProvideError):
         lines = [error.message, *([error.hint] if error.hint else [])]
     else:
-        # A bug of the plugin's author: where it happened helps, what the values were may be a secret.
+        # A bug in the plugin: the position is helpful, but the values may be secret.
         lines = [f"{type(error).__name__} in the plugin itself{_place(error)}{_text(error)}"]
     text = "".join(f"{printable(f'{program}: {line}')}\n" for line in lines)
     for secret in known:
@@ -144,13 +144,13 @@ def report(program: str, error: BaseException, known: "Sequence[str]" = ()) -> N
 
 
 def _text(error: BaseException) -> str:
-    """The words of an exception; what they quote is left out, but for the name of a file."""
+    """Return the text of an exception; quoted parts are masked, except in an OSError, which quotes file names."""
     from keyferry._core.secrets import MASK
     from keyferry.sdk.text import shown
 
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - an exception that cannot even say what it is
+    except Exception:  # noqa: BLE001 - its __str__ may raise anything
         text = ""
     if not isinstance(error, OSError):
         import re
@@ -172,7 +172,7 @@ def _place(error: BaseException) -> str:
 def _last_words(stop: SystemExit) -> str:
     if isinstance(stop.code, str) and stop.code.strip():
         return stop.code
-    return "the plugin ended itself without an answer"
+    return "the plugin exited without a response"
 
 
 def _status(stop: SystemExit) -> int:
@@ -180,19 +180,19 @@ def _status(stop: SystemExit) -> int:
 
 
 def leave(status: int) -> "Never":
-    """End the program."""
+    """Flush the standard streams and exit with *status*."""
     for fd, stream in ((1, sys.stdout), (2, sys.stderr)):
         try:
             if stream is not None:
                 stream.flush()
         except (OSError, ValueError):
-            # Where nobody reads stray output it is dropped; Python would make a failure of it at the end.
+            # Stray output without a reader is dropped; otherwise Python would fail at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), fd)
     sys.exit(status)
 
 
 def program_name() -> str:
-    """The name this program was started by."""
+    """Return the name by which this program was started."""
     path = sys.argv[0] if sys.argv else ""
     if os.path.basename(path) == "__main__.py":
         path = os.path.dirname(path)

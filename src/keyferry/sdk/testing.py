@@ -1,8 +1,8 @@
-"""What a test of a plugin needs: ask its function, or its executable, as the kubelet or a client would.
+"""Helpers for tests of plugins: call a plugin's function or executable as the kubelet or a client does.
 
-``ask`` and ``ask_cluster`` call a plugin's function in this process, through the same reading, checking and
-writing as a real run. ``run`` and ``run_cluster`` start an executable, in any language. All of them give an
-Outcome; a test looks at its status, its response and what went to standard error.
+``ask`` and ``ask_cluster`` call a plugin's function in this process, with the same parsing and checks as a real run.
+``run`` and ``run_cluster`` start an executable in any language. All of them return an Outcome with the exit status, the
+response and the standard error.
 """
 
 import os
@@ -44,9 +44,9 @@ _NANOSECONDS = 1_000_000_000
 
 
 class Outcome(Value):
-    """What a plugin did: its exit status, what it said on standard error, and its answer if it gave one.
+    """The result of a plugin run: its exit status, its response if there is one, and its standard error.
 
-    Shows no secret in a test's output: *stdout* and *stderr* are not part of its repr.
+    *stdout* and *stderr* are not part of the repr, so that a test's output shows no secret.
     """
 
     status: int
@@ -55,47 +55,47 @@ class Outcome(Value):
 
     @property
     def response(self) -> CredentialProviderResponse:
-        """The answer of an image plugin; AssertionError if there is none, or one that the kubelet would refuse."""
+        """The response of an image plugin; raises AssertionError if the kubelet would reject it or there is none."""
         document = self.document("CredentialProviderResponse")
         reader = Reader(loads_with_duplicates(self.stdout)[1])
         response = read_response(document, reader)
         problem = reader.problems[0][1].message if reader.problems else ""
         if not problem and response.cache_key_type not in (IMAGE, REGISTRY, GLOBAL):
-            problem = "cacheKeyType is none of Image, Registry, Global"
+            problem = "cacheKeyType is not Image, Registry or Global"
         if problem:
-            raise AssertionError(f"the kubelet would refuse the answer: {problem}")
+            raise AssertionError(f"the kubelet would reject the response: {problem}")
         return response
 
     @property
     def credential(self) -> ExecCredentialStatus:
-        """The answer of a cluster plugin; AssertionError if there is none, or one that a client would refuse."""
+        """The response of a cluster plugin; raises AssertionError if a client would reject it or there is none."""
         reader = Reader(lenient=True)
         status = read_exec_credential(self.document("ExecCredential"), reader).status
         if reader.problems:
-            raise AssertionError(f"a client would refuse the answer: {reader.problems[0][1].message}")
+            raise AssertionError(f"a client would reject the response: {reader.problems[0][1].message}")
         if status is None:
-            raise AssertionError("the answer has no status")
+            raise AssertionError("the response has no status")
         return status
 
     @property
     def auth(self) -> Mapping[str, AuthConfig]:
-        """The credentials of an image plugin's answer, by key."""
+        """The credentials of an image plugin's response, by key."""
         return self.response.auth or {}
 
     @property
     def cache_seconds(self) -> float | None:
-        """How long an image plugin's answer may be cached; None if it does not say."""
+        """The seconds an image plugin's response may be cached; None if it does not set them."""
         duration = self.response.cache_duration_ns
         return None if duration is None else duration / _NANOSECONDS
 
     @property
     def lifetime_seconds(self) -> float | None:
-        """How long from now a cluster plugin's answer holds; None if it does not say."""
+        """The seconds until a cluster plugin's credential expires; None if it has no expiry."""
         expiry = self.credential.expiration_ns
         return None if expiry is None else expiry / _NANOSECONDS - time()
 
     def document(self, kind: str) -> dict[str, object]:
-        """Standard output, which is to be one JSON object of *kind*; AssertionError otherwise."""
+        """Return standard output as one JSON object of *kind*; raise AssertionError if it is anything else."""
         if self.status != 0:
             raise AssertionError(f"the plugin exited with status {self.status}: {self.stderr.strip()}")
         document: object = None
@@ -104,9 +104,9 @@ class Outcome(Value):
         except DocumentError:
             pass
         if not isinstance(document, dict):
-            raise AssertionError("standard output is not one JSON object, and nothing else")  # noqa: TRY004 - a test fails
+            raise AssertionError("standard output is not exactly one JSON object")  # noqa: TRY004 - a test fails
         if document.get("kind") != kind:
-            raise AssertionError(f"the answer is of kind {document.get('kind')!r}, not {kind!r}")
+            raise AssertionError(f"the response is of kind {document.get('kind')!r}, expected {kind!r}")
         return document
 
 
@@ -118,7 +118,7 @@ def ask(
     service_account_annotations: Mapping[str, str] | None = None,
     api_version: str = "v1",
 ) -> Outcome:
-    """Ask an image plugin's function for *image*."""
+    """Call an image plugin's function with a request for *image*."""
     request = _request(image, service_account_token, service_account_annotations, api_version)
     try:
         return Outcome(0, respond(provide, request))
@@ -133,7 +133,7 @@ def ask_cluster(
     cluster: ClusterInfo | None = None,
     api_version: str = "v1",
 ) -> Outcome:
-    """Ask a cluster plugin's function, as a client would that may or may not ask its user."""
+    """Call a cluster plugin's function with a client's request, *interactive* or not."""
     info = encode_exec_info(f"{clientauthentication.GROUP}/{api_version}", cluster, interactive=interactive)
     try:
         return Outcome(0, respond_cluster(provide, info))
@@ -150,7 +150,7 @@ def run(
     api_version: str = "v1",
     env: Mapping[str, str] | None = None,
 ) -> Outcome:
-    """Start an image plugin as the kubelet does and ask it for *image*; *env* is set on top of this process's own."""
+    """Start an image plugin with a request for *image*, as the kubelet does; *env* is added to the environment."""
     request = _request(image, service_account_token, service_account_annotations, api_version)
     return _run(command, request, env or {})
 

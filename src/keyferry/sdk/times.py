@@ -1,4 +1,4 @@
-"""Durations and times as Kubernetes writes them, as integers of nanoseconds."""
+"""Durations and times in the formats of Kubernetes, as integers of nanoseconds."""
 
 from keyferry.api.meta import format_duration, format_time, parse_duration, parse_time
 from keyferry.errors import DurationError, TimeError

@@ -1,4 +1,4 @@
-"""URLs and the names of registries, as Go's programs read them."""
+"""URLs and registry names, as Go's programs parse them."""
 
 from keyferry._net.url import (
     UrlSyntaxError,

@@ -1,4 +1,4 @@
-"""Frozen values whose classes cost next to nothing to define; to a type checker they are frozen dataclasses."""
+"""Frozen values whose classes are cheap to define; type checkers treat them as frozen dataclasses."""
 
 from keyferry._core.values import Value, field, replace
 

@@ -1,1 +1,1 @@
-"""Every way of showing: what a terminal gets, and documents for programs. It knows no other room's values."""
+"""Output for terminals and documents for programs. It does not depend on the values of other packages."""

@@ -1,4 +1,4 @@
-"""Our own documents, for programs: what every one of them begins with, and how they are written.
+"""Documents for programs: the fields that every one of them starts with, and their output as JSON and YAML.
 
 ``schemas/`` has a JSON schema for each kind. A kind may gain fields and loses none.
 """
@@ -18,12 +18,12 @@ API_VERSION = "keyferry.dev/v1alpha1"
 
 
 def make_document(kind: str, /, **fields: object) -> dict[str, object]:
-    """A document of one of our own kinds."""
+    """Return a document of *kind*, which is one of keyferry's own."""
     return {"apiVersion": API_VERSION, "kind": kind, **fields}
 
 
 def reason_document(reason: "Reason") -> dict[str, object]:
-    """A reason with the stable names that it has in every document."""
+    """Return a reason with the field names that it has in every document."""
     return {
         "stage": str(reason.stage),
         "subject": reason.subject,
@@ -34,12 +34,12 @@ def reason_document(reason: "Reason") -> dict[str, object]:
 
 
 def render_document(document: object, output: str) -> Lines:
-    """A document in one of the formats that programs read: json or yaml."""
+    """Return a document in *output*, a format that programs read: json or yaml."""
     return as_json(document) if output == "json" else as_yaml(document)
 
 
 def as_json(document: object) -> Lines:
-    """JSON for people and programs alike; what could harm a terminal is escaped, so it stays JSON."""
+    """Return a document as JSON; characters that could harm a terminal are escaped, so it stays valid JSON."""
     import json
 
     is_plain = (sys.stdout.encoding or "").lower() not in ("utf-8", "utf8")
@@ -47,7 +47,7 @@ def as_json(document: object) -> Lines:
 
 
 def as_yaml(document: object) -> Lines:
-    """The same as YAML."""
+    """Return a document as YAML, with the same escapes."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

@@ -1,4 +1,4 @@
-"""Results in JUnit's XML, for whatever shows test results."""
+"""Results as JUnit XML, which tools that show test results read."""
 
 from enum import StrEnum
 from xml.etree import ElementTree as ET
@@ -13,7 +13,7 @@ __all__ = ["Case", "CaseOutcome", "to_junit"]
 
 
 class CaseOutcome(StrEnum):
-    """What became of a case."""
+    """The outcome of a case."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -21,7 +21,7 @@ class CaseOutcome(StrEnum):
 
 
 class Case(Value):
-    """One case; *message* says why it failed or was skipped, *kind* is that of the failure, *text* its output."""
+    """One case; *message* is why it failed or was skipped, *kind* the kind of the failure, *text* its output."""
 
     group: str
     name: str
@@ -32,7 +32,7 @@ class Case(Value):
 
 
 def to_junit(name: str, cases: "Iterable[Case]", seconds: float) -> str:
-    """One suite with its cases."""
+    """Return one suite with its cases as XML."""
     suite = ET.Element("testsuite")
     elements = [_case(case) for case in cases]
     suite.attrib.update(
@@ -65,7 +65,7 @@ def _case(case: Case) -> ET.Element:
 
 
 def _clean(text: str) -> str:
-    """*text* without what XML cannot hold."""
+    """Return *text* with U+FFFD in place of characters that XML does not allow."""
     return "".join(char if _is_allowed(char) else "\ufffd" for char in text)
 
 

@@ -1,4 +1,4 @@
-"""What is said on standard error: notes and errors, each on a line with our name before it."""
+"""Notes and errors on standard error, one per line, each after the name of the program."""
 
 import sys
 
@@ -13,12 +13,12 @@ __all__ = ["report", "report_error"]
 
 
 def report(*lines: object) -> None:
-    """Say something: one line for each."""
+    """Write each of *lines* to standard error."""
     for line in lines:
         print(f"keyferry: {printable(str(line))}", file=sys.stderr)
 
 
 def report_error(error: Exception, edit: "Callable[[str], str]" = str) -> None:
-    """Say what went wrong: a line for each problem of a config, and one for anything else."""
+    """Write an error to standard error: one line for each problem of a ConfigError, one line for any other."""
     problems = error.problems if isinstance(error, ConfigError) else ()
     report(*(edit(str(line)) for line in problems or (str(error) or type(error).__name__,)))

@@ -19,7 +19,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 class SarifRule(Value):
-    """What can be found: its code, whether it is an error, a warning or info, and what to do about it."""
+    """A rule: its code, its severity (error, warning or info), its explanation and its fix."""
 
     code: str
     severity: str
@@ -29,7 +29,7 @@ class SarifRule(Value):
 
 
 class SarifResult(Value):
-    """What was found by the rule of a code, and where: the file, and the path of a field in it."""
+    """A finding of the rule with the code *code*: its message, the file, and the path of a field in it."""
 
     code: str
     severity: str
@@ -41,7 +41,7 @@ class SarifResult(Value):
 
 
 def to_sarif(rules: "Sequence[SarifRule]", findings: "Iterable[SarifResult]") -> Json:
-    """One run, with every rule there is."""
+    """Return one run with all *rules* and *findings*."""
     driver = {"name": "keyferry", "version": __version__, "rules": list(map(_rule, rules))}
     places = {rule.code: at for at, rule in enumerate(rules)}
     run = {
@@ -85,6 +85,6 @@ def _location(finding: SarifResult) -> Json:
 
 
 def _uri(path: str) -> str:
-    """A file's URI; a relative path stays relative, so that it fits the repository it was found in."""
+    """Return a file's URI; a relative path stays relative, so that it matches the repository."""
     quoted = quote(os.fsencode(os.path.normpath(path)))
     return f"file://{quoted}" if os.path.isabs(path) else quoted

@@ -1,4 +1,4 @@
-"""Text for people: sections under titles, wrapped paragraphs, durations in words."""
+"""Text for terminals: sections with titles, wrapped paragraphs, durations."""
 
 from keyferry._core.secrets import printable
 from keyferry.show.writer import Lines, style
@@ -15,14 +15,14 @@ _INDENT, _TITLE = 4, 10
 
 
 def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:
-    """Each title with its lines below it, which are harmless already; a title without lines is left out."""
+    """Return each title with its lines, which must be printable; a title without lines is left out."""
     filled = ((title, [f"  {line}" for line in lines]) for title, lines in parts)
     blocks = ("\n".join((style(title.upper(), "bold"), *lines)) for title, lines in filled if lines)
     return Lines("\n\n".join(blocks))
 
 
 def wrap(title: str, text: str) -> "Iterator[str]":
-    """A paragraph beside its title; words are never broken, since they may be there to be copied."""
+    """Yield the lines of a paragraph beside its title; words are not broken, so that they can be copied."""
     import textwrap
 
     width = _WIDTH - _INDENT - _TITLE
@@ -32,7 +32,7 @@ def wrap(title: str, text: str) -> "Iterator[str]":
 
 
 def duration_text(seconds: float) -> str:
-    """A duration in at most two units."""
+    """Return a duration in at most two units."""
     whole, parts = round(abs(seconds)), []
     for size, unit in _UNITS:
         number, whole = divmod(whole, size)

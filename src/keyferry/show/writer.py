@@ -1,4 +1,4 @@
-"""The one writer that everything a terminal gets goes through, and its colours."""
+"""The writer for all terminal output, and its colours."""
 
 import os
 import sys
@@ -17,10 +17,10 @@ _CLEAR = "\r\033[K"
 
 
 class Lines(str):
-    """Text whose line breaks and tabs are our own: a table, a document, help.
+    """Text with line breaks and tabs of keyferry's own: a table, a document, help.
 
-    Whatever is foreign in it is on one line already. Of any other text that is written, a line break in the
-    middle is somebody else's, and is replaced.
+    Text from elsewhere in it is on one line already. In all other output, a line break in the middle is not keyferry's
+    own, and is replaced.
     """
 
     __slots__ = ()
@@ -30,9 +30,10 @@ class Lines(str):
 
 
 class Output:
-    """Standard output or error, so that nobody can forget: what is written here can do a terminal no harm.
+    """Standard output or standard error without control characters that could harm a terminal.
 
-    Standard output that cannot be written is an error, and lost from then on; of standard error nobody could tell.
+    If standard output cannot be written, that is an error, and later output is dropped. Errors of standard error are
+    ignored, because they cannot be reported.
     """
 
     def __init__(self, stream: "TextIO | None", *, is_talk: bool = False) -> None:
@@ -42,15 +43,15 @@ class Output:
 
     @property
     def encoding(self) -> str:
-        """What can be written, in other words."""
+        """The encoding of the stream."""
         return (self._stream.encoding if self._stream is not None else "") or "utf-8"
 
     def isatty(self) -> bool:
-        """Tell whether somebody looks on."""
+        """Return whether the stream is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def write(self, text: str) -> int:
-        """Write *text*, made harmless: one line of it, or Lines."""
+        """Write *text* without harmful characters: one line, or Lines."""
         shown = _drawn_anew(text) if self._is_talk else _coloured(text)
         if self.encoding.lower() not in ("utf-8", "utf8"):
             shown = shown.encode(self.encoding, "backslashreplace").decode(self.encoding)
@@ -58,7 +59,7 @@ class Output:
         return len(text)
 
     def write_exact(self, data: bytes) -> None:
-        """Write bytes as they are, for programs; a terminal gets them made harmless."""
+        """Write bytes unchanged, for programs; for a terminal harmful characters are replaced."""
         if self.isatty():
             self.write(Lines(data.decode("utf-8", "replace")))
             return
@@ -66,7 +67,7 @@ class Output:
         self._try(lambda stream: stream.buffer.write(data))
 
     def flush(self) -> None:
-        """Have it written now; where nothing was, nothing can fail."""
+        """Flush the stream; a closed stream is ignored."""
         if self._stream is not None:
             self._try(lambda stream: stream.flush())
 
@@ -89,7 +90,7 @@ class Output:
         raise EnvironmentProblem(f"standard output cannot be written: {problem.strerror}")
 
     def _lose(self) -> None:
-        """Take no more; what is held back goes nowhere, or the interpreter would complain of it when it ends."""
+        """Drop all further output, and buffered output, about which the interpreter would complain at exit."""
         self._is_lost = True
         try:
             descriptor = self._stream.fileno() if self._stream is not None else -1
@@ -102,7 +103,7 @@ class Output:
 
 
 def _harmless(text: str, keep: str = "") -> str:
-    """*text* on one line, which may end; Lines on theirs. A pattern of what to *keep* splits it."""
+    """Replace control characters; only a line break at the end, those of Lines, and matches of *keep* stay."""
     kept = "\t\n" if isinstance(text, Lines) else ""
     body, end = text.removesuffix("\n"), "\n" if text.endswith("\n") else ""
     if not keep:
@@ -114,7 +115,7 @@ def _harmless(text: str, keep: str = "") -> str:
 
 
 def _drawn_anew(text: str) -> str:
-    """The same with the carriage returns of a line that is drawn over itself: it begins with one."""
+    """Return harmless text; the carriage returns of a line that is redrawn, and so starts with one, stay."""
     if not text.startswith("\r"):
         return _harmless(text)
     end = next((mark for mark in (_CLEAR, "\r") if text.endswith(mark, 1)), "")
@@ -122,7 +123,7 @@ def _drawn_anew(text: str) -> str:
 
 
 def _coloured(text: str) -> str:
-    """The same with our own colours, where colours are taken."""
+    """Return harmless text; keyferry's own colours stay if standard output takes colours."""
     if "\033" not in text or not is_coloured():
         return _harmless(text)
     own = "|".join(_STYLES.values())
@@ -130,7 +131,7 @@ def _coloured(text: str) -> str:
 
 
 class Guard:
-    """For the length of a ``with`` block, have everything that is written go through an Output."""
+    """Sends all output through an Output for the duration of a ``with`` block."""
 
     def __enter__(self) -> None:
         self._before = sys.stdout, sys.stderr
@@ -143,7 +144,7 @@ class Guard:
 
 
 def hold_descriptors() -> None:
-    """Fill standard descriptors that are closed: the next file that is opened would become one of them."""
+    """Open standard descriptors that are closed: otherwise the next opened file would become one of them."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
@@ -152,21 +153,21 @@ def hold_descriptors() -> None:
 
 
 def write_exact(data: bytes) -> None:
-    """Write bytes to standard output as they are, unless it is a terminal; see Output."""
+    """Write bytes to standard output unchanged, unless it is a terminal; see Output."""
     with Guard():
         output = sys.stdout
-        assert isinstance(output, Output)  # noqa: S101 - so says Guard
+        assert isinstance(output, Output)  # noqa: S101 - Guard sets it
         output.write_exact(data)
         output.flush()
 
 
 def is_coloured() -> bool:
-    """Tell whether standard output takes colours: a terminal, and nobody said NO_COLOR."""
+    """Return whether standard output takes colours: it is a terminal, and NO_COLOR is not set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def style(text: str, *names: str, coloured: bool | None = None) -> str:
-    """*text* in the styles named, where colours are taken."""
+    """Return *text* in the given styles, if standard output takes colours."""
     if not names or not (is_coloured() if coloured is None else coloured):
         return text
     return f"\033[{';'.join(_STYLES[name] for name in names)}m{text}{_RESET}"

@@ -339,7 +339,7 @@ def test_half_an_answer_is_no_answer(
         outcome = ask(f"https://{NAME}:{server.port}/x", LATE)
         assert f"Bearer {TOKEN}".encode() in server.told[0]
     assert outcome.body == (b"ok" if is_whole else b"")
-    assert ("broke off" in outcome.words) is not is_whole
+    assert ("was cut off" in outcome.words) is not is_whole
     assert not outcome.is_timeout
 
 
@@ -362,7 +362,11 @@ def test_a_thumbprint_is_compared_before_anything_is_sent(
         except HttpError as error:
             outcome = str(error)
     assert any(TOKEN.encode() in told for told in server.told) is is_right
-    assert outcome == "ok" if is_right else "its certificate is not the one that SETTING names" in outcome
+    assert (
+        outcome == "ok"
+        if is_right
+        else "its certificate does not have the thumbprint that SETTING sets" in outcome
+    )
 
 
 def test_a_thumbprint_is_not_the_proxys(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,7 +399,7 @@ def check_timeout(ask: Ask, url: str) -> None:
     outcome = ask(url, SOON)
     assert time.monotonic() - began < PATIENCE_SECONDS
     assert outcome.is_timeout
-    assert "no answer in time" in outcome.words
+    assert "no response in time" in outcome.words
 
 
 def test_a_name_look_up_has_a_deadline(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -458,7 +462,7 @@ def test_a_body_that_is_read_whole_has_a_deadline_and_a_limit(ask: Ask) -> None:
         check_timeout(ask, f"http://127.0.0.1:{server.port}/x")
     with Server(OK + b"\r\n" + b"x" * (MOST_BYTES + 1)) as server:
         outcome = ask(f"http://127.0.0.1:{server.port}/x", LATE)
-    assert f"the answer is longer than {MOST_BYTES} bytes" in outcome.words
+    assert f"the response is longer than {MOST_BYTES} bytes" in outcome.words
 
 
 @pytest.mark.parametrize("ask", ["kube"], indirect=True)
@@ -538,12 +542,12 @@ def test_a_proxy_that_is_not_who_it_should_be_is_told_nothing(
 
 # What a proxy says to CONNECT, and what is said of it.
 PROXY_ANSWERS = {
-    "forbidden": (b"HTTP/1.1 403 Forbidden\r\n\r\n", f"refused a way to {NAME}:443 with status 403"),
-    "login": (b"HTTP/1.1 407 Login\r\n\r\n", "the proxy wants a user name and a password"),
+    "forbidden": (b"HTTP/1.1 403 Forbidden\r\n\r\n", f"refused a connection to {NAME}:443 with status 403"),
+    "login": (b"HTTP/1.1 407 Login\r\n\r\n", "the proxy requires a user name and a password"),
     "redirect": (b"HTTP/1.1 302 Found\r\nLocation: http://x/\r\n\r\n", "with status 302"),
-    "no HTTP": (b"SSH-2.0-OpenSSH\r\n\r\n", "the answer is not HTTP"),
-    "nothing": (b"", "it ended the connection without an answer"),
-    "half a head": (OK, "the answer broke off"),
+    "no HTTP": (b"SSH-2.0-OpenSSH\r\n\r\n", "the response is not HTTP"),
+    "nothing": (b"", "it closed the connection without a response"),
+    "half a head": (OK, "the response was cut off"),
 }
 
 
@@ -571,25 +575,25 @@ def test_a_proxy_that_is_no_url_is_not_passed_over(
     monkeypatch.setenv("HTTPS_PROXY", value)
     outcome = ask(f"https://{NAME}/x", LATE)
     assert "the proxy in HTTPS_PROXY: is not a URL of the form http://" in outcome.words
-    assert ("such as socks5://, is not supported here" in outcome.words) is value.startswith("socks5://")
+    assert ("other kinds, such as socks5://, are not" in outcome.words) is value.startswith("socks5://")
     assert "pass" not in outcome.words.replace("PASSWORD", "").replace("password", "")
 
 
 # What is no HTTP answer, and what is said of it.
 MALFORMED = {
-    "not HTTP": (b"SSH-2.0-OpenSSH\r\n", "the answer is not HTTP"),
-    "no status": (b"HTTP/1.1 OK\r\n\r\n", "the answer is not HTTP"),
-    "endless head": (OK + b"X: " + b"x" * 70_000, "the head of the answer has no end"),
-    "many headers": (OK + b"X: y\r\n" * 201 + b"\r\n", "the answer has too many headers"),
-    "folded header": (OK + b"X: y\r\n z\r\n\r\n", "a header of the answer is malformed"),
-    "two lengths": (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nok", "gives two lengths"),
+    "not HTTP": (b"SSH-2.0-OpenSSH\r\n", "the response is not HTTP"),
+    "no status": (b"HTTP/1.1 OK\r\n\r\n", "the response is not HTTP"),
+    "endless head": (OK + b"X: " + b"x" * 70_000, "the head of the response is too long"),
+    "many headers": (OK + b"X: y\r\n" * 201 + b"\r\n", "the response has too many headers"),
+    "folded header": (OK + b"X: y\r\n z\r\n\r\n", "a header of the response is malformed"),
+    "two lengths": (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nok", "has two different lengths"),
     "length and chunks": (
         OK + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        "given in two ways",
+        "a Content-Length beside it",
     ),
-    "length that is none": (OK + b"Content-Length: +2\r\n\r\nok", "a length in the answer is not a number"),
-    "chunk that is longer": (CHUNKED + b"1\r\nokay\r\n", "a chunk of the answer is longer than it says"),
-    "endless line": (CHUNKED + b"0" * 5_000, "a line of the answer has no end"),
+    "length that is none": (OK + b"Content-Length: +2\r\n\r\nok", "a length in the response is not a number"),
+    "chunk that is longer": (CHUNKED + b"1\r\nokay\r\n", "a chunk of the response is longer than its size"),
+    "endless line": (CHUNKED + b"0" * 5_000, "a line of the response is too long"),
 }
 
 

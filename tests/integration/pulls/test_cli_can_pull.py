@@ -157,7 +157,7 @@ def test_a_registry_that_does_not_answer_is_exit_code_124(tmp_path: Path) -> Non
         options = [*node_for(tmp_path, host, PASSWORD), "--registry-timeout", "1"]
         done = run_keyferry("can-pull", f"{host}/team/app", *options)
     assert done.returncode == 124, done.stdout
-    assert "no answer in time" in done.stdout
+    assert "no response in time" in done.stdout
 
 
 def test_a_bad_name_and_a_missing_ca_file_are_said(registry: Registry, tmp_path: Path) -> None:

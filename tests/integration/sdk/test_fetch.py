@@ -211,7 +211,5 @@ def test_a_body_that_is_no_json_object_is_an_error_that_quotes_nothing(body: byt
         reply = fetch("GET", f"{server.url}/x?token=abc", deadline=Deadline(LATE))
     with pytest.raises(HttpError) as caught:
         reply.json()
-    assert str(caught.value) == (
-        f"{server.url}/x: answered status 418 with something that is not a JSON object"
-    )
+    assert str(caught.value) == (f"{server.url}/x: returned status 418 with a body that is not a JSON object")
     assert caught.value.__context__ is None

@@ -89,7 +89,7 @@ def test_a_slow_server_does_not_hold_a_plugin_beyond_its_limit(pieces: tuple[byt
             )  # fmt: skip
         assert SOON <= time.monotonic() - started < PATIENCE_SECONDS
     assert caught.value.is_timeout
-    assert caught.value.problem == "no answer in time"
+    assert caught.value.problem == "no response in time"
 
 
 def test_all_attempts_together_keep_the_deadline() -> None:
@@ -192,7 +192,7 @@ def test_a_second_address_is_tried_if_the_first_does_not_answer(monkeypatch: pyt
 def test_more_than_may_be_read_is_not_read() -> None:
     """An endless body ends after the limit, at once, and is not tried again."""
     with FakeServer(lambda _: Reply(is_endless=True)) as server:
-        with pytest.raises(HttpError, match="the answer is longer than 100000 bytes"):
+        with pytest.raises(HttpError, match="the response is longer than 100000 bytes"):
             fetch(
                 "GET",
                 server.url,

@@ -24,7 +24,7 @@ from support.parts import need
 
 LATE = 60.0
 QUICK = Retry(attempts=3, first_seconds=0.01, most_seconds=0.02)
-ADVICE = "name its bundle in SSL_CERT_FILE"
+ADVICE = "set SSL_CERT_FILE to a bundle with that authority"
 
 
 @pytest.fixture(scope="module")
@@ -199,8 +199,8 @@ def test_any_certificate_is_taken_only_where_the_user_says_so(server: FakeServer
 BUNDLES = {
     "missing": (HttpOptions(ca_file="/no/such/bundle"), "the CA bundle '/no/such/bundle': does not exist"),
     "a-folder": (HttpOptions(ca_file="/"), "the CA bundle '/': cannot be read as a bundle of certificates"),
-    "no-pem": (HttpOptions(ca_data="x"), "the CA bundle given: cannot be read as a bundle of certificates"),
-    "no-text": (HttpOptions(ca_data="é"), "the CA bundle given: cannot be read as a bundle of certificates"),
+    "no-pem": (HttpOptions(ca_data="x"), "the given CA bundle: cannot be read as a bundle of certificates"),
+    "no-text": (HttpOptions(ca_data="é"), "the given CA bundle: cannot be read as a bundle of certificates"),
 }
 
 
@@ -264,7 +264,7 @@ def test_a_body_ends_with_its_length_or_with_tls(
 def test_a_connection_that_somebody_cuts_is_no_end_of_a_body(authority: Authority) -> None:
     """Without a length and without TLS's word for the end, half an answer would pass for the whole."""
     for port in one_answer(authority, b"HTTP/1.1 200 OK\r\n\r\nhalf", says_goodbye=False):
-        with pytest.raises(HttpError, match="the connection broke off"):
+        with pytest.raises(HttpError, match="the connection was cut off"):
             fetch(
                 "GET", f"https://127.0.0.1:{port}/", deadline=Deadline(LATE), retry=ONCE,
                 options=HttpOptions(ca_file=str(authority.bundle)),

@@ -122,10 +122,10 @@ def test_a_file_that_is_missing_is_named() -> None:
 
 
 EXITS = {
-    "nothing": ("sys.exit()", 1, "ended itself without an answer"),
-    "success": ("sys.exit(0)", 1, "ended itself without an answer"),
-    "status": ("sys.exit(7)", 7, "ended itself without an answer"),
-    "too-large": ("sys.exit(256)", 1, "ended itself without an answer"),
+    "nothing": ("sys.exit()", 1, "exited without a response"),
+    "success": ("sys.exit(0)", 1, "exited without a response"),
+    "status": ("sys.exit(7)", 7, "exited without a response"),
+    "too-large": ("sys.exit(256)", 1, "exited without a response"),
     "words": ("sys.exit('no token for you')", 1, "no token for you"),
 }
 
@@ -178,7 +178,7 @@ def test_missing_streams_are_no_traceback_and_no_false_success(closed: tuple[int
         return
     ran.failed_with()
     if 2 not in closed:
-        expected = "standard input is empty or closed" if 0 in closed else "nobody reads standard output"
+        expected = "standard input is empty or closed" if 0 in closed else "standard output has no reader"
         assert expected in ran.stderr
 
 
@@ -213,7 +213,7 @@ def test_a_reader_that_is_gone_is_a_failure_with_a_message() -> None:
             python(image_plugin()), input=request_bytes(), stdout=gone, stderr=subprocess.PIPE, check=False
         )
     assert done.returncode == 1
-    assert done.stderr == b"plugin: the answer cannot be written: nobody reads standard output\n"
+    assert done.stderr == b"plugin: the response cannot be written: standard output has no reader\n"
 
 
 def test_a_terminal_on_standard_input_gets_an_explanation_at_once() -> None:

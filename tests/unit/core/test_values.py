@@ -77,8 +77,8 @@ def test_a_copy_may_differ_in_some_fields() -> None:
     [
         (lambda: Pair(1), "Pair needs 'right'"),  # type: ignore[call-arg] # that is the point
         (lambda: Pair(1, 2, 3), "Pair takes 2 values, 3 were given"),  # type: ignore[call-arg]
-        (lambda: Pair(1, 2, left=3), "Pair got 'left', unknown or twice"),  # type: ignore[misc]
-        (lambda: Pair(1, 2, up=3), "Pair got 'up', unknown or twice"),  # type: ignore[call-arg]
+        (lambda: Pair(1, 2, left=3), "Pair got 'left', which is unknown or given twice"),  # type: ignore[misc]
+        (lambda: Pair(1, 2, up=3), "Pair got 'up', which is unknown or given twice"),  # type: ignore[call-arg]
     ],
     ids=["missing", "too many", "twice", "unknown"],
 )

@@ -29,7 +29,7 @@ def ssl_error(reason: str) -> ssl.SSLError:
 
 
 MEANINGS = {
-    "timeout": (TimeoutError(), errors.TimedOutError, "no answer in time"),
+    "timeout": (TimeoutError(), errors.TimedOutError, "no response in time"),
     "name": (
         socket.gaierror(-2, "Name or service not known"),
         errors.NotResolvedError,
@@ -61,14 +61,14 @@ MEANINGS = {
         errors.WrongNameError,
         "its certificate is not trusted: why; only its subject alternative names count, a common name does not",
     ),
-    "cut": (ssl.SSLEOFError(8, "EOF occurred"), errors.ClosedEarlyError, "the connection broke off"),
+    "cut": (ssl.SSLEOFError(8, "EOF occurred"), errors.ClosedEarlyError, "the connection was cut off"),
     "no TLS": (ssl_error("WRONG_VERSION_NUMBER"), errors.TlsError, "TLS failed: wrong version number"),
     "a value": (
         ValueError("s3cret"),
         errors.UnreachableError,
         "cannot be reached: the request cannot be sent",
     ),
-    "ours": (errors.TooLongError("the answer is longer"), errors.TooLongError, "the answer is longer"),
+    "ours": (errors.TooLongError("the response is longer"), errors.TooLongError, "the response is longer"),
 }
 
 

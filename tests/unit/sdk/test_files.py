@@ -31,7 +31,7 @@ def test_a_file_is_read_whole_up_to_its_limit(tmp_path: Path) -> None:
 UNREADABLE = {
     "missing": ("/no/such/file", "no such file or directory"),
     "folder": ("/", "is a directory"),
-    "nul": ("a\0b", "its name cannot be used"),
+    "nul": ("a\0b", "its name is invalid"),
     "not-in-a-folder": ("/dev/null/x", "not a directory"),
     "long": ("/" + "x" * 300, "file name too long"),
 }

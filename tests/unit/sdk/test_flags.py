@@ -115,7 +115,7 @@ def test_a_wrong_flag_ends_the_program_with_status_2(
     with pytest.raises(SystemExit) as caught:
         read_flags(FLAGS, "About.")
     assert caught.value.code == 2
-    assert capsys.readouterr() == ("", "acme: unknown flag '--nope'; 'acme --help' lists all\n")
+    assert capsys.readouterr() == ("", "acme: unknown flag '--nope'; 'acme --help' lists all flags\n")
 
 
 @pytest.mark.parametrize("word", ["--help", "-h", "-help"])
@@ -134,7 +134,7 @@ def test_help_is_on_standard_output(
     )
     assert "  --compat            quirks\n" in out
     assert "vmodule" not in out
-    assert out.endswith("  --help              this text\n")
+    assert out.endswith("  --help              print this help and exit\n")
 
 
 def test_the_version_is_keyferrys(

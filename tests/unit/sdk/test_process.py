@@ -97,7 +97,7 @@ def test_a_program_that_cannot_be_started_is_said(tmp_path: Path) -> None:
         str(tmp_path / "none"): "the program 'none' is not installed, or not on PATH",
         str(closed): "the program 'closed' cannot be started: permission denied",
         str(text): "the program 'text' cannot be started: exec format error",
-        "/bin/sh\0": "the program 'sh\\x00' cannot be started: a null byte in what it is given",
+        "/bin/sh\0": "the program 'sh\\x00' cannot be started: an argument or a variable has a null byte",
     }
     for path, words in cases.items():
         with pytest.raises(ProvideError) as caught:

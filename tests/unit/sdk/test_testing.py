@@ -68,16 +68,22 @@ def test_a_provide_error_is_an_outcome_and_a_bug_is_a_bug() -> None:
 
 HEAD = f'{{"kind":"CredentialProviderResponse","apiVersion":"{V1}"'
 REFUSED = {
-    "no-json": ("hello", "not one JSON object"),
-    "list": ("[]", "not one JSON object"),
-    "two": (HEAD + ',"cacheKeyType":"Image"}{}', "not one JSON object"),
-    "kind": ('{"kind":"ExecCredential"}', "of kind 'ExecCredential', not 'CredentialProviderResponse'"),
-    "unknown-field": (HEAD + ',"cacheKeyType":"Image","x":1}', "the kubelet would refuse"),
-    "repeated-field": (HEAD + ',"cacheKeyType":"Image","cacheKeyType":"Image"}', "the kubelet would refuse"),
-    "wrong-type": (HEAD + ',"cacheKeyType":"Image","auth":[]}', "the kubelet would refuse"),
-    "duration": (HEAD + ',"cacheKeyType":"Image","cacheDuration":5}', "the kubelet would refuse"),
-    "key-type": (HEAD + ',"cacheKeyType":"image"}', "cacheKeyType is none of Image, Registry, Global"),
-    "no-key-type": (HEAD + "}", "cacheKeyType is none of"),
+    "no-json": ("hello", "not exactly one JSON object"),
+    "list": ("[]", "not exactly one JSON object"),
+    "two": (HEAD + ',"cacheKeyType":"Image"}{}', "not exactly one JSON object"),
+    "kind": ('{"kind":"ExecCredential"}', "of kind 'ExecCredential', expected 'CredentialProviderResponse'"),
+    "unknown-field": (HEAD + ',"cacheKeyType":"Image","x":1}', "the kubelet would reject the response"),
+    "repeated-field": (
+        HEAD + ',"cacheKeyType":"Image","cacheKeyType":"Image"}',
+        "kubelet would reject the response",
+    ),
+    "wrong-type": (HEAD + ',"cacheKeyType":"Image","auth":[]}', "the kubelet would reject the response"),
+    "duration": (
+        HEAD + ',"cacheKeyType":"Image","cacheDuration":5}',
+        "the kubelet would reject the response",
+    ),
+    "key-type": (HEAD + ',"cacheKeyType":"image"}', "cacheKeyType is not Image, Registry or Global"),
+    "no-key-type": (HEAD + "}", "cacheKeyType is not Image"),
 }
 
 
@@ -92,8 +98,8 @@ def test_an_answer_that_the_kubelet_would_refuse_fails_a_test(case: tuple[str, s
 REFUSED_CREDENTIALS = {
     "no-status": ("{}", "has no status"),
     "null-status": ('{"status":null}', "has no status"),
-    "token-number": ('{"status":{"token":5}}', "a client would refuse"),
-    "time": ('{"status":{"token":"t","expirationTimestamp":"soon"}}', "a client would refuse"),
+    "token-number": ('{"status":{"token":5}}', "a client would reject the response"),
+    "time": ('{"status":{"token":"t","expirationTimestamp":"soon"}}', "a client would reject the response"),
 }
 
 

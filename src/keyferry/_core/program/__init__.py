@@ -1,1 +1,1 @@
-"""Run a program: start it, feed it, bound it, end it and collect it."""
+"""Run a program: start it, serve its pipes, limit it, terminate it and collect its exit status."""

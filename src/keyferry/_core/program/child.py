@@ -1,4 +1,4 @@
-"""A program that is run: what there is to end, to collect and to close, whenever its run is interrupted."""
+"""A program that is run, with all that must be terminated, collected and closed if its run is interrupted."""
 
 import os
 from enum import Enum
@@ -18,25 +18,25 @@ __all__ = ["USUAL_WAY", "Child", "Way"]
 
 
 class Way(Enum):
-    """How a program is started and served."""
+    """The way in which a program is started and its pipes are served."""
 
-    FORK_EXEC = "by the call that Popen itself makes, in the versions of Python whose call is known"
-    POPEN = "by Popen, and with what POSIX has to wait and to end"
-    THREADS = "by Popen, and with a thread for each pipe, as every system can"
+    FORK_EXEC = "the call that Popen makes, in the versions of Python for which its arguments are known"
+    POPEN = "Popen, and the POSIX calls to wait for a process and to kill a process group"
+    THREADS = "Popen, and a thread for each pipe, which works on every system"
 
 
-# The quickest one that there is here.
+# The fastest way on this system.
 USUAL_WAY = Way.FORK_EXEC if CAN_FORK_EXEC else Way.POPEN if hasattr(os, "killpg") else Way.THREADS
-# By names of their own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+# Bound to names because every run uses them: up to Python 3.11, reading a member of an enum runs Python code.
 _FORK_EXEC, _EXITED = Way.FORK_EXEC, Ending.EXITED
 
 
 class Child:
-    """A program, from before its start to its end: its process id, 0 while there is none to end, and our pipes.
+    """A program from before its start to its end: its process id, 0 while it does not run, and its pipes.
 
-    It is made before the program is started, so that whoever is interrupted, whenever that is, knows what there
-    is to end. *kill* ends a program that was not collected yet, and gives its status or None. With *kills_always* it
-    is called for one that has ended by itself as well: others of its process group may be left.
+    It is created before the program is started, so that after an interruption the caller knows what to terminate.
+    *kill* terminates a program that was not collected yet, and returns its exit status or None. With *kills_always* it
+    is also called for a program that ended by itself, because other members of its process group may be left.
     """
 
     __slots__ = ("_kill", "_kills_always", "_way", "fds", "pid", "status")
@@ -53,7 +53,7 @@ class Child:
         self._kills_always = kills_always and CAN_LOOK
         self.pid = 0
         self.status: int | None = None
-        # Our ends of the pipes for its three standard streams; -1 where there is none, or none any more.
+        # This process's ends of the pipes for the three standard streams; -1 for none and for a closed one.
         self.fds = [-1, -1, -1]
 
     def start(
@@ -66,22 +66,22 @@ class Child:
         own_session: bool,
         kept_fds: tuple[int, ...],
     ) -> None:
-        """Start the program and note its process id, to be called under HeldSignals; raises OSError or ValueError."""
+        """Start the program and set ``pid``; call it under HeldSignals. Raises OSError or ValueError."""
         if self._way is _FORK_EXEC:
             self.pid = fork_exec(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
             return
         process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
         self.pid = process.pid
-        process.returncode = 0  # it is collected here, and no business of its own any more
+        process.returncode = 0  # ``wait`` collects it, so Popen must not
 
     def pump(self, stdin: bytes, limits: "Limits") -> Pump:
-        """The pump for its pipes, to be made when it was started."""
+        """Return the pump for the pipes of the started program."""
         return Pump(self.fds, stdin, limits)
 
     def follow(self, pump: Pump, deadline: float, *, moment: float | None = None) -> Ending:
-        """Serve its pipes and collect it; at the end of the time, or at a limit, it is left as it is.
+        """Serve the pipes and collect the program; at the deadline or at a limit it is left running.
 
-        A program that is done before the instant *moment* is not looked at before: one wake-up serves for all it says.
+        A program that ends before the instant *moment* causes one wake-up, however often it writes.
         """
         ending = None
         if moment is not None and watch_for_exit(self.pid, moment):
@@ -94,7 +94,7 @@ class Child:
         """Wait for the end of a program that has closed its outputs, and collect it."""
         try:
             if self._kills_always:
-                # Not collected before: until then the number of its group is its own.
+                # Not collected before, because until then no other process group can have its number.
                 status = self.kill() if await_end(self.pid, deadline) else None
             else:
                 status = await_exit(self.pid, deadline)
@@ -107,16 +107,16 @@ class Child:
         return _EXITED
 
     def kill(self) -> int | None:
-        """End the program, which was not collected yet; its status, or None."""
+        """Terminate the program, which is not collected yet; return its exit status or None."""
         return self._kill(self.pid)
 
     def collected(self, status: int | None) -> None:
-        """Note that the program has ended, and that its process id may be another's from now on."""
+        """Record that the program was collected; its process id may be reused from now on."""
         self.status = status
         self.pid = 0
 
     def end(self) -> None:
-        """End the program if it was not collected yet, and let go of its pipes; once done, it does nothing more."""
+        """Terminate the program if it is not collected yet, and close its pipes; further calls do nothing."""
         try:
             if self.pid:
                 self.collected(self.kill())
@@ -126,7 +126,7 @@ class Child:
                     self.close(stream)
 
     def close(self, stream: int) -> None:
-        """Let go of our end of the pipe for a standard stream."""
+        """Close this process's end of the pipe for a standard stream."""
         fd, self.fds[stream] = self.fds[stream], -1
         if fd >= 0:
             os.close(fd)

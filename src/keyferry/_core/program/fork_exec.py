@@ -1,4 +1,4 @@
-"""Start a program by the call that Popen makes itself: private to CPython, and used where its arguments are known."""
+"""Start a program by the private CPython call that Popen makes, in versions for which its arguments are known."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CAN_FORK_EXEC", "fork_exec"]
 
-# The last arguments, by version: no function to call before, and up to 3.13 that vfork may be used.
+# The last arguments, by version: no preexec function, and up to 3.13 permission to use vfork.
 _LAST = {11: (None, True), 12: (None, True), 13: (None, True), 14: (None,)}.get(sys.version_info.minor, ())
 CAN_FORK_EXEC = sys.platform == "linux" and sys.implementation.name == "cpython" and bool(_LAST)
 if CAN_FORK_EXEC:
@@ -29,7 +29,7 @@ def fork_exec(
     own_session: bool,
     kept_fds: "Sequence[int]",
 ) -> int:
-    """Start a program and return its process id; raises as ``Popen`` does if it cannot be started."""
+    """Start a program and return its process id; raise as ``Popen`` does if it cannot be started."""
     program = path or argv[0]
     sys.audit("subprocess.Popen", program, argv, None, environ)
     reader, writer = make_pipe()
@@ -43,7 +43,7 @@ def fork_exec(
             )  # fmt: skip
         finally:
             os.close(writer)
-        # The program's own end of this pipe is closed when it starts.
+        # The write end in the new process is closed when the program starts.
         while part := os.read(reader, 64):
             complaint += part
     finally:
@@ -63,9 +63,9 @@ def _candidates(program: str, environ: "Mapping[bytes, bytes] | None") -> "Seque
 def _variables(environ: "Mapping[bytes, bytes] | None") -> "Sequence[bytes] | None":
     if environ is None:
         return None
-    # In one step: another thread may change our environment.
+    # In one step: another thread may change the environment of this process.
     pairs = [*environ.items()]
-    if any(b"=" in name for name, _ in pairs):  # as Popen asks and joins: a name can have its own answer
+    if any(b"=" in name for name, _ in pairs):  # tested and joined as in Popen: a name can override operators
         raise ValueError("illegal environment variable name")
     return [name + b"=" + value for name, value in pairs]
 

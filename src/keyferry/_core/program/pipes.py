@@ -1,4 +1,4 @@
-"""Descriptors for the standard streams of a program, all of them clear of the numbers of our own."""
+"""Descriptors for the standard streams of a program, with numbers above those of the standard streams."""
 
 import errno
 import os
@@ -6,12 +6,12 @@ import os
 __all__ = ["EMPTY", "LAST_STANDARD_FD", "PIPE", "duplicate", "make_pipe", "move_up"]
 
 LAST_STANDARD_FD = 2
-# For a stream of a program: a pipe, whose other end is ours; or nothing to read, nowhere to write.
+# The streams of a program: a pipe to this process, or the null device.
 PIPE, EMPTY = -1, -2
 
 
 def make_pipe() -> tuple[int, int]:
-    """A pipe: where to read, and where to write."""
+    """Create a pipe and return its read end and its write end."""
     reader, writer = os.pipe()
     if reader > LAST_STANDARD_FD and writer > LAST_STANDARD_FD:
         return reader, writer
@@ -19,7 +19,7 @@ def make_pipe() -> tuple[int, int]:
 
 
 def move_up(fd: int) -> int:
-    """*fd* under a number clear of the standard streams, which may be closed in a daemon."""
+    """Return *fd* under a number above those of the standard streams, which may be closed in a daemon."""
     if fd > LAST_STANDARD_FD:
         return fd
     import fcntl
@@ -30,7 +30,7 @@ def move_up(fd: int) -> int:
 
 
 def duplicate(fd: int) -> int:
-    """A copy of *fd* clear of the standard streams; an empty device for EMPTY, or for one that is closed."""
+    """Return a copy of *fd* above the standard streams; of the null device if *fd* is EMPTY or closed."""
     if fd != EMPTY:
         try:
             return move_up(os.dup(fd))

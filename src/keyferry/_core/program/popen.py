@@ -1,4 +1,4 @@
-"""Start a program by ``subprocess.Popen``, which every system and every Python has."""
+"""Start a program by ``subprocess.Popen``, which is available on every system."""
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ def popen(
     own_session: bool,
     kept_fds: "Sequence[int]" = (),
 ) -> "subprocess.Popen[bytes]":
-    """Start a program; raises OSError or ValueError if it cannot be started.
+    """Start a program; raise OSError or ValueError if it cannot be started.
 
-    No descriptor of ours reaches it beyond its three streams and *kept_fds*: they are closed in the new process,
-    since a list of them made here would miss those that other threads make meanwhile.
+    The program inherits only its three streams and *kept_fds*. All other descriptors are closed in the new process,
+    because a list made in this one would lack those that other threads open meanwhile.
     """
     from subprocess import Popen
 

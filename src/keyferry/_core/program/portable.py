@@ -1,6 +1,6 @@
-"""A program on a system whose pipes cannot be polled and which has no process groups, which is Windows.
+"""Run a program where pipes cannot be polled and there are no process groups, which is on Windows.
 
-Each pipe has a thread that waits on it. The limits hold as elsewhere. Every system can run programs in this way.
+Each pipe has a thread that waits on it. The limits are the same as elsewhere. This way works on every system.
 """
 
 import errno
@@ -24,9 +24,9 @@ __all__ = ["PortableChild", "ThreadedPump"]
 def _adapt(
     path: str | None, name: str, environ: "Mapping[bytes, bytes] | None", kept_fds: "Sequence[int]"
 ) -> "tuple[str, Mapping[str, str] | None]":
-    """The path of a program, and its environment as text, which Windows wants; OSError for what cannot be started."""
+    """Return the path of a program and its environment as text; raise OSError if it cannot be started."""
     path = path or _find(name)
-    # Windows hands a batch file to a shell, which reads the arguments anew; it ignores dots and blanks at the end.
+    # Windows runs a batch file by a shell, which parses the arguments again. Dots and blanks at the end are ignored.
     is_batch = path.rstrip(". ").lower().endswith((".bat", ".cmd"))
     if is_batch or kept_fds:
         number = errno.ENOEXEC if is_batch else errno.ENOSYS
@@ -37,9 +37,9 @@ def _adapt(
 
 
 def _find(name: str) -> str:
-    """The path of a program that is given by its path, or by a name in PATH.
+    """Return the path of a program that is given by its path or by a name in PATH.
 
-    Windows itself would look into the working directory first.
+    Windows itself would search the working directory first.
     """
     if os.path.dirname(name):
         return name
@@ -51,7 +51,7 @@ def _find(name: str) -> str:
 
 
 class PortableChild(Child):
-    """A program that is known by its handle alone."""
+    """A program that is identified by its handle alone."""
 
     __slots__ = ("_process",)
 
@@ -65,13 +65,13 @@ class PortableChild(Child):
         own_session: bool,
         kept_fds: tuple[int, ...],
     ) -> None:
-        """Start the program and keep its handle; raises OSError or ValueError."""
+        """Start the program and keep its handle; raise OSError or ValueError if it cannot be started."""
         path, variables = _adapt(path, argv[0], environ, kept_fds)
         self._process = popen(path, argv, variables, streams, own_session=own_session)
         self.pid = self._process.pid
 
     def pump(self, stdin: bytes, limits: "Limits") -> Pump:
-        """The pump for its pipes, with a thread for each."""
+        """Return the pump for the pipes, with a thread for each."""
         return ThreadedPump(self.fds, stdin, limits)
 
     def wait(self, deadline: float) -> Ending:
@@ -83,14 +83,14 @@ class PortableChild(Child):
         return Ending.EXITED
 
     def kill(self) -> int | None:
-        """Kill the program and what it started; its status, or None."""
+        """Kill the program and its descendants; return its exit status or None."""
         if hasattr(os, "killpg"):
             import signal
 
             try:
                 os.killpg(self.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                pass  # it is not the leader of a group, or the group is dead
+                pass  # it does not lead a group, or the group is dead
         else:
             _kill_tree(self.pid)
         self._process.kill()
@@ -106,7 +106,7 @@ class PortableChild(Child):
 
 
 def _kill_tree(pid: int) -> None:
-    """Kill a program on Windows and what it started."""
+    """Kill a program and its descendants on Windows."""
     import subprocess
 
     killer = os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "taskkill.exe")
@@ -114,25 +114,25 @@ def _kill_tree(pid: int) -> None:
 
 
 class ThreadedPump(Pump):
-    """A pump whose pipes are moved by threads.
+    """A pump whose pipes are served by threads.
 
-    A thread owns its pipe: were it closed here, the thread could read from what gets its number next. The thread of
-    a pipe that a program of somebody else holds open is left behind.
+    A thread owns its pipe: if the pipe were closed here, the thread could read from the next file with its number. A
+    thread whose pipe another program holds open is left running.
     """
 
     __slots__ = ("_ends", "_open")
 
     @property
     def is_open(self) -> bool:
-        """Tell whether somebody still holds an output pipe, or has input to read."""
+        """Whether an output pipe is still open, or input is still to be written."""
         return self._open > 0
 
     def finish(self) -> Ending | None:
-        """What is there to take, the threads take."""
+        """Return None: the threads read the rest of the output."""
         return None
 
     def step(self, seconds: float) -> Ending | None:
-        """Wait at most so long for the end of a pipe; an ending if a limit is passed."""
+        """Wait at most *seconds* for the end of a pipe; return an ending if a limit is exceeded."""
         from queue import Empty
 
         try:

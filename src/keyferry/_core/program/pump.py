@@ -1,4 +1,4 @@
-"""The pipes of a running program, moved a step at a time: what it reads, what it writes, and what it complains of."""
+"""The pipes of a running program: write its input, and read its output and its standard error."""
 
 import os
 import select
@@ -12,23 +12,23 @@ __all__ = ["CHUNK", "Ending", "Limits", "Pump"]
 
 CHUNK = 65536
 _IN, _OUT = 0, 1
-# Not where pipes cannot be polled, and are moved by threads.
+# 0 where pipes cannot be polled and threads serve them.
 _POLLIN, _POLLHUP = getattr(select, "POLLIN", 0), getattr(select, "POLLHUP", 0)
 
 
 class Limits(Value):
-    """What one run may use."""
+    """The limits of one run."""
 
     timeout_seconds: float = 60.0
-    # Thousands of times what an answer needs; more would take longer to read than a caller waits.
+    # Thousands of times the size of a response; a larger one would take longer to read than callers wait.
     stdout_bytes: int = 4 * 1024 * 1024
     stderr_bytes: int = 64 * 1024
-    # Standard error beyond stderr_bytes is read and dropped, up to here.
+    # Standard error beyond stderr_bytes is read and dropped, up to this limit.
     stderr_drained_bytes: int = 64 * 1024 * 1024
 
 
 class Ending(StrEnum):
-    """How a run came to its end."""
+    """The way in which a run ended."""
 
     EXITED = "exited"
     TIMED_OUT = "timed out"
@@ -38,16 +38,16 @@ class Ending(StrEnum):
     LOST = "was collected by other code of this process"
 
 
-# By a name of its own where every run comes by: to ask an enum for a member runs Python code up to 3.11.
+# Bound to a name because every run uses it: up to Python 3.11, reading a member of an enum runs Python code.
 _EXITED = Ending.EXITED
 
 
 class Pump:
-    """Feeds a program *stdin*, and collects what it writes.
+    """Writes *stdin* to a program, and collects its output.
 
-    *fds* are our ends of the pipes for its three streams, -1 where there is none; they are closed and become -1 one
-    by one. All are served together, so that neither a program that never reads its input nor one that floods its
-    standard error can block the others. A step also ends when *wake_fd*, if it is given, becomes readable.
+    *fds* are this process's ends of the pipes for the three streams, -1 for none. Each is closed and set to -1 at its
+    end. All are served together, so that neither a program that does not read its input nor one that floods its
+    standard error blocks the others. A step also ends when *wake_fd*, if given, becomes readable.
     """
 
     __slots__ = ("_errors", "_errors_seen", "_fds", "_limits", "_output", "_poll", "_rest", "_wake_fd")
@@ -57,7 +57,7 @@ class Pump:
         self._rest = memoryview(stdin)
         self._limits = limits
         self._wake_fd = wake_fd
-        # One buffer, not a list of pieces: output in tiny pieces would cost many times its size.
+        # One buffer, not a list of chunks: output in tiny chunks would take many times its size.
         self._output = bytearray()
         self._errors = bytearray()
         self._errors_seen = 0
@@ -65,26 +65,26 @@ class Pump:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether somebody still holds an output pipe, or has input to read."""
+        """Whether an output pipe is still open, or input is still to be written."""
         return max(self._fds) >= 0
 
     @property
     def stdout(self) -> bytes:
-        """What was written to standard output."""
+        """The standard output so far."""
         return bytes(self._output)
 
     @property
     def stderr(self) -> bytes:
-        """The end of what was written to standard error."""
+        """The end of the standard error so far."""
         return bytes(self._errors[max(0, len(self._errors) - self._limits.stderr_bytes) :])
 
     def finish(self) -> Ending | None:
-        """Take what a program that has ended leaves, if that is little and on its standard output alone.
+        """Read the rest of the output of a program that has ended, if it is short and standard error is empty.
 
-        Otherwise None: it is to be served. The pipes are the caller's to close.
+        Returns None if the pipes must be served instead. The caller closes the pipes.
         """
         _, output, errors = self._fds
-        # Hung up, nobody can write to a pipe any more, and a read that is given less than it asks for has got all.
+        # After a hang-up nobody can write to the pipe, so a read that returns less than requested has read everything.
         if self._poll.poll(0) != [(output, _POLLIN | _POLLHUP), (errors, _POLLHUP)]:
             return None
         chunk = os.read(output, CHUNK)
@@ -92,7 +92,7 @@ class Pump:
         return _EXITED if ending is None and len(chunk) < CHUNK else ending
 
     def serve(self, deadline: float) -> Ending:
-        """Move bytes until all pipes are closed, a limit is passed or time is up."""
+        """Transfer data until all pipes are closed, a limit is exceeded or the deadline passes."""
         while self.is_open:
             seconds = deadline - time.monotonic()
             if seconds <= 0:
@@ -102,7 +102,7 @@ class Pump:
         return Ending.EXITED
 
     def step(self, seconds: float) -> Ending | None:
-        """Move what there is to move, waiting at most so long for it; an ending if a limit is passed."""
+        """Transfer the data that is available, waiting at most *seconds*; return an ending if a limit is exceeded."""
         for fd, event in self._poll.poll(milliseconds(seconds)):
             if fd == self._wake_fd:
                 self._poll.unregister(fd)
@@ -128,16 +128,16 @@ class Pump:
             self._feed(fd)
             return None
         while event & _POLLIN and (chunk := os.read(fd, CHUNK)):
-            # Only a pipe that nobody can write to any more is sure not to block the next read.
+            # Only a pipe that nobody can write to any more is certain not to block the next read.
             if (ending := self._keep(stream, chunk)) is not None or not event & _POLLHUP:
                 return ending
-            if len(chunk) < CHUNK:  # of such a pipe, that is all there is
+            if len(chunk) < CHUNK:  # everything was read, see ``finish``
                 break
         self._shut(fd)
         return None
 
     def _feed(self, fd: int) -> None:
-        """Write what the pipe takes; a program that closed its input early is no error."""
+        """Write as much as the pipe takes; it is not an error if the program has closed its input."""
         try:
             while self._rest:
                 self._rest = self._rest[os.write(fd, self._rest) :]
@@ -156,7 +156,7 @@ class Pump:
             return None
         self._errors_seen += len(chunk)
         self._errors += chunk
-        # The end of a log says most, so the tail is kept.
+        # The end of a log is the most useful part.
         if len(self._errors) > 2 * limits.stderr_bytes:
             del self._errors[: len(self._errors) - limits.stderr_bytes]
         return Ending.STDERR_LIMIT if self._errors_seen > limits.stderr_drained_bytes else None

@@ -1,4 +1,4 @@
-"""The end of a program: wait for it, bring it about, and leave no zombie behind."""
+"""Wait for the end of a program, kill it, and collect it so that no zombie is left."""
 
 import os
 import select
@@ -13,34 +13,34 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# How long to wait for a killed process to be gone before leaving it to a later run to collect.
+# The time to wait for a killed process to end; after that, a later run collects it.
 DEATH_SECONDS = 0.3
-# poll() takes its milliseconds as a C int; who waits longer asks again.
+# poll() takes milliseconds as a C int; longer waits are repeated.
 LONGEST_WAIT_SECONDS = 3600.0
-# Not on macOS before Python 3.13.
+# False on macOS before Python 3.13.
 CAN_LOOK = hasattr(os, "waitid")
 
 left_to_collect: list[int] = []
 
 
 def await_exit(pid: int, deadline: float) -> int | None:
-    """The exit status once the program ends, or None when the deadline comes first."""
+    """Wait for the program and return its exit status, or None if the deadline passes first."""
     return _await(_poll_exit, pid, deadline)
 
 
 def await_end(pid: int, deadline: float) -> bool:
-    """Wait for the program's end without collecting it, where CAN_LOOK; False when the deadline comes first."""
+    """Wait for the program without collecting it; return False if the deadline passes first. Needs CAN_LOOK."""
     return _await(lambda pid: has_ended(pid) or None, pid, deadline) is not None
 
 
 def has_ended(pid: int) -> bool:
-    """Tell whether the program has ended, where CAN_LOOK.
+    """Return whether the program has ended. Needs CAN_LOOK.
 
-    It is not collected, so that its process id, and the group of that number, stay its own. ChildProcessError if
-    someone else collected it.
+    The program is not collected, so that its process id and its process group are not reused. Raises ChildProcessError
+    if other code collected it.
     """
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    # A program can make its parent its tracer, which is then told of its stops as well.
+    # A program can make its parent its tracer, which is then notified of its stops as well.
     return found is not None and found.si_code in (os.CLD_EXITED, os.CLD_KILLED, os.CLD_DUMPED)
 
 
@@ -49,7 +49,7 @@ def _await(look: "Callable[[int], T | None]", pid: int, deadline: float) -> "T |
     if found is not None:
         return found
     watch_for_exit(pid, deadline)
-    # Also after watching: a program under a debugger has ended well before it can be collected.
+    # Poll even after watching: a program under a debugger ends well before it can be collected.
     pause = 0.0005
     while (found := look(pid)) is None and time.monotonic() < deadline:
         time.sleep(pause)
@@ -58,13 +58,13 @@ def _await(look: "Callable[[int], T | None]", pid: int, deadline: float) -> "T |
 
 
 def watch_for_exit(pid: int, deadline: float) -> bool:
-    """Sleep until the program ends or the deadline comes, if this system lets us watch it; True if it has ended."""
+    """Sleep until the program ends or the deadline passes, if the system supports it; return whether it ended."""
     if not hasattr(os, "pidfd_open"):
         return False
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:
-        return False  # an old kernel, a sandbox that refuses the call, no descriptor left, or gone already
+        return False  # an old kernel, a sandbox that forbids the call, no free descriptor, or no such process
     try:
         watch = select.poll()
         watch.register(pidfd, select.POLLIN)
@@ -74,26 +74,26 @@ def watch_for_exit(pid: int, deadline: float) -> bool:
 
 
 def milliseconds(seconds: float) -> int:
-    """A time to wait as poll() takes it; 0 for none left."""
+    """Return a time to wait in poll()'s unit, at least 0."""
     return ceil(min(max(0.0, seconds), LONGEST_WAIT_SECONDS) * 1000)
 
 
 def _poll_exit(pid: int) -> int | None:
-    """Collect the program if it has ended; ChildProcessError if someone else collected it."""
+    """Collect the program if it has ended; raise ChildProcessError if other code collected it."""
     collected, status = os.waitpid(pid, os.WNOHANG)
-    # A program can make its parent its tracer, which is then told of its stops as well.
+    # A program can make its parent its tracer, which is then notified of its stops as well.
     if not collected or os.WIFSTOPPED(status):
         return None
     return os.waitstatus_to_exitcode(status)
 
 
 def kill_group(pid: int) -> int | None:
-    """Kill the program and all its group, and collect it."""
+    """Kill the program and its process group, and collect it; return its exit status or None."""
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
-    except PermissionError:  # macOS says this of a group whose members are all dead
+    except PermissionError:  # macOS raises this for a group whose members are all dead
         pass
     try:
         status = await_exit(pid, time.monotonic() + DEATH_SECONDS)
@@ -105,10 +105,10 @@ def kill_group(pid: int) -> int | None:
 
 
 def collect_stragglers() -> None:
-    """Collect what did not die at once when it was killed, such as a process in a system call."""
+    """Collect killed programs that did not end in time, such as a process in a system call."""
     for _ in range(len(left_to_collect)):
         try:
-            # Taken out first: no two threads may collect one process id, which may be another's by then.
+            # Removed first: if two threads collected one process id, the second might get a reused one.
             pid = left_to_collect.pop(0)
         except IndexError:
             return

@@ -1,6 +1,6 @@
-"""Signals while a program is started: it must not be lost from sight, nor inherit what is blocked here."""
+"""Signal handling while a program is started: its process id is not lost, and it inherits no blocked signals."""
 
-# What `signal` itself is made of: the same functions without the detour over enums, which takes twenty times as long.
+# The functions behind `signal`, without its conversion to enums, which takes twenty times as long.
 import _signal  # type: ignore[import-not-found]  # typeshed does not list it
 from _signal import NSIG, getsignal, signal
 from os import getpid
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldSignals", "NothingBlocked"]
 
-# Not on Windows.
+# False on Windows.
 _CAN_BLOCK = hasattr(_signal, "pthread_sigmask")
 if _CAN_BLOCK:
     from _signal import SIG_BLOCK, SIG_SETMASK, SIG_UNBLOCK, pthread_sigmask, sigpending
 
 
 class NothingBlocked:
-    """A block of code in which this thread blocks no signal, for a program inherits what it blocks.
+    """A block of code in which this thread blocks no signal, because a new program inherits the blocked signals.
 
-    A signal that waits to be let through stays blocked: here is not the place for it to arrive.
+    A pending signal stays blocked, so that it is not delivered here.
     """
 
     __slots__ = ("_blocked",)
@@ -39,12 +39,12 @@ class NothingBlocked:
 
 
 class HeldSignals:
-    """A block of code in which no Python signal handler runs; what came meanwhile is handled at its end.
+    """A block of code in which no Python signal handler runs; signals that arrive are handled at its end.
 
-    The handler of Ctrl-C raises wherever the main thread is: also after a program was started and before its
-    process id is kept, and then the program is nobody's and runs on. To block the signal does not help: another
-    thread takes it, the exception is raised in the main thread all the same, and the program inherits the block.
-    In other threads no handler runs, so that there is nothing to hold back.
+    The handler of Ctrl-C raises wherever the main thread is. If that is after a program was started and before its
+    process id is stored, the program runs on and nobody can terminate it. Blocking the signal does not help: another
+    thread receives it, the exception is raised in the main thread nevertheless, and the program inherits the block. In
+    other threads no handler runs, so there is nothing to hold.
     """
 
     __slots__ = ("_came", "_handlers", "_is_over", "_pid")
@@ -72,8 +72,8 @@ class HeldSignals:
         self._release()
 
     def _note(self, number: int, frame: "FrameType | None") -> None:
-        # Over, and still asked: another handler raised while they were put back, and this one's turn did not come;
-        # or another thread forked meanwhile, and in the child nobody puts anything back.
+        # Called after the end: another handler raised while the handlers were restored, and this one was not restored;
+        # or another thread forked meanwhile, and in the child nothing is restored.
         if self._is_over or getpid() != self._pid:
             self._handlers[number](number, frame)
         else:

@@ -1,4 +1,4 @@
-"""Start one program: streams of our choice, a session of its own, nothing inherited, and never lost from sight."""
+"""Start one program with given streams in its own session, without inherited descriptors."""
 
 import errno
 import os
@@ -23,7 +23,7 @@ _BUSY_SECONDS = 0.02
 def new_child(
     kill: "Callable[[int], int | None]" = kill_group, *, kills_always: bool = False, way: Way = USUAL_WAY
 ) -> Child:
-    """A program that is to be started, in the usual way of this system or in another one."""
+    """Return a program to be started in the given way."""
     if way is not _THREADS:
         return Child(kill, kills_always=kills_always, way=way)
     from keyferry._core.program.portable import PortableChild
@@ -42,12 +42,13 @@ def spawn(
     own_session: bool = True,
     kept_fds: tuple[int, ...] = (),
 ) -> None:
-    """Start *path* as *child*, which the caller ends; raises OSError or ValueError if it cannot be started.
+    """Start *path* as *child*, which the caller terminates; raise OSError or ValueError if it cannot be started.
 
-    Without *path*, ``argv[0]`` is searched for in PATH; without *environ* the program gets ours. A stream is PIPE,
-    EMPTY or a descriptor of ours, and EMPTY if that is closed. *stdin* is all of the program's input, if one pipe
-    takes it at once; without it the pipe stays open. *kept_fds* stay open in the program under their numbers, and
-    nothing else does beyond its three streams. No signal is blocked in it, or ignored by our doing.
+    Without *path*, ``argv[0]`` is searched for in PATH. Without *environ*, the program gets this process's environment.
+    A stream is PIPE, EMPTY or a descriptor, for which EMPTY is used if it is closed. *stdin* is the whole input of the
+    program, and must fit into a pipe; without it the pipe stays open. The program inherits *kept_fds* under their
+    numbers and no other descriptor but its three streams. No signal is blocked in it, and none is ignored because
+    Python ignores it.
     """
     theirs: list[int] = []
     with HeldSignals():
@@ -79,8 +80,8 @@ def _start(
     own_session: bool,
     kept_fds: tuple[int, ...],
 ) -> None:
-    """Start it and note its process id; try again for a moment while the file is being written."""
-    # A bare name is a file in the working directory, and not to be searched for.
+    """Start the program; retry for a short time while its file is open for writing."""
+    # A bare name is a file in the working directory, and is not searched for in PATH.
     if path is not None and os.sep not in path and not os.path.dirname(path):
         path = os.path.join(os.curdir, path)
     for patience in range(_BUSY_TRIES, -1, -1):

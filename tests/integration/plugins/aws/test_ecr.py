@@ -311,7 +311,7 @@ def test_all_of_it_ends_in_time(node: AwsMachine, aws: FakeAws) -> None:
     before = time.monotonic()
     answer = node.ask_ecr(IMAGE, "--timeout", "2s")
     assert_clean(answer)
-    assert "no answer in time" in answer.stderr
+    assert "no response in time" in answer.stderr
     assert time.monotonic() - before < 25
 
 

@@ -442,7 +442,7 @@ def test_compat_takes_an_unknown_cloud_for_the_public_one(azure: Azure) -> None:
         (Reply(200, {"access_token": None}), "without a usable 'access_token'"),
         (
             Reply(raw=b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nentramarktoken"),
-            "two lengths",
+            "two different lengths",
         ),
     ],
     ids=["secret", "expired", "server", "busy", "null", "smuggled"],
