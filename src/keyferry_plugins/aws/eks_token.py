@@ -1,4 +1,4 @@
-"""The token that EKS takes: a presigned URL of STS' GetCallerIdentity, which names the cluster it is for."""
+"""The token that EKS accepts: a presigned URL of STS' GetCallerIdentity that contains the cluster's name."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.partitions import partition_of
@@ -35,7 +35,7 @@ _PARAMETERS = frozenset(
 def make_token(
     credentials: "Credentials", cluster: str, *, host: str, region: str, now: float, scheme: str = "https"
 ) -> str:
-    """The token for *cluster*, signed for the STS endpoint *host*."""
+    """Return the token for *cluster*, signed for the STS endpoint *host*."""
     from binascii import b2a_base64
 
     url = presign_url(
@@ -54,7 +54,7 @@ def make_token(
 
 
 def check_token(token: str) -> None:
-    """Refuse what the server would refuse, before it does so without a reason; raises ProvideError."""
+    """Raise ProvideError if EKS would reject the token, as EKS itself gives no reason."""
     if len(token) > _MOST_BYTES:
         raise ProvideError(
             f"the token is {len(token)} bytes long, and EKS takes {_MOST_BYTES}",
@@ -70,7 +70,7 @@ def check_token(token: str) -> None:
 
 
 def is_sts_host(host: str) -> bool:
-    """Tell whether EKS takes a token that is for *host*."""
+    """Return whether EKS accepts a token for *host*."""
     try:
         return bool(region_of_sts_host(host))
     except ProvideError:
@@ -78,7 +78,7 @@ def is_sts_host(host: str) -> bool:
 
 
 def region_of_sts_host(host: str) -> str:
-    """The region that an endpoint of STS is in, ``global`` for the one without; raises ProvideError for others."""
+    """Return the region of an STS host, ``global`` for the global one; raise ProvideError if it is not an STS host."""
     if host == _GLOBAL_HOST:
         return _GLOBAL
     service, _, rest = host.partition(".")

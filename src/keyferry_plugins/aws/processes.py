@@ -1,4 +1,4 @@
-"""Credentials that a program prints: ``credential_process`` of a profile, run without a shell."""
+"""Credentials from a program: ``credential_process`` of a profile, run without a shell."""
 
 import os
 
@@ -13,7 +13,7 @@ __all__ = ["process_credentials"]
 
 
 def process_credentials(environment: "Environment", command: str, profile: str) -> Credentials:
-    """Run *command*, its words split as a shell would and nothing else done to them; raises ProvideError."""
+    """Run *command*, split into words as a shell does but without expansion; raise ProvideError on failure."""
     from keyferry.sdk.json import loads
     from keyferry.sdk.process import run_program
 
@@ -27,7 +27,7 @@ def process_credentials(environment: "Environment", command: str, profile: str) 
     document: object = None
     try:
         document = loads(finished.stdout)
-    except Exception:  # noqa: BLE001, S110 - it must not be chained: it may hold the output
+    except Exception:  # noqa: BLE001, S110 - not chained, because it may contain the output
         pass
     if not isinstance(document, dict):
         raise ProvideError(f"{source} printed something that is not a JSON object")
@@ -50,5 +50,5 @@ def _split(command: str, profile: str) -> list[str]:
         raise ProvideError(
             f"credential_process of the AWS profile {profile!r} cannot be split into words: check its quotes"
         )
-    # No shell, so no variables, pipes and globs; the home is what people do write.
+    # There is no shell and so no expansion of variables and globs; only ``~`` is common in such commands.
     return [os.path.expanduser(argv[0]), *argv[1:]]

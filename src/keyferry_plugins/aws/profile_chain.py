@@ -1,4 +1,4 @@
-"""The credentials that a profile stands for: keys, a role reached from another profile, a login, a program."""
+"""The credentials of a profile: keys, a role assumed from another profile, a login, or a program."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.ambient import machine_credentials, source_credentials
@@ -18,9 +18,10 @@ _SOURCES = ("Ec2InstanceMetadata", "Environment", "EcsContainer")
 
 
 class ProfileChain:
-    """Follow a profile to credentials, and back along the roles on the way.
+    """Resolve a profile to credentials, and assume the roles on the way.
 
-    *order* names whose order the sources inside a profile have; *web_identity* is what botocore looks at between them.
+    *order* selects whose order the sources inside a profile follow; *web_identity* is the source that
+    botocore checks between them.
     """
 
     def __init__(
@@ -37,11 +38,11 @@ class ProfileChain:
         self._visited: list[str] = []
 
     def resolve(self) -> Credentials | None:
-        """The credentials of the profile in use, or None if it has none."""
+        """Return the credentials of the profile in use, or None if it has none."""
         return self._follow(self._environment.profile_name)
 
     def _follow(self, name: str) -> Credentials | None:
-        # A second visit sees the profile without its role: it may lean on its own keys, and no more.
+        # A profile that refers to itself may use its own keys, but not its role again.
         if name in self._visited:
             return self._own(name)
         self._visited.append(name)
@@ -55,7 +56,7 @@ class ProfileChain:
     def _follow_as_go(self, name: str) -> Credentials | None:
         found = self._first(name, (self._linked, self._static, self._named_source))
         if found is None:
-            # A token file stands for the role itself: nothing is left to assume.
+            # A token file is exchanged for the role itself: there is no role left to assume.
             assumed = self._web_identity_file(name)
             if assumed is not None:
                 return assumed
@@ -63,7 +64,7 @@ class ProfileChain:
         return self._assumed(name, found)
 
     def _own(self, name: str) -> Credentials | None:
-        """What the profile has without another one: in botocore's order keys in the config file come last."""
+        """Return the profile's own credentials; in botocore's order keys in the config file come last."""
         if not self._is_botocore:
             return self._first(name, (self._static, *self._last_steps()))
         steps = [self._web_identity_file, self._sso, self._static, *self._last_steps()[1:]]
@@ -82,7 +83,7 @@ class ProfileChain:
         return None
 
     def _assumed(self, name: str, found: Credentials | None) -> Credentials | None:
-        """The role of the profile, assumed with what was *found* for it."""
+        """Return the credentials of the profile's role, assumed with *found*."""
         role = self._text(name, "role_arn")
         if not role:
             return found
