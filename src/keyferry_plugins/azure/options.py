@@ -1,4 +1,4 @@
-"""What the cluster plugin is told: flags, and the environment variables that override them."""
+"""Options of the cluster plugin: flags, and the environment variables that override them."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
@@ -59,7 +59,7 @@ FLAGS = (
 
 
 class Options(Value):
-    """How to log in, to what, as whom. *overridden* names the flags that a variable replaced, and the variables."""
+    """The login, its target and its identity; *overridden* lists flags that a variable replaced, with the variables."""
 
     login: str
     server_id: str
@@ -113,7 +113,7 @@ _TEXTS = {
     "subscription": "subscription",
     "cache_dir": "cache-dir",
 }
-# Later ones win.
+# Later variables take precedence.
 _VARIABLES = {
     "client_id": ("AAD_SERVICE_PRINCIPAL_CLIENT_ID", "AZURE_CLIENT_ID"),
     "client_secret": ("AAD_SERVICE_PRINCIPAL_CLIENT_SECRET", "AZURE_CLIENT_SECRET"),
@@ -149,7 +149,7 @@ FLAG_OF = _TEXTS
 
 
 def read_options(flags: "Flags", environ: "Mapping[str, str]") -> Options:
-    """What flags and environment say together; raises ProvideError for what cannot be meant."""
+    """Merge flags and environment; raise ProvideError if they are invalid."""
     if flags.words:
         raise ProvideError(f"found {flags.words[0][:80]!r}, which is no flag", "'--help' lists all")
     texts: dict[str, Any] = {name: flags.text(flag) for name, flag in _TEXTS.items()}
@@ -188,7 +188,7 @@ def _apply(
     for name, variables in table.items():
         for variable in variables:
             value = environ.get(variable)
-            # A variable that is set and empty says something to upstream alone.
+            # Only upstream treats a variable that is set and empty as a value.
             if value is None or (not value and not options.compat):
                 continue
             is_news = _TEXTS[name] in flags.given and value != flags.text(_TEXTS[name])
@@ -219,7 +219,7 @@ def _seconds(text: str) -> float:
 
 
 def _read_claims(flags: "Flags") -> str:
-    """The host that a bound token is for: the claim ``u``, the only one that is used."""
+    """Return the host that a bound token is for: the claim ``u``, the only one in use."""
     text = flags.text("pop-claims")
     if flags.is_on("pop-enabled") != ("pop-claims" in flags.given):
         raise ProvideError("flags --pop-enabled and --pop-claims are given together or not at all")

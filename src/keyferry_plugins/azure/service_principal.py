@@ -19,7 +19,7 @@ LEGACY_PATH = "oauth2/token?api-version=1.0"
 def log_in_as_application(
     options: "Options", application: "Application", deadline: "Deadline", proof: "Mapping[str, str]"
 ) -> "Token":
-    """A token for the application itself; *proof* are the fields that bind it to a key."""
+    """Return a token for the application itself; *proof* holds the fields that bind it to a key."""
     from keyferry_plugins.azure.entra import post_form, read_reply
 
     if bool(options.client_secret) == bool(options.certificate):

@@ -1,4 +1,4 @@
-"""Log in as the workload one runs in: a pod, a GitHub action, an Azure pipeline."""
+"""Log in as a workload: a pod, a GitHub action, or an Azure pipeline."""
 
 from keyferry.sdk import ProvideError
 
@@ -16,7 +16,7 @@ _AUDIENCE = "api://AzureADTokenExchange"
 
 
 def read_workload_assertion(options: "Options", environ: "Mapping[str, str]", deadline: "Deadline") -> str:
-    """The token that vouches for this workload: GitHub's, where an action runs, or that of a file."""
+    """Return the token that identifies this workload: GitHub's in an action, or else the one in a file."""
     from keyferry_plugins.azure.federation import read_token_file
 
     token, url = (environ.get(f"ACTIONS_ID_TOKEN_REQUEST_{name}", "") for name in ("TOKEN", "URL"))
@@ -31,7 +31,7 @@ def read_workload_assertion(options: "Options", environ: "Mapping[str, str]", de
 
 
 def ask_github(url: str, request_token: str, deadline: "Deadline") -> str:
-    """The OIDC token of the GitHub action one runs in."""
+    """Return the OIDC token of the current GitHub action."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https
@@ -49,7 +49,7 @@ def ask_github(url: str, request_token: str, deadline: "Deadline") -> str:
 
 
 def ask_pipelines(connection_id: str, environ: "Mapping[str, str]", deadline: "Deadline") -> str:
-    """The OIDC token of the Azure pipeline one runs in, for one of its service connections."""
+    """Return the OIDC token of the current Azure pipeline, for one of its service connections."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https
