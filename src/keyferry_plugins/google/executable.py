@@ -1,4 +1,4 @@
-"""External accounts whose subject token a program prints; it runs only where the environment allows it."""
+"""External accounts whose subject token a program prints; it runs only if the environment allows it."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
@@ -24,7 +24,7 @@ _MEMBERS = {
 
 
 def executable_subject_token(program: "CredentialFile", credentials: "CredentialFile", calls: "Calls") -> str:
-    """The token that the program prints, or printed before and is still good in its output file."""
+    """Return the token that the program prints, or the one in its output file if that is still valid."""
     command, output = program.need("command"), program.text("output_file")
     if calls.setting(_PERMIT) != "1":
         raise ProvideError(
@@ -45,10 +45,10 @@ def _timeout(program: "CredentialFile") -> float:
 
 
 def _kept(output: str, calls: "Calls") -> str:
-    """The token in the program's output file; nothing if there is none that is still good."""
+    """Return the token in the program's output file, or an empty string if there is none that is still valid."""
     from keyferry.sdk.files import read_private
 
-    # Open to others, or somebody else's: then whoever wrote it would choose the identity.
+    # A file that another user owns or can access is ignored: its writer could choose the identity.
     data = read_private(output) if output else None
     if not data:
         return ""
@@ -61,7 +61,7 @@ def _kept(output: str, calls: "Calls") -> str:
 def _printed(command: str, output: str, seconds: float, credentials: "CredentialFile", calls: "Calls") -> str:
     from keyferry.sdk.process import run_program
 
-    # As Google's libraries do it: split at blanks, no quotes, no shell.
+    # Split at whitespace, without quotes and a shell, as in Google's libraries.
     words = command.split()
     if not words:
         raise ProvideError(f"{credentials.where}: credential_source.executable.command is blank")

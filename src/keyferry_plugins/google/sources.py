@@ -1,4 +1,4 @@
-"""Where the subject token of an external account comes from: a file, a URL, a program, or a signed AWS request."""
+"""The sources of an external account's subject token: a file, a URL, a program, or a signed AWS request."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
@@ -15,7 +15,7 @@ _MOST_BYTES = 1 << 20
 
 
 def subject_token(credentials: "CredentialFile", calls: "Calls") -> str:
-    """The token of the other identity provider, by what ``credential_source`` says."""
+    """Return the other identity provider's token from the source in ``credential_source``."""
     source = credentials.part("credential_source")
     if source is None:
         raise ProvideError(f"{credentials.where}: credential_source is missing", "have the file made again")
@@ -58,7 +58,7 @@ def _from_url(source: "CredentialFile", calls: "Calls") -> str:
 
 
 def _take(source: "CredentialFile", data: bytes) -> str:
-    """The token in *data*: all of it, or a member of a JSON object, as ``format`` says."""
+    """Return the token in *data*: all of it, or a member of a JSON object, depending on ``format``."""
     layout = source.part("format")
     kind = layout.text("type", "text") if layout is not None else "text"
     if kind not in ("text", "json"):
