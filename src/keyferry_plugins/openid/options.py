@@ -1,4 +1,4 @@
-"""What the user asks of keyferry-oidc: its flags, and what is made of them."""
+"""The flags of keyferry-oidc, and the options made from them."""
 
 import os
 
@@ -78,7 +78,7 @@ FLAGS = (
 
 
 class Options(Value):
-    """What the user asks for, checked."""
+    """The user's options, checked."""
 
     issuer: str
     client_id: str
@@ -102,12 +102,12 @@ class Options(Value):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not show in any message."""
+        """The values that no message may contain."""
         return tuple(filter(None, (self.client_secret, self.password, *self.headers.values())))
 
 
 def read_options(flags: "Flags") -> Options:
-    """Check the flags; raises ProvideError, which says which is wrong and what was expected."""
+    """Check the flags; raise ProvideError, with what was found and expected, if one is invalid."""
     for name in ("oidc-issuer-url", "oidc-client-id"):
         if not flags.text(name):
             raise ProvideError(f"--{name} is missing", "add it to the args of the kubeconfig's exec entry")
@@ -125,7 +125,7 @@ def read_options(flags: "Flags") -> Options:
         grant=flags.text("grant-type"),
         username=flags.text("username"),
         password=_secret(flags, "password"),
-        # There it is the time for a browser on this machine, and for nothing else.
+        # In kubelogin it only limits the wait for a browser on this machine.
         login_seconds=None if is_compat else _seconds(flags.text("authentication-timeout-sec")),
         waits_for_login=flags.is_on("wait-for-login"),
         force_refresh=flags.is_on("force-refresh"),
@@ -152,7 +152,7 @@ def _secret(flags: "Flags", name: str) -> str:
 
 
 def _split(text: str) -> "Sequence[str]":
-    """The parts of a flag that takes several at once, apart by commas, quoted if one is in them."""
+    """Return the parts of a comma-separated flag; a part that contains a comma is quoted."""
     if '"' not in text:
         return text.split(",")
     import csv
@@ -169,7 +169,7 @@ def _pairs(flags: "Flags", name: str) -> dict[str, str]:
     for part in (part for text in flags.texts(name) for part in _split(text)):
         key, equals, value = part.partition("=")
         if not key or not equals:
-            # Not quoted: it may be a value whose name was forgotten, and that a secret.
+            # Not quoted: it may be a value without its name, and so a secret.
             raise ProvideError(f"--{name}: found a part without '=', expected NAME=VALUE")
         pairs[key] = value
     return pairs
@@ -194,7 +194,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _cache_folder(flags: "Flags", *, is_compat: bool) -> str:
-    """Where tokens are kept, or nothing: without --compat only a user who asks for it has them written."""
+    """Return the folder for tokens, or an empty string; only --compat stores tokens without a flag for it."""
     folder, storage = _expand(flags.text("token-cache-dir")), flags.text("token-cache-storage")
     if storage == "keyring":
         raise ProvideError(
@@ -223,7 +223,7 @@ def _authorities(flags: "Flags") -> str:
     text = b"\n".join(bundles).decode("utf-8", "replace")
     if bundles and "-----BEGIN CERTIFICATE-----" not in text:
         raise ProvideError("the certificate authority given holds no certificate in PEM")
-    # Only what stands between the marks is for the TLS library, which takes ASCII alone.
+    # Only the text between the markers goes to the TLS library, which accepts only ASCII.
     return text.encode("ascii", "ignore").decode()
 
 

@@ -1,4 +1,4 @@
-"""Whether a token is the one asked for: by its issuer, its audience, its times and its signature."""
+"""Verify a token: its issuer, audience, times and signature."""
 
 from time import time
 
@@ -26,7 +26,7 @@ _GOOGLE = "https://accounts.google.com"
 def verify(
     token: str, issuer: "Issuer", options: "Options", *, nonce: str = "", is_access_token: bool = False
 ) -> float:
-    """The instant a token ends, in Unix seconds, once everything about it is right; raises ProvideError."""
+    """Return the expiry of a token in Unix seconds, after all checks; raise ProvideError if one fails."""
     algorithms = issuer.algorithms or ("RS256",)
     claims: Mapping[str, object]
     audience = "" if is_access_token else options.client_id
@@ -41,7 +41,7 @@ def verify(
 def check_claims(
     claims: "Mapping[str, object]", issuer: str, audience: str, *, nonce: str = "", now: float
 ) -> float:
-    """The instant of expiry in claims that are from *issuer*, for *audience* unless that is empty, and in time."""
+    """Check issuer, *audience* unless it is empty, nonce and times of the claims, and return the expiry."""
     found = claims.get("iss")
     if found != issuer and not (issuer == _GOOGLE and found == _GOOGLE.removeprefix("https://")):
         raise ProvideError(f"the token is from the issuer {shown(found, 200)!r}, expected {issuer!r}")
@@ -66,7 +66,7 @@ def check_claims(
 
 
 def expiry_of(claims: "Mapping[str, object]") -> float | None:
-    """When a token ends, in Unix seconds, if it says so."""
+    """Return a token's expiry in Unix seconds, or None if it has none."""
     return number_of(claims, "exp")
 
 
@@ -79,7 +79,7 @@ def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
             f"the token is for {listed!r}, expected the client {audience!r}",
             "check --oidc-client-id",
         )
-    # With several audiences, it is this one that says whom it was issued to.
+    # With several audiences, azp is the client that the token was issued to.
     party = claims.get("azp")
     if len(audiences) > 1 and party not in (None, audience):
         raise ProvideError(f"the token was issued to {shown(party, 100)!r}, expected {audience!r}")
@@ -88,7 +88,7 @@ def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
 def _trust_transport(
     token: str, issuer: "Issuer", options: "Options", algorithms: tuple[str, ...]
 ) -> "Mapping[str, object]":
-    """The claims of a token that verified TLS brought straight from the issuer, which OpenID Connect lets count."""
+    """Return the claims of a token received over verified TLS, which OpenID Connect accepts as proof."""
     if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
         from keyferry.sdk.extras import install_hint
 
