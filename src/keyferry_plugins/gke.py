@@ -1,4 +1,4 @@
-"""Exec plugin of kubeconfigs for Google's clusters: tokens from gcloud, application default credentials, or Edge."""
+"""An exec plugin of kubeconfigs for Google's clusters: tokens from gcloud, default credentials, or Edge."""
 
 import os
 from time import time
@@ -39,16 +39,16 @@ FLAGS = (
 )
 _SCOPES = (
     "https://www.googleapis.com/auth/cloud-platform",
-    # So that the cluster knows a service account by its address, not by its number.
+    # With this scope the cluster identifies a service account by its e-mail address, not by its number.
     "https://www.googleapis.com/auth/userinfo.email",
 )
 _TOKEN_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
-# What gke-gcloud-auth-plugin waits between tries, whatever failed.
+# The interval of gke-gcloud-auth-plugin between attempts, whatever failed.
 _COMPAT_WAITS = (0.01, 0.05, 0.25)
 
 
 def main() -> None:
-    """Answer one client."""
+    """Run the plugin."""
     flags = read_flags(FLAGS, ABOUT)
     if flags.is_on("compat"):
         _serve_as_upstream(flags)
@@ -58,7 +58,7 @@ def main() -> None:
 def provide(
     flags: "Flags", *, environ: "Mapping[str, str] | None" = None, now: "Callable[[], float]" = time
 ) -> "ExecResponse":
-    """A token by what the flags say: Edge, then application default credentials, then gcloud."""
+    """Return a token by the flags: Edge, then application default credentials, then gcloud."""
     from keyferry.sdk import Deadline, ExecResponse
     from keyferry.sdk.http import ONCE, Retry
     from keyferry_plugins.google.calls import RUN_SECONDS, Calls
@@ -129,7 +129,7 @@ def _default_token(calls: "Calls", impersonate: str) -> "Token":
 
 
 def _try_as_upstream(calls: "Calls") -> "Token":
-    """Up to four tries, a little apart, of everything that can fail."""
+    """Return a token, with up to four attempts at every step that can fail."""
     from time import sleep
 
     from keyferry.sdk import ProvideError
@@ -144,7 +144,7 @@ def _try_as_upstream(calls: "Calls") -> "Token":
 
 
 def _serve_as_upstream(flags: "Flags") -> "Never":
-    """Answer in v1beta1 and on many lines, whatever KUBERNETES_EXEC_INFO says."""
+    """Write the response in v1beta1 and indented, whatever KUBERNETES_EXEC_INFO requests."""
     from keyferry.sdk.cluster import respond_cluster
     from keyferry.sdk.json import loads
     from keyferry.sdk.stdio import deliver

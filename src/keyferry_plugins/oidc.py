@@ -1,4 +1,4 @@
-"""An exec plugin of kubeconfigs that gets a token from any OpenID Connect issuer."""
+"""An exec plugin of kubeconfigs that obtains a token from any OpenID Connect issuer."""
 
 from time import time
 
@@ -23,14 +23,14 @@ Get a token for a cluster from an OpenID Connect issuer: as a client, by a user 
 that the user enters in a browser of any machine. The flags are those of int128/kubelogin."""
 WORDS = (), ("get-token",), ("oidc-login", "get-token")
 _DISCOVERY_SECONDS = 50.0
-# As long as a user may take to log in; others that want the same token wait for that one login.
+# The time that a user may take to log in; other processes that need the same token wait for that login.
 _LOCK_SECONDS = 1800.0
-# A token this close to its end would be refused on its way.
+# A token this close to its expiry could expire in transit.
 _SPARE_SECONDS = 10.0
 
 
 class _Fresh(Value):
-    """A token and its end, and the refresh token that came with it."""
+    """A token, its expiry, and the refresh token issued with it."""
 
     token: str = field(repr=False)
     expires_at: float | None
@@ -38,7 +38,7 @@ class _Fresh(Value):
 
 
 def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
-    """A token, from the cache if the user has one and it holds, else from the issuer."""
+    """Return a token, from the cache if it holds a valid one, or else from the issuer."""
     if flags.words not in WORDS:
         raise ProvideError(f"unknown command {' '.join(flags.words)[:80]!r}", "the only one is get-token")
     options = read_options(flags)
@@ -78,7 +78,7 @@ def _get(request: "ExecRequest", options: "Options", refresh_token: str) -> _Fre
 
 
 def _renew(issuer: "Issuer", options: "Options", refresh_token: str) -> _Fresh | None:
-    """A token for a refresh token, or None where the issuer no longer takes it: then the user logs in again."""
+    """Return a token for a refresh token, or None if the issuer rejects it and the user must log in again."""
     from keyferry.sdk.values import replace
     from keyferry_plugins.openid.client import Refusal, explain
     from keyferry_plugins.openid.grants import refresh
@@ -90,19 +90,19 @@ def _renew(issuer: "Issuer", options: "Options", refresh_token: str) -> _Fresh |
             raise
         return None
     if isinstance(outcome, Refusal):
-        # An issuer in trouble is no reason to make the user log in again; that would fail as well.
+        # If the issuer is failing, a new login would fail as well.
         if not outcome.code and not options.is_compat:
             raise explain(outcome, "the refresh token")
         return None
     if not (outcome.access_token if options.use_access_token else outcome.id_token):
         return None
-    # Not every issuer gives a new one each time.
+    # Some issuers do not return a new refresh token each time.
     kept = outcome if outcome.refresh_token else replace(outcome, refresh_token=refresh_token)
     return _judge(kept, issuer, options, "")
 
 
 def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -> _Fresh:
-    """The token to answer with, once it is verified."""
+    """Verify the tokens and return the one to respond with."""
     from keyferry_plugins.openid.grants import choose_grant
     from keyferry_plugins.openid.verify import verify
 
@@ -123,7 +123,7 @@ def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -
 def _judge_access_token(
     tokens: "Tokens", issuer: "Issuer", options: "Options", *, is_client: bool
 ) -> float | None:
-    """When an access token ends; one that is no JSON web token is the cluster's to judge, not ours."""
+    """Return an access token's expiry; a token that is not a JSON web token is not checked here."""
     from keyferry_plugins.openid.verify import expiry_of, verify
     from keyferry_plugins.signing.jose import read_claims
 

@@ -1,4 +1,4 @@
-"""An image credential provider that answers from docker config files and mounted secrets."""
+"""An image credential provider that reads docker config files and mounted secrets."""
 
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Response, serve, tell
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
@@ -43,7 +43,7 @@ _SECONDS = 50.0
 
 
 def provide(request: "Request", flags: Flags) -> Response:
-    """The logins for the image that the files, and the helpers they name, have."""
+    """Return the image's logins in the files, and those of the helpers that the files configure."""
     seconds, kind = read_cache_duration(flags.text("cache-duration")), flags.text("cache-key-type")
     if flags.is_on("helpers") and kind == GLOBAL:
         raise ProvideError(
@@ -65,7 +65,7 @@ def provide(request: "Request", flags: Flags) -> Response:
 
 
 def _read_all(flags: Flags, notes: list[str]) -> tuple[list[DockerConfig], list[ProvideError]]:
-    """Everything that can be read, and what is wrong with the rest: one broken file does not spoil the others."""
+    """Return all readable configs, and the errors of the others: one broken file does not affect the rest."""
     if not flags.texts("docker-config") and not flags.texts("secrets-dir"):
         raise ProvideError("no file is named", "add --docker-config FILE or --secrets-dir DIR to the args")
     configs: list[DockerConfig] = []
@@ -122,7 +122,7 @@ def _ask_helpers(
 
 
 def _explain_nothing(problems: list[ProvideError], *, has_identity_token: bool) -> None:
-    """Fail where there could have been a login; that there is none is no failure."""
+    """Raise ProvideError if a login could not be read or used; the absence of a login is not an error."""
     if problems:
         more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
         raise ProvideError(problems[0].message + more, problems[0].hint)
