@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "main", "provide"]
 
 ABOUT = """\
-Credentials for Azure Container Registry, for the kubelet: a node's managed identity, service principal or workload
-identity, or the identity of the pod's service account. CONFIG is the node's cloud config, azure.json."""
+Give the kubelet credentials for Azure Container Registry: by the node's managed identity, service principal or
+workload identity, or the identity of the pod's service account. CONFIG is the node's cloud config, azure.json."""
 FLAGS = (
     Flag("registry-mirror", "source:target[,source:target...], registries mirrored in ACR", short="r"),
-    Flag("ib-sni-name", "name of the identity bindings endpoint, and turns their use on"),
-    Flag("ib-apiserver-ip", "address, or name, of the API server that serves identity bindings"),
-    Flag("ib-default-client-id", "client ID where the service account has no annotation"),
-    Flag("ib-default-tenant-id", "tenant ID where the service account has no annotation"),
-    Flag("ib-ca-file", "authority of the identity bindings endpoint", default="/etc/kubernetes/certs/ca.crt"),
-    Flag("compat", "behave as acr-credential-provider does, quirks included", is_switch=True),
+    Flag("ib-sni-name", "TLS server name of the identity bindings endpoint; enables identity bindings"),
+    Flag("ib-apiserver-ip", "address or host name of the API server that serves identity bindings"),
+    Flag("ib-default-client-id", "client ID if the service account has no annotation"),
+    Flag("ib-default-tenant-id", "tenant ID if the service account has no annotation"),
+    Flag("ib-ca-file", "CA file of the identity bindings endpoint", default="/etc/kubernetes/certs/ca.crt"),
+    Flag("compat", "behave exactly like acr-credential-provider, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
 # The kubelet kills a plugin after 60 seconds and discards its error message.
@@ -81,7 +81,7 @@ def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") ->
     compat = flags.is_on("compat")
     if len(flags.words) != 1:
         raise ProvideError(
-            f"found {len(flags.words)} arguments beside flags, expected one: the cloud config",
+            f"found {len(flags.words)} arguments besides flags, expected one: the cloud config",
             "in the kubelet's config: args: [/etc/kubernetes/azure.json]",
         )
     bindings = read_bindings(flags)
@@ -124,7 +124,7 @@ def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> Regist
         from keyferry.sdk import tell
         from keyferry.sdk.text import shown
 
-        tell(f"--registry-mirror: {shown(entry, 80)!r} is passed over, expected source:target")
+        tell(f"--registry-mirror: {shown(entry, 80)!r} is ignored, expected source:target")
     mirrored = apply_mirror(targets, image, compat=compat)
     find = find_login_server_compat if compat else find_login_server
     server = find(mirrored.image, cloud.registry_suffix)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-A token of Entra for an AKS cluster, for kubectl and other clients. COMMAND is get-token, which is meant if none is
-given, convert-kubeconfig, or remove-cache-dir."""
+Print an Entra token for an AKS cluster, for kubectl and other clients. COMMAND is get-token (the default),
+convert-kubeconfig, or remove-cache-dir."""
 _GET, _CONVERT = "get-token", "convert-kubeconfig"
 _REMOVE = ("remove-cache-dir", "remove-tokens")
 _REMOVE_FLAGS = (
-    Flag("cache-dir", "folder that tokens are kept in", aliases=("token-cache-dir",)),
-    Flag("compat", "the folder that kubelogin uses, if none is given", is_switch=True),
+    Flag("cache-dir", "folder of the cached tokens", aliases=("token-cache-dir",)),
+    Flag("compat", "use kubelogin's folder if none is given", is_switch=True),
     *LOG_FLAGS,
 )
 
@@ -35,7 +35,7 @@ def main() -> None:
 
     command, argv = _split(sys.argv[1:])
     if command in _REMOVE:
-        _finish(lambda: _remove(read_flags(_REMOVE_FLAGS, "Remove the tokens that are kept.", argv=argv)))
+        _finish(lambda: _remove(read_flags(_REMOVE_FLAGS, "Remove the cached tokens.", argv=argv)))
     if command == _CONVERT:
         from keyferry_plugins.azure.convert import ABOUT as ABOUT_CONVERT
         from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
@@ -83,10 +83,10 @@ def _remove(flags: "Flags") -> str:
     folder = choose_folder(flags.text("cache-dir"), os.environ, compat=flags.is_on("compat"))
     if not folder:
         raise ProvideError(
-            "no folder is given, and without --cache-dir no tokens are kept", "give --cache-dir"
+            "no folder is given, and without --cache-dir no tokens are cached", "give --cache-dir"
         )
     removed, left = remove_entries(folder)
-    return f"removed {removed} files from {folder}" + (f"; {left} others stay" if left else "")
+    return f"removed {removed} files from {folder}" + (f"; other files left: {left}" if left else "")
 
 
 def _finish(run: "Callable[[], str]") -> "Never":

@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-Be an image credential provider that asks a docker credential helper: the program docker-credential-NAME is
-given the registry's URL, and what it answers is the login for every image of that registry."""
+Give the kubelet the logins of a docker credential helper: the program docker-credential-NAME receives the
+registry's URL and prints the login for all images of that registry."""
 
 FLAGS = (
     Flag("helper", "the helper: NAME for docker-credential-NAME on PATH, or an absolute path (required)"),
     Flag(
         "server-url",
-        "REGISTRY=URL: ask for URL when the registry is REGISTRY (may be given again)",
+        "REGISTRY=URL: pass URL to the helper for images of REGISTRY (may be given again)",
         is_repeated=True,
     ),
-    Flag("cache-duration", "how long the kubelet keeps a login, as 10m or 1h; without it the config decides"),
+    Flag(
+        "cache-duration",
+        "how long the kubelet caches a login, such as 10m or 1h; without it the config decides",
+    ),
     *LOG_FLAGS,
 )
 _SECONDS = 50.0
@@ -35,7 +38,7 @@ def provide(request: "Request", flags: Flags) -> Response:
     """Return the helper's login for the image's registry, or an empty response if it has none."""
     helper = flags.text("helper")
     if not helper:
-        raise ProvideError("no helper is named", "add --helper NAME to the args of the provider's config")
+        raise ProvideError("no helper is given", "add --helper NAME to the args of the provider's config")
     program_of(helper)
     seconds = read_cache_duration(flags.text("cache-duration"))
     login = ask_helper(helper, _server_url(request.registry, flags.texts("server-url")), Deadline(_SECONDS))

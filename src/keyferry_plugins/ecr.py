@@ -33,8 +33,8 @@ the response goes to standard output. AWS credentials are found as AWS' Go SDK f
 identity, profile, container, instance; or, with a service account's token, by its role."""
 
 FLAGS = (
-    Flag("compat", "do as ecr-credential-provider does, where this program knows better", is_switch=True),
-    Flag("timeout", "how long all of it may take", "50s"),
+    Flag("compat", "behave exactly like ecr-credential-provider, quirks included", is_switch=True),
+    Flag("timeout", "time limit of the whole run", "50s"),
     *LOG_FLAGS,
 )
 
@@ -123,7 +123,7 @@ def _not_ecr(host: "ImageHost") -> ProvideError:
     lower = host.name.lower()
     is_case = lower in PUBLIC_HOSTS or parse_ecr_host(lower) is not None
     return ProvideError(
-        f"image: {host.name[:200]!r} is not a registry of Amazon ECR, expected ACCOUNT.dkr.ecr.REGION.amazonaws.com or"
+        f"image: {host.name[:200]!r} is not an Amazon ECR registry, expected ACCOUNT.dkr.ecr.REGION.amazonaws.com or"
         f" one of its other forms, or {' or '.join(PUBLIC_HOSTS)}",
         "write the host in lower case" if is_case else "narrow matchImages in the kubelet's config",
     )

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-Print a token for a cluster of Amazon EKS, as an ExecCredential. After 'eks get-token' or 'get-token' AWS
-credentials are found in the order of the AWS CLI, after 'token' or without a word in the order of
+Print a token for an Amazon EKS cluster, as an ExecCredential. After 'eks get-token' or 'get-token' AWS
+credentials are found in the order of the AWS CLI, after 'token' or without a subcommand in the order of
 aws-iam-authenticator."""
 _WORDS = "[[eks] get-token | token]"
 _CLI_SESSION_NAME = "EKSGetTokenAuth"
@@ -101,7 +101,7 @@ def _region(environment: Environment, options: "Options", request: "ExecRequest"
     if not region:
         if is_cli:
             raise ProvideError(
-                "no region is known", "give --region, set AWS_REGION, or region in the profile"
+                "no region is set", "give --region, or set AWS_REGION or region in the profile"
             )
         from keyferry_plugins.aws.instance import instance_region
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "main", "provide"]
 
 ABOUT = """\
-Gives the kubelet a login for images in Google's registries: from the node's service account, the pod's own
+Give the kubelet a login for images in Google's registries: from the node's service account, the pod's own
 (workload identity), application default credentials, or a docker config in the instance's metadata."""
 FLOWS = ("gcr", "dockercfg", "dockercfg-url")
 FLAGS = (
@@ -27,7 +27,7 @@ FLAGS = (
         "identity-provider", "URL of the cluster's identity provider, for pulls as the pod's service account"
     ),
     Flag("project-id", "the project of the cluster's workload identity pool"),
-    Flag("compat", "do all as auth-provider-gcp does, quirks included", is_switch=True),
+    Flag("compat", "behave exactly like auth-provider-gcp, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
 # Google's registries accept both names; auth-provider-gcp uses the first for a node's or pod's token.
@@ -110,7 +110,7 @@ def _account_token(request: "Request", settings: "PullSettings", calls: "Calls")
 
     if not request.service_account_token:
         raise ProvideError(
-            "the service account is annotated for its own pulls, and the request has no token of it",
+            "the service account is annotated for its own pulls, but the request has no token for it",
             "in the kubelet's config, set tokenAttributes with serviceAccountTokenAudience"
             f" {settings.project}.svc.id.goog",
         )

@@ -19,22 +19,26 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "main", "provide"]
 
 ABOUT = """\
-Gives kubectl and other clients a token for clusters of Google Kubernetes Engine: gcloud's own, that of the
+Give kubectl and other clients a token for Google Kubernetes Engine clusters: gcloud's own, that of the
 application default credentials, or one for a cluster of Distributed Cloud Edge."""
 FLAGS = (
     Flag(
-        "use_application_default_credentials", "not gcloud's account, but those credentials", is_switch=True
+        "use_application_default_credentials",
+        "use these credentials instead of gcloud's account",
+        is_switch=True,
     ),
     Flag(
-        "use_edge_cloud", "a token for an Edge cluster; needs project, location and cluster", is_switch=True
+        "use_edge_cloud",
+        "request a token for an Edge cluster; needs project, location and cluster",
+        is_switch=True,
     ),
     Flag("project", "the project, passed on to gcloud"),
     Flag("account", "the account, passed on to gcloud"),
     Flag("configuration", "the named configuration, passed on to gcloud"),
     Flag("location", "the location of an Edge cluster"),
     Flag("cluster", "the name of an Edge cluster"),
-    Flag("impersonate_service_account", "the service account to get a token of"),
-    Flag("compat", "do all as gke-gcloud-auth-plugin does, quirks included", is_switch=True),
+    Flag("impersonate_service_account", "the service account to impersonate"),
+    Flag("compat", "behave exactly like gke-gcloud-auth-plugin, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
 _SCOPES = (

@@ -20,7 +20,7 @@ __all__ = ["main", "provide"]
 
 ABOUT = """\
 Get a token for a cluster from an OpenID Connect issuer: as a client, by a user name and password, or by a code
-that the user enters in a browser of any machine. The flags are those of int128/kubelogin."""
+that the user enters in a browser on any machine. The flags are those of int128/kubelogin."""
 WORDS = (), ("get-token",), ("oidc-login", "get-token")
 _DISCOVERY_SECONDS = 50.0
 # The time that a user may take to log in; other processes that need the same token wait for that login.
@@ -40,7 +40,7 @@ class _Fresh(Value):
 def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
     """Return a token, from the cache if it holds a valid one, or else from the issuer."""
     if flags.words not in WORDS:
-        raise ProvideError(f"unknown command {' '.join(flags.words)[:80]!r}", "the only one is get-token")
+        raise ProvideError(f"unknown command {' '.join(flags.words)[:80]!r}", "the only command is get-token")
     options = read_options(flags)
     if not options.cache_folder:
         fresh = _get(request, options, "")
@@ -55,7 +55,7 @@ def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
             return ExecResponse(kept.token, kept.expires_at)
         fresh = _get(request, options, kept.refresh_token)
         if not save(path, KeptTokens(fresh.token, fresh.expires_at or 0, fresh.refresh_token)):
-            tell(f"keyferry-oidc: the token cannot be kept in {options.cache_folder!r}")
+            tell(f"keyferry-oidc: the token cannot be cached in {options.cache_folder!r}")
     return ExecResponse(fresh.token, fresh.expires_at)
 
 
@@ -112,9 +112,9 @@ def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -
         return _Fresh(tokens.access_token, expires_at, tokens.refresh_token)
     if not tokens.id_token:
         raise ProvideError(
-            f"{issuer.token_endpoint}: there is no ID token in its answer",
-            "most issuers give none to a client that acts for itself: add --oidc-use-access-token if the cluster"
-            " takes access tokens",
+            f"{issuer.token_endpoint}: there is no ID token in its response",
+            "most issuers issue none for client credentials: add --oidc-use-access-token if the cluster"
+            " accepts access tokens",
         )
     expires_at = verify(tokens.id_token, issuer, options, nonce=nonce)
     return _Fresh(tokens.id_token, expires_at, tokens.refresh_token)
@@ -128,7 +128,7 @@ def _judge_access_token(
     from keyferry_plugins.signing.jose import read_claims
 
     if not tokens.access_token:
-        raise ProvideError(f"{issuer.token_endpoint}: there is no access token in its answer")
+        raise ProvideError(f"{issuer.token_endpoint}: there is no access token in its response")
     try:
         claims = read_claims(tokens.access_token)
     except ProvideError:
@@ -139,7 +139,7 @@ def _judge_access_token(
         return verify(tokens.access_token, issuer, options, is_access_token=True)
     expires_at = expiry_of(claims)
     if expires_at is None:
-        raise ProvideError("the access token has no exp, so it cannot be told how long it holds")
+        raise ProvideError("the access token has no exp, so its expiry is unknown")
     return expires_at
 
 

@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-Be an image credential provider that answers from files: docker configs, and folders of Kubernetes secrets.
-An answer holds the logins whose key covers the image, and no others."""
+Give the kubelet logins from files: docker configs, and folders of Kubernetes secrets. A response contains only
+the logins whose key covers the image."""
 
 FLAGS = (
     Flag(
         "docker-config",
-        "a docker config file; one that ends in .dockercfg has the old form",
+        "a docker config file; a name that ends in .dockercfg means the old format",
         is_repeated=True,
     ),
     Flag("secrets-dir", "a folder of mounted secrets, or one mounted secret", is_repeated=True),
-    Flag("helpers", "also ask the credential helpers that the config files name", is_switch=True),
+    Flag("helpers", "also call the credential helpers that the config files name", is_switch=True),
     Flag(
-        "cache-duration", "how long the kubelet keeps an answer, as 10m or 1h; without it the config decides"
+        "cache-duration",
+        "how long the kubelet caches a response, such as 10m or 1h; without it the config decides",
     ),
     Flag(
         "cache-key-type",
-        "for which images an answer holds; a wider one has the logins of them all",
+        "the images that a cached response applies to; a wider type includes the logins of all of them",
         default=IMAGE,
         choices=(IMAGE, REGISTRY, GLOBAL),
     ),
@@ -47,7 +48,7 @@ def provide(request: "Request", flags: Flags) -> Response:
     seconds, kind = read_cache_duration(flags.text("cache-duration")), flags.text("cache-key-type")
     if flags.is_on("helpers") and kind == GLOBAL:
         raise ProvideError(
-            "--helpers cannot go with --cache-key-type Global: a helper is asked for one registry",
+            "--helpers cannot be used with --cache-key-type Global: a helper returns the login of one registry",
             "use --cache-key-type Registry",
         )
     notes: list[str] = []
@@ -67,7 +68,7 @@ def provide(request: "Request", flags: Flags) -> Response:
 def _read_all(flags: Flags, notes: list[str]) -> tuple[list[DockerConfig], list[ProvideError]]:
     """Return all readable configs, and the errors of the others: one broken file does not affect the rest."""
     if not flags.texts("docker-config") and not flags.texts("secrets-dir"):
-        raise ProvideError("no file is named", "add --docker-config FILE or --secrets-dir DIR to the args")
+        raise ProvideError("no file is given", "add --docker-config FILE or --secrets-dir DIR to the args")
     configs: list[DockerConfig] = []
     problems: list[ProvideError] = []
     for found in _sources(flags, notes):
@@ -109,7 +110,9 @@ def _ask_helpers(
         by_host = {host_of(name): helper for name, helper in config.helpers.items()}
         helper = by_host.get(host_of(registry)) or config.store
         if helper and not is_wanted:
-            notes.append(f"the helper {helper[:80]!r} for {registry!r} is not asked: add --helpers to ask it")
+            notes.append(
+                f"the helper {helper[:80]!r} for {registry!r} is not called: add --helpers to call it"
+            )
         elif helper:
             try:
                 url = LOGIN_URL if host_of(registry) == HUB else registry

@@ -30,9 +30,9 @@ def variable_credentials(environment: "Environment") -> Credentials | None:
         return None
     if any(not "!" <= char <= "~" for char in key + token):
         raise ProvideError(
-            "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN has a blank, a line break or another character that no header"
-            " can carry",
-            "set it anew, without what a copy brought along",
+            "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN contains whitespace or another character that is not"
+            " valid in a header",
+            "set it again, without stray characters from copying",
         )
     return Credentials(key, secret, token, source="environment variables")
 
@@ -43,7 +43,7 @@ def source_credentials(environment: "Environment", source: str) -> Credentials:
         found = variable_credentials(environment)
         if found is None:
             raise ProvideError(
-                "the AWS profile's credential_source is Environment, and there are no keys in variables",
+                "the AWS profile's credential_source is Environment, but no keys are set in environment variables",
                 "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             )
         return found

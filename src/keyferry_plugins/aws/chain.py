@@ -33,7 +33,9 @@ def _from_variables(environment: "Environment", order: str) -> "Credentials | No
     found = variable_credentials(environment)
     is_partial = found is None and environment.variable("AWS_ACCESS_KEY_ID")
     if order == BOTOCORE and is_partial:
-        raise ProvideError("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not", "set both, or none")
+        raise ProvideError(
+            "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not", "set both or neither"
+        )
     return found
 
 
@@ -44,7 +46,7 @@ def _from_token_file(environment: "Environment", region: str) -> "Credentials | 
         return None
     role = environment.variable("AWS_ROLE_ARN")
     if not role:
-        raise ProvideError(f"{_TOKEN_FILE} is set, and AWS_ROLE_ARN is not", "set both, or none")
+        raise ProvideError(f"{_TOKEN_FILE} is set, but AWS_ROLE_ARN is not", "set both or neither")
     from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
 
     return assume_role_with_web_identity(

@@ -36,13 +36,13 @@ def container_credentials(environment: "Environment") -> Credentials:
     url = container_url(environment)
     if not url:
         raise ProvideError(
-            f"neither {_RELATIVE} nor {_FULL} is set, and the profile wants container credentials"
+            f"the profile requires container credentials, but neither {_RELATIVE} nor {_FULL} is set"
         )
     origin = split_url(url)
     if origin.scheme == "http" and not _is_near(origin):
         raise ProvideError(
-            f"{_FULL}: {origin.host!r} is reached over plain http, and is neither loopback nor an address of AWS",
-            "use https, or an address",
+            f"{_FULL}: {origin.host!r} is neither loopback nor an AWS address, and plain http is allowed only to these",
+            "use https, or the IP address",
         )
     token = _token(environment)
     reply = fetch(
@@ -99,5 +99,7 @@ def _token(environment: "Environment") -> str:
             "AWS_CONTAINER_AUTHORIZATION_TOKEN",
         )
     if any(not " " <= char <= "~" for char in token):
-        raise ProvideError(f"{where} has a line break, or another character that no header can carry")
+        raise ProvideError(
+            f"{where} contains a line break or another character that is not valid in a header"
+        )
     return token

@@ -23,7 +23,7 @@ def read_credentials(
     key, secret, token = (text_of(document, name) for name in names)
     for name, value in zip(names, (key, secret), strict=False):
         if not value:
-            raise ProvideError(f"the answer of {source} has no {name}")
+            raise ProvideError(f"the response of {source} has no {name}")
     return Credentials(key, secret, token, read_time(document.get("Expiration"), source), source)
 
 
@@ -44,5 +44,5 @@ def read_time(value: object, source: str) -> float | None:
     try:
         return parse_time(value if isinstance(value, str) else "") / _NANOSECONDS
     except Exception:  # noqa: BLE001 - the exception would quote the value
-        problem = f"the answer of {source} has an Expiration that is no RFC 3339 time"
+        problem = f"the response of {source} has an Expiration that is not an RFC 3339 time"
     raise ProvideError(problem)

@@ -23,18 +23,18 @@ FLAGS = (
     Flag("role-arn", "a role to assume before signing", short="r", aliases=("role",)),
     Flag("external-id", "the external id for assuming it", short="e"),
     Flag("session-name", "the session name for assuming it", short="s"),
-    Flag("forward-session-name", "assume it with the session name of the present role", is_switch=True),
+    Flag("forward-session-name", "assume it with the session name of the current role", is_switch=True),
     Flag("region", "the region of the STS endpoint"),
-    Flag("profile", "the profile of the AWS config file; wins over keys in variables"),
-    Flag("ca-bundle", "a file of certificate authorities to trust for calls of AWS"),
+    Flag("profile", "the profile of the AWS config file; takes precedence over keys in variables"),
+    Flag("ca-bundle", "a file of CA certificates to trust for AWS calls"),
     Flag("token-only", "print the bare token", is_switch=True),
-    Flag("cache", "keep credentials that expire in a file, until they do", is_switch=True),
+    Flag("cache", "cache temporary credentials in a file until they expire", is_switch=True),
     Flag("config", "a YAML or JSON file of aws-iam-authenticator with the same settings", short="c"),
-    Flag("output", "the format; the only one is", "json", choices=("json", "yaml")),
-    Flag("timeout", "how long all calls of AWS together may take", "50s"),
+    Flag("output", "the output format; only json is supported", "json", choices=("json", "yaml")),
+    Flag("timeout", "time limit for all AWS calls together", "50s"),
     Flag(
         "compat",
-        "do as the tool does whose sub-command is given, where this one knows better",
+        "behave exactly like the tool whose subcommand is given, quirks included",
         is_switch=True,
     ),
     Flag("log-format", short="l", is_ignored=True),
@@ -128,12 +128,12 @@ def _settings(flags: "Flags", variables: "Mapping[str, str]", tool: str) -> dict
 def _check_cluster(cluster: str) -> str:
     if not cluster:
         raise ProvideError(
-            "no cluster is named",
-            "give --cluster-name, or --cluster-id for what is no cluster of EKS in a region",
+            "no cluster is given",
+            "give --cluster-name, or --cluster-id for a cluster that is not an EKS cluster in a region",
         )
     if len(cluster) > _LONGEST_CLUSTER or any(not "!" <= char <= "~" for char in cluster):
         raise ProvideError(
-            f"the cluster {cluster[:80]!r} has blanks or other characters that no header can carry"
+            f"the cluster {cluster[:80]!r} contains whitespace or other characters that are not valid in a header"
         )
     return cluster
 

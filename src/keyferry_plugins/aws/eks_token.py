@@ -57,7 +57,7 @@ def check_token(token: str) -> None:
     """Raise ProvideError if EKS would reject the token, as EKS itself gives no reason."""
     if len(token) > _MOST_BYTES:
         raise ProvideError(
-            f"the token is {len(token)} bytes long, and EKS takes {_MOST_BYTES}",
+            f"the token is {len(token)} bytes long, but EKS accepts at most {_MOST_BYTES}",
             "use credentials with a shorter session token: fewer session tags and policies",
         )
     url = _decode(token)
@@ -65,7 +65,7 @@ def check_token(token: str) -> None:
     if not url.startswith("https://") or not slash:
         raise ProvideError("the token is for a URL that is not https://HOST/?...")
     if not is_sts_host(host):
-        raise ProvideError(f"the token is for {host!r}, and EKS takes only hosts of STS")
+        raise ProvideError(f"the token is for {host!r}, but EKS accepts only STS hosts")
     _check_query(query)
 
 
@@ -91,7 +91,7 @@ def region_of_sts_host(host: str) -> str:
     ):
         return region
     raise ProvideError(
-        f"{host!r} is not a host of STS, expected sts.REGION.{partition.suffix} or one of its other forms"
+        f"{host!r} is not an STS host, expected sts.REGION.{partition.suffix} or one of its other forms"
     )
 
 
@@ -116,7 +116,7 @@ def _check_query(query: str) -> None:
         name, _, value = part.partition("=")
         name = decode_percent(name).lower()
         if name not in _PARAMETERS or name in fields:
-            raise ProvideError(f"the token's URL has {name[:60]!r}, which EKS does not take, or has it twice")
+            raise ProvideError(f"the token's URL contains {name[:60]!r} twice, or EKS does not accept it")
         fields[name] = decode_percent(value)
     expires = fields.get("x-amz-expires", "")
     is_good = (
@@ -128,5 +128,5 @@ def _check_query(query: str) -> None:
     )
     if not is_good:
         raise ProvideError(
-            "the token's URL lacks what EKS looks for: action, date, expiry and signed cluster name"
+            "the token's URL lacks a valid action, date, expiry or signed cluster name, which EKS requires"
         )

@@ -61,7 +61,7 @@ def find_endpoint(
     """
     if not region:
         raise ProvideError(
-            f"{service}: no region is known to call it in",
+            f"{service}: no region is set",
             "set AWS_REGION, or region in the profile of the AWS config file",
         )
     configured = configured_endpoint(environment, service)

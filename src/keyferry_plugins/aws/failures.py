@@ -86,7 +86,9 @@ class Refusal(Value):
                 " sts.amazonaws.com, and that the role's trust policy names both"
             )
         if self.code in _TRANSIENT_CODES:
-            return "AWS has too much to do with this account: fewer nodes at a time, or a longer cache, would help"
+            return (
+                "AWS throttles the requests of this account: start fewer nodes at a time, or cache for longer"
+            )
         return ""
 
 

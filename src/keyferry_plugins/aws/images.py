@@ -57,7 +57,7 @@ def parse_image(image: str) -> ImageHost:
         name, port = split_host_port(authority)
         if name:
             return ImageHost(name[1:-1] if name.startswith("[") else name, port)
-        why = "there is no host in it"
+        why = "it has no host"
     # Raised outside the handler and without the image, which may contain a password.
     raise ProvideError(f"image: {why}")
 

@@ -71,13 +71,13 @@ class InstanceMetadata:
         if reply is not None and reply.status not in _NO_TOKENS:
             raise ProvideError(problem)
         if self._environment.is_on(_V1_DISABLED, "ec2_metadata_v1_disabled"):
-            raise ProvideError(f"{problem}; version 1 is not tried, because of {_V1_DISABLED}")
+            raise ProvideError(f"{problem}; version 1 is disabled by {_V1_DISABLED}")
         return ""
 
     def _check_token(self, reply: "Reply") -> str:
         token = reply.body.decode("latin-1").strip()
         if not token or any(not "!" <= char <= "~" for char in token):
-            raise ProvideError(f"{SOURCE} {reply.url}: the answer is not a token")
+            raise ProvideError(f"{SOURCE} {reply.url}: the response is not a token")
         return token
 
     def _fetch(self, method: str, path: str, headers: dict[str, str]) -> "Reply":
@@ -95,7 +95,7 @@ def instance_credentials(environment: "Environment") -> Credentials:
     """Return the credentials of the instance's role; raise ProvideError on failure."""
     if environment.is_on(_DISABLED, ""):
         raise ProvideError(
-            f"no AWS credentials were found, and {_DISABLED} keeps the instance's from being asked for",
+            f"no AWS credentials were found, and {_DISABLED} disables the instance metadata service",
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or unset it",
         )
     metadata = InstanceMetadata(environment)

@@ -32,7 +32,7 @@ def process_credentials(environment: "Environment", command: str, profile: str) 
     if not isinstance(document, dict):
         raise ProvideError(f"{source} printed something that is not a JSON object")
     if document.get("Version") != 1:
-        raise ProvideError(f"{source} printed no Version, or another one than 1")
+        raise ProvideError(f"{source} printed no Version, or a Version other than 1")
     credentials = read_credentials(document, source, (*NAMES[:2], "SessionToken"))
     if credentials.expires_at is not None and credentials.expires_at <= environment.now():
         raise ProvideError(f"{source} printed credentials that have expired")

@@ -90,8 +90,8 @@ class ProfileChain:
         if found is None:
             if self._is_botocore:
                 raise ProvideError(
-                    f"the AWS profile {name!r} has role_arn, and neither source_profile nor credential_source",
-                    "add the one that says whose credentials may assume the role",
+                    f"the AWS profile {name!r} has role_arn, but neither source_profile nor credential_source",
+                    "add one of them to select the credentials that assume the role",
                 )
             found = machine_credentials(self._environment)
         from keyferry_plugins.aws.sts import assume_role
@@ -112,7 +112,7 @@ class ProfileChain:
         if not source:
             return None
         if not self._text(name, "role_arn"):
-            raise ProvideError(f"the AWS profile {name!r} has source_profile, and no role_arn")
+            raise ProvideError(f"the AWS profile {name!r} has source_profile, but no role_arn")
         if source not in self._environment.profiles.profiles:
             raise ProvideError(
                 f"the AWS profile {name!r} names the source_profile {source!r}, which does not exist"
@@ -122,7 +122,7 @@ class ProfileChain:
         found = self._follow(source)
         if found is None:
             raise ProvideError(
-                f"the source profiles {way} go round in a circle"
+                f"the source profiles {way} form a cycle"
                 if is_loop
                 else f"the AWS profile {source!r}, source_profile of {name!r}, has no credentials"
             )
@@ -144,7 +144,7 @@ class ProfileChain:
         if not source:
             return None
         if not self._text(name, "role_arn"):
-            raise ProvideError(f"the AWS profile {name!r} has credential_source, and no role_arn")
+            raise ProvideError(f"the AWS profile {name!r} has credential_source, but no role_arn")
         if source.lower() not in map(str.lower, _SOURCES):
             raise ProvideError(
                 f"the AWS profile {name!r}: credential_source is {source[:60]!r}, expected one of {', '.join(_SOURCES)}"
@@ -157,7 +157,7 @@ class ProfileChain:
             return None
         role = self._text(name, "role_arn")
         if not role:
-            raise ProvideError(f"the AWS profile {name!r} has web_identity_token_file, and no role_arn")
+            raise ProvideError(f"the AWS profile {name!r} has web_identity_token_file, but no role_arn")
         from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
 
         return assume_role_with_web_identity(
@@ -181,7 +181,7 @@ class ProfileChain:
         if not self._text(name, "login_session"):
             return None
         raise ProvideError(
-            f"the AWS profile {name!r} has login_session, which only AWS' own tools can use",
+            f"the AWS profile {name!r} has login_session, which only AWS' own tools support",
             "use a profile with credential_process ="
             f" aws configure export-credentials --profile {name} --format process",
         )

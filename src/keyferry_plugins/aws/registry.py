@@ -39,7 +39,7 @@ def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Cr
     if isinstance(found, list):
         found = found[0] if found else None
     if not isinstance(found, dict):
-        raise ProvideError(f"{call.name}: the answer has no authorizationData")
+        raise ProvideError(f"{call.name}: the response has no authorizationData")
     username, password = _split(found.get("authorizationToken"), call.name)
     return RegistryLogin(username, password, _expiry(found.get("expiresAt"), call.name))
 
@@ -48,7 +48,7 @@ def _split(token: object, where: str) -> tuple[str, str]:
     from binascii import Error, a2b_base64
 
     if not isinstance(token, str) or not token:
-        raise ProvideError(f"{where}: the answer has no authorizationToken")
+        raise ProvideError(f"{where}: the response has no authorizationToken")
     decoded = b""
     try:
         decoded = a2b_base64(token.encode("ascii", "replace"), strict_mode=True)

@@ -50,7 +50,7 @@ def _read_login(environment: "Environment", profile: str) -> SsoLogin:
     if session:
         if session not in environment.profiles.sso_sessions:
             raise ProvideError(
-                f"the AWS profile {profile!r} names the sso-session {session!r}, which is nowhere"
+                f"the AWS profile {profile!r} names the sso-session {session!r}, which does not exist"
             )
         shared = environment.profiles.sso_sessions[session]
     login = SsoLogin(
@@ -69,7 +69,7 @@ def _read_login(environment: "Environment", profile: str) -> SsoLogin:
         ("sso_role_name", login.role_name),
     ):
         if not value:
-            raise ProvideError(f"the AWS profile {profile!r} has no {key}, which its login needs")
+            raise ProvideError(f"the AWS profile {profile!r} has no {key}, which its login requires")
     return login
 
 

@@ -102,7 +102,7 @@ def _renew(
     seconds = answer.get("expiresIn")
     access = text_of(answer, "accessToken")
     if not access or isinstance(seconds, bool) or not isinstance(seconds, int) or seconds <= 0:
-        raise ProvideError(f"{reply.url}: the answer has no accessToken, or no expiresIn", login.advice)
+        raise ProvideError(f"{reply.url}: the response has no accessToken, or no expiresIn", login.advice)
     expires_at = int(environment.now()) + seconds
     document = {
         **token.document,

@@ -99,7 +99,7 @@ def default_session_name(environment: "Environment", prefix: str = "") -> str:
 def _ask_code(environment: "Environment", serial: str) -> str:
     if environment.ask_code is None:
         raise ProvideError(
-            f"the profile wants a code of the MFA device {serial!r}, and nobody can be asked here",
+            f"the profile requires a code of the MFA device {serial!r}, but this run cannot prompt for it",
             "use a profile without mfa_serial",
         )
     return environment.ask_code(serial)
@@ -113,7 +113,9 @@ def _read(body: bytes, where: str, source: str) -> Credentials:
         text_in(inside, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
     )
     if not (key and secret and token):
-        raise ProvideError(f"{where}: the answer has no credentials in it")
+        raise ProvideError(f"{where}: the response has no credentials")
     if any(not "!" <= char <= "~" for char in key + secret + token):
-        raise ProvideError(f"{where}: the answer's credentials have characters that no header can carry")
+        raise ProvideError(
+            f"{where}: the response's credentials have characters that are not valid in a header"
+        )
     return Credentials(key, secret, token, read_time(expiry, where), source)

@@ -16,7 +16,7 @@ def element(document: bytes, name: str, where: str) -> str:
     """
     text = document.decode("utf-8", "replace")
     if "<!" in text:
-        raise ProvideError(f"{where} answered XML with a declaration in it, which is not taken")
+        raise ProvideError(f"{where} answered with XML that contains a declaration, which is not accepted")
     return _inside(text, name)
 
 

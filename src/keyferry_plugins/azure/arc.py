@@ -42,7 +42,7 @@ def _read_key(path: str, folder: str) -> str:
     from keyferry.sdk.files import read_bounded
 
     if os.path.dirname(path) != folder or not path.endswith(".key"):
-        raise ProvideError(f"Azure Arc: the key file that was named is not a .key file in {folder}")
+        raise ProvideError(f"Azure Arc: the key file that the agent names is not a .key file in {folder}")
     try:
         data = read_bounded(path, "Azure Arc's key file", _MOST_BYTES)
     except ProvideError as error:

@@ -20,7 +20,7 @@ __all__ = ["ABOUT", "FLAGS", "convert_kubeconfig"]
 
 ABOUT = """\
 Rewrite the users of a kubeconfig that have the auth provider 'azure', or run kubelogin, to run this program. The old
-file is kept beside it, with .before-keyferry at its end."""
+file is kept beside it, with the suffix .before-keyferry."""
 FLAGS = (
     Flag("kubeconfig", "the file (default $KUBECONFIG, which must then be one file, or ~/.kube/config)"),
     Flag("context", "only the user of this context"),
@@ -62,7 +62,7 @@ def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
     from keyferry_plugins.azure.kubeconfig_nodes import parse, serialize
 
     if flags.text("login") not in LOGINS:
-        raise ProvideError(f"login {flags.text('login')[:40]!r} is none of {', '.join(LOGINS)}")
+        raise ProvideError(f"login {flags.text('login')[:40]!r} is not one of {', '.join(LOGINS)}")
     path = _find(flags, environ)
     data = read_bounded(path, "the kubeconfig")
     root = parse(data, f"the kubeconfig {path!r}")
@@ -70,7 +70,7 @@ def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
     if not changed:
         return f"{path}: no user has the auth provider 'azure' or runs {' or '.join(_PROGRAMS)}; nothing is changed"
     if not write_private(f"{path}.before-keyferry", data) or not write_private(path, serialize(root)):
-        raise ProvideError(f"{path!r} cannot be written, or its copy beside it", "nothing is changed")
+        raise ProvideError(f"{path!r} or its backup copy cannot be written", "nothing is changed")
     note = ""
     withheld = [f"--{name}" for name in _SECRETS if flags.text(name) and not flags.is_on("compat")]
     if withheld:
@@ -83,7 +83,7 @@ def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
 def _find(flags: "Flags", environ: "Mapping[str, str]") -> str:
     named = flags.text("kubeconfig") or environ.get("KUBECONFIG", "")
     if os.pathsep in named and not flags.text("kubeconfig"):
-        raise ProvideError("KUBECONFIG names several files", "say which one to rewrite: --kubeconfig FILE")
+        raise ProvideError("KUBECONFIG names several files", "choose the file to rewrite: --kubeconfig FILE")
     # Resolve a symbolic link, which would otherwise be replaced by a file.
     return os.path.realpath(os.path.expanduser(named or "~/.kube/config"))
 
@@ -169,7 +169,7 @@ def _args(name: str, old: ExistingEntry, flags: "Flags") -> list[str]:
     for flag in ("server-id", *_NEEDED.get(login, ())):
         if not values.get(flag):
             raise ProvideError(
-                f"user {name!r}: login {login} needs --{flag}, and the old entry has none", "give it"
+                f"user {name!r}: login {login} needs --{flag}, which the old entry does not set", "give it"
             )
     args = ["get-token", "--login", login]
     for flag, value in values.items():

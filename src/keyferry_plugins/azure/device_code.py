@@ -68,7 +68,7 @@ def _read_code(reply: "Reply") -> Code:
     user_code = text_of(document, "user_code")
     message = text_of(document, "message") or f"to log in, open {page} and enter the code {user_code}"
     if not device_code or not (page and user_code):
-        raise HttpError(reply.url, "answered without a code for the user and the page to type it on")
+        raise HttpError(reply.url, "answered without a user code and a verification page")
     # read_instant accepts numbers and, as version 1 of the endpoint sends, numbers in strings.
     lifetime = read_instant(document.get("expires_in")) or _MOST_SECONDS
     interval = read_instant(document.get("interval"))
@@ -87,7 +87,7 @@ def _poll(options: "Options", application: "Application", code: Code, limit: Dea
     while True:
         if interval >= limit.seconds_left:
             raise ProvideError(
-                "nobody has logged in within the time there was",
+                "nobody logged in before the time limit",
                 "run it again, and enter the code before it expires",
             )
         sleep(interval)

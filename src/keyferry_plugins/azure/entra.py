@@ -54,7 +54,8 @@ class Application(Value):
         """Return the URL of an endpoint of the tenant; raise ProvideError if the tenant is malformed."""
         if not self.tenant or not _TENANT.issuperset(self.tenant) or ".." in self.tenant:
             raise ProvideError(
-                f"the tenant {self.tenant[:80]!r} is no tenant", "give its ID, or one of its domain names"
+                f"the tenant {self.tenant[:80]!r} is neither an ID nor a domain name",
+                "give the tenant's ID, or one of its domain names",
             )
         return f"{self.authority}{self.tenant}/{path}"
 
@@ -137,7 +138,7 @@ def _hint(reply: "Reply", number: str) -> str:
     if number in _HINTS:
         return _HINTS[number]
     if reply.status == 429:  # too many requests
-        return "too many requests were made for this client; wait, and ask less often"
+        return "too many requests were made for this client; wait, and send fewer"
     if number:
         return f"what it means: https://login.microsoftonline.com/error?code={number.removeprefix('AADSTS')}"
     if reply.status in _CLIENT_ERRORS:
@@ -151,14 +152,14 @@ _FEDERATED = (
 )
 _HINTS = {
     "AADSTS50034": "check the user name",
-    "AADSTS50076": "multi-factor authentication is demanded, which takes more than a password; use --login devicecode",
+    "AADSTS50076": "multi-factor authentication is required, so a password is not enough; use --login devicecode",
     "AADSTS50079": "the user must set up multi-factor authentication; use --login devicecode",
     "AADSTS50126": "check the user name and the password; accounts of a federated domain need --login devicecode",
     "AADSTS65001": "an administrator must consent to the application's use of the cluster's server application",
     "AADSTS70008": "the grant has expired; log in again",
     "AADSTS70021": _FEDERATED,
     "AADSTS700016": "the application is not in this tenant; check the client ID and the tenant ID",
-    "AADSTS700024": "the assertion's times are not now; check this machine's clock, and that the token file is renewed",
+    "AADSTS700024": "the assertion is not valid now; check this machine's clock, and that the token file is renewed",
     "AADSTS700027": "upload the certificate to the application: az ad app credential reset --cert --append",
     "AADSTS700082": "the refresh token has expired; log in again",
     "AADSTS700211": _FEDERATED,

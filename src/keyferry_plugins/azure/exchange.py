@@ -79,7 +79,7 @@ def _challenge(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> tupl
     if reply.status != _UNAUTHORIZED:
         raise ProvideError(
             f"{reply.url}: answered status {reply.status}, expected 401 with a challenge",
-            "is it a registry of Azure, and does its firewall let this machine in?",
+            "check that it is an Azure registry, and that its firewall allows this machine",
         )
     headers = reply.values("www-authenticate")
     try:
@@ -87,7 +87,7 @@ def _challenge(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> tupl
         return _check_realm(found["realm"], exchange), found["service"]
     except ChallengeError as error:
         problem = str(error)
-    raise ProvideError(f"{reply.url}: its answer cannot be used: {problem}")
+    raise ProvideError(f"{reply.url}: its response cannot be used: {problem}")
 
 
 def _check_realm(realm: str, exchange: Exchange) -> str:

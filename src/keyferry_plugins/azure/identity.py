@@ -116,7 +116,7 @@ def _by_binding(given: RequestContext, bindings: "Bindings") -> Source:
     tenant = annotations.get(TENANT_ANNOTATION, bindings.default_tenant_id)
     if not token:
         raise ProvideError(
-            "identity bindings need the service account's token, and the request has none",
+            "identity bindings need the service account's token, but the request has none",
             "set tokenAttributes with serviceAccountTokenAudience api://AKSIdentityBinding in the kubelet's config",
         )
     if not client:
@@ -156,7 +156,7 @@ def _by_token_file(given: RequestContext) -> Source:
     path = config.federated_token_file or environ.get("AZURE_FEDERATED_TOKEN_FILE", "")
     if not client or not tenant or not path:
         raise ProvideError(
-            "workload identity needs a client ID, a tenant and a token file, and not all are set",
+            "workload identity needs a client ID, a tenant and a token file, but not all are set",
             "set aadClientId, tenantId and aadFederatedTokenFile in the cloud config,"
             " or AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE",
         )

@@ -159,7 +159,7 @@ def _imds(question: IdentityRequest) -> "Reply":
     raise HttpError(
         url,
         problem,
-        "is this a machine in Azure, and may this process reach its metadata service (169.254.169.254, no proxy)?",
+        "check that this machine is in Azure, and that this process can reach 169.254.169.254 without a proxy",
         is_timeout,
     )
 
@@ -172,24 +172,24 @@ def _is_transient(reply: "Reply") -> bool:
 def _refuse_user_assigned(identity: Identity, place: str) -> None:
     if identity.client_id or identity.resource_id:
         raise ProvideError(
-            f"{place} has no user-assigned identities, and {identity} was asked for",
+            f"{place} does not support user-assigned identities, but {identity} was requested",
             "leave the identity's ID out to use the system-assigned one",
         )
 
 
 def _refuse_resource_id(identity: Identity, place: str) -> None:
     if identity.resource_id:
-        raise ProvideError(f"{place} knows identities by their client ID alone", "give the client ID")
+        raise ProvideError(f"{place} supports identities by client ID only", "give the client ID")
 
 
 def _refused(reply: "Reply", question: IdentityRequest) -> ProvideError:
     from keyferry_plugins.azure.entra import refusal
 
     said = refusal(reply, _secrets(question.environ))
-    hint = "may this process ask for the machine's identity? a network policy or a proxy of metadata can forbid it"
+    hint = "check that this process may use the machine's identity; a network policy or a metadata proxy can forbid it"
     if reply.status == _BAD_REQUEST:
         hint = (
-            f"{question.identity} is not on this machine, it seems; give it to the machine:"
+            f"{question.identity} is probably not assigned to this machine; assign it:"
             " az vm identity assign, or az vmss identity assign, with --identities for a user-assigned one"
         )
     elif _is_transient(reply):

@@ -63,7 +63,7 @@ def _authority(options: "Options", environ: "Environ") -> str:
     cloud = find_cloud(options.environment, environ)
     if cloud is None and not options.compat:
         raise ProvideError(
-            f"flag --environment: {options.environment[:40]!r} is none of {KNOWN_NAMES}",
+            f"flag --environment: {options.environment[:40]!r} is not one of {KNOWN_NAMES}",
             "or give --authority-host",
         )
     return (cloud or PUBLIC).authority

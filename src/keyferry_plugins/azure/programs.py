@@ -37,7 +37,9 @@ def ask_azd(options: "Options", deadline: "Deadline") -> "Token":
 def _checked(value: str, flag: str, allowed: frozenset[str]) -> str:
     """Return *value* if it is safe as a program's argument; on Windows az is a batch file."""
     if value.startswith("-") or not allowed.issuperset(value):
-        raise ProvideError(f"flag {flag}: {value[:80]!r} has characters that are not handed to a program")
+        raise ProvideError(
+            f"flag {flag}: {value[:80]!r} has characters that are not allowed in a program's arguments"
+        )
     return value
 
 

@@ -25,7 +25,7 @@ def log_in_as_application(
     if bool(options.client_secret) == bool(options.certificate):
         found = "both are" if options.certificate else "neither is"
         raise ProvideError(
-            f"login spn takes a client secret or a client certificate, and {found} given",
+            f"login spn needs either a client secret or a client certificate, but {found} given",
             "set AZURE_CLIENT_SECRET, or AZURE_CLIENT_CERTIFICATE_PATH",
         )
     url = application.url(LEGACY_PATH) if options.is_legacy else application.token_url

@@ -134,4 +134,4 @@ def _save(path: str, token: Token) -> None:
         "refresh_token": token.refresh_token,
     }
     if not write_private(path, dumps(document).encode()):
-        tell(f"the token cannot be kept in {os.path.dirname(path)!r}; the next run logs in again")
+        tell(f"the token cannot be cached in {os.path.dirname(path)!r}; the next run logs in again")

@@ -52,7 +52,9 @@ def check_https(url: str, what: str) -> str:
     except HttpError:
         is_safe = False
     if not is_safe:
-        raise ProvideError(f"{what} is not an https:// URL", "a credential is sent there, so it must be one")
+        raise ProvideError(
+            f"{what} is not an https:// URL", "a credential is sent there, so https is required"
+        )
     return url
 
 

@@ -52,9 +52,9 @@ def _is_watched(options: "Options", request: "ExecRequest") -> bool:
     if is_watched(request) or options.waits_for_login:
         return is_watched(request)
     raise ProvideError(
-        "a code has to be typed in a browser, and nobody is there to read it: the client has no terminal",
+        "a code must be entered in a browser, but nobody can read it: the client has no terminal",
         "log in from a terminal, with --cache-dir so that others can use the token; or use --login azurecli, spn, msi"
-        " or workloadidentity; or add --wait-for-login to wait all the same",
+        " or workloadidentity; or add --wait-for-login to wait anyway",
     )
 
 

@@ -24,7 +24,7 @@ def read_workload_assertion(options: "Options", environ: "Mapping[str, str]", de
         return ask_github(url, token, deadline)
     if not options.token_file:
         raise ProvideError(
-            "login workloadidentity needs a token file, and none is given",
+            "login workloadidentity needs a token file, but none is given",
             "set AZURE_FEDERATED_TOKEN_FILE or --federated-token-file; in a GitHub action, grant 'id-token: write'",
         )
     return read_token_file(options.token_file, "the federated token file")
@@ -69,7 +69,7 @@ def ask_pipelines(connection_id: str, environ: "Mapping[str, str]", deadline: "D
     }
     mark = "&" if "?" in url else "?"
     reply = fetch("POST", f"{url}{mark}{query}", deadline=deadline, headers=headers)
-    return _read(reply, "oidcToken", "may the pipeline use this service connection?")
+    return _read(reply, "oidcToken", "check that the pipeline may use this service connection")
 
 
 def _read(reply: "Reply", name: str, hint: str) -> str:

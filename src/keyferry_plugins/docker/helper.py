@@ -45,7 +45,9 @@ def check_server_url(url: str) -> str:
     if not url or any(not " " < char < "\x7f" for char in url):
         raise ProvideError("the server's URL is empty, or has blanks, control or non-ASCII characters")
     if "@" in url.rpartition("://")[2].partition("/")[0]:
-        raise ProvideError("the server's URL has user info, which no helper is to see", "give it without")
+        raise ProvideError(
+            "the server's URL contains user info, which is not passed to a helper", "remove the user info"
+        )
     if not host_of(url).partition(":")[0]:
         raise ProvideError(f"the server's URL {url[:200]!r} has no host")
     return url
@@ -78,7 +80,7 @@ def _failure(name: str, status: int, said: str, complaint: str) -> ProvideError:
     # Output that looks like a login is never shown, whatever the exit status.
     reason = "its output is not shown, as it may hold a secret" if "{" in said else shown(said, 200)
     return ProvideError(
-        f"{name} get failed with status {status}: {' | '.join(filter(None, (reason, complaint))) or 'it says nothing'}",
+        f"{name} get failed with status {status}: {' | '.join(filter(None, (reason, complaint))) or 'no message'}",
         f"try it: echo SERVER | {name} get",
     )
 

@@ -60,6 +60,6 @@ def write_auth(kept: "Kept", notes: list[str]) -> dict[str, AuthConfig]:
         auth.update(zip((spelling.format(key) for spelling in _SPELLINGS), entries, strict=False))
         if len(entries) > len(_SPELLINGS):
             notes.append(
-                f"{key!r} has {len(entries)} logins; only the first {len(_SPELLINGS)} fit in an answer"
+                f"{key!r} has {len(entries)} logins; only the first {len(_SPELLINGS)} fit in a response"
             )
     return auth

@@ -32,7 +32,7 @@ def default_token(calls: "Calls", scopes: tuple[str, ...]) -> "Token":
 def none_found() -> ProvideError:
     """Return the error for a machine with neither a credential file nor a metadata server."""
     return ProvideError(
-        "there are no application default credentials: no file, and this machine is not Google's",
+        "there are no application default credentials: no file was found, and this machine is not on Google Cloud",
         f"set {VARIABLE} to a credential file, or run: gcloud auth application-default login",
     )
 
@@ -92,7 +92,7 @@ def _impersonated(
 
     source = credentials.part("source_credentials")
     if source is None:
-        raise ProvideError(f"{credentials.where}: source_credentials is missing", "have the file made again")
+        raise ProvideError(f"{credentials.where}: source_credentials is missing", "create the file again")
     if depth >= _DEEPEST:
         raise ProvideError(
             f"{credentials.where}: more than {_DEEPEST} service accounts impersonate each other"
@@ -111,7 +111,7 @@ def _impersonated(
 def _unknown(credentials: CredentialFile, kind: str) -> ProvideError:
     if "installed" in credentials.members or "web" in credentials.members:
         return ProvideError(
-            f"{credentials.where}: it holds an OAuth client, which alone is nobody's credentials",
+            f"{credentials.where}: it contains an OAuth client, which is not a credential",
             "run: gcloud auth application-default login --client-id-file=FILE",
         )
     return ProvideError(

@@ -65,7 +65,7 @@ def check_token(value: object, what: str, where: str) -> str:
     if not isinstance(value, str) or not value:
         raise ProvideError(f"{what}: {where} is missing, expected a token")
     if any(not " " < char < "\x7f" for char in value):
-        raise ProvideError(f"{what}: {where} has characters that no HTTP header can carry")
+        raise ProvideError(f"{what}: {where} has characters that are not valid in an HTTP header")
     return value
 
 

@@ -22,7 +22,7 @@ _SESSION_SECONDS = "300"
 def aws_subject_token(source: "CredentialFile", calls: "Calls", audience: str) -> str:
     """Return a signed GetCallerIdentity request as text; Google sends it to AWS to identify the caller."""
     if source.text("environment_id") != "aws1":
-        raise ProvideError(f"{source.where}: environment_id is not aws1, the only version there is")
+        raise ProvideError(f"{source.where}: environment_id is not aws1, the only supported version")
     session = _session(source, calls)
     credentials = _credentials(source, calls, session)
     region = _region(source, calls, session)
@@ -90,7 +90,7 @@ def _credentials(source: "CredentialFile", calls: "Calls", session: dict[str, st
     if not url:
         raise ProvideError(
             f"{source.where}: url is missing, and the environment has no AWS keys",
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or have the file made again",
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or create the file again",
         )
     role = _text(fetch_source(calls, "GET", url, session), "a role")
     reply = fetch_source(calls, "GET", f"{url}/{encode_percent(role)}", session)
@@ -118,7 +118,7 @@ def _region(source: "CredentialFile", calls: "Calls", session: dict[str, str]) -
         # The response is an availability zone: the region and a letter.
         region = _text(fetch_source(calls, "GET", url, session), "a zone")[:-1]
     if not region or not all(char.isascii() and (char.isalnum() or char == "-") for char in region):
-        raise ProvideError(f"{source.where}: the AWS region found is not the name of one", "set AWS_REGION")
+        raise ProvideError(f"{source.where}: the AWS region found is not a region name", "set AWS_REGION")
     return region
 
 
@@ -129,7 +129,7 @@ def _text(reply: "Reply", what: str) -> str:
     word = reply.body.decode("ascii", "replace").strip()
     if not word or any(not "!" <= char <= "~" for char in word):
         raise ProvideError(
-            f"AWS's metadata server gave no {what.partition(' ')[2]}: {reply.url} answered no word"
+            f"AWS's metadata server gave no {what.partition(' ')[2]}: {reply.url} did not answer with a single word"
         )
     return word
 

@@ -31,7 +31,7 @@ class CredentialFile(Value):
         """Return a required string member; raise ProvideError if it is missing."""
         value = self.text(name)
         if not value:
-            raise ProvideError(f"{self.where}: {name} is missing", "have the file made again")
+            raise ProvideError(f"{self.where}: {name} is missing", "create the file again")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def exchange_account_token(calls: "Calls", project: str, provider: str, subject_
     reply = post_json(calls, STS_URL, pull_request(project, provider, subject_token))
     if not reply.is_success:
         hint = (
-            f"see that --identity-provider and --project-id name the cluster's pool, and that the kubelet's config has"
+            f"check that --identity-provider and --project-id name the cluster's pool and that the kubelet's config has"
             f" serviceAccountTokenAudience {project}.svc.id.goog; the principal needs roles/artifactregistry.reader"
         )
         raise refusal(reply, what, hint, (subject_token,))
@@ -51,8 +51,8 @@ def exchange_subject_token(
     reply = post_form(calls, url, form, headers)
     if not reply.is_success:
         hint = (
-            "see that the file's audience names the pool and provider, and that the provider's issuer,"
-            " allowed audiences and attribute condition let this token in"
+            "check that the file's audience names the pool and provider, and that the provider's issuer,"
+            " allowed audiences and attribute condition accept this token"
         )
         raise refusal(reply, what, hint, (form["subject_token"], *headers.values()))
     token = access_token(reply, calls, what, "external_account")

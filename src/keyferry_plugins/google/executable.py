@@ -28,7 +28,7 @@ def executable_subject_token(program: "CredentialFile", credentials: "Credential
     command, output = program.need("command"), program.text("output_file")
     if calls.setting(_PERMIT) != "1":
         raise ProvideError(
-            f"{program.where}: a program is to be run, which {_PERMIT} does not allow",
+            f"{program.where}: the file runs a program, which {_PERMIT} does not allow",
             f"if you trust the file, set {_PERMIT}=1",
         )
     seconds = _timeout(program)
@@ -105,20 +105,20 @@ def _read(
     if document.get("success") is not True:
         reasons = [document.get(name) for name in ("code", "message")]
         reason = ": ".join(told(each) for each in reasons if isinstance(each, str) and each)
-        raise ProvideError(f"{what} says that it failed: {reason or 'no reason given'}")
+        raise ProvideError(f"{what} reports a failure: {reason or 'no reason given'}")
     version = document.get("version")
     if version != _VERSION or isinstance(version, bool):
         raise ProvideError(f"{what} answered in a version other than {_VERSION}")
     ends = document.get("expiration_time")
     if ends is not None and (isinstance(ends, bool) or not isinstance(ends, int | float)):
-        raise ProvideError(f"{what} answered with an expiration_time that is no number")
+        raise ProvideError(f"{what} answered with an expiration_time that is not a number")
     if not ends and (is_kept or needs_expiry):
         raise ProvideError(f"{what} left out expiration_time, which an output_file needs")
     if ends and ends < calls.now():
         raise ProvideError(f"{what} answered with a token that is past its expiration_time")
     member = _MEMBERS.get(str(document.get("token_type")))
     if member is None:
-        raise ProvideError(f"{what} answered with a token_type that is none of {', '.join(_MEMBERS)}")
+        raise ProvideError(f"{what} answered with a token_type that is not one of {', '.join(_MEMBERS)}")
     value = document.get(member)
     if not isinstance(value, str) or not value:
         raise ProvideError(f"{what} left out {member}")

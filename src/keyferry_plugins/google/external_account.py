@@ -75,6 +75,6 @@ def _billed_project(credentials: "CredentialFile") -> str:
     project = credentials.text("workforce_pool_user_project")
     if project and _WORKFORCE not in credentials.need("audience"):
         raise ProvideError(
-            f"{credentials.where}: workforce_pool_user_project is set, but the audience is no workforce pool"
+            f"{credentials.where}: workforce_pool_user_project is set, but the audience is not a workforce pool"
         )
     return project

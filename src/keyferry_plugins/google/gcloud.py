@@ -72,9 +72,7 @@ def gcloud_token(call: GcloudCall, calls: "Calls") -> Token:
     token = check_token(found, shown, "the access token")
     expires_at = expiry(ends)
     if expires_at is None:
-        raise ProvideError(
-            f"{shown} printed no time at which the token ends", "run: gcloud components update"
-        )
+        raise ProvideError(f"{shown} printed no expiry of the token", "run: gcloud components update")
     return Token(token if call.is_edge else _with_authorization(token, document), expires_at, "gcloud")
 
 

@@ -61,9 +61,9 @@ def impersonate(
 
 def _advice(status: int, account: str, origin: str) -> str:
     if status == _NOT_FOUND:
-        return f"see that the service account {account} exists, and that the IAM Service Account Credentials API is on"
+        return f"check that the service account {account} exists and the IAM Service Account Credentials API is on"
     if status == _FORBIDDEN and origin == "external_account":
         return f"grant roles/iam.workloadIdentityUser on {account} to the federated principal"
     if status == _FORBIDDEN:
         return f"grant roles/iam.serviceAccountTokenCreator on {account} to the account behind the source credentials"
-    return "see the file's service_account_impersonation_url, delegates and lifetime"
+    return "check the file's service_account_impersonation_url, delegates and lifetime"

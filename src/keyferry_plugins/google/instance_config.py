@@ -27,8 +27,8 @@ def fetch_dockercfg(calls: "Calls", *, is_by_url: bool) -> "dict[str, AuthConfig
         "GET", url, deadline=calls.deadline, retry=calls.retry, options=HttpOptions(attempt_seconds=10)
     )
     if not reply.is_success:
-        raise refusal(reply, "no docker config", f"see where the instance's attribute {_ADDRESS} leads to")
-    return read_dockercfg(reply.body, f"what the instance's attribute {_ADDRESS} leads to")
+        raise refusal(reply, "no docker config", f"check the URL in the instance's attribute {_ADDRESS}")
+    return read_dockercfg(reply.body, f"the document at the URL in the instance's attribute {_ADDRESS}")
 
 
 def _attribute(calls: "Calls", name: str) -> bytes:

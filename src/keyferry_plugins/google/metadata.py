@@ -26,9 +26,9 @@ _NO_ACCOUNT = (
     " or roles/container.developer to use clusters"
 )
 _NO_ACCESS = (
-    "let the pod's or node's service account have a token: roles/iam.workloadIdentityUser on the account"
+    "grant roles/iam.workloadIdentityUser on the account, so that the pod or node can obtain its token"
 )
-_NO_SERVER = "on a machine that is not Google's, set GOOGLE_APPLICATION_CREDENTIALS to a credential file"
+_NO_SERVER = "outside Google Cloud, set GOOGLE_APPLICATION_CREDENTIALS to a credential file"
 
 
 def ask_metadata(calls: "Calls", path: str, query: str = "") -> "Reply":

@@ -33,7 +33,7 @@ def read_settings(flags: "Flags", environ: "Mapping[str, str]") -> PullSettings:
     """Merge flags and environment; raise ProvideError if they are invalid."""
     if flags.words not in ((), ("get-credentials",)):
         raise ProvideError(
-            f"unknown words {' '.join(flags.words)[:80]!r}", "the only command is get-credentials"
+            f"unknown arguments {' '.join(flags.words)[:80]!r}", "the only command is get-credentials"
         )
     provider, project = flags.text("identity-provider"), flags.text("project-id")
     if provider and not project:

@@ -51,6 +51,6 @@ def check_google_registry(image: str) -> str:
     if registry:
         return registry
     raise ProvideError(
-        f"image {image[:200]!r} is not in a registry of Google's; no token was asked for",
-        f"in the kubelet's config, let matchImages of this provider be among {', '.join(GOOGLE_PATTERNS)}",
+        f"image {image[:200]!r} is not in a Google registry; no token was requested",
+        f"in the kubelet's config, limit matchImages of this provider to {', '.join(GOOGLE_PATTERNS)}",
     )

@@ -26,7 +26,7 @@ def service_account_token(credentials: "CredentialFile", calls: "Calls", scopes:
     reply = post_form(calls, url, {"grant_type": _GRANT, "assertion": assertion})
     if not reply.is_success:
         hint = (
-            "see that the account is enabled, its key not deleted, and this machine's clock right;"
+            "check that the account is enabled, its key not deleted, and this machine's clock right;"
             " 'gcloud iam service-accounts keys list' shows the keys"
         )
         raise refusal(reply, what, hint, (assertion,))

@@ -49,7 +49,7 @@ def _logins(request: "Request", settings: "PullSettings", deadline: "Deadline") 
         url = _attribute("google-dockercfg-url", deadline).decode("utf-8", "replace")
         if not url.startswith("http"):
             raise ProvideError("google-dockercfg-url does not begin with http")
-        return read_dockercfg(_quietly(url, {}, deadline), "what google-dockercfg-url leads to")
+        return read_dockercfg(_quietly(url, {}, deadline), "the document at google-dockercfg-url")
     login = AuthConfig("_token", _token(request, settings, deadline))
     # Upstream also sends the token to registries outside Google, if the image names one.
     registry = find_google_registry(request.image)
@@ -64,7 +64,7 @@ def _token(request: "Request", settings: "PullSettings", deadline: "Deadline") -
         _get(f"{_BASE}/service-accounts/default/email", _METADATA, deadline)
         return found
     if not request.service_account_token:
-        raise ProvideError("the service account is annotated for its own pulls, and the request has no token")
+        raise ProvideError("the service account is annotated for its own pulls, but the request has no token")
     body = pull_request(settings.project, settings.identity_provider, request.service_account_token)
     headers = {"Content-Type": "application/json", **_AGENT}
     options = HttpOptions(connect_seconds=_STS_SECONDS, attempt_seconds=_STS_SECONDS)
@@ -107,5 +107,5 @@ def _access_token(reply: "Reply") -> str:
     # Checked outside the handler: the caught exception may contain the token.
     token = document.get("access_token") if isinstance(document, dict) else None
     if not isinstance(token, str):
-        raise ProvideError(f"{reply.url}: the answer has no access_token")
+        raise ProvideError(f"{reply.url}: the response has no access_token")
     return token

@@ -22,7 +22,7 @@ __all__ = ["Refusal", "Tokens", "ask_tokens", "explain", "read_refusal", "scope_
 BASIC, BODY = "client_secret_basic", "client_secret_post"
 _UNAUTHORIZED = 401
 _HINTS = {
-    "invalid_client": "check --oidc-client-id and --oidc-client-secret, or their spelling at the issuer",
+    "invalid_client": "check --oidc-client-id and --oidc-client-secret against the client at the issuer",
     "unauthorized_client": "allow this grant for the client at the issuer, or choose another --grant-type",
     "unsupported_grant_type": "enable this grant at the issuer, or choose another --grant-type",
     "invalid_scope": "check --oidc-extra-scope against the scopes that the client may ask for",
@@ -148,8 +148,8 @@ def _ways(issuer: "Issuer", options: "Options", grant: str) -> tuple[str, ...]:
     ways = tuple(way for way in (BASIC, BODY) if way in issuer.client_auth)
     if not ways:
         raise ProvideError(
-            f"the issuer {issuer.url!r} takes no client secret, but {', '.join(issuer.client_auth)[:200]}",
-            "leave out --oidc-client-secret if the client is a public one",
+            f"the issuer {issuer.url!r} does not accept a client secret, only {', '.join(issuer.client_auth)[:200]}",
+            "leave out --oidc-client-secret if the client is public",
         )
     return ways
 
@@ -168,6 +168,6 @@ def _read_tokens(reply: "Reply") -> Tokens:
     texts = [document.get(name) for name in names]
     for name, text in zip(names, texts, strict=True):
         if text is not None and (not isinstance(text, str) or any(not " " < char < "\x7f" for char in text)):
-            raise ProvideError(f"{reply.url}: {name} in its answer is not a string of visible ASCII")
+            raise ProvideError(f"{reply.url}: {name} in its response is not a string of visible ASCII")
     id_token, access_token, refresh_token = (text if isinstance(text, str) else "" for text in texts)
     return Tokens(id_token, access_token, refresh_token, number_of(document, "expires_in"))

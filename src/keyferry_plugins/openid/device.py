@@ -71,7 +71,7 @@ def _read_device(document: dict[str, object], url: str, *, is_local: bool) -> De
     # Some issuers still use the name in an early draft.
     place = text_of(document, "verification_uri") or text_of(document, "verification_url")
     if not texts["device_code"] or not texts["user_code"] or not place:
-        raise ProvideError(f"{url}: its answer lacks device_code, user_code or verification_uri")
+        raise ProvideError(f"{url}: its response lacks device_code, user_code or verification_uri")
     complete = texts["verification_uri_complete"]
     for shown_url in filter(None, (place, complete)):
         # The user is told to open this URL and log in.

@@ -93,7 +93,7 @@ def read_keys(issuer: Issuer, options: "Options", deadline: "Deadline") -> list[
         raise ProvideError(f"the issuer {issuer.url!r} names no jwks_uri, so its tokens cannot be verified")
     found = _get(issuer.keys_url, options, deadline).json().get("keys")
     if not isinstance(found, list):
-        raise ProvideError(f"{issuer.keys_url}: there is no list of keys in its answer")
+        raise ProvideError(f"{issuer.keys_url}: there is no list of keys in its response")
     return [key for key in found if isinstance(key, dict)]
 
 

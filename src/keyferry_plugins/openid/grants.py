@@ -58,9 +58,9 @@ def _require_somebody(options: "Options", request: "ExecRequest") -> None:
     if is_watched(request) or options.waits_for_login or options.is_compat:
         return
     raise ProvideError(
-        "a code has to be entered in a browser, and nobody is there to read it: the client has no terminal",
-        "log in from a terminal, with --token-cache-dir so that others can use the token; or let the client act for"
-        " itself, with --grant-type client-credentials; or add --wait-for-login to wait all the same",
+        "a code must be entered in a browser, but nobody can read it: the client has no terminal",
+        "log in from a terminal, with --token-cache-dir so that others can use the token; or use"
+        " --grant-type client-credentials; or add --wait-for-login to wait anyway",
     )
 
 

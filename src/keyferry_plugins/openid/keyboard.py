@@ -78,7 +78,7 @@ def _code(typed: str, visit: _Visit) -> str:
     pairs = (pair.partition("=") for pair in typed.partition("?")[2].partition("#")[0].split("&"))
     fields = {name: decode_percent(value.replace("+", " ")) for name, _, value in pairs}
     if fields.get("state") != visit.state:
-        raise ProvideError("the URL entered is not of this login: its state is another", "start again")
+        raise ProvideError("the URL entered belongs to another login: its state differs", "start again")
     if not fields.get("code"):
-        raise ProvideError("the URL entered has no code in it", "the issuer's page may say why")
+        raise ProvideError("the URL entered has no code in it", "the issuer's page may show the reason")
     return fields["code"]

@@ -48,18 +48,18 @@ def check_claims(
     if audience:
         _check_audience(claims, audience)
     if nonce and claims.get("nonce") != nonce:
-        raise ProvideError("the token is not of this login: its nonce is another", "start again")
+        raise ProvideError("the token belongs to another login: its nonce differs", "start again")
     expires_at, starts_at = expiry_of(claims), number_of(claims, "nbf")
     if expires_at is None:
-        raise ProvideError("the token has no exp, so it cannot be told how long it holds")
+        raise ProvideError("the token has no exp, so its expiry is unknown")
     if expires_at + _EXPIRY_LEEWAY <= now:
         raise ProvideError(
-            f"the token expired {int(now - expires_at)} seconds ago, as it was issued",
+            f"the token expired {int(now - expires_at)} seconds ago, although it was just issued",
             "compare this machine's clock with the issuer's",
         )
     if starts_at is not None and starts_at - _START_LEEWAY > now:
         raise ProvideError(
-            f"the token holds only in {int(starts_at - now)} seconds",
+            f"the token is not valid until {int(starts_at - now)} seconds from now",
             "compare this machine's clock with the issuer's",
         )
     return expires_at
@@ -93,8 +93,8 @@ def _trust_transport(
         from keyferry.sdk.extras import install_hint
 
         raise ProvideError(
-            "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it did not"
-            " come over verified TLS either",
+            "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it"
+            " was not received over verified TLS",
             install_hint("crypto"),
         )
     algorithm = read_header(token).get("alg")
