@@ -1,1 +1,1 @@
-"""Reference credential plugins, one executable each, built on ``keyferry.sdk`` and the standard library alone."""
+"""Reference credential plugins, one executable each, built only on ``keyferry.sdk`` and the standard library."""

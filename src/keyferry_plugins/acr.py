@@ -1,4 +1,4 @@
-"""Credentials for Azure Container Registry: an image credential provider of the kubelet."""
+"""An image credential provider of the kubelet for Azure Container Registry."""
 
 import os
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "main", "provide"]
 
 ABOUT = """\
-Credentials for Azure Container Registry, for the kubelet: a node's managed identity, service principal or workload
-identity, or the identity of the pod's service account. CONFIG is the node's cloud config, azure.json."""
+Give the kubelet credentials for Azure Container Registry: by the node's managed identity, service principal or
+workload identity, or the identity of the pod's service account. CONFIG is the node's cloud config, azure.json."""
 FLAGS = (
     Flag("registry-mirror", "source:target[,source:target...], registries mirrored in ACR", short="r"),
-    Flag("ib-sni-name", "name of the identity bindings endpoint, and turns their use on"),
-    Flag("ib-apiserver-ip", "address, or name, of the API server that serves identity bindings"),
-    Flag("ib-default-client-id", "client ID where the service account has no annotation"),
-    Flag("ib-default-tenant-id", "tenant ID where the service account has no annotation"),
-    Flag("ib-ca-file", "authority of the identity bindings endpoint", default="/etc/kubernetes/certs/ca.crt"),
-    Flag("compat", "behave as acr-credential-provider does, quirks included", is_switch=True),
+    Flag("ib-sni-name", "TLS server name of the identity bindings endpoint; enables identity bindings"),
+    Flag("ib-apiserver-ip", "address or host name of the API server that serves identity bindings"),
+    Flag("ib-default-client-id", "client ID if the service account has no annotation"),
+    Flag("ib-default-tenant-id", "tenant ID if the service account has no annotation"),
+    Flag("ib-ca-file", "CA file of the identity bindings endpoint", default="/etc/kubernetes/certs/ca.crt"),
+    Flag("compat", "behave exactly like acr-credential-provider, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
-# The kubelet kills a plugin after 60 seconds, and then nobody reads why.
+# The kubelet kills a plugin after 60 seconds and discards its error message.
 SECONDS = 50.0
 _COMPAT_SECONDS = 600.0
 _USER = "00000000-0000-0000-0000-000000000000"
@@ -40,14 +40,14 @@ _STATIC_ZONES = ("*.azurecr.io", "*.azurecr.cn", "*.azurecr.de", "*.azurecr.us")
 
 
 class RegistryLocation(Value):
-    """Where an image is pulled from: the login server, and the mirror's source if one led there."""
+    """The login server that an image is pulled from, and the source of the mirror if one applied."""
 
     login_server: str
     source: str = ""
 
 
 def main() -> None:
-    """Be the plugin."""
+    """Run the plugin."""
     from keyferry.sdk import serve
     from keyferry.sdk.flags import read_flags
 
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | None" = None) -> "Response":
-    """Credentials for the image's registry, or none if it is not one of Azure's."""
+    """Return the credentials for the image's registry; empty if it is not a registry of Azure."""
     from keyferry.sdk import Response
 
     given = _gather(request, flags, os.environ if environ is None else environ)
@@ -65,7 +65,7 @@ def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | No
         return _provide_compat(given, place)
     if place is None:
         return Response(cache_seconds=0)
-    # A mirror is the node's affair, so the node's identity asks it.
+    # The node configures the mirror, so the node's identity authenticates to it.
     source = _choose(given, is_mirrored=bool(place.source))
     if source.obtain is None:
         return _answer(place, given.config.client_id, source.password)
@@ -81,7 +81,7 @@ def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") ->
     compat = flags.is_on("compat")
     if len(flags.words) != 1:
         raise ProvideError(
-            f"found {len(flags.words)} arguments beside flags, expected one: the cloud config",
+            f"found {len(flags.words)} arguments besides flags, expected one: the cloud config",
             "in the kubelet's config: args: [/etc/kubernetes/azure.json]",
         )
     bindings = read_bindings(flags)
@@ -93,7 +93,7 @@ def _gather(request: "Request", flags: "Flags", environ: "Mapping[str, str]") ->
 
 
 def _find_cloud(config: "Config", environ: "Mapping[str, str]", deadline: "Deadline") -> "Cloud":
-    """The cloud that the config names; one it does not know is taken for the public one, as everywhere on a node."""
+    """Return the cloud that the config names; an unknown name means the public cloud, as in other node components."""
     from keyferry_plugins.azure.clouds import PUBLIC, ask_resource_manager, find_cloud
 
     endpoint = config.resource_manager_endpoint
@@ -124,7 +124,7 @@ def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> Regist
         from keyferry.sdk import tell
         from keyferry.sdk.text import shown
 
-        tell(f"--registry-mirror: {shown(entry, 80)!r} is passed over, expected source:target")
+        tell(f"--registry-mirror: {shown(entry, 80)!r} is ignored, expected source:target")
     mirrored = apply_mirror(targets, image, compat=compat)
     find = find_login_server_compat if compat else find_login_server
     server = find(mirrored.image, cloud.registry_suffix)
@@ -149,7 +149,7 @@ def _by_token(given: "RequestContext", place: RegistryLocation, source: "Source"
     from keyferry.sdk.http import Retry
     from keyferry_plugins.azure.exchange import HOUR_SECONDS, Exchange, cache_seconds, exchange_token
 
-    assert source.obtain is not None  # noqa: S101 - for the type checker: the caller has looked
+    assert source.obtain is not None  # noqa: S101 - for the type checker: the caller checks this
     token = source.obtain()
     exchange = Exchange(
         place.login_server,
@@ -165,7 +165,7 @@ def _by_token(given: "RequestContext", place: RegistryLocation, source: "Source"
 
 
 def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 3600.0) -> "Response":
-    """The login for the registry, and for the mirror's source; and none at all, for what anyone may pull."""
+    """Return the login for the registry and the mirror's source, and an empty login for anonymous pulls."""
     from keyferry.sdk import AuthConfig, Response
 
     keys = [place.login_server, *([place.source] if place.source else [])]
@@ -174,7 +174,7 @@ def _answer(place: RegistryLocation, user: str, password: str, seconds: float = 
 
 
 def _provide_compat(given: "RequestContext", place: RegistryLocation | None) -> "Response":
-    """As upstream decides: the identity first, then the image, then whether the identity is used at all."""
+    """Decide in upstream's order: choose the identity, parse the image, then check whether the identity applies."""
     from keyferry.sdk import ProvideError, Response
     from keyferry_plugins.azure.identity import choose_node_source, choose_pod_source
 

@@ -1,4 +1,4 @@
-"""Tokens of Entra for AKS and other clusters that trust it: an exec plugin of kubeconfigs."""
+"""An exec plugin of kubeconfigs that obtains Entra tokens for AKS and other clusters that accept them."""
 
 import os
 import sys
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-A token of Entra for an AKS cluster, for kubectl and other clients. COMMAND is get-token, which is meant if none is
-given, convert-kubeconfig, or remove-cache-dir."""
+Print an Entra token for an AKS cluster, for kubectl and other clients. COMMAND is get-token (the default),
+convert-kubeconfig, or remove-cache-dir."""
 _GET, _CONVERT = "get-token", "convert-kubeconfig"
 _REMOVE = ("remove-cache-dir", "remove-tokens")
 _REMOVE_FLAGS = (
-    Flag("cache-dir", "folder that tokens are kept in", aliases=("token-cache-dir",)),
-    Flag("compat", "the folder that kubelogin uses, if none is given", is_switch=True),
+    Flag("cache-dir", "folder of the cached tokens", aliases=("token-cache-dir",)),
+    Flag("compat", "use kubelogin's folder if none is given", is_switch=True),
     *LOG_FLAGS,
 )
 
 
 def main() -> None:
-    """Be the plugin, or one of its other commands."""
+    """Run the plugin, or one of its other commands."""
     from keyferry.sdk import serve_cluster
     from keyferry.sdk.flags import read_flags
     from keyferry_plugins.azure.options import FLAGS
 
     command, argv = _split(sys.argv[1:])
     if command in _REMOVE:
-        _finish(lambda: _remove(read_flags(_REMOVE_FLAGS, "Remove the tokens that are kept.", argv=argv)))
+        _finish(lambda: _remove(read_flags(_REMOVE_FLAGS, "Remove the cached tokens.", argv=argv)))
     if command == _CONVERT:
         from keyferry_plugins.azure.convert import ABOUT as ABOUT_CONVERT
         from keyferry_plugins.azure.convert import FLAGS as CONVERT_FLAGS
@@ -43,7 +43,7 @@ def main() -> None:
 
         given = read_flags(CONVERT_FLAGS, ABOUT_CONVERT, argv=argv)
         _finish(lambda: convert_kubeconfig(given, os.environ))
-    # An unknown command is left among the words, and refused with them.
+    # An unknown command stays among the words, which are rejected later.
     flags = read_flags(FLAGS, ABOUT, words="[COMMAND]", argv=argv)
     serve_cluster(lambda request: provide(request, flags))
 
@@ -51,7 +51,7 @@ def main() -> None:
 def provide(
     request: "ExecRequest", flags: "Flags", environ: "Mapping[str, str] | None" = None
 ) -> "ExecResponse":
-    """A token for the cluster's server application, by the login that flags and environment name."""
+    """Return a token for the cluster's server application, by the login that flags and environment select."""
     from keyferry.sdk import Deadline, ExecResponse
     from keyferry_plugins.azure.entra import EntraError
     from keyferry_plugins.azure.modes import log_in
@@ -71,7 +71,7 @@ def provide(
 
 
 def _split(argv: "Sequence[str]") -> "tuple[str, Sequence[str]]":
-    """The command, which stands first, and what follows it."""
+    """Split *argv* into the command, which comes first, and its arguments."""
     known = (_GET, _CONVERT, *_REMOVE)
     return (argv[0], argv[1:]) if argv and argv[0] in known else (_GET, argv)
 
@@ -83,14 +83,14 @@ def _remove(flags: "Flags") -> str:
     folder = choose_folder(flags.text("cache-dir"), os.environ, compat=flags.is_on("compat"))
     if not folder:
         raise ProvideError(
-            "no folder is given, and without --cache-dir no tokens are kept", "give --cache-dir"
+            "no folder is given, and without --cache-dir no tokens are cached", "give --cache-dir"
         )
     removed, left = remove_entries(folder)
-    return f"removed {removed} files from {folder}" + (f"; {left} others stay" if left else "")
+    return f"removed {removed} files from {folder}" + (f"; other files left: {left}" if left else "")
 
 
 def _finish(run: "Callable[[], str]") -> "Never":
-    """End a command that is for people: what it did on standard output, why it could not on standard error."""
+    """Run a command for people: print its result on standard output, or its error on standard error, and exit."""
     from keyferry.sdk import ProvideError
     from keyferry.sdk.stdio import program_name, report
 

@@ -1,4 +1,4 @@
-"""An image credential provider that asks one of docker's credential helpers."""
+"""An image credential provider that calls one of docker's credential helpers."""
 
 from keyferry.sdk import Deadline, ProvideError, Response, serve
 from keyferry.sdk.docker_hub import HUB, LOGIN_URL
@@ -15,38 +15,41 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-Be an image credential provider that asks a docker credential helper: the program docker-credential-NAME is
-given the registry's URL, and what it answers is the login for every image of that registry."""
+Give the kubelet the logins of a docker credential helper: the program docker-credential-NAME receives the
+registry's URL and prints the login for all images of that registry."""
 
 FLAGS = (
     Flag("helper", "the helper: NAME for docker-credential-NAME on PATH, or an absolute path (required)"),
     Flag(
         "server-url",
-        "REGISTRY=URL: ask for URL when the registry is REGISTRY (may be given again)",
+        "REGISTRY=URL: pass URL to the helper for images of REGISTRY (may be given again)",
         is_repeated=True,
     ),
-    Flag("cache-duration", "how long the kubelet keeps a login, as 10m or 1h; without it the config decides"),
+    Flag(
+        "cache-duration",
+        "how long the kubelet caches a login, such as 10m or 1h; without it the config decides",
+    ),
     *LOG_FLAGS,
 )
 _SECONDS = 50.0
 
 
 def provide(request: "Request", flags: Flags) -> Response:
-    """The login that the helper has for the registry of the image, or an answer without any."""
+    """Return the helper's login for the image's registry, or an empty response if it has none."""
     helper = flags.text("helper")
     if not helper:
-        raise ProvideError("no helper is named", "add --helper NAME to the args of the provider's config")
+        raise ProvideError("no helper is given", "add --helper NAME to the args of the provider's config")
     program_of(helper)
     seconds = read_cache_duration(flags.text("cache-duration"))
     login = ask_helper(helper, _server_url(request.registry, flags.texts("server-url")), Deadline(_SECONDS))
     if login is None:
-        # Not kept: who logs in next wants to pull at once.
+        # Not cached, so that a pull works right after the next login.
         return Response(cache_seconds=0)
     return Response.for_registry(request, login.username, login.password, cache_seconds=seconds)
 
 
 def _server_url(registry: str, given: "Sequence[str]") -> str:
-    """What to ask for: the URL given for the registry, docker's own for Docker Hub, else the registry itself."""
+    """Return the URL for the helper: the one given for the registry, docker's own for Docker Hub, or the registry."""
     urls = {}
     for text in given:
         name, equals, url = text.partition("=")

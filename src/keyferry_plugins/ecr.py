@@ -1,4 +1,4 @@
-"""keyferry-ecr: the login of Amazon's container registries, private and public, for the kubelet."""
+"""keyferry-ecr: an image credential provider for Amazon's container registries, private and public."""
 
 import os
 
@@ -24,7 +24,7 @@ __all__ = ["main", "provide"]
 ROLE_ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
 ROLE_VARIABLE = "AWS_ECR_ROLE_ARN"
 SESSION_NAME = "ecr-credential-provider"
-# No token of ECR lives longer than twice this; an answer that says so is not believed for longer.
+# No token of ECR is valid for more than twice this; a longer expiry in a response is ignored.
 _LONGEST_CACHE_SECONDS = 6 * 3600
 
 ABOUT = """\
@@ -33,20 +33,20 @@ the response goes to standard output. AWS credentials are found as AWS' Go SDK f
 identity, profile, container, instance; or, with a service account's token, by its role."""
 
 FLAGS = (
-    Flag("compat", "do as ecr-credential-provider does, where this program knows better", is_switch=True),
-    Flag("timeout", "how long all of it may take", "50s"),
+    Flag("compat", "behave exactly like ecr-credential-provider, quirks included", is_switch=True),
+    Flag("timeout", "time limit of the whole run", "50s"),
     *LOG_FLAGS,
 )
 
 
 def main() -> None:
-    """Be the plugin."""
+    """Run the plugin."""
     flags = read_flags(FLAGS, ABOUT)
     serve(lambda request: provide(request, flags, os.environ))
 
 
 def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") -> Response:
-    """The login for the registry of the image that is asked for; raises ProvideError."""
+    """Return the login for the image's registry; raise ProvideError on failure."""
     is_compat = flags.is_on("compat")
     host = parse_image(request.image)
     registry = parse_ecr_host(host.name)
@@ -67,9 +67,10 @@ def provide(request: "Request", flags: "Flags", variables: "Mapping[str, str]") 
 
 
 def cache_seconds(login: "RegistryLogin", now: float, *, is_compat: bool = False) -> float | None:
-    """Half of what is left of a login's life, in whole seconds; 0, which is never to cache, for a dead one.
+    """Return half of a login's remaining lifetime in whole seconds; 0, which disables caching, if it has expired.
 
-    Upstream says nothing of a dead one, and the kubelet then keeps it for the config's default, often 12 hours.
+    For an expired login upstream returns no duration, and the kubelet uses the config's default, often 12
+    hours.
     """
     if login.expires_at is None:
         return 0
@@ -84,7 +85,7 @@ def _endpoint(
 ) -> "Endpoint":
     if is_public:
         return find_endpoint(environment, ECR_PUBLIC, PUBLIC_REGION)
-    # Whoever writes a FIPS or dual-stack host wants, or can only reach, such endpoints.
+    # A FIPS or dual-stack host in the image means that such endpoints are wanted, or the only ones reachable.
     kind = registry if registry is not None and not is_compat else EcrHost("", "")
     return find_endpoint(
         environment,
@@ -98,7 +99,7 @@ def _endpoint(
 def _credentials(
     environment: Environment, request: "Request", region: str, *, is_compat: bool
 ) -> "Credentials":
-    """Those of the service account's role, if there is a token and a role for it; else those of the environment."""
+    """Return the credentials of the service account's role, if it has a token and a role, or else the environment's."""
     role = _role(environment, request, is_compat=is_compat) if request.service_account_token else ""
     if not role:
         from keyferry_plugins.aws.chain import find_credentials
@@ -122,7 +123,7 @@ def _not_ecr(host: "ImageHost") -> ProvideError:
     lower = host.name.lower()
     is_case = lower in PUBLIC_HOSTS or parse_ecr_host(lower) is not None
     return ProvideError(
-        f"image: {host.name[:200]!r} is not a registry of Amazon ECR, expected ACCOUNT.dkr.ecr.REGION.amazonaws.com or"
+        f"image: {host.name[:200]!r} is not an Amazon ECR registry, expected ACCOUNT.dkr.ecr.REGION.amazonaws.com or"
         f" one of its other forms, or {' or '.join(PUBLIC_HOSTS)}",
         "write the host in lower case" if is_case else "narrow matchImages in the kubelet's config",
     )

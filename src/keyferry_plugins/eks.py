@@ -1,4 +1,4 @@
-"""keyferry-eks: the token for a cluster of Amazon EKS; takes the words of the AWS CLI and of aws-iam-authenticator."""
+"""keyferry-eks: tokens for Amazon EKS clusters, with the arguments of the AWS CLI and aws-iam-authenticator."""
 
 import os
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-Print a token for a cluster of Amazon EKS, as an ExecCredential. After 'eks get-token' or 'get-token' AWS
-credentials are found in the order of the AWS CLI, after 'token' or without a word in the order of
+Print a token for an Amazon EKS cluster, as an ExecCredential. After 'eks get-token' or 'get-token' AWS
+credentials are found in the order of the AWS CLI, after 'token' or without a subcommand in the order of
 aws-iam-authenticator."""
 _WORDS = "[[eks] get-token | token]"
 _CLI_SESSION_NAME = "EKSGetTokenAuth"
 
 
 def main() -> None:
-    """Be the plugin."""
+    """Run the plugin."""
     flags = read_flags(FLAGS, ABOUT, words=_WORDS)
 
     def make(request: "ExecRequest") -> ExecResponse:
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def provide(request: "ExecRequest", options: "Options", variables: "Mapping[str, str]") -> ExecResponse:
-    """A token for the cluster, and when it ends; raises ProvideError."""
+    """Return a token for the cluster and its expiry; raise ProvideError on failure."""
     environment = _environment(request, options, variables)
     region = _region(environment, options, request)
     credentials = _credentials(environment, options, region)
@@ -61,7 +61,7 @@ def provide(request: "ExecRequest", options: "Options", variables: "Mapping[str,
     expires_at = now + LIFETIME_SECONDS
     if not options.is_compat:
         check_token(token)
-        # Signed with keys that end sooner, it is not worth more than they are.
+        # The token expires with the keys that sign it.
         expires_at = min(expires_at, credentials.expires_at or expires_at)
     return ExecResponse(token, expires_at)
 
@@ -86,7 +86,7 @@ def _asker(request: "ExecRequest", environment: Environment, seconds: float) -> 
         code = ask(request, f"code of the MFA device {serial}: ").strip()
         if not (code.isascii() and code.isdigit()):
             raise ProvideError("the code of the MFA device is not a number")
-        # The time that a person takes does not count.
+        # The time that the user takes to respond does not count.
         environment.deadline = Deadline(seconds)
         return code
 
@@ -101,7 +101,7 @@ def _region(environment: Environment, options: "Options", request: "ExecRequest"
     if not region:
         if is_cli:
             raise ProvideError(
-                "no region is known", "give --region, set AWS_REGION, or region in the profile"
+                "no region is set", "give --region, or set AWS_REGION or region in the profile"
             )
         from keyferry_plugins.aws.instance import instance_region
 
@@ -112,7 +112,7 @@ def _region(environment: Environment, options: "Options", request: "ExecRequest"
 
 
 def region_of_server(server: str) -> str:
-    """The region in the URL of a cluster's API server, ``https://ID.SHARD.REGION.eks.amazonaws.com``; or nothing."""
+    """Return the region in an API server's URL, ``https://ID.SHARD.REGION.eks.amazonaws.com``, or an empty string."""
     host = server.rpartition("://")[2].partition("/")[0].partition(":")[0]
     before, eks, _ = host.partition(".eks.amazonaws.")
     region = before.rpartition(".")[2] if eks else ""
@@ -167,10 +167,10 @@ def _session_name(
 
 
 def _token_host(environment: Environment, options: "Options", region: str) -> tuple[str, str]:
-    """The host and scheme that the token is for.
+    """Return the host and scheme that the token is for.
 
-    A configured endpoint is for calls that are made here; in the token it would only make EKS refuse it, unless
-    it is one of STS' own.
+    A configured endpoint applies only to calls made here: EKS would reject it in the token, unless it is one
+    of STS' own hosts.
     """
     from keyferry.sdk.proxy import split_url
 

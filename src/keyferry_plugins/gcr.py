@@ -1,4 +1,4 @@
-"""Image credential provider for Google's registries: Container Registry and Artifact Registry."""
+"""An image credential provider for Google's registries: Container Registry and Artifact Registry."""
 
 import os
 from time import time
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "main", "provide"]
 
 ABOUT = """\
-Gives the kubelet a login for images in Google's registries: from the node's service account, the pod's own
+Give the kubelet a login for images in Google's registries: from the node's service account, the pod's own
 (workload identity), application default credentials, or a docker config in the instance's metadata."""
 FLOWS = ("gcr", "dockercfg", "dockercfg-url")
 FLAGS = (
@@ -27,15 +27,15 @@ FLAGS = (
         "identity-provider", "URL of the cluster's identity provider, for pulls as the pod's service account"
     ),
     Flag("project-id", "the project of the cluster's workload identity pool"),
-    Flag("compat", "do all as auth-provider-gcp does, quirks included", is_switch=True),
+    Flag("compat", "behave exactly like auth-provider-gcp, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
-# Google's registries know both names; the first is what auth-provider-gcp gives for a node's or pod's token.
+# Google's registries accept both names; auth-provider-gcp uses the first for a node's or pod's token.
 _NODE_USER, _DEFAULT_USER = "_token", "oauth2accesstoken"
 
 
 def main() -> None:
-    """Serve one request of the kubelet."""
+    """Run the plugin."""
     flags = read_flags(FLAGS, ABOUT, words="[get-credentials]")
     serve(lambda request: provide(request, flags), is_lenient=flags.is_on("compat"))
 
@@ -47,7 +47,7 @@ def provide(
     environ: "Mapping[str, str] | None" = None,
     now: "Callable[[], float]" = time,
 ) -> "Response":
-    """A login for the image's registry."""
+    """Return a login for the image's registry."""
     from keyferry.sdk import Deadline
     from keyferry_plugins.google.calls import RUN_SECONDS, Calls
     from keyferry_plugins.google.pull import read_settings
@@ -76,7 +76,7 @@ def _by_token(request: "Request", settings: "PullSettings", calls: "Calls") -> "
     token = _token(request, settings, calls)
     user = _NODE_USER if token.origin in ("metadata", "workload_identity") else _DEFAULT_USER
     key_type = settings.key_type or REGISTRY
-    # An answer for all images has to say which ones; any other is only used for this registry.
+    # A global response needs keys for all registries; any other is used only for this registry.
     keys = (registry, *GOOGLE_PATTERNS) if key_type == GLOBAL else (registry,)
     login = AuthConfig(user, token.value)
     return Response(
@@ -96,7 +96,7 @@ def _token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Tok
     path = explicit_file(calls)
     if not path and is_on_gce(calls):
         return fetch_metadata_token(calls)
-    # A node that is not Google's; what a person's gcloud left behind counts for less than the node's own account.
+    # The node is not Google's. A file that a person's gcloud wrote comes after the node's own account.
     path = path or well_known_file(calls)
     if not path:
         raise none_found()
@@ -104,13 +104,13 @@ def _token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Tok
 
 
 def _account_token(request: "Request", settings: "PullSettings", calls: "Calls") -> "Token":
-    """The pod's own token; there is no way back to the node's, which may read what the pod may not."""
+    """Return the pod's own token, without falling back to the node's, which may have more access than the pod."""
     from keyferry.sdk import ProvideError
     from keyferry_plugins.google.exchange import exchange_account_token
 
     if not request.service_account_token:
         raise ProvideError(
-            "the service account is annotated for its own pulls, and the request has no token of it",
+            "the service account is annotated for its own pulls, but the request has no token for it",
             "in the kubelet's config, set tokenAttributes with serviceAccountTokenAudience"
             f" {settings.project}.svc.id.goog",
         )
@@ -123,6 +123,6 @@ def _by_config(settings: "PullSettings", calls: "Calls") -> "Response":
     from keyferry.sdk import REGISTRY, Response
     from keyferry_plugins.google.instance_config import fetch_dockercfg
 
-    # Passwords have no end that is known here: how long to keep them is the config's to say.
+    # The expiry of passwords is unknown here, so the config sets how long they are cached.
     auth = fetch_dockercfg(calls, is_by_url=settings.flow == "dockercfg-url")
     return Response(auth, settings.key_type or REGISTRY, settings.seconds)

@@ -1,4 +1,4 @@
-"""Exec plugin of kubeconfigs for Google's clusters: tokens from gcloud, application default credentials, or Edge."""
+"""An exec plugin of kubeconfigs for Google's clusters: tokens from gcloud, default credentials, or Edge."""
 
 import os
 from time import time
@@ -19,36 +19,40 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "main", "provide"]
 
 ABOUT = """\
-Gives kubectl and other clients a token for clusters of Google Kubernetes Engine: gcloud's own, that of the
+Give kubectl and other clients a token for Google Kubernetes Engine clusters: gcloud's own, that of the
 application default credentials, or one for a cluster of Distributed Cloud Edge."""
 FLAGS = (
     Flag(
-        "use_application_default_credentials", "not gcloud's account, but those credentials", is_switch=True
+        "use_application_default_credentials",
+        "use these credentials instead of gcloud's account",
+        is_switch=True,
     ),
     Flag(
-        "use_edge_cloud", "a token for an Edge cluster; needs project, location and cluster", is_switch=True
+        "use_edge_cloud",
+        "request a token for an Edge cluster; needs project, location and cluster",
+        is_switch=True,
     ),
     Flag("project", "the project, passed on to gcloud"),
     Flag("account", "the account, passed on to gcloud"),
     Flag("configuration", "the named configuration, passed on to gcloud"),
     Flag("location", "the location of an Edge cluster"),
     Flag("cluster", "the name of an Edge cluster"),
-    Flag("impersonate_service_account", "the service account to get a token of"),
-    Flag("compat", "do all as gke-gcloud-auth-plugin does, quirks included", is_switch=True),
+    Flag("impersonate_service_account", "the service account to impersonate"),
+    Flag("compat", "behave exactly like gke-gcloud-auth-plugin, quirks included", is_switch=True),
     *LOG_FLAGS,
 )
 _SCOPES = (
     "https://www.googleapis.com/auth/cloud-platform",
-    # So that the cluster knows a service account by its address, not by its number.
+    # With this scope the cluster identifies a service account by its e-mail address, not by its number.
     "https://www.googleapis.com/auth/userinfo.email",
 )
 _TOKEN_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN"  # noqa: S105 - the name of a variable
-# What gke-gcloud-auth-plugin waits between tries, whatever failed.
+# The interval of gke-gcloud-auth-plugin between attempts, whatever failed.
 _COMPAT_WAITS = (0.01, 0.05, 0.25)
 
 
 def main() -> None:
-    """Answer one client."""
+    """Run the plugin."""
     flags = read_flags(FLAGS, ABOUT)
     if flags.is_on("compat"):
         _serve_as_upstream(flags)
@@ -58,7 +62,7 @@ def main() -> None:
 def provide(
     flags: "Flags", *, environ: "Mapping[str, str] | None" = None, now: "Callable[[], float]" = time
 ) -> "ExecResponse":
-    """A token by what the flags say: Edge, then application default credentials, then gcloud."""
+    """Return a token by the flags: Edge, then application default credentials, then gcloud."""
     from keyferry.sdk import Deadline, ExecResponse
     from keyferry.sdk.http import ONCE, Retry
     from keyferry_plugins.google.calls import RUN_SECONDS, Calls
@@ -129,7 +133,7 @@ def _default_token(calls: "Calls", impersonate: str) -> "Token":
 
 
 def _try_as_upstream(calls: "Calls") -> "Token":
-    """Up to four tries, a little apart, of everything that can fail."""
+    """Return a token, with up to four attempts at every step that can fail."""
     from time import sleep
 
     from keyferry.sdk import ProvideError
@@ -144,7 +148,7 @@ def _try_as_upstream(calls: "Calls") -> "Token":
 
 
 def _serve_as_upstream(flags: "Flags") -> "Never":
-    """Answer in v1beta1 and on many lines, whatever KUBERNETES_EXEC_INFO says."""
+    """Write the response in v1beta1 and indented, whatever KUBERNETES_EXEC_INFO requests."""
     from keyferry.sdk.cluster import respond_cluster
     from keyferry.sdk.json import loads
     from keyferry.sdk.stdio import deliver

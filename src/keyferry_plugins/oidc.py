@@ -1,4 +1,4 @@
-"""An exec plugin of kubeconfigs that gets a token from any OpenID Connect issuer."""
+"""An exec plugin of kubeconfigs that obtains a token from any OpenID Connect issuer."""
 
 from time import time
 
@@ -20,17 +20,17 @@ __all__ = ["main", "provide"]
 
 ABOUT = """\
 Get a token for a cluster from an OpenID Connect issuer: as a client, by a user name and password, or by a code
-that the user enters in a browser of any machine. The flags are those of int128/kubelogin."""
+that the user enters in a browser on any machine. The flags are those of int128/kubelogin."""
 WORDS = (), ("get-token",), ("oidc-login", "get-token")
 _DISCOVERY_SECONDS = 50.0
-# As long as a user may take to log in; others that want the same token wait for that one login.
+# The time that a user may take to log in; other processes that need the same token wait for that login.
 _LOCK_SECONDS = 1800.0
-# A token this close to its end would be refused on its way.
+# A token this close to its expiry could expire in transit.
 _SPARE_SECONDS = 10.0
 
 
 class _Fresh(Value):
-    """A token and its end, and the refresh token that came with it."""
+    """A token, its expiry, and the refresh token issued with it."""
 
     token: str = field(repr=False)
     expires_at: float | None
@@ -38,9 +38,9 @@ class _Fresh(Value):
 
 
 def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
-    """A token, from the cache if the user has one and it holds, else from the issuer."""
+    """Return a token, from the cache if it holds a valid one, or else from the issuer."""
     if flags.words not in WORDS:
-        raise ProvideError(f"unknown command {' '.join(flags.words)[:80]!r}", "the only one is get-token")
+        raise ProvideError(f"unknown command {' '.join(flags.words)[:80]!r}", "the only command is get-token")
     options = read_options(flags)
     if not options.cache_folder:
         fresh = _get(request, options, "")
@@ -55,7 +55,7 @@ def provide(request: "ExecRequest", flags: "Flags") -> ExecResponse:
             return ExecResponse(kept.token, kept.expires_at)
         fresh = _get(request, options, kept.refresh_token)
         if not save(path, KeptTokens(fresh.token, fresh.expires_at or 0, fresh.refresh_token)):
-            tell(f"keyferry-oidc: the token cannot be kept in {options.cache_folder!r}")
+            tell(f"keyferry-oidc: the token cannot be cached in {options.cache_folder!r}")
     return ExecResponse(fresh.token, fresh.expires_at)
 
 
@@ -78,7 +78,7 @@ def _get(request: "ExecRequest", options: "Options", refresh_token: str) -> _Fre
 
 
 def _renew(issuer: "Issuer", options: "Options", refresh_token: str) -> _Fresh | None:
-    """A token for a refresh token, or None where the issuer no longer takes it: then the user logs in again."""
+    """Return a token for a refresh token, or None if the issuer rejects it and the user must log in again."""
     from keyferry.sdk.values import replace
     from keyferry_plugins.openid.client import Refusal, explain
     from keyferry_plugins.openid.grants import refresh
@@ -90,19 +90,19 @@ def _renew(issuer: "Issuer", options: "Options", refresh_token: str) -> _Fresh |
             raise
         return None
     if isinstance(outcome, Refusal):
-        # An issuer in trouble is no reason to make the user log in again; that would fail as well.
+        # If the issuer is failing, a new login would fail as well.
         if not outcome.code and not options.is_compat:
             raise explain(outcome, "the refresh token")
         return None
     if not (outcome.access_token if options.use_access_token else outcome.id_token):
         return None
-    # Not every issuer gives a new one each time.
+    # Some issuers do not return a new refresh token each time.
     kept = outcome if outcome.refresh_token else replace(outcome, refresh_token=refresh_token)
     return _judge(kept, issuer, options, "")
 
 
 def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -> _Fresh:
-    """The token to answer with, once it is verified."""
+    """Verify the tokens and return the one to respond with."""
     from keyferry_plugins.openid.grants import choose_grant
     from keyferry_plugins.openid.verify import verify
 
@@ -112,9 +112,9 @@ def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -
         return _Fresh(tokens.access_token, expires_at, tokens.refresh_token)
     if not tokens.id_token:
         raise ProvideError(
-            f"{issuer.token_endpoint}: there is no ID token in its answer",
-            "most issuers give none to a client that acts for itself: add --oidc-use-access-token if the cluster"
-            " takes access tokens",
+            f"{issuer.token_endpoint}: there is no ID token in its response",
+            "most issuers issue none for client credentials: add --oidc-use-access-token if the cluster"
+            " accepts access tokens",
         )
     expires_at = verify(tokens.id_token, issuer, options, nonce=nonce)
     return _Fresh(tokens.id_token, expires_at, tokens.refresh_token)
@@ -123,12 +123,12 @@ def _judge(tokens: "Tokens", issuer: "Issuer", options: "Options", nonce: str) -
 def _judge_access_token(
     tokens: "Tokens", issuer: "Issuer", options: "Options", *, is_client: bool
 ) -> float | None:
-    """When an access token ends; one that is no JSON web token is the cluster's to judge, not ours."""
+    """Return an access token's expiry; a token that is not a JSON web token is not checked here."""
     from keyferry_plugins.openid.verify import expiry_of, verify
     from keyferry_plugins.signing.jose import read_claims
 
     if not tokens.access_token:
-        raise ProvideError(f"{issuer.token_endpoint}: there is no access token in its answer")
+        raise ProvideError(f"{issuer.token_endpoint}: there is no access token in its response")
     try:
         claims = read_claims(tokens.access_token)
     except ProvideError:
@@ -139,7 +139,7 @@ def _judge_access_token(
         return verify(tokens.access_token, issuer, options, is_access_token=True)
     expires_at = expiry_of(claims)
     if expires_at is None:
-        raise ProvideError("the access token has no exp, so it cannot be told how long it holds")
+        raise ProvideError("the access token has no exp, so its expiry is unknown")
     return expires_at
 
 

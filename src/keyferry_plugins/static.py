@@ -1,4 +1,4 @@
-"""An image credential provider that answers from docker config files and mounted secrets."""
+"""An image credential provider that reads docker config files and mounted secrets."""
 
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, Deadline, ProvideError, Response, serve, tell
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 __all__ = ["main", "provide"]
 
 ABOUT = """\
-Be an image credential provider that answers from files: docker configs, and folders of Kubernetes secrets.
-An answer holds the logins whose key covers the image, and no others."""
+Give the kubelet logins from files: docker configs, and folders of Kubernetes secrets. A response contains only
+the logins whose key covers the image."""
 
 FLAGS = (
     Flag(
         "docker-config",
-        "a docker config file; one that ends in .dockercfg has the old form",
+        "a docker config file; a name that ends in .dockercfg means the old format",
         is_repeated=True,
     ),
     Flag("secrets-dir", "a folder of mounted secrets, or one mounted secret", is_repeated=True),
-    Flag("helpers", "also ask the credential helpers that the config files name", is_switch=True),
+    Flag("helpers", "also call the credential helpers that the config files name", is_switch=True),
     Flag(
-        "cache-duration", "how long the kubelet keeps an answer, as 10m or 1h; without it the config decides"
+        "cache-duration",
+        "how long the kubelet caches a response, such as 10m or 1h; without it the config decides",
     ),
     Flag(
         "cache-key-type",
-        "for which images an answer holds; a wider one has the logins of them all",
+        "the images that a cached response applies to; a wider type includes the logins of all of them",
         default=IMAGE,
         choices=(IMAGE, REGISTRY, GLOBAL),
     ),
@@ -43,11 +44,11 @@ _SECONDS = 50.0
 
 
 def provide(request: "Request", flags: Flags) -> Response:
-    """The logins for the image that the files, and the helpers they name, have."""
+    """Return the image's logins in the files, and those of the helpers that the files configure."""
     seconds, kind = read_cache_duration(flags.text("cache-duration")), flags.text("cache-key-type")
     if flags.is_on("helpers") and kind == GLOBAL:
         raise ProvideError(
-            "--helpers cannot go with --cache-key-type Global: a helper is asked for one registry",
+            "--helpers cannot be used with --cache-key-type Global: a helper returns the login of one registry",
             "use --cache-key-type Registry",
         )
     notes: list[str] = []
@@ -65,9 +66,9 @@ def provide(request: "Request", flags: Flags) -> Response:
 
 
 def _read_all(flags: Flags, notes: list[str]) -> tuple[list[DockerConfig], list[ProvideError]]:
-    """Everything that can be read, and what is wrong with the rest: one broken file does not spoil the others."""
+    """Return all readable configs, and the errors of the others: one broken file does not affect the rest."""
     if not flags.texts("docker-config") and not flags.texts("secrets-dir"):
-        raise ProvideError("no file is named", "add --docker-config FILE or --secrets-dir DIR to the args")
+        raise ProvideError("no file is given", "add --docker-config FILE or --secrets-dir DIR to the args")
     configs: list[DockerConfig] = []
     problems: list[ProvideError] = []
     for found in _sources(flags, notes):
@@ -109,7 +110,9 @@ def _ask_helpers(
         by_host = {host_of(name): helper for name, helper in config.helpers.items()}
         helper = by_host.get(host_of(registry)) or config.store
         if helper and not is_wanted:
-            notes.append(f"the helper {helper[:80]!r} for {registry!r} is not asked: add --helpers to ask it")
+            notes.append(
+                f"the helper {helper[:80]!r} for {registry!r} is not called: add --helpers to call it"
+            )
         elif helper:
             try:
                 url = LOGIN_URL if host_of(registry) == HUB else registry
@@ -122,7 +125,7 @@ def _ask_helpers(
 
 
 def _explain_nothing(problems: list[ProvideError], *, has_identity_token: bool) -> None:
-    """Fail where there could have been a login; that there is none is no failure."""
+    """Raise ProvideError if a login could not be read or used; the absence of a login is not an error."""
     if problems:
         more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
         raise ProvideError(problems[0].message + more, problems[0].hint)

@@ -67,7 +67,7 @@ def test_the_right_token_is_taken(issuer: FakeIssuer, ask: Ask) -> None:
         ({"exp": True}, "has no exp"),
         ({"exp": 1e300}, "has no exp"),
         ({"exp": float("nan")}, "is not a JSON web token"),
-        ({"nbf": 9e9}, "holds only in"),
+        ({"nbf": 9e9}, "is not valid until"),
     ],
     ids=str,
 )
@@ -143,7 +143,7 @@ def test_a_token_that_could_split_a_header_is_refused(issuer: FakeIssuer, ask: A
     """Line breaks, other controls and wrong types do not get past the answer's reader."""
     for value in ("a\r\nX: y", "a b", "\u00e9", ["a"], 7):
         issuer.give("/token", Reply(document={"id_token": sign(issuer.claims()), name: value}))
-        with pytest.raises(ProvideError, match=f"{name} in its answer is not a string of visible ASCII"):
+        with pytest.raises(ProvideError, match=f"{name} in its response is not a string of visible ASCII"):
             ask()
 
 

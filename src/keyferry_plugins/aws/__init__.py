@@ -1,1 +1,1 @@
-"""What the AWS plugins share: credentials and where they come from, endpoints, signatures, calls."""
+"""Shared parts of the AWS plugins: credentials and their sources, endpoints, signatures, calls."""

@@ -1,4 +1,4 @@
-"""Credentials that a run has without any profile: in variables, or from the container or instance it runs on."""
+"""Credentials that need no profile: from environment variables, or from the container or instance."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.credentials import Credentials
@@ -11,7 +11,7 @@ __all__ = ["machine_credentials", "source_credentials", "variable_credentials"]
 
 
 def machine_credentials(environment: "Environment") -> Credentials:
-    """Those of the container or instance that this runs on; raises ProvideError."""
+    """Return the credentials of the container or instance this runs on; raise ProvideError if there are none."""
     from keyferry_plugins.aws.containers import container_credentials, container_url
 
     if container_url(environment):
@@ -22,7 +22,7 @@ def machine_credentials(environment: "Environment") -> Credentials:
 
 
 def variable_credentials(environment: "Environment") -> Credentials | None:
-    """The keys in variables, if both are there."""
+    """Return the keys in environment variables, or None unless both are set."""
     key = environment.variable("AWS_ACCESS_KEY_ID") or environment.variable("AWS_ACCESS_KEY")
     secret = environment.variable("AWS_SECRET_ACCESS_KEY") or environment.variable("AWS_SECRET_KEY")
     token = environment.variable("AWS_SESSION_TOKEN")
@@ -30,20 +30,20 @@ def variable_credentials(environment: "Environment") -> Credentials | None:
         return None
     if any(not "!" <= char <= "~" for char in key + token):
         raise ProvideError(
-            "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN has a blank, a line break or another character that no header"
-            " can carry",
-            "set it anew, without what a copy brought along",
+            "AWS_ACCESS_KEY_ID or AWS_SESSION_TOKEN contains whitespace or another character that is not"
+            " valid in a header",
+            "set it again, without stray characters from copying",
         )
     return Credentials(key, secret, token, source="environment variables")
 
 
 def source_credentials(environment: "Environment", source: str) -> Credentials:
-    """Those of the *source* that a profile names, in lower case; raises ProvideError."""
+    """Return the credentials of a credential_source, given in lower case; raise ProvideError on failure."""
     if source == "environment":
         found = variable_credentials(environment)
         if found is None:
             raise ProvideError(
-                "the AWS profile's credential_source is Environment, and there are no keys in variables",
+                "the AWS profile's credential_source is Environment, but no keys are set in environment variables",
                 "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
             )
         return found

@@ -1,4 +1,4 @@
-"""Calls of AWS' services: signed, tried again where that may help, and refusals said in words that help."""
+"""Calls of AWS services: signing, retries, and error messages that include advice."""
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.http import Retry, fetch
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 __all__ = ["Call", "json_call", "query_call", "send"]
 
 _LONGEST_WAIT_SECONDS = 20.0
-# AWS takes signatures that are up to five minutes off.
+# AWS accepts signatures whose time is off by up to five minutes.
 _TOLERATED_SECONDS = 240
 
 
 class Call(Value):
-    """One call: *right* is the IAM action it needs, *retried* are codes to try again beyond the usual ones."""
+    """One call; *right* is the IAM action it needs, *retried* are error codes to retry besides the usual ones."""
 
     action: str
     endpoint: "Endpoint"
@@ -34,12 +34,12 @@ class Call(Value):
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """The name of the call in messages."""
         return f"{self.endpoint.service} {self.action} at {self.endpoint.url}"
 
 
 def json_call(endpoint: "Endpoint", target: str, right: str) -> Call:
-    """A call without arguments in AWS' JSON protocol; *target* is the service's inner name and the action."""
+    """Return a call without arguments in AWS' JSON protocol; *target* is the service's internal name and the action."""
     headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": target}
     return Call(target.rpartition(".")[2], endpoint, headers, b"{}", right)
 
@@ -52,7 +52,7 @@ def query_call(
     retried: frozenset[str] = frozenset(),
     secrets: tuple[str, ...] = (),
 ) -> Call:
-    """A call in AWS' query protocol, a form; *secrets* are those of its fields that no message may show."""
+    """Return a call in AWS' query protocol, a form; *secrets* are the field values that no message may contain."""
     from keyferry.sdk.forms import encode_form
 
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -60,7 +60,7 @@ def query_call(
 
 
 def send(environment: "Environment", call: Call, credentials: "Credentials | None") -> "Reply":
-    """Make a call, signed if there are *credentials*, and give its successful answer; raises ProvideError."""
+    """Make a call, signed if *credentials* are given, and return its response; raise ProvideError on failure."""
     now = environment.now()
     reply = _fetch(environment, call, credentials, now)
     if reply.is_success:
@@ -70,7 +70,8 @@ def send(environment: "Environment", call: Call, credentials: "Credentials | Non
     refusal = read_refusal(reply)
     skew = _skew(reply, now)
     if credentials is not None and refusal.is_of_clock and abs(skew) > _TOLERATED_SECONDS:
-        # The server's time is good enough to sign with; that this machine's is not is still worth saying.
+        # The server's time is accurate enough to sign with; the user is still told that the local clock is
+        # wrong.
         reply = _fetch(environment, call, credentials, now + skew)
         if reply.is_success:
             return reply
@@ -128,7 +129,7 @@ def _sign(call: Call, credentials: "Credentials", now: float) -> dict[str, str]:
 
 
 def _skew(reply: "Reply", now: float) -> float:
-    """How many seconds the server's clock is ahead of ours; 0 where it does not say."""
+    """Return by how many seconds the server's clock is ahead of the local one; 0 if the response has no date."""
     date = next(iter(reply.values("date")), "")
     from calendar import timegm
     from time import strptime

@@ -1,6 +1,6 @@
-"""Which credentials to use: the first that is configured, in the order of AWS' Go SDK or of botocore.
+"""Choose the credentials: the first configured source, in the order of AWS' Go SDK or of botocore.
 
-What is chosen and then fails is an error: to go on to the next would be to act as somebody else.
+A source that is chosen and then fails is an error: the next source would belong to another identity.
 """
 
 from keyferry.sdk import ProvideError
@@ -18,7 +18,7 @@ _TOKEN_FILE = "AWS_WEB_IDENTITY_TOKEN_FILE"  # noqa: S105 - the name of a variab
 
 
 def find_credentials(environment: "Environment", *, region: str, order: str = GO) -> "Credentials":
-    """The credentials of this run; *region* is where roles are assumed. Raises ProvideError."""
+    """Return the credentials of this run; roles are assumed in *region*. Raise ProvideError on failure."""
     found = _from_variables(environment, order)
     if found is None and order == GO:
         found = _from_token_file(environment, region)
@@ -33,18 +33,20 @@ def _from_variables(environment: "Environment", order: str) -> "Credentials | No
     found = variable_credentials(environment)
     is_partial = found is None and environment.variable("AWS_ACCESS_KEY_ID")
     if order == BOTOCORE and is_partial:
-        raise ProvideError("AWS_ACCESS_KEY_ID is set, and AWS_SECRET_ACCESS_KEY is not", "set both, or none")
+        raise ProvideError(
+            "AWS_ACCESS_KEY_ID is set, but AWS_SECRET_ACCESS_KEY is not", "set both or neither"
+        )
     return found
 
 
 def _from_token_file(environment: "Environment", region: str) -> "Credentials | None":
-    """The role of a pod's service account: IAM roles for service accounts set these variables."""
+    """Return the credentials of a pod's service account; IAM roles for service accounts set these variables."""
     path = environment.variable(_TOKEN_FILE)
     if not path or environment.is_profile_explicit:
         return None
     role = environment.variable("AWS_ROLE_ARN")
     if not role:
-        raise ProvideError(f"{_TOKEN_FILE} is set, and AWS_ROLE_ARN is not", "set both, or none")
+        raise ProvideError(f"{_TOKEN_FILE} is set, but AWS_ROLE_ARN is not", "set both or neither")
     from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
 
     return assume_role_with_web_identity(

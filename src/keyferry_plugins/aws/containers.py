@@ -1,4 +1,4 @@
-"""Credentials from the endpoint that a container is given: ECS, EKS Pod Identity, and whatever speaks like them."""
+"""Credentials from a container's credentials endpoint: ECS, EKS Pod Identity, and compatible servers."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, Retry, fetch
@@ -21,7 +21,7 @@ _ATTEMPT_SECONDS = 5.0
 
 
 def container_url(environment: "Environment") -> str:
-    """The URL that the environment names, or nothing."""
+    """Return the URL that the environment sets, or an empty string."""
     relative = environment.variable(_RELATIVE)
     if relative:
         return f"{_BASE}/{relative.removeprefix('/')}"
@@ -29,20 +29,20 @@ def container_url(environment: "Environment") -> str:
 
 
 def container_credentials(environment: "Environment") -> Credentials:
-    """Ask the endpoint; plain http goes to link-local addresses of AWS and to loopback only.
+    """Return the endpoint's credentials; raise ProvideError on failure.
 
-    Raises ProvideError.
+    Plain http is allowed only to AWS' link-local addresses and to loopback.
     """
     url = container_url(environment)
     if not url:
         raise ProvideError(
-            f"neither {_RELATIVE} nor {_FULL} is set, and the profile wants container credentials"
+            f"the profile requires container credentials, but neither {_RELATIVE} nor {_FULL} is set"
         )
     origin = split_url(url)
     if origin.scheme == "http" and not _is_near(origin):
         raise ProvideError(
-            f"{_FULL}: {origin.host!r} is reached over plain http, and is neither loopback nor an address of AWS",
-            "use https, or an address",
+            f"{_FULL}: {origin.host!r} is neither loopback nor an AWS address, and plain http is allowed only to these",
+            "use https, or the IP address",
         )
     token = _token(environment)
     reply = fetch(
@@ -86,7 +86,7 @@ def _is_near(origin: "Origin") -> bool:
 
 
 def _token(environment: "Environment") -> str:
-    """The authorization that the endpoint wants; the file wins over the variable, since it is renewed."""
+    """Return the endpoint's authorization token; the file, which is renewed, takes precedence over the variable."""
     path = environment.variable("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
     if path:
         from keyferry.sdk.files import read_bounded
@@ -99,5 +99,7 @@ def _token(environment: "Environment") -> str:
             "AWS_CONTAINER_AUTHORIZATION_TOKEN",
         )
     if any(not " " <= char <= "~" for char in token):
-        raise ProvideError(f"{where} has a line break, or another character that no header can carry")
+        raise ProvideError(
+            f"{where} contains a line break or another character that is not valid in a header"
+        )
     return token

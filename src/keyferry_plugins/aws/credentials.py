@@ -1,4 +1,4 @@
-"""AWS credentials, and reading them from what the many places that give them answer."""
+"""AWS credentials, and how they are read from the responses of their sources."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.signing.sigv4 import Credentials
@@ -16,19 +16,19 @@ _NANOSECONDS = 1_000_000_000
 def read_credentials(
     document: "Mapping[str, object]", source: str, names: tuple[str, str, str] = NAMES
 ) -> Credentials:
-    """Credentials out of a JSON object; *names* are those of key, secret and session token in it.
+    """Return the credentials in a JSON object; *names* are the members for key, secret and session token.
 
-    Raises ProvideError, which quotes nothing.
+    Raise ProvideError, which quotes no value, if a member is missing.
     """
     key, secret, token = (text_of(document, name) for name in names)
     for name, value in zip(names, (key, secret), strict=False):
         if not value:
-            raise ProvideError(f"the answer of {source} has no {name}")
+            raise ProvideError(f"the response of {source} has no {name}")
     return Credentials(key, secret, token, read_time(document.get("Expiration"), source), source)
 
 
 def text_of(document: "Mapping[str, object]", name: str) -> str:
-    """A member that is a text fit for a header, or nothing."""
+    """Return a string member that is valid in a header, or an empty string."""
     value = document.get(name)
     if not isinstance(value, str) or any(not "!" <= char <= "~" for char in value):
         return ""
@@ -36,13 +36,13 @@ def text_of(document: "Mapping[str, object]", name: str) -> str:
 
 
 def read_time(value: object, source: str) -> float | None:
-    """Unix seconds of an RFC 3339 time; None for none; raises ProvideError for what is no time."""
+    """Return an RFC 3339 time in Unix seconds, or None if there is none; raise ProvideError if it is invalid."""
     if value is None or value == "":
         return None
     from keyferry.sdk.times import parse_time
 
     try:
         return parse_time(value if isinstance(value, str) else "") / _NANOSECONDS
-    except Exception:  # noqa: BLE001 - what it says would quote the value
-        problem = f"the answer of {source} has an Expiration that is no RFC 3339 time"
+    except Exception:  # noqa: BLE001 - the exception would quote the value
+        problem = f"the response of {source} has an Expiration that is not an RFC 3339 time"
     raise ProvideError(problem)

@@ -1,4 +1,4 @@
-"""Keep credentials that expire in a file of the user's own, for the next run that would get the same."""
+"""A cache of expiring credentials, in a file that only the user can read."""
 
 import os
 
@@ -18,12 +18,12 @@ _KIND = "keyferry-eks credentials"
 _MARGIN_SECONDS = 300
 _LOCK_SECONDS = 1.0
 _MEMBERS = ("access_key_id", "secret_access_key", "session_token", "expires_at", "source")
-# Variables that say nothing about who one is; all others that begin with AWS_ may.
+# Variables that do not affect the identity; any other variable that begins with AWS_ may.
 _IRRELEVANT = ("AWS_IAM_AUTHENTICATOR_CACHE_FILE", "AWS_PAGER", "AWS_DEFAULT_OUTPUT")
 
 
 class CredentialCache:
-    """The credentials for one set of options and surroundings; trouble with the file means to work without it."""
+    """The cached credentials for one set of options and environment; errors of the file disable the cache."""
 
     def __init__(self, environment: "Environment", options: "Options") -> None:
         self._path = environment.variable("AWS_IAM_AUTHENTICATOR_CACHE_FILE") or os.path.join(
@@ -33,7 +33,7 @@ class CredentialCache:
         self._now = environment.now
 
     def read(self) -> Credentials | None:
-        """What is kept, if it is good for a while yet."""
+        """Return the cached credentials, or None unless they remain valid for a while."""
         entry = (self._entries() or {}).get(self._key)
         if not isinstance(entry, dict) or set(entry) != set(_MEMBERS):
             return None
@@ -47,7 +47,7 @@ class CredentialCache:
         return Credentials(key, secret, token, float(expires_at), source)
 
     def write(self, credentials: Credentials) -> None:
-        """Keep *credentials*, if they expire; those that have expired are dropped."""
+        """Store *credentials* if they expire, and drop the entries that have expired."""
         if credentials.expires_at is None:
             return
         from keyferry.sdk.json import dumps
@@ -61,7 +61,7 @@ class CredentialCache:
             write_private(self._path, dumps({"kind": _KIND, "entries": alive}).encode())
 
     def _entries(self) -> dict[str, object] | None:
-        """All that is kept; None for a file that is not ours to write: another tool's, or open to others."""
+        """Return all entries; None if the file must not be written: another tool's, or accessible to other users."""
         if not os.path.lexists(self._path):
             return {}
         from keyferry.sdk.json import loads
@@ -83,7 +83,7 @@ def _is_alive(entry: object, now: float) -> bool:
 
 
 def _key(environment: "Environment", options: "Options") -> str:
-    """A digest of all that decides whose credentials are got: two users of one file never get each other's."""
+    """Return a digest of everything that selects the identity, so that identities which share a file stay apart."""
     from keyferry.sdk.json import dumps
 
     variables = sorted(
@@ -108,7 +108,7 @@ def _key(environment: "Environment", options: "Options") -> str:
 
 
 def _stamp(path: str) -> str:
-    """What changes when a file is edited."""
+    """Return a text that changes when the file is edited."""
     try:
         status = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What keyferry-eks is told: flags of both tools it stands in for, their variables, and the authenticator's file."""
+"""Options of keyferry-eks: the flags of both tools it replaces, their variables, and the authenticator's file."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
@@ -23,18 +23,18 @@ FLAGS = (
     Flag("role-arn", "a role to assume before signing", short="r", aliases=("role",)),
     Flag("external-id", "the external id for assuming it", short="e"),
     Flag("session-name", "the session name for assuming it", short="s"),
-    Flag("forward-session-name", "assume it with the session name of the present role", is_switch=True),
+    Flag("forward-session-name", "assume it with the session name of the current role", is_switch=True),
     Flag("region", "the region of the STS endpoint"),
-    Flag("profile", "the profile of the AWS config file; wins over keys in variables"),
-    Flag("ca-bundle", "a file of certificate authorities to trust for calls of AWS"),
+    Flag("profile", "the profile of the AWS config file; takes precedence over keys in variables"),
+    Flag("ca-bundle", "a file of CA certificates to trust for AWS calls"),
     Flag("token-only", "print the bare token", is_switch=True),
-    Flag("cache", "keep credentials that expire in a file, until they do", is_switch=True),
+    Flag("cache", "cache temporary credentials in a file until they expire", is_switch=True),
     Flag("config", "a YAML or JSON file of aws-iam-authenticator with the same settings", short="c"),
-    Flag("output", "the format; the only one is", "json", choices=("json", "yaml")),
-    Flag("timeout", "how long all calls of AWS together may take", "50s"),
+    Flag("output", "the output format; only json is supported", "json", choices=("json", "yaml")),
+    Flag("timeout", "time limit for all AWS calls together", "50s"),
     Flag(
         "compat",
-        "do as the tool does whose sub-command is given, where this one knows better",
+        "behave exactly like the tool whose subcommand is given, quirks included",
         is_switch=True,
     ),
     Flag("log-format", short="l", is_ignored=True),
@@ -48,7 +48,7 @@ FLAGS = (
     ),
     *LOG_FLAGS,
 )
-# Settings of the authenticator's file, by their names in lower case, and the flag of each.
+# Settings of the authenticator's file by lower-case name, and the flag that corresponds to each.
 _FILE_KEYS = {
     "clusterid": "cluster-id",
     "role": "role-arn",
@@ -62,7 +62,7 @@ _FILE_KEYS = {
 
 
 class Options(Value):
-    """What to do; *tool* is the one whose ways are followed where the two differ."""
+    """The options of a run; *tool* is the one whose behaviour applies where the two differ."""
 
     cluster: str
     tool: str = AUTHENTICATOR
@@ -80,7 +80,7 @@ class Options(Value):
 
 
 def read_options(flags: "Flags", variables: "Mapping[str, str]") -> Options:
-    """Put flags, variables and the config file together, in this order; raises ProvideError."""
+    """Merge flags, variables and the config file, in this order of precedence; raise ProvideError if they conflict."""
     tool = _WORDS.get(flags.words, "")
     if not tool:
         raise ProvideError(
@@ -110,7 +110,7 @@ def read_options(flags: "Flags", variables: "Mapping[str, str]") -> Options:
 
 def _settings(flags: "Flags", variables: "Mapping[str, str]", tool: str) -> dict[str, str]:
     filed = _read_file(flags.text("config")) if flags.text("config") else {}
-    # Only the authenticator reads these two; what the command line is to do must not hang on them.
+    # Only the authenticator reads these two variables; the AWS CLI's commands must not depend on them.
     named = {"cluster-id": "KUBERNETES_AWS_AUTHENTICATOR_CLUSTER_ID", "role-arn": "DEFAULT_ROLE"}
     told = (
         {name: variables.get(variable, "") for name, variable in named.items()}
@@ -128,18 +128,18 @@ def _settings(flags: "Flags", variables: "Mapping[str, str]", tool: str) -> dict
 def _check_cluster(cluster: str) -> str:
     if not cluster:
         raise ProvideError(
-            "no cluster is named",
-            "give --cluster-name, or --cluster-id for what is no cluster of EKS in a region",
+            "no cluster is given",
+            "give --cluster-name, or --cluster-id for a cluster that is not an EKS cluster in a region",
         )
     if len(cluster) > _LONGEST_CLUSTER or any(not "!" <= char <= "~" for char in cluster):
         raise ProvideError(
-            f"the cluster {cluster[:80]!r} has blanks or other characters that no header can carry"
+            f"the cluster {cluster[:80]!r} contains whitespace or other characters that are not valid in a header"
         )
     return cluster
 
 
 def _read_file(path: str) -> dict[str, str]:
-    """The settings at the top level of a file; what is nested in it is for the authenticator's server."""
+    """Return the top-level settings of a file; nested settings belong to the authenticator's server."""
     from keyferry.sdk.files import read_bounded
 
     text = read_bounded(path, "the config file").decode("utf-8", "replace")
@@ -153,7 +153,7 @@ def _read_json(text: str, path: str) -> list[tuple[str, str]]:
     document: object = None
     try:
         document = loads(text)
-    except Exception:  # noqa: BLE001, S110 - said below
+    except Exception:  # noqa: BLE001, S110 - reported below
         pass
     if not isinstance(document, dict):
         raise ProvideError(f"the config file {path!r} is not a JSON object")

@@ -1,4 +1,4 @@
-"""The output of keyferry-eks where it is not the SDK's: the bare token, and the ways of the tools it stands in for."""
+"""Output of keyferry-eks that the SDK does not write: the bare token, and the formats of the tools it replaces."""
 
 import os
 
@@ -24,7 +24,7 @@ _NANOSECONDS = 1_000_000_000
 def write_as_upstream(
     options: "Options", make: "Callable[[ExecRequest], ExecResponse]", variables: "Mapping[str, str]"
 ) -> bytes:
-    """The token alone, or an ExecCredential in the version that the tool would choose."""
+    """Return the bare token, or an ExecCredential in the version that the tool would choose."""
     exec_info = variables.get(VARIABLE, "")
     if not options.is_compat:
         if not options.is_token_only:
@@ -40,13 +40,13 @@ def write_as_upstream(
 
 
 def choose_version(exec_info: str, tool: str) -> tuple[str, str]:
-    """The apiVersion that *tool* answers in, and what it says about it; it is never an error to them."""
+    """Return the apiVersion that *tool* responds with and its warning; the tools accept any KUBERNETES_EXEC_INFO."""
     from keyferry.sdk.json import loads
 
     document: object = None
     try:
         document = loads(exec_info)
-    except Exception:  # noqa: BLE001, S110 - the tools go on
+    except Exception:  # noqa: BLE001, S110 - the tools ignore it
         pass
     if not isinstance(document, dict):
         message = f"{VARIABLE} is not JSON: answering in {V1BETA1}" if exec_info and tool == CLI else ""

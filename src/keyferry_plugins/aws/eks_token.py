@@ -1,4 +1,4 @@
-"""The token that EKS takes: a presigned URL of STS' GetCallerIdentity, which names the cluster it is for."""
+"""The token that EKS accepts: a presigned URL of STS' GetCallerIdentity that contains the cluster's name."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.partitions import partition_of
@@ -35,7 +35,7 @@ _PARAMETERS = frozenset(
 def make_token(
     credentials: "Credentials", cluster: str, *, host: str, region: str, now: float, scheme: str = "https"
 ) -> str:
-    """The token for *cluster*, signed for the STS endpoint *host*."""
+    """Return the token for *cluster*, signed for the STS endpoint *host*."""
     from binascii import b2a_base64
 
     url = presign_url(
@@ -54,10 +54,10 @@ def make_token(
 
 
 def check_token(token: str) -> None:
-    """Refuse what the server would refuse, before it does so without a reason; raises ProvideError."""
+    """Raise ProvideError if EKS would reject the token, as EKS itself gives no reason."""
     if len(token) > _MOST_BYTES:
         raise ProvideError(
-            f"the token is {len(token)} bytes long, and EKS takes {_MOST_BYTES}",
+            f"the token is {len(token)} bytes long, but EKS accepts at most {_MOST_BYTES}",
             "use credentials with a shorter session token: fewer session tags and policies",
         )
     url = _decode(token)
@@ -65,12 +65,12 @@ def check_token(token: str) -> None:
     if not url.startswith("https://") or not slash:
         raise ProvideError("the token is for a URL that is not https://HOST/?...")
     if not is_sts_host(host):
-        raise ProvideError(f"the token is for {host!r}, and EKS takes only hosts of STS")
+        raise ProvideError(f"the token is for {host!r}, but EKS accepts only STS hosts")
     _check_query(query)
 
 
 def is_sts_host(host: str) -> bool:
-    """Tell whether EKS takes a token that is for *host*."""
+    """Return whether EKS accepts a token for *host*."""
     try:
         return bool(region_of_sts_host(host))
     except ProvideError:
@@ -78,7 +78,7 @@ def is_sts_host(host: str) -> bool:
 
 
 def region_of_sts_host(host: str) -> str:
-    """The region that an endpoint of STS is in, ``global`` for the one without; raises ProvideError for others."""
+    """Return the region of an STS host, ``global`` for the global one; raise ProvideError if it is not an STS host."""
     if host == _GLOBAL_HOST:
         return _GLOBAL
     service, _, rest = host.partition(".")
@@ -91,7 +91,7 @@ def region_of_sts_host(host: str) -> str:
     ):
         return region
     raise ProvideError(
-        f"{host!r} is not a host of STS, expected sts.REGION.{partition.suffix} or one of its other forms"
+        f"{host!r} is not an STS host, expected sts.REGION.{partition.suffix} or one of its other forms"
     )
 
 
@@ -116,7 +116,7 @@ def _check_query(query: str) -> None:
         name, _, value = part.partition("=")
         name = decode_percent(name).lower()
         if name not in _PARAMETERS or name in fields:
-            raise ProvideError(f"the token's URL has {name[:60]!r}, which EKS does not take, or has it twice")
+            raise ProvideError(f"the token's URL contains {name[:60]!r} twice, or EKS does not accept it")
         fields[name] = decode_percent(value)
     expires = fields.get("x-amz-expires", "")
     is_good = (
@@ -128,5 +128,5 @@ def _check_query(query: str) -> None:
     )
     if not is_good:
         raise ProvideError(
-            "the token's URL lacks what EKS looks for: action, date, expiry and signed cluster name"
+            "the token's URL lacks a valid action, date, expiry or signed cluster name, which EKS requires"
         )

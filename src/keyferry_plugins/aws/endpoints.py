@@ -1,4 +1,4 @@
-"""Where a service of AWS is reached: its endpoint by region and wishes, or the one that is configured."""
+"""Endpoints of AWS services: the configured one, or the standard one by region, FIPS and dual-stack settings."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
@@ -13,9 +13,9 @@ __all__ = ["ECR", "ECR_PUBLIC", "STS", "Endpoint", "find_endpoint", "standard_ho
 ECR, ECR_PUBLIC, STS = "ecr", "ecr-public", "sts"
 PUBLIC_REGION = "us-east-1"
 GLOBAL_REGION = "aws-global"
-# The endpoint variables and the sections of profiles name services with underscores.
+# The endpoint variables and the profiles' sections use underscores in service names.
 _GOVERNMENT = "aws-us-gov"
-# Until 2022 these had one endpoint together; botocore still knows the switch that brings it back.
+# Until 2022 these regions shared one endpoint; botocore still has the setting that restores it.
 LEGACY_STS_REGIONS = frozenset(
     [
         "ap-northeast-1",
@@ -39,7 +39,7 @@ LEGACY_STS_REGIONS = frozenset(
 
 
 class Endpoint(Value):
-    """Where to send a request, and what to sign it for."""
+    """The URL to send a request to, and the region and service to sign it for."""
 
     url: str
     service: str
@@ -54,13 +54,14 @@ def find_endpoint(
     is_fips: bool = False,
     is_dual_stack: bool = False,
 ) -> Endpoint:
-    """The endpoint of *service*: the configured one, else the standard one, FIPS or dual-stack if wished here or there.
+    """Return the endpoint of *service*: the configured one, or else the standard one.
 
-    Raises ProvideError where there is no region, or no such endpoint.
+    FIPS and dual-stack apply if set by argument or in the environment. Raise ProvideError if the region is
+    missing or has no such endpoint.
     """
     if not region:
         raise ProvideError(
-            f"{service}: no region is known to call it in",
+            f"{service}: no region is set",
             "set AWS_REGION, or region in the profile of the AWS config file",
         )
     configured = configured_endpoint(environment, service)
@@ -73,7 +74,7 @@ def find_endpoint(
 
 
 def configured_endpoint(environment: "Environment", service: str) -> str:
-    """The URL that variables or the profile set for *service*, or nothing."""
+    """Return the URL that variables or the profile set for *service*, or an empty string."""
     if environment.is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls"):
         return ""
     name = service.replace("-", "_")
@@ -86,7 +87,7 @@ def configured_endpoint(environment: "Environment", service: str) -> str:
 
 
 def standard_host(service: str, region: str, *, is_fips: bool = False, is_dual_stack: bool = False) -> str:
-    """The host of *service* in *region*; raises ProvideError where the partition has no dual-stack endpoints."""
+    """Return the host of *service* in *region*; raise ProvideError if the partition has no dual-stack endpoints."""
     if service == ECR_PUBLIC:
         return _public_host(is_fips=is_fips, is_dual_stack=is_dual_stack)
     if service == STS and region == GLOBAL_REGION:
@@ -108,6 +109,6 @@ def standard_host(service: str, region: str, *, is_fips: bool = False, is_dual_s
 def _public_host(*, is_fips: bool, is_dual_stack: bool) -> str:
     name = "ecr-public-fips" if is_fips else "ecr-public"
     suffix = "api.aws" if is_dual_stack else "amazonaws.com"
-    # Dual-stack without FIPS is the one form without "api."; AWS' endpoint data has it so.
+    # In AWS' endpoint data only the dual-stack form without FIPS has no "api." prefix.
     prefix = "" if is_dual_stack and not is_fips else "api."
     return f"{prefix}{name}.{PUBLIC_REGION}.{suffix}"

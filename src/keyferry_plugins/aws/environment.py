@@ -1,4 +1,4 @@
-"""The AWS settings of a run: variables first, then the profile in use; and what every call needs of them."""
+"""The AWS settings of a run, from variables first and the profile second, and the options of every call."""
 
 import os
 from time import time
@@ -22,10 +22,10 @@ _MOST_ATTEMPTS = 1000
 
 
 class Environment:
-    """Where settings come from, and what the clock and the user say.
+    """The sources of settings, with the clock and the prompt for MFA codes.
 
-    *profile* and *region* are what a flag names, and win over variables. *ask_code* gets the code of a user's MFA
-    device; without it profiles that need one are refused.
+    *profile* and *region* come from flags and take precedence over variables. *ask_code* returns the code of
+    the user's MFA device; without it, profiles that need a code are rejected.
     """
 
     def __init__(
@@ -50,29 +50,29 @@ class Environment:
         self.ask_code = ask_code
 
     def variable(self, name: str) -> str:
-        """A variable's value, or nothing."""
+        """Return a variable's value, or an empty string."""
         return self.variables.get(name, "")
 
     @property
     def home(self) -> str:
-        """The user's home, also where a service manager sets no HOME."""
+        """The user's home directory, also if a service manager sets no HOME."""
         return self.variable("HOME") or os.path.expanduser("~")
 
     @property
     def is_profile_explicit(self) -> bool:
-        """Tell whether a flag names the profile: then it wins over keys in variables."""
+        """Whether a flag names the profile; the profile then takes precedence over keys in variables."""
         return bool(self._profile)
 
     @property
     def profile_name(self) -> str:
-        """The profile in use."""
+        """The name of the profile in use."""
         return (
             self._profile or self.variable("AWS_PROFILE") or self.variable("AWS_DEFAULT_PROFILE") or _DEFAULT
         )
 
     @property
     def profiles(self) -> "Profiles":
-        """Both files, read when first needed; raises ProvideError if they lack the profile that is asked for."""
+        """Both files, read on first use; raise ProvideError if they lack an explicitly requested profile."""
         if self._profiles is None:
             from keyferry_plugins.aws.profiles import load_profiles
 
@@ -89,7 +89,7 @@ class Environment:
 
     @property
     def files(self) -> tuple[str, str]:
-        """The paths of the config and the credentials file."""
+        """The paths of the config file and the credentials file."""
         folder = os.path.join(self.home, ".aws")
         return (
             self.variable("AWS_CONFIG_FILE") or os.path.join(folder, "config"),
@@ -97,8 +97,8 @@ class Environment:
         )
 
     def profile_section(self, name: str) -> "Section":
-        """All keys of a profile; empty if there is none of that name."""
-        # Most nodes have no such files: then their reader need not even be loaded.
+        """Return all keys of a profile; empty if the profile does not exist."""
+        # Most nodes have no such files; this avoids loading the parser.
         if name == self.profile_name == _DEFAULT and not self._has_files():
             return {}
         return self.profiles.profiles.get(name, {})
@@ -109,26 +109,26 @@ class Environment:
         return self._is_configured
 
     def profile_text(self, key: str) -> str:
-        """A key of the profile in use, or nothing."""
+        """Return the value of a key in the profile in use, or an empty string."""
         value = self.profile_section(self.profile_name).get(key, "")
         return value if isinstance(value, str) else ""
 
     def service_setting(self, service: str, key: str) -> str:
-        """A key of *service* in the services section that the profile in use names, or nothing."""
+        """Return a key of *service* in the services section that the profile in use refers to, or an empty string."""
         name = self.profile_text("services")
         section = self.profiles.services.get(name, {}).get(service) if name else None
         return section.get(key, "") if isinstance(section, dict) else ""
 
     def setting(self, variable: str, key: str) -> str:
-        """A variable's value, else that of the profile's key."""
+        """Return a variable's value, or else the value of the profile's key."""
         return self.variable(variable) or self.profile_text(key)
 
     def is_on(self, variable: str, key: str) -> bool:
-        """Tell whether a switch is ``true``, in any letter case."""
+        """Return whether a setting is ``true``, in any letter case."""
         return self.setting(variable, key).lower() == "true"
 
     def find_region(self, *, reads_aws_region: bool = True) -> str:
-        """The region: of the flag, AWS_REGION, AWS_DEFAULT_REGION, the profile; or nothing."""
+        """Return the region from the flag, AWS_REGION, AWS_DEFAULT_REGION or the profile, or an empty string."""
         return (
             self._region
             or (self.variable("AWS_REGION") if reads_aws_region else "")
@@ -137,11 +137,11 @@ class Environment:
         )
 
     def http_options(self) -> HttpOptions:
-        """The way to AWS: through the environment's proxy, trusting the bundle that is configured."""
+        """Return the HTTP options for AWS: the environment's proxy and the configured CA bundle."""
         return HttpOptions(ca_file=self._ca_file or self.setting("AWS_CA_BUNDLE", "ca_bundle"))
 
     def attempts(self) -> int:
-        """How often a call is tried; 0 means as often as there is time for."""
+        """Return the maximum number of attempts of a call; 0 means no limit but the deadline."""
         text = self.setting("AWS_MAX_ATTEMPTS", "max_attempts")
         if not text:
             return _ATTEMPTS
@@ -151,12 +151,12 @@ class Environment:
 
 
 def read_seconds(text: str) -> float:
-    """The seconds of a duration such as ``50s``; raises ProvideError for none, or one that is not above 0."""
+    """Return the seconds of a duration such as ``50s``; raise ProvideError if it is invalid or not above 0."""
     from keyferry.sdk.times import parse_duration
 
     try:
         nanoseconds = parse_duration(text)
-    except Exception:  # noqa: BLE001 - said below
+    except Exception:  # noqa: BLE001 - reported below
         nanoseconds = 0
     if nanoseconds <= 0:
         raise ProvideError(f"flag --timeout: found {text[:40]!r}, expected a duration such as 50s")

@@ -1,4 +1,4 @@
-"""What AWS says when it refuses: the code and message of an answer, whether to try again, and what to do about it."""
+"""Error responses of AWS: their code and message, whether to retry, and advice for the user."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
@@ -30,7 +30,7 @@ _TRANSIENT_CODES = frozenset(
         "EC2ThrottledException",
     ]
 )
-# What a clock that is wrong looks like; each has other causes too, so the times are compared.
+# Error codes of a wrong clock; each has other causes too, so the times are compared as well.
 _CLOCK_CODES = frozenset(
     [
         "RequestTimeTooSkewed",
@@ -59,18 +59,18 @@ _LONGEST_CODE = 80
 
 
 class Refusal(Value):
-    """The error code and message of an answer that is no success; either may be missing."""
+    """The error code and message of an error response; either may be empty."""
 
     code: str = ""
     message: str = ""
 
     @property
     def is_of_clock(self) -> bool:
-        """Tell whether a wrong clock may be behind it."""
+        """Whether a wrong clock may be the cause."""
         return self.code in _CLOCK_CODES
 
     def advice(self, right: str, source: str) -> str:
-        """What to do: *right* is the IAM action that the call needs, *source* says whose credentials it used."""
+        """Return advice for the user; *right* is the IAM action of the call, *source* the credentials' origin."""
         whose = f"the credentials from {source}" if source else "the service account's token"
         if self.code in _DENIED:
             return (
@@ -86,12 +86,14 @@ class Refusal(Value):
                 " sts.amazonaws.com, and that the role's trust policy names both"
             )
         if self.code in _TRANSIENT_CODES:
-            return "AWS has too much to do with this account: fewer nodes at a time, or a longer cache, would help"
+            return (
+                "AWS throttles the requests of this account: start fewer nodes at a time, or cache for longer"
+            )
         return ""
 
 
 def read_refusal(reply: "Reply") -> Refusal:
-    """The code and message of an answer, JSON or XML; empty where it has none, or is something else altogether."""
+    """Return the code and message of a JSON or XML response; empty if it has none or is in another format."""
     named = next(iter(reply.values("x-amzn-errortype")), "")
     if reply.body.lstrip()[:1] == b"<":
         return _read_xml(reply)
@@ -105,7 +107,7 @@ def read_refusal(reply: "Reply") -> Refusal:
 
 
 def is_transient(reply: "Reply", codes: frozenset[str] = frozenset()) -> bool:
-    """Tell whether trying again may help: by status, by the codes that AWS means so, or those given here."""
+    """Return whether a retry may help, by status, by AWS' transient error codes, or by *codes*."""
     if reply.is_success:
         return False
     if reply.status in _TRANSIENT_STATUSES:
@@ -125,7 +127,7 @@ def _read_xml(reply: "Reply") -> Refusal:
 
 
 def _short_code(code: str) -> str:
-    """``com.amazonaws.ecr#AccessDeniedException:http://...`` is AccessDeniedException."""
+    """Return ``AccessDeniedException`` for ``com.amazonaws.ecr#AccessDeniedException:http://...``."""
     code = code.rpartition("#")[2].partition(":")[0]
     return (
         code

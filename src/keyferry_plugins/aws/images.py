@@ -1,4 +1,4 @@
-"""The registry that an image names: its host as Go reads a URL, and what the host of a private ECR says."""
+"""The registry of an image: its host as Go parses a URL, and the parts of a private ECR host."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.url import UrlSyntaxError, read_url, split_host_port
@@ -25,19 +25,19 @@ _REGION = _LETTERS_DIGITS.union("-_")
 
 
 class ImageHost(Value):
-    """The host of an image, in the letter case it is written in, and its port, if there is one."""
+    """The host of an image in its original letter case, and its port, if any."""
 
     name: str
     port: str = ""
 
     @property
     def key(self) -> str:
-        """What a credential for it is matched by."""
+        """The key under which the kubelet matches a credential."""
         return f"{self.name}:{self.port}" if self.port else self.name
 
 
 class EcrHost(Value):
-    """What the host of a private registry says: where it is, and which kind of endpoint it is."""
+    """The parts of a private registry's host: account, region and kind of endpoint."""
 
     account: str
     region: str
@@ -46,7 +46,7 @@ class EcrHost(Value):
 
 
 def parse_image(image: str) -> ImageHost:
-    """The host of *image*, which may be a URL; raises ProvideError where Go's parser would refuse it."""
+    """Return the host of *image*, which may be a URL; raise ProvideError if Go's parser would reject it."""
     if any(char <= " " or char == "\x7f" for char in image):
         raise ProvideError(f"image {image[:200]!r}: has a blank or a control character")
     try:
@@ -57,13 +57,13 @@ def parse_image(image: str) -> ImageHost:
         name, port = split_host_port(authority)
         if name:
             return ImageHost(name[1:-1] if name.startswith("[") else name, port)
-        why = "there is no host in it"
-    # Raised out here, and only why: the image may have a password in it.
+        why = "it has no host"
+    # Raised outside the handler and without the image, which may contain a password.
     raise ProvideError(f"image: {why}")
 
 
 def parse_ecr_host(host: str) -> EcrHost | None:
-    """Take the host of a private ECR apart; None for any other."""
+    """Return the parts of a private ECR host, or None for any other host."""
     account, _, rest = host.partition(".")
     if len(account) != _ACCOUNT_DIGITS or not (account.isascii() and account.isdigit()):
         return None

@@ -15,7 +15,7 @@ SOURCE = "the instance metadata service"
 _BASE, _BASE_IPV6 = "http://169.254.169.254", "http://[fd00:ec2::254]"
 _ROLES = "/latest/meta-data/iam/security-credentials/"
 _TTL_SECONDS = "300"
-# A service that is there but speaks version 1 only.
+# Statuses of a service that supports only version 1.
 _NO_TOKENS = (403, 404, 405)
 _UNAUTHORIZED = 401
 _LONGEST = 600
@@ -23,7 +23,7 @@ _DISABLED, _V1_DISABLED = "AWS_EC2_METADATA_DISABLED", "AWS_EC2_METADATA_V1_DISA
 
 
 class InstanceMetadata:
-    """A conversation with the service; its session token is got when first needed."""
+    """A client of the metadata service; it obtains its session token on first use."""
 
     def __init__(self, environment: "Environment") -> None:
         self._environment = environment
@@ -37,7 +37,7 @@ class InstanceMetadata:
         self._retry = Retry(attempts=max(attempts, 1), first_seconds=0.1, most_seconds=1.0)
 
     def get(self, path: str) -> "Reply":
-        """Read something; a token that is no longer valid is replaced once. Raises ProvideError."""
+        """Return the response for *path*; an expired token is renewed once. Raise ProvideError on failure."""
         reply = self._get(path)
         if reply.status == _UNAUTHORIZED:
             self._token = None
@@ -53,14 +53,14 @@ class InstanceMetadata:
         return self._fetch("GET", path, headers)
 
     def _get_token(self) -> str:
-        """A token of version 2; empty where only version 1 is spoken, and that is allowed."""
+        """Return a token of version 2, or an empty string if only version 1 is available and allowed."""
         reply: Reply | None = None
         try:
             reply = self._fetch(
                 "PUT", "/latest/api/token", {"X-aws-ec2-metadata-token-ttl-seconds": _TTL_SECONDS}
             )
         except HttpError as error:
-            # An answer that takes too many hops to a container never arrives: version 1 may.
+            # With a low hop limit the response never reaches a container; version 1 may work.
             if not error.is_timeout:
                 raise
             problem = error.message
@@ -71,13 +71,13 @@ class InstanceMetadata:
         if reply is not None and reply.status not in _NO_TOKENS:
             raise ProvideError(problem)
         if self._environment.is_on(_V1_DISABLED, "ec2_metadata_v1_disabled"):
-            raise ProvideError(f"{problem}; version 1 is not tried, because of {_V1_DISABLED}")
+            raise ProvideError(f"{problem}; version 1 is disabled by {_V1_DISABLED}")
         return ""
 
     def _check_token(self, reply: "Reply") -> str:
         token = reply.body.decode("latin-1").strip()
         if not token or any(not "!" <= char <= "~" for char in token):
-            raise ProvideError(f"{SOURCE} {reply.url}: the answer is not a token")
+            raise ProvideError(f"{SOURCE} {reply.url}: the response is not a token")
         return token
 
     def _fetch(self, method: str, path: str, headers: dict[str, str]) -> "Reply":
@@ -92,10 +92,10 @@ class InstanceMetadata:
 
 
 def instance_credentials(environment: "Environment") -> Credentials:
-    """The credentials of the instance's role; raises ProvideError."""
+    """Return the credentials of the instance's role; raise ProvideError on failure."""
     if environment.is_on(_DISABLED, ""):
         raise ProvideError(
-            f"no AWS credentials were found, and {_DISABLED} keeps the instance's from being asked for",
+            f"no AWS credentials were found, and {_DISABLED} disables the instance metadata service",
             "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or unset it",
         )
     metadata = InstanceMetadata(environment)
@@ -113,7 +113,7 @@ def instance_credentials(environment: "Environment") -> Credentials:
 
 
 def instance_region(environment: "Environment") -> str:
-    """The region the instance is in, or nothing: this may not be an instance."""
+    """Return the instance's region, or an empty string if this may not be an instance."""
     if environment.is_on(_DISABLED, ""):
         return ""
     try:

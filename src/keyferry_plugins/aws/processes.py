@@ -1,4 +1,4 @@
-"""Credentials that a program prints: ``credential_process`` of a profile, run without a shell."""
+"""Credentials from a program: ``credential_process`` of a profile, run without a shell."""
 
 import os
 
@@ -13,7 +13,7 @@ __all__ = ["process_credentials"]
 
 
 def process_credentials(environment: "Environment", command: str, profile: str) -> Credentials:
-    """Run *command*, its words split as a shell would and nothing else done to them; raises ProvideError."""
+    """Run *command*, split into words as a shell does but without expansion; raise ProvideError on failure."""
     from keyferry.sdk.json import loads
     from keyferry.sdk.process import run_program
 
@@ -27,12 +27,12 @@ def process_credentials(environment: "Environment", command: str, profile: str) 
     document: object = None
     try:
         document = loads(finished.stdout)
-    except Exception:  # noqa: BLE001, S110 - it must not be chained: it may hold the output
+    except Exception:  # noqa: BLE001, S110 - not chained, because it may contain the output
         pass
     if not isinstance(document, dict):
         raise ProvideError(f"{source} printed something that is not a JSON object")
     if document.get("Version") != 1:
-        raise ProvideError(f"{source} printed no Version, or another one than 1")
+        raise ProvideError(f"{source} printed no Version, or a Version other than 1")
     credentials = read_credentials(document, source, (*NAMES[:2], "SessionToken"))
     if credentials.expires_at is not None and credentials.expires_at <= environment.now():
         raise ProvideError(f"{source} printed credentials that have expired")
@@ -50,5 +50,5 @@ def _split(command: str, profile: str) -> list[str]:
         raise ProvideError(
             f"credential_process of the AWS profile {profile!r} cannot be split into words: check its quotes"
         )
-    # No shell, so no variables, pipes and globs; the home is what people do write.
+    # There is no shell and so no expansion of variables and globs; only ``~`` is common in such commands.
     return [os.path.expanduser(argv[0]), *argv[1:]]

@@ -1,4 +1,4 @@
-"""The credentials that a profile stands for: keys, a role reached from another profile, a login, a program."""
+"""The credentials of a profile: keys, a role assumed from another profile, a login, or a program."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.ambient import machine_credentials, source_credentials
@@ -18,9 +18,10 @@ _SOURCES = ("Ec2InstanceMetadata", "Environment", "EcsContainer")
 
 
 class ProfileChain:
-    """Follow a profile to credentials, and back along the roles on the way.
+    """Resolve a profile to credentials, and assume the roles on the way.
 
-    *order* names whose order the sources inside a profile have; *web_identity* is what botocore looks at between them.
+    *order* selects whose order the sources inside a profile follow; *web_identity* is the source that
+    botocore checks between them.
     """
 
     def __init__(
@@ -37,11 +38,11 @@ class ProfileChain:
         self._visited: list[str] = []
 
     def resolve(self) -> Credentials | None:
-        """The credentials of the profile in use, or None if it has none."""
+        """Return the credentials of the profile in use, or None if it has none."""
         return self._follow(self._environment.profile_name)
 
     def _follow(self, name: str) -> Credentials | None:
-        # A second visit sees the profile without its role: it may lean on its own keys, and no more.
+        # A profile that refers to itself may use its own keys, but not its role again.
         if name in self._visited:
             return self._own(name)
         self._visited.append(name)
@@ -55,7 +56,7 @@ class ProfileChain:
     def _follow_as_go(self, name: str) -> Credentials | None:
         found = self._first(name, (self._linked, self._static, self._named_source))
         if found is None:
-            # A token file stands for the role itself: nothing is left to assume.
+            # A token file is exchanged for the role itself: there is no role left to assume.
             assumed = self._web_identity_file(name)
             if assumed is not None:
                 return assumed
@@ -63,7 +64,7 @@ class ProfileChain:
         return self._assumed(name, found)
 
     def _own(self, name: str) -> Credentials | None:
-        """What the profile has without another one: in botocore's order keys in the config file come last."""
+        """Return the profile's own credentials; in botocore's order keys in the config file come last."""
         if not self._is_botocore:
             return self._first(name, (self._static, *self._last_steps()))
         steps = [self._web_identity_file, self._sso, self._static, *self._last_steps()[1:]]
@@ -82,15 +83,15 @@ class ProfileChain:
         return None
 
     def _assumed(self, name: str, found: Credentials | None) -> Credentials | None:
-        """The role of the profile, assumed with what was *found* for it."""
+        """Return the credentials of the profile's role, assumed with *found*."""
         role = self._text(name, "role_arn")
         if not role:
             return found
         if found is None:
             if self._is_botocore:
                 raise ProvideError(
-                    f"the AWS profile {name!r} has role_arn, and neither source_profile nor credential_source",
-                    "add the one that says whose credentials may assume the role",
+                    f"the AWS profile {name!r} has role_arn, but neither source_profile nor credential_source",
+                    "add one of them to select the credentials that assume the role",
                 )
             found = machine_credentials(self._environment)
         from keyferry_plugins.aws.sts import assume_role
@@ -111,7 +112,7 @@ class ProfileChain:
         if not source:
             return None
         if not self._text(name, "role_arn"):
-            raise ProvideError(f"the AWS profile {name!r} has source_profile, and no role_arn")
+            raise ProvideError(f"the AWS profile {name!r} has source_profile, but no role_arn")
         if source not in self._environment.profiles.profiles:
             raise ProvideError(
                 f"the AWS profile {name!r} names the source_profile {source!r}, which does not exist"
@@ -121,7 +122,7 @@ class ProfileChain:
         found = self._follow(source)
         if found is None:
             raise ProvideError(
-                f"the source profiles {way} go round in a circle"
+                f"the source profiles {way} form a cycle"
                 if is_loop
                 else f"the AWS profile {source!r}, source_profile of {name!r}, has no credentials"
             )
@@ -143,7 +144,7 @@ class ProfileChain:
         if not source:
             return None
         if not self._text(name, "role_arn"):
-            raise ProvideError(f"the AWS profile {name!r} has credential_source, and no role_arn")
+            raise ProvideError(f"the AWS profile {name!r} has credential_source, but no role_arn")
         if source.lower() not in map(str.lower, _SOURCES):
             raise ProvideError(
                 f"the AWS profile {name!r}: credential_source is {source[:60]!r}, expected one of {', '.join(_SOURCES)}"
@@ -156,7 +157,7 @@ class ProfileChain:
             return None
         role = self._text(name, "role_arn")
         if not role:
-            raise ProvideError(f"the AWS profile {name!r} has web_identity_token_file, and no role_arn")
+            raise ProvideError(f"the AWS profile {name!r} has web_identity_token_file, but no role_arn")
         from keyferry_plugins.aws.sts import assume_role_with_web_identity, read_token_file
 
         return assume_role_with_web_identity(
@@ -180,7 +181,7 @@ class ProfileChain:
         if not self._text(name, "login_session"):
             return None
         raise ProvideError(
-            f"the AWS profile {name!r} has login_session, which only AWS' own tools can use",
+            f"the AWS profile {name!r} has login_session, which only AWS' own tools support",
             "use a profile with credential_process ="
             f" aws configure export-credentials --profile {name} --format process",
         )

@@ -1,4 +1,4 @@
-"""The files ``~/.aws/config`` and ``~/.aws/credentials``, by the rules of AWS' Go SDK."""
+"""The files ``~/.aws/config`` and ``~/.aws/credentials``, parsed by the rules of AWS' Go SDK."""
 
 import os
 
@@ -17,7 +17,7 @@ _BLANKS = " \t"
 
 
 class Profiles:
-    """The profiles, SSO sessions and service sections of both files, by name; no repr shows them."""
+    """The profiles, SSO sessions and service sections of both files, by name; its repr shows no values."""
 
     __slots__ = ("keyed", "profiles", "services", "sso_sessions")
 
@@ -25,25 +25,25 @@ class Profiles:
         self.services = _named(config, "services")
         self.sso_sessions = _named(config, "sso-session")
         self.profiles = _named(config, "profile")
-        # "[profile default]" wins over "[default]", and the credentials file over both.
+        # "[profile default]" takes precedence over "[default]", and the credentials file over both.
         self.profiles.setdefault("default", config.get("default", {}))
         for name, section in credentials.items():
             self.profiles[name] = _merge(self.profiles.get(name, {}), section)
-        # The profiles whose access key is in the credentials file: botocore looks there first.
+        # The profiles whose access key is in the credentials file, which botocore checks first.
         self.keyed = frozenset(name for name, section in credentials.items() if _KEYS[0] in section)
 
 
 def load_profiles(config_path: str, credentials_path: str) -> Profiles:
-    """Read both files; one that does not exist is empty. Raises ProvideError for one that cannot be read."""
+    """Read both files; a missing file is empty. Raise ProvideError if a file cannot be read."""
     return Profiles(
         _load(config_path, "the AWS config file"), _load(credentials_path, "the AWS credentials file")
     )
 
 
 def parse_sections(text: str) -> "dict[str, Section]":
-    """The sections of an ini file; a key without a value may have keys of its own, indented below it.
+    """Return the sections of an ini file; a key without a value may have keys of its own, indented below it.
 
-    As in AWS' SDKs a line that is none of section, key and continuation is passed over.
+    As in AWS' SDKs, a line that is not a section, a key or a continuation is ignored.
     """
     sections: dict[str, Section] = {}
     section: Section | None = None
@@ -66,7 +66,7 @@ def parse_sections(text: str) -> "dict[str, Section]":
 
 
 def _continue(section: "Section", last: str, line: str) -> None:
-    """Take in an indented line: a key of the last key, or more of its value."""
+    """Add an indented line: a key below the last key, or a continuation of its value."""
     value = section[last]
     if isinstance(value, str) and value:
         section[last] = f"{value}\n{line}"
@@ -101,6 +101,6 @@ def _named(sections: "Mapping[str, Section]", kind: str) -> "dict[str, Section]"
 
 
 def _merge(first: "Section", second: "Section") -> "Section":
-    # Keys belong together: a session token of the one file does not go with the access key of the other.
+    # Keys are replaced together: a session token of one file does not belong to the access key of the other.
     drop = _KEYS if _KEYS[0] in second else ()
     return {name: value for name, value in first.items() if name not in drop} | second

@@ -1,4 +1,4 @@
-"""The login of ECR: the token that its API gives, taken apart."""
+"""The login of ECR, decoded from the token that its API returns."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
@@ -19,7 +19,7 @@ _LAST_SECOND = 253_402_300_799
 
 
 class RegistryLogin(Value):
-    """User name and password for a registry; *expires_at* in Unix seconds, if AWS says."""
+    """User name and password for a registry; *expires_at* is in Unix seconds, or None if AWS gives no expiry."""
 
     username: str
     password: str = field(repr=False)
@@ -27,7 +27,7 @@ class RegistryLogin(Value):
 
 
 def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Credentials") -> RegistryLogin:
-    """Ask for an authorization token; raises ProvideError, which quotes nothing of it."""
+    """Request an authorization token; raise ProvideError, which quotes none of the token, on failure."""
     is_public = endpoint.service == ECR_PUBLIC
     rights = "ecr-public:GetAuthorizationToken and sts:GetServiceBearerToken"
     call = json_call(
@@ -39,7 +39,7 @@ def get_login(environment: "Environment", endpoint: "Endpoint", credentials: "Cr
     if isinstance(found, list):
         found = found[0] if found else None
     if not isinstance(found, dict):
-        raise ProvideError(f"{call.name}: the answer has no authorizationData")
+        raise ProvideError(f"{call.name}: the response has no authorizationData")
     username, password = _split(found.get("authorizationToken"), call.name)
     return RegistryLogin(username, password, _expiry(found.get("expiresAt"), call.name))
 
@@ -48,13 +48,13 @@ def _split(token: object, where: str) -> tuple[str, str]:
     from binascii import Error, a2b_base64
 
     if not isinstance(token, str) or not token:
-        raise ProvideError(f"{where}: the answer has no authorizationToken")
+        raise ProvideError(f"{where}: the response has no authorizationToken")
     decoded = b""
     try:
         decoded = a2b_base64(token.encode("ascii", "replace"), strict_mode=True)
     except Error:
         pass
-    # Raised out here on purpose: what was caught may hold the token.
+    # Raised outside the handler: the caught exception may contain the token.
     if not decoded:
         raise ProvideError(f"{where}: authorizationToken is not base64")
     username, colon, password = decoded.decode("utf-8", "replace").partition(":")
@@ -67,6 +67,6 @@ def _expiry(value: object, where: str) -> float | None:
     if value is None:
         return None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= _LAST_SECOND:  # type: ignore[operator] # a number, says the line before
+    if not is_number or not 0 <= value <= _LAST_SECOND:  # type: ignore[operator] # a number, by the line before
         raise ProvideError(f"{where}: expiresAt is not a time in seconds")
     return float(value)  # type: ignore[arg-type] # as above

@@ -1,4 +1,4 @@
-"""Credentials of IAM Identity Center: those of a role, for the token that ``aws sso login`` left."""
+"""Credentials of IAM Identity Center: those of a role, obtained with the token of ``aws sso login``."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_query
@@ -20,12 +20,12 @@ _MILLISECONDS = 1000
 
 
 def has_sso(section: "Mapping[str, object]") -> bool:
-    """Tell whether a profile logs in by IAM Identity Center."""
+    """Return whether a profile logs in by IAM Identity Center."""
     return any(key in section for key in _KEYS)
 
 
 def sso_credentials(environment: "Environment", profile: str) -> Credentials:
-    """The credentials of the profile's account and role; raises ProvideError, which says how to log in."""
+    """Return the credentials of the profile's role; raise ProvideError with the login command on failure."""
     login = _read_login(environment, profile)
     token = usable_token(environment, login)
     query = encode_query({"role_name": login.role_name, "account_id": login.account_id})
@@ -50,7 +50,7 @@ def _read_login(environment: "Environment", profile: str) -> SsoLogin:
     if session:
         if session not in environment.profiles.sso_sessions:
             raise ProvideError(
-                f"the AWS profile {profile!r} names the sso-session {session!r}, which is nowhere"
+                f"the AWS profile {profile!r} names the sso-session {session!r}, which does not exist"
             )
         shared = environment.profiles.sso_sessions[session]
     login = SsoLogin(
@@ -69,7 +69,7 @@ def _read_login(environment: "Environment", profile: str) -> SsoLogin:
         ("sso_role_name", login.role_name),
     ):
         if not value:
-            raise ProvideError(f"the AWS profile {profile!r} has no {key}, which its login needs")
+            raise ProvideError(f"the AWS profile {profile!r} has no {key}, which its login requires")
     return login
 
 

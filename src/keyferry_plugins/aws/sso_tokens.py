@@ -1,4 +1,4 @@
-"""The token that ``aws sso login`` leaves in a file: read, renewed where it can be, and written back."""
+"""The token file of ``aws sso login``: read, renewed if possible, and written back."""
 
 import os
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 __all__ = ["SsoLogin", "Token", "ask_portal", "refused", "service_url", "usable_token"]
 
 SOURCE = "IAM Identity Center"
-# A token that ends so soon is renewed, if it can be; if that fails it is used.
+# A token that expires this soon is renewed if possible; if the renewal fails, it is used.
 _MARGIN_SECONDS = 300
 _LOCK_SECONDS = 5.0
 _NANOSECONDS = 1_000_000_000
 
 
 class SsoLogin(Value):
-    """What a profile says of its login; *cache_name* is what the token's file is called after."""
+    """A profile's login settings; *cache_name* is the text that the token's file name is derived from."""
 
     profile: str
     start_url: str
@@ -39,12 +39,12 @@ class SsoLogin(Value):
 
     @property
     def advice(self) -> str:
-        """How the user gets a new token."""
+        """The command by which the user obtains a new token."""
         return f"run 'aws sso login --profile {self.profile}'"
 
 
 class Token(Value):
-    """The cached token, and the document it is from."""
+    """The cached token, and the document that contains it."""
 
     access_token: str = field(repr=False)
     expires_at: float
@@ -52,7 +52,7 @@ class Token(Value):
 
 
 def usable_token(environment: "Environment", login: SsoLogin) -> Token:
-    """The token of a login, renewed if its end is near; raises ProvideError, which says how to log in."""
+    """Return the token of a login, renewed if it expires soon; raise ProvideError with the login command on failure."""
     path = _cache_path(environment, login)
     token = _read_token(path, login)
     now = environment.now()
@@ -70,7 +70,7 @@ def _renewed_token(environment: "Environment", login: SsoLogin, path: str) -> To
     from keyferry.sdk.files import Lock
 
     with Lock(path, environment.deadline.within(_LOCK_SECONDS)):
-        # Another process may have been first, and a renewal token is good for one renewal.
+        # Another process may have renewed it first, and a refresh token can be used only once.
         token = _read_token(path, login)
         now = environment.now()
         if token.expires_at - now > _MARGIN_SECONDS:
@@ -102,7 +102,7 @@ def _renew(
     seconds = answer.get("expiresIn")
     access = text_of(answer, "accessToken")
     if not access or isinstance(seconds, bool) or not isinstance(seconds, int) or seconds <= 0:
-        raise ProvideError(f"{reply.url}: the answer has no accessToken, or no expiresIn", login.advice)
+        raise ProvideError(f"{reply.url}: the response has no accessToken, or no expiresIn", login.advice)
     expires_at = int(environment.now()) + seconds
     document = {
         **token.document,
@@ -124,7 +124,7 @@ def _read_token(path: str, login: SsoLogin) -> Token:
     data = read_bounded(path, "the SSO token file")
     try:
         document = loads(data)
-    except Exception:  # noqa: BLE001, S110 - it must not be chained: it holds the document
+    except Exception:  # noqa: BLE001, S110 - not chained, because it contains the document
         pass
     found = document if isinstance(document, dict) else {}
     expires_at = _time(found.get("expiresAt"), path)
@@ -134,7 +134,7 @@ def _read_token(path: str, login: SsoLogin) -> Token:
 
 
 def _time(value: object, path: str) -> float | None:
-    # Old versions of the command line wrote "UTC" for "Z".
+    # Old versions of the AWS CLI wrote "UTC" instead of "Z".
     clean = f"{value[:-3]}Z" if isinstance(value, str) and value.endswith("UTC") else value
     return read_time(clean, f"the SSO token file {path!r}")
 
@@ -147,7 +147,7 @@ def _cache_path(environment: "Environment", login: SsoLogin) -> str:
 
 
 def service_url(environment: "Environment", service: str, prefix: str, region: str) -> str:
-    """Where a service of the login is reached, without a slash at its end."""
+    """Return the base URL of a login service, without a trailing slash."""
     configured = configured_endpoint(environment, service)
     return configured.rstrip("/") or f"https://{prefix}.{region}.{partition_of(region).suffix}"
 
@@ -155,7 +155,7 @@ def service_url(environment: "Environment", service: str, prefix: str, region: s
 def ask_portal(
     environment: "Environment", method: str, url: str, headers: dict[str, str], body: bytes = b""
 ) -> "Reply":
-    """Make an unsigned call."""
+    """Make an unsigned call and return the response."""
     return fetch(
         method,
         url,
@@ -168,7 +168,7 @@ def ask_portal(
 
 
 def refused(reply: "Reply", login: SsoLogin, secrets: tuple[str, ...]) -> ProvideError:
-    """What to raise for an answer that is no success."""
+    """Return the error to raise for an error response."""
     from keyferry.sdk.text import shown
 
     refusal = read_refusal(reply)

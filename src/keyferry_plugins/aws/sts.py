@@ -1,4 +1,4 @@
-"""The Security Token Service: temporary credentials of a role, for other credentials or for an identity token."""
+"""The Security Token Service: temporary credentials of a role, for other credentials or an identity token."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.aws.calls import query_call, send
@@ -13,7 +13,7 @@ __all__ = ["assume_role", "assume_role_with_web_identity", "caller_user_id", "re
 
 _VERSION = "2011-06-15"
 _NANOSECONDS = 1_000_000_000
-# The issuer's keys may take a moment to reach STS, so AWS' SDKs try that again.
+# An issuer's new keys reach STS with a delay, so AWS' SDKs retry this error.
 _RETRIED = frozenset(("InvalidIdentityToken",))
 
 
@@ -28,7 +28,7 @@ def assume_role(
     duration_seconds: str = "",
     mfa_serial: str = "",
 ) -> Credentials:
-    """Credentials of a role for those of another identity; asks the user for a code if there is an *mfa_serial*."""
+    """Return credentials of a role, assumed with *credentials*; prompt for a code if *mfa_serial* is given."""
     fields = {
         "Action": "AssumeRole",
         "Version": _VERSION,
@@ -52,7 +52,7 @@ def assume_role(
 def assume_role_with_web_identity(
     environment: "Environment", role_arn: str, token: str, *, region: str, session_name: str = ""
 ) -> Credentials:
-    """Credentials of a role for the token of an OIDC issuer, such as a service account's."""
+    """Return credentials of a role for the token of an OIDC issuer, such as a service account's token."""
     fields = {
         "Action": "AssumeRoleWithWebIdentity",
         "Version": _VERSION,
@@ -72,7 +72,7 @@ def assume_role_with_web_identity(
 
 
 def caller_user_id(environment: "Environment", credentials: Credentials, *, region: str) -> str:
-    """The unique id of whom *credentials* belong to; for a role it is ``id:session name``."""
+    """Return the unique id of the identity that owns *credentials*; for a role it is ``id:session name``."""
     from keyferry_plugins.aws.xml import element, text_in
 
     fields = {"Action": "GetCallerIdentity", "Version": _VERSION}
@@ -82,7 +82,7 @@ def caller_user_id(environment: "Environment", credentials: Credentials, *, regi
 
 
 def read_token_file(path: str) -> str:
-    """The identity token in a file; raises ProvideError, which quotes none of it."""
+    """Return the identity token in a file; raise ProvideError, which quotes none of it, on failure."""
     from keyferry.sdk.files import read_bounded
 
     token = read_bounded(path, "the web identity token file").decode("utf-8", "replace").strip()
@@ -92,14 +92,14 @@ def read_token_file(path: str) -> str:
 
 
 def default_session_name(environment: "Environment", prefix: str = "") -> str:
-    """A session name nobody else has: the time in nanoseconds."""
+    """Return a unique session name: the time in nanoseconds."""
     return f"{prefix}{int(environment.now() * _NANOSECONDS)}"
 
 
 def _ask_code(environment: "Environment", serial: str) -> str:
     if environment.ask_code is None:
         raise ProvideError(
-            f"the profile wants a code of the MFA device {serial!r}, and nobody can be asked here",
+            f"the profile requires a code of the MFA device {serial!r}, but this run cannot prompt for it",
             "use a profile without mfa_serial",
         )
     return environment.ask_code(serial)
@@ -113,7 +113,9 @@ def _read(body: bytes, where: str, source: str) -> Credentials:
         text_in(inside, name) for name in ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
     )
     if not (key and secret and token):
-        raise ProvideError(f"{where}: the answer has no credentials in it")
+        raise ProvideError(f"{where}: the response has no credentials")
     if any(not "!" <= char <= "~" for char in key + secret + token):
-        raise ProvideError(f"{where}: the answer's credentials have characters that no header can carry")
+        raise ProvideError(
+            f"{where}: the response's credentials have characters that are not valid in a header"
+        )
     return Credentials(key, secret, token, read_time(expiry, where), source)

@@ -1,4 +1,4 @@
-"""Take texts out of the small XML answers of STS; a parser would cost a plugin's start, and can be made to explode."""
+"""Read texts from STS' small XML responses without a parser, which costs start-up time and expands entities."""
 
 from keyferry.sdk import ProvideError
 
@@ -10,18 +10,18 @@ _SURROGATES = range(0xD800, 0xE000)
 
 
 def element(document: bytes, name: str, where: str) -> str:
-    """What is inside the first element *name*, or nothing; raises ProvideError for more than elements and text.
+    """Return the content of the first element *name*, or an empty string.
 
-    No answer of AWS declares entities, has CDATA sections or comments: what does is not from AWS.
+    Raise ProvideError if the document has declarations, CDATA sections or comments, which AWS never sends.
     """
     text = document.decode("utf-8", "replace")
     if "<!" in text:
-        raise ProvideError(f"{where} answered XML with a declaration in it, which is not taken")
+        raise ProvideError(f"{where} answered with XML that contains a declaration, which is not accepted")
     return _inside(text, name)
 
 
 def text_in(inside: str, name: str) -> str:
-    """The text of the first element *name* in what ``element`` gave, or nothing."""
+    """Return the text of the first element *name* in the result of ``element``, or an empty string."""
     found = _inside(inside, name)
     return "" if "<" in found else _unescape(found).strip()
 
@@ -31,7 +31,7 @@ def _inside(text: str, name: str) -> str:
     while at >= 0:
         after = text[at + len(name) + 1 : at + len(name) + 2]
         start, end = text.find(">", at), text.find(f"</{name}>", at)
-        # "<Error" is also how "<ErrorResponse" begins.
+        # "<ErrorResponse" also begins with "<Error".
         if after in {">", " ", "\t", "\r", "\n"} and 0 <= start < end:
             return text[start + 1 : end]
         at = text.find(f"<{name}", at + 1)

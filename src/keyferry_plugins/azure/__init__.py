@@ -1,1 +1,1 @@
-"""What the plugins of Azure share: clouds, identities, Entra's token calls, and the registry's exchange."""
+"""Shared parts of the Azure plugins: clouds, identities, Entra's token requests, and the registry's exchange."""

@@ -1,4 +1,4 @@
-"""Managed identity of a machine outside Azure: Azure Arc's agent proves to itself that it is asked from here."""
+"""Managed identity of a machine outside Azure: Azure Arc's agent checks that the caller can read a local file."""
 
 import os
 
@@ -19,7 +19,7 @@ _GROUP = "add the user that runs this to the group 'himds', or run it as root"
 
 
 def ask_arc(ask: "Callable[[Mapping[str, str]], Reply]", folder: str = TOKENS_FOLDER) -> "Reply":
-    """The agent's answer: it names a file that only privileged users can read, and wants to see its content."""
+    """Return the agent's response, after proving access to the privileged key file that the agent names."""
     headers = {"Metadata": "true"}
     reply = ask(headers)
     if reply.status != _UNAUTHORIZED:
@@ -38,11 +38,11 @@ def _challenge_path(reply: "Reply") -> str:
 
 
 def _read_key(path: str, folder: str) -> str:
-    """The key the agent asks for; a file elsewhere is not read, whoever asks."""
+    """Return the key in the file that the agent names; a file outside *folder* is not read."""
     from keyferry.sdk.files import read_bounded
 
     if os.path.dirname(path) != folder or not path.endswith(".key"):
-        raise ProvideError(f"Azure Arc: the key file that was named is not a .key file in {folder}")
+        raise ProvideError(f"Azure Arc: the key file that the agent names is not a .key file in {folder}")
     try:
         data = read_bounded(path, "Azure Arc's key file", _MOST_BYTES)
     except ProvideError as error:

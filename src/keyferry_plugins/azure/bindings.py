@@ -1,4 +1,4 @@
-"""AKS identity bindings: the cluster's own endpoint exchanges a pod's token, reached by address and known by name."""
+"""AKS identity bindings: an endpoint of the cluster, with its own address and server name, exchanges a pod's token."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value
@@ -18,7 +18,7 @@ _NUMERIC = frozenset("0123456789.")
 
 
 class Bindings(Value):
-    """Where identity bindings are served: the server's name in TLS, the address to dial, the authority to trust."""
+    """The endpoint of identity bindings: its TLS server name, the address to connect to, and the CA to trust."""
 
     server_name: str
     address: str
@@ -28,7 +28,7 @@ class Bindings(Value):
 
 
 def read_bindings(flags: "Flags") -> Bindings | None:
-    """The endpoint that the flags name, or None without one; raises ProvideError for flags that do not fit."""
+    """Return the endpoint that the flags set, or None; raise ProvideError if the flags are inconsistent."""
     name, address = flags.text("ib-sni-name"), flags.text("ib-apiserver-ip")
     client, tenant = flags.text("ib-default-client-id"), flags.text("ib-default-tenant-id")
     if not name:
@@ -46,7 +46,7 @@ def read_bindings(flags: "Flags") -> Bindings | None:
 def exchange_by_binding(
     bindings: Bindings, client_id: str, assertion: str, *, deadline: "Deadline", retry: "Retry | None" = None
 ) -> "Token":
-    """A token for registries, in exchange for a pod's token, from the cluster's endpoint."""
+    """Return a token for registries from the cluster's endpoint, in exchange for a pod's token."""
     from keyferry.sdk.forms import encode_form
     from keyferry.sdk.http import HttpOptions, Retry, fetch
     from keyferry_plugins.azure.entra import assertion_fields
@@ -81,7 +81,7 @@ def exchange_by_binding(
 
 
 def _check_address(text: str) -> str:
-    """An address, or a name that is looked up when it is dialled."""
+    """Check an IP address, or a host name that is resolved on connecting, and return it."""
     address = text.removeprefix("[").removesuffix("]")
     if ":" in address or _NUMERIC.issuperset(address):
         from ipaddress import ip_address

@@ -16,9 +16,9 @@ _LIFE_SECONDS = 600
 def sign_assertion(
     application: "Application", path: str, password: str, *, audience: str = "", is_legacy: bool = False
 ) -> str:
-    """A client assertion by the certificate and key in a file: PKCS #12 if it ends in ``.pfx``, else PEM.
+    """Return a client assertion signed with the key in a file: PKCS #12 if its name ends in ``.pfx``, else PEM.
 
-    AD FS and the first version of the token endpoint know only RS256 and SHA-1 thumbprints.
+    AD FS and version 1 of the token endpoint support only RS256 and SHA-1 thumbprints.
     """
     from keyferry_plugins.signing.jose import sign_jwt
 

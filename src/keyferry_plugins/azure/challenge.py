@@ -1,4 +1,4 @@
-"""What a registry's WWW-Authenticate header asks for."""
+"""Parse a registry's WWW-Authenticate header."""
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -10,11 +10,11 @@ _TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHI
 
 
 class ChallengeError(Exception):
-    """Why a header is no challenge that can be met."""
+    """The reason why a header is not a usable challenge."""
 
 
 def read_bearer(headers: "Sequence[str]") -> dict[str, str]:
-    """The parameters of the one Bearer challenge among the headers; raises ChallengeError."""
+    """Return the parameters of the only Bearer challenge in the headers; raise ChallengeError if there is not one."""
     found = [challenge for header in headers if (challenge := parse_bearer(header)) is not None]
     if len(found) != 1:
         how_many = "no" if not found else f"{len(found)}"
@@ -23,17 +23,17 @@ def read_bearer(headers: "Sequence[str]") -> dict[str, str]:
 
 
 def read_bearer_compat(headers: "Sequence[str]") -> dict[str, str]:
-    """The parameters of a Bearer challenge in the only header; raises ChallengeError."""
+    """Return the parameters of a Bearer challenge in the only header; raise ChallengeError if there is not one."""
     if len(headers) != 1:
         raise ChallengeError(f"it has {len(headers)} WWW-Authenticate headers, expected one")
     return read_bearer(headers)
 
 
 def parse_bearer(header: str) -> dict[str, str] | None:
-    """The parameters of the Bearer challenge in a header, by name in lower case; None if it has none.
+    """Return the parameters of the Bearer challenge in a header, by lower-case name; None if it has none.
 
-    A value is a word or stands in quotes, where a backslash takes the next character as it is. Of two values
-    for one name neither can be trusted: ChallengeError.
+    A value is a token or a quoted string with backslash escapes. Raise ChallengeError if a name occurs twice,
+    as neither value can be trusted.
     """
     scheme, _, rest = header.strip().partition(" ")
     if scheme.lower() != "bearer":
@@ -60,7 +60,7 @@ def _parameters(text: str) -> "Iterator[tuple[str, str]]":
         name = text[at:end].lower()
         equals = _skip(text, end, " \t")
         if not name or text[equals : equals + 1] != "=":
-            # Another scheme begins here, or something that cannot be read; what came before still counts.
+            # Another scheme begins here, or the text is malformed; the parameters before it still count.
             return
         value, at = _value(text, _skip(text, equals + 1, " \t"))
         yield name, value
@@ -70,7 +70,7 @@ def _parameters(text: str) -> "Iterator[tuple[str, str]]":
 def _value(text: str, at: int) -> tuple[str, int]:
     if text[at : at + 1] != '"':
         end = at
-        # More than a word's characters: registries write URLs without quotes.
+        # More characters than a token allows: registries write URLs without quotes.
         while end < len(text) and text[end] not in ', \t"':
             end += 1
         return text[at:end], end

@@ -1,4 +1,4 @@
-"""Azure's clouds: where each issues tokens, and what its registries' names end with."""
+"""Azure's clouds: their token authorities and registry suffixes."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, replace
@@ -20,7 +20,7 @@ __all__ = [
     "read_authority",
 ]
 
-# The audience of tokens for registries, the same in every cloud.
+# The audience of tokens for registries is the same in every cloud.
 REGISTRY_RESOURCE = "https://containerregistry.azure.net"
 REGISTRY_SCOPE = f"{REGISTRY_RESOURCE}/.default"
 _VARIABLE = "AZURE_ENVIRONMENT_FILEPATH"
@@ -28,7 +28,7 @@ _STACK = "azurestackcloud"
 
 
 class Cloud(Value):
-    """One cloud: *authority* ends in a slash, *registry_suffix* has no dot before it unless a file says so."""
+    """One cloud; *authority* ends in a slash, *registry_suffix* has no leading dot unless a file sets one."""
 
     authority: str
     registry_suffix: str
@@ -50,13 +50,13 @@ KNOWN_NAMES = "AzurePublicCloud, AzureUSGovernmentCloud, AzureChinaCloud, AzureS
 
 
 def find_cloud(name: str, environ: "Mapping[str, str]") -> Cloud | None:
-    """The cloud of that name, in any case; None if there is none."""
+    """Return the cloud of that name, in any letter case, or None if it is unknown."""
     key = name.strip().lower()
     return load_stack_cloud(environ) if key == _STACK else _CLOUDS.get(key)
 
 
 def load_stack_cloud(environ: "Mapping[str, str]") -> Cloud:
-    """The private cloud that the file in AZURE_ENVIRONMENT_FILEPATH describes, over the public one's values."""
+    """Return the cloud of the file in AZURE_ENVIRONMENT_FILEPATH, with the public cloud's values as defaults."""
     from keyferry.sdk.files import read_bounded
 
     path = environ.get(_VARIABLE, "")
@@ -73,7 +73,7 @@ def load_stack_cloud(environ: "Mapping[str, str]") -> Cloud:
 
 
 def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: "Deadline") -> Cloud:
-    """The cloud as its resource manager describes it: the entry of that *name*, or any if there is none."""
+    """Return the cloud that the resource manager describes: the entry *name*, or the first entry if *name* is empty."""
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https
 
@@ -95,7 +95,7 @@ def ask_resource_manager(endpoint: str, name: str, cloud: Cloud, deadline: "Dead
 
 
 def read_authority(text: str, what: str) -> str:
-    """An authority as a base of URLs: https, with a slash at its end."""
+    """Return an authority as a base URL: https, with a trailing slash."""
     from keyferry_plugins.azure.tokens import check_https
 
     if any(mark in text for mark in "?#@\\") or any(char <= " " for char in text):

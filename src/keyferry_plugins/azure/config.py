@@ -1,4 +1,4 @@
-"""The cloud config of a node, ``azure.json``: JSON, or the simple form of YAML, with keys in any case."""
+"""The cloud config of a node, ``azure.json``: JSON or simple YAML, with keys in any letter case."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
@@ -15,7 +15,7 @@ _TRUE, _FALSE = ("true", "yes", "on", "y"), ("false", "no", "off", "n", "")
 
 
 class Config(Value):
-    """What the plugin reads of the config; empty where the file says nothing."""
+    """The settings that the plugin reads from the config; empty if the file does not set them."""
 
     cloud: str = ""
     tenant_id: str = ""
@@ -62,7 +62,7 @@ def load_config(path: str) -> Config:
 
 
 def parse_config(data: bytes, where: str) -> Config:
-    """The config in *data*; raises ProvideError, which quotes no value."""
+    """Parse the config in *data*; raise ProvideError, which quotes no value, if it is invalid."""
     fields = {key.lower(): (key, value) for key, value in _read(data, where).items()}
     found: dict[str, Any] = {name: _text(fields, key, where) for name, key in _TEXTS.items()}
     found |= {name: _switch(fields, key, where) for name, key in _SWITCHES.items()}
@@ -78,7 +78,7 @@ def _read(data: bytes, where: str) -> "Mapping[str, object]":
     if not data.strip():
         return {}
     document = _read_json(data) if data.lstrip()[:1] == b"{" else _read_yaml(data)
-    # Raised out here on purpose: what a parser raises may hold the file, and with it a secret.
+    # Raised outside the handler: a parser's exception may contain the file, and with it a secret.
     if not isinstance(document, dict):
         raise ProvideError(
             f"{where} is neither a JSON object nor a YAML mapping",
@@ -93,12 +93,12 @@ def _read_json(data: bytes) -> object:
     try:
         return loads(data)
     except DocumentError:
-        # A flow mapping of YAML begins like JSON.
+        # A flow mapping of YAML also begins with a brace.
         return _read_yaml(data)
 
 
 def _read_yaml(data: bytes) -> object:
-    """The scalars at the top of a YAML mapping; nothing is built of what stands deeper, aliases and tags included."""
+    """Return the top-level scalars of a YAML mapping; nested nodes, aliases and tags are not constructed."""
     import yaml
 
     try:
@@ -128,7 +128,7 @@ def _scalar(tag: str, text: str) -> object:
 
 
 def _figure(text: str) -> object:
-    # A number where a text is wanted keeps its spelling: an ID may be all digits.
+    # A number keeps its spelling where a string is expected: an ID may be all digits.
     try:
         return _Figure(float(text.replace("_", "")), text)
     except ValueError:
@@ -136,7 +136,7 @@ def _figure(text: str) -> object:
 
 
 class _Figure(Value):
-    """A number of YAML, and how it was written."""
+    """A YAML number and its spelling."""
 
     amount: float
     text: str

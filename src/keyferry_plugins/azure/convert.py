@@ -1,4 +1,4 @@
-"""Rewrite a kubeconfig's users of Azure to get their tokens from this plugin."""
+"""Rewrite a kubeconfig's Azure users so that they obtain tokens from this plugin."""
 
 import os
 
@@ -20,7 +20,7 @@ __all__ = ["ABOUT", "FLAGS", "convert_kubeconfig"]
 
 ABOUT = """\
 Rewrite the users of a kubeconfig that have the auth provider 'azure', or run kubelogin, to run this program. The old
-file is kept beside it, with .before-keyferry at its end."""
+file is kept beside it, with the suffix .before-keyferry."""
 FLAGS = (
     Flag("kubeconfig", "the file (default $KUBECONFIG, which must then be one file, or ~/.kube/config)"),
     Flag("context", "only the user of this context"),
@@ -30,7 +30,7 @@ FLAGS = (
 _PROGRAMS = ("kubelogin", "keyferry-aks")
 _SECRETS = ("client-secret", "client-certificate-password", "password")
 _CARRIED = ("client-id", "tenant-id", "environment")
-# What each login takes beside the server; those in the first column are also carried over from the old entry.
+# The flags of each login besides the server; those in the first column are also kept from the old entry.
 _BY_LOGIN: "dict[str, tuple[tuple[str, ...], tuple[str, ...]]]" = {
     "devicecode": (_CARRIED, ("cache-dir",)),
     "interactive": (_CARRIED, ("cache-dir", "redirect-url", "login-hint")),
@@ -50,19 +50,19 @@ _POP = ("spn", "ropc", "interactive")
 
 
 class ExistingEntry(Value):
-    """What an entry says now: values by flag name, and whether it is of the old kind with the old audience."""
+    """The present values of an entry by flag name, and whether it is an auth provider with the old audience."""
 
     values: "Mapping[str, str]"
     is_legacy: bool = False
 
 
 def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
-    """Rewrite the file, keeping the old one beside it; gives what was done."""
+    """Rewrite the file, keep a copy of the old one beside it, and return a summary."""
     from keyferry.sdk.files import read_bounded, write_private
     from keyferry_plugins.azure.kubeconfig_nodes import parse, serialize
 
     if flags.text("login") not in LOGINS:
-        raise ProvideError(f"login {flags.text('login')[:40]!r} is none of {', '.join(LOGINS)}")
+        raise ProvideError(f"login {flags.text('login')[:40]!r} is not one of {', '.join(LOGINS)}")
     path = _find(flags, environ)
     data = read_bounded(path, "the kubeconfig")
     root = parse(data, f"the kubeconfig {path!r}")
@@ -70,7 +70,7 @@ def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
     if not changed:
         return f"{path}: no user has the auth provider 'azure' or runs {' or '.join(_PROGRAMS)}; nothing is changed"
     if not write_private(f"{path}.before-keyferry", data) or not write_private(path, serialize(root)):
-        raise ProvideError(f"{path!r} cannot be written, or its copy beside it", "nothing is changed")
+        raise ProvideError(f"{path!r} or its backup copy cannot be written", "nothing is changed")
     note = ""
     withheld = [f"--{name}" for name in _SECRETS if flags.text(name) and not flags.is_on("compat")]
     if withheld:
@@ -83,8 +83,8 @@ def convert_kubeconfig(flags: "Flags", environ: "Mapping[str, str]") -> str:
 def _find(flags: "Flags", environ: "Mapping[str, str]") -> str:
     named = flags.text("kubeconfig") or environ.get("KUBECONFIG", "")
     if os.pathsep in named and not flags.text("kubeconfig"):
-        raise ProvideError("KUBECONFIG names several files", "say which one to rewrite: --kubeconfig FILE")
-    # The file itself, not a link to it: a link would be replaced.
+        raise ProvideError("KUBECONFIG names several files", "choose the file to rewrite: --kubeconfig FILE")
+    # Resolve a symbolic link, which would otherwise be replaced by a file.
     return os.path.realpath(os.path.expanduser(named or "~/.kube/config"))
 
 
@@ -109,7 +109,7 @@ def _users(root: "MappingNode", context: str) -> "list[tuple[str, MappingNode]]"
 
 
 def _convert(name: str, user: "MappingNode", flags: "Flags") -> bool:
-    """Rewrite one user; False if it is none of Azure's."""
+    """Rewrite one user; return False if it is not an Azure user."""
     from keyferry_plugins.azure.kubeconfig_nodes import get, put, remove, text
 
     old = _read_provider(user) if text(user, "auth-provider", "name") == "azure" else _read_exec(user)
@@ -169,7 +169,7 @@ def _args(name: str, old: ExistingEntry, flags: "Flags") -> list[str]:
     for flag in ("server-id", *_NEEDED.get(login, ())):
         if not values.get(flag):
             raise ProvideError(
-                f"user {name!r}: login {login} needs --{flag}, and the old entry has none", "give it"
+                f"user {name!r}: login {login} needs --{flag}, which the old entry does not set", "give it"
             )
     args = ["get-token", "--login", login]
     for flag, value in values.items():

@@ -1,4 +1,4 @@
-"""Log in on another device: the user opens a page there and types a code, while the plugin waits."""
+"""Log in on another device: the user opens a page and enters a code while the plugin waits."""
 
 from time import sleep
 
@@ -23,7 +23,7 @@ _POLL_SECONDS = 30.0
 
 
 class Code(Value):
-    """What the user is to do, and how to ask whether it is done; times in seconds."""
+    """The code and page for the user, and the interval and expiry of polling, in seconds."""
 
     device_code: str = field(repr=False)
     message: str
@@ -34,7 +34,7 @@ class Code(Value):
 def log_in_by_device_code(
     options: "Options", application: "Application", deadline: Deadline, *, is_patient: bool
 ) -> "Token":
-    """A token for the user who types the code. Who *is_patient* waits as long as the code is good for."""
+    """Return a token for the user who enters the code; *is_patient* waits until the code expires."""
     from keyferry.sdk import tell
 
     code = _start(options, application, deadline)
@@ -68,8 +68,8 @@ def _read_code(reply: "Reply") -> Code:
     user_code = text_of(document, "user_code")
     message = text_of(document, "message") or f"to log in, open {page} and enter the code {user_code}"
     if not device_code or not (page and user_code):
-        raise HttpError(reply.url, "answered without a code for the user and the page to type it on")
-    # read_instant takes numbers, and numbers as text, which the first version writes.
+        raise HttpError(reply.url, "answered without a user code and a verification page")
+    # read_instant accepts numbers and, as version 1 of the endpoint sends, numbers in strings.
     lifetime = read_instant(document.get("expires_in")) or _MOST_SECONDS
     interval = read_instant(document.get("interval"))
     return Code(
@@ -87,7 +87,7 @@ def _poll(options: "Options", application: "Application", code: Code, limit: Dea
     while True:
         if interval >= limit.seconds_left:
             raise ProvideError(
-                "nobody has logged in within the time there was",
+                "nobody logged in before the time limit",
                 "run it again, and enter the code before it expires",
             )
         sleep(interval)

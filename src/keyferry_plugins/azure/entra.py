@@ -1,4 +1,4 @@
-"""Entra's token calls: who asks, what is sent, and what its refusals mean."""
+"""Entra's token requests: the application, the request, and the meaning of its errors."""
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.values import Value
@@ -28,7 +28,7 @@ _DIGITS = "0123456789"
 
 
 class EntraError(ProvideError):
-    """A refusal: *error* is OAuth's word for it, *number* Entra's own, such as ``AADSTS700213``."""
+    """An error response; *error* is the OAuth error code, *number* Entra's own, such as ``AADSTS700213``."""
 
     def __init__(self, message: str, hint: str = "", error: str = "", number: str = "") -> None:
         super().__init__(message, hint)
@@ -38,7 +38,7 @@ class EntraError(ProvideError):
 
 
 class Application(Value):
-    """An application, or client, in a tenant, and the authority that issues the tenant's tokens."""
+    """An application (client) in a tenant, and the authority that issues the tenant's tokens."""
 
     authority: str
     tenant: str
@@ -47,25 +47,26 @@ class Application(Value):
 
     @property
     def is_adfs(self) -> bool:
-        """Tell whether AD FS issues the tokens, which knows less than Entra does."""
+        """Whether AD FS issues the tokens, which supports less than Entra."""
         return self.tenant.lower() == "adfs"
 
     def url(self, path: str) -> str:
-        """An endpoint of the tenant; raises ProvideError for a tenant that would lead elsewhere."""
+        """Return the URL of an endpoint of the tenant; raise ProvideError if the tenant is malformed."""
         if not self.tenant or not _TENANT.issuperset(self.tenant) or ".." in self.tenant:
             raise ProvideError(
-                f"the tenant {self.tenant[:80]!r} is no tenant", "give its ID, or one of its domain names"
+                f"the tenant {self.tenant[:80]!r} is neither an ID nor a domain name",
+                "give the tenant's ID, or one of its domain names",
             )
         return f"{self.authority}{self.tenant}/{path}"
 
     @property
     def token_url(self) -> str:
-        """Where its tokens are asked for."""
+        """The URL of the token endpoint."""
         return self.url("oauth2/token" if self.is_adfs else "oauth2/v2.0/token")
 
 
 def assertion_fields(assertion: str) -> dict[str, str]:
-    """The fields of a request whose client is known by a signed assertion."""
+    """Return the form fields that authenticate a client by a signed assertion."""
     return {"client_assertion_type": ASSERTION_TYPE, "client_assertion": assertion}
 
 
@@ -77,7 +78,7 @@ def request_token(
     secrets: tuple[str, ...] = (),
     retry: "Retry | None" = None,
 ) -> "Token":
-    """A token for the application, by the grant in *fields*; *secrets* never show in what is raised."""
+    """Return a token by the grant in *fields*; errors never contain *secrets*."""
     form = {"client_id": application.client_id, **fields}
     reply = post_form(application.token_url, form, application, deadline=deadline, retry=retry)
     return read_reply(reply, secrets)
@@ -91,7 +92,7 @@ def post_form(
     deadline: "Deadline",
     retry: "Retry | None" = None,
 ) -> "Reply":
-    """Send a form to one of the tenant's endpoints."""
+    """Send a form to one of the tenant's endpoints and return the response."""
     from keyferry.sdk.forms import encode_form
     from keyferry.sdk.http import Retry, fetch
 
@@ -103,7 +104,7 @@ def post_form(
 
 
 def read_reply(reply: "Reply", secrets: tuple[str, ...] = ()) -> "Token":
-    """The token in an answer of Entra; raises EntraError for a refusal."""
+    """Return the token in a response of Entra; raise EntraError if it is an error response."""
     if not reply.is_success:
         raise refusal(reply, secrets)
     from keyferry_plugins.azure.tokens import read_token
@@ -112,7 +113,7 @@ def read_reply(reply: "Reply", secrets: tuple[str, ...] = ()) -> "Token":
 
 
 def refusal(reply: "Reply", secrets: tuple[str, ...] = ()) -> EntraError:
-    """What an answer says that is no success, in known fields alone."""
+    """Return the error for an error response, with the text of known fields only."""
     from keyferry.sdk.text import shown
     from keyferry_plugins.azure.tokens import text_of
 
@@ -137,7 +138,7 @@ def _hint(reply: "Reply", number: str) -> str:
     if number in _HINTS:
         return _HINTS[number]
     if reply.status == 429:  # too many requests
-        return "too many requests were made for this client; wait, and ask less often"
+        return "too many requests were made for this client; wait, and send fewer"
     if number:
         return f"what it means: https://login.microsoftonline.com/error?code={number.removeprefix('AADSTS')}"
     if reply.status in _CLIENT_ERRORS:
@@ -151,14 +152,14 @@ _FEDERATED = (
 )
 _HINTS = {
     "AADSTS50034": "check the user name",
-    "AADSTS50076": "multi-factor authentication is demanded, which takes more than a password; use --login devicecode",
+    "AADSTS50076": "multi-factor authentication is required, so a password is not enough; use --login devicecode",
     "AADSTS50079": "the user must set up multi-factor authentication; use --login devicecode",
     "AADSTS50126": "check the user name and the password; accounts of a federated domain need --login devicecode",
     "AADSTS65001": "an administrator must consent to the application's use of the cluster's server application",
     "AADSTS70008": "the grant has expired; log in again",
     "AADSTS70021": _FEDERATED,
     "AADSTS700016": "the application is not in this tenant; check the client ID and the tenant ID",
-    "AADSTS700024": "the assertion's times are not now; check this machine's clock, and that the token file is renewed",
+    "AADSTS700024": "the assertion is not valid now; check this machine's clock, and that the token file is renewed",
     "AADSTS700027": "upload the certificate to the application: az ad app credential reset --cert --append",
     "AADSTS700082": "the refresh token has expired; log in again",
     "AADSTS700211": _FEDERATED,

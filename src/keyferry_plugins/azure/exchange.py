@@ -1,4 +1,4 @@
-"""The registry's own exchange: an Entra token for a refresh token, which is a password for docker's purposes."""
+"""The registry's exchange of an Entra token for a refresh token, which serves as a password for docker."""
 
 from time import time
 
@@ -21,7 +21,7 @@ _REFUSED = (401, 403)
 
 
 class Exchange(Value):
-    """Who asks which registry: *grantee* is how hints name the identity, *tenant* where it lives."""
+    """The registry and the identity of an exchange; *grantee* is the identity's name in hints, *tenant* its tenant."""
 
     login_server: str
     suffix: str
@@ -32,7 +32,7 @@ class Exchange(Value):
 
 
 def exchange_token(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> str:
-    """The registry's refresh token for an Entra token, which is sent to the registry itself and nowhere else."""
+    """Return the registry's refresh token for an Entra token, which is sent only to the registry itself."""
     from keyferry.sdk.forms import encode_form
     from keyferry.sdk.http import fetch
 
@@ -41,7 +41,7 @@ def exchange_token(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> 
         "grant_type": "access_token_refresh_token",
         "service": service,
         "access_token": exchange.access_token,
-        # The grant wants both, and one token does for both.
+        # The grant needs both fields, and one token serves as both.
         "refresh_token": exchange.access_token,
         "tenant": exchange.tenant,
     }
@@ -57,7 +57,7 @@ def exchange_token(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> 
 
 
 def cache_seconds(refresh_token: str) -> float:
-    """How long the token may be kept: an hour, or as long as it lives less a margin, if that is shorter."""
+    """Return how long the token may be cached: one hour, or its lifetime less a margin if that is shorter."""
     from keyferry_plugins.signing.jose import read_claims
 
     try:
@@ -70,7 +70,7 @@ def cache_seconds(refresh_token: str) -> float:
 
 
 def _challenge(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> tuple[str, str]:
-    """Where the registry wants to be asked, and the name it has there."""
+    """Return the origin of the registry's token endpoint, and the registry's service name there."""
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.challenge import ChallengeError, read_bearer, read_bearer_compat
 
@@ -79,7 +79,7 @@ def _challenge(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> tupl
     if reply.status != _UNAUTHORIZED:
         raise ProvideError(
             f"{reply.url}: answered status {reply.status}, expected 401 with a challenge",
-            "is it a registry of Azure, and does its firewall let this machine in?",
+            "check that it is an Azure registry, and that its firewall allows this machine",
         )
     headers = reply.values("www-authenticate")
     try:
@@ -87,11 +87,11 @@ def _challenge(exchange: Exchange, deadline: "Deadline", retry: "Retry") -> tupl
         return _check_realm(found["realm"], exchange), found["service"]
     except ChallengeError as error:
         problem = str(error)
-    raise ProvideError(f"{reply.url}: its answer cannot be used: {problem}")
+    raise ProvideError(f"{reply.url}: its response cannot be used: {problem}")
 
 
 def _check_realm(realm: str, exchange: Exchange) -> str:
-    """The origin of the realm, if it is the registry's; whoever answers must not lead the token elsewhere."""
+    """Return the realm's origin if it belongs to the registry, so that no response can redirect the token."""
     from keyferry.sdk.proxy import split_url
     from keyferry_plugins.azure.challenge import ChallengeError
 
@@ -111,7 +111,7 @@ def _check_realm(realm: str, exchange: Exchange) -> str:
 
 
 def _is_same(host: str, server: str, suffix: str) -> bool:
-    """Tell whether two names are one registry's: the same, or a region's name and the registry's own."""
+    """Return whether two hosts belong to one registry: equal, or a regional name and the registry's own."""
     host, server = host.lower().rstrip("."), host_of(server).lower()
     if host == server:
         return True
@@ -144,7 +144,7 @@ def _hint(status: int, exchange: Exchange) -> str:
 
 
 def _said(reply: "Reply", exchange: Exchange) -> str:
-    """The registry's own words, from the fields they are known to stand in."""
+    """Return the registry's error text from its known fields."""
     from keyferry.sdk.text import shown
 
     try:

@@ -1,4 +1,4 @@
-"""Tokens for an application that another issuer's token vouches for."""
+"""Tokens for an application in exchange for another issuer's token."""
 
 from keyferry.sdk import ProvideError
 
@@ -23,7 +23,7 @@ def exchange_assertion(
     deadline: "Deadline",
     retry: "Retry | None" = None,
 ) -> "Token":
-    """A token for *scope*, in exchange for a token of an issuer that the application trusts."""
+    """Return a token for *scope*, in exchange for a token of an issuer that the application trusts."""
     from keyferry_plugins.azure.entra import EntraError, assertion_fields, request_token
 
     fields = {"grant_type": "client_credentials", "scope": scope, **assertion_fields(assertion)}
@@ -39,7 +39,7 @@ def exchange_assertion(
 
 
 def describe_assertion(assertion: str) -> str:
-    """Issuer, subject and audience of a token, which a federated credential must have; nothing if it is opaque."""
+    """Return the issuer, subject and audience that a federated credential must have; empty if the token is opaque."""
     from keyferry.sdk.text import shown
     from keyferry_plugins.signing.jose import read_claims
 
@@ -59,7 +59,7 @@ def describe_assertion(assertion: str) -> str:
 
 
 def read_token_file(path: str, what: str) -> str:
-    """The token in a file, without the blanks around it."""
+    """Return the token in a file, without surrounding whitespace."""
     from keyferry.sdk.files import read_bounded
 
     data = read_bounded(path, what, _MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Which identity asks a registry for credentials, and how its token is had."""
+"""Choose the identity that requests registry credentials, and obtain its token."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.values import Value, field
@@ -23,9 +23,9 @@ TENANT_ANNOTATION = "kubernetes.azure.com/acr-tenant-id"
 
 
 class Source(Value):
-    """An identity: *obtain* asks for its token, *tenant* is where it lives, *grantee* is how hints name it.
+    """An identity; *obtain* requests its token, *tenant* is its tenant, *grantee* its name in hints.
 
-    One without *obtain* logs in by the *password* of a service principal.
+    An identity without *obtain* is a service principal that logs in with *password*.
     """
 
     tenant: str
@@ -35,7 +35,7 @@ class Source(Value):
 
 
 class RequestContext(Value):
-    """All that decides which identity is used, and how it is asked for."""
+    """Everything that determines which identity is used and how its token is requested."""
 
     request: "Request"
     config: "Config"
@@ -47,23 +47,23 @@ class RequestContext(Value):
     compat: bool = False
 
     def application(self, client_id: str, tenant: str = "") -> Application:
-        """An application in the tenant given, or else in the config's."""
+        """Return an application in *tenant*, or in the config's tenant if that is empty."""
         authority, named = self.cloud.authority, tenant or self.config.tenant_id
-        # A private cloud with AD FS names it in its login endpoint.
+        # A private cloud with AD FS includes it in its login endpoint.
         if authority.lower().endswith("/adfs/"):
             authority, named = authority[: -len("adfs/")], "adfs"
         return Application(authority, named, client_id, self.config.user_agent)
 
 
 def choose_pod_source(given: RequestContext) -> Source | None:
-    """The identity that the pod's service account may use, or None where the kubelet sends no token of it."""
+    """Return the identity of the pod's service account, or None if the kubelet sends no token for it."""
     if given.bindings is not None:
         return _by_binding(given, given.bindings)
     return _by_federation(given) if given.request.service_account_token else None
 
 
 def choose_node_source(given: RequestContext) -> Source | None:
-    """The identity of the node, or None if the config names none."""
+    """Return the node's identity, or None if the config sets none."""
     config = given.config
     if config.use_federated_identity and not given.compat:
         return _by_token_file(given)
@@ -116,7 +116,7 @@ def _by_binding(given: RequestContext, bindings: "Bindings") -> Source:
     tenant = annotations.get(TENANT_ANNOTATION, bindings.default_tenant_id)
     if not token:
         raise ProvideError(
-            "identity bindings need the service account's token, and the request has none",
+            "identity bindings need the service account's token, but the request has none",
             "set tokenAttributes with serviceAccountTokenAudience api://AKSIdentityBinding in the kubelet's config",
         )
     if not client:
@@ -156,7 +156,7 @@ def _by_token_file(given: RequestContext) -> Source:
     path = config.federated_token_file or environ.get("AZURE_FEDERATED_TOKEN_FILE", "")
     if not client or not tenant or not path:
         raise ProvideError(
-            "workload identity needs a client ID, a tenant and a token file, and not all are set",
+            "workload identity needs a client ID, a tenant and a token file, but not all are set",
             "set aadClientId, tenantId and aadFederatedTokenFile in the cloud config,"
             " or AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_FEDERATED_TOKEN_FILE",
         )

@@ -1,4 +1,4 @@
-"""A kubeconfig as the nodes of its YAML: what is not changed is written back as it was, but for comments."""
+"""A kubeconfig as YAML nodes, so that unchanged parts are written back as they were, except for comments."""
 
 from keyferry.sdk import ProvideError
 
@@ -12,7 +12,7 @@ __all__ = ["entries", "get", "parse", "put", "remove", "serialize", "text"]
 
 
 def parse(data: bytes, where: str) -> "MappingNode":
-    """The root of a kubeconfig; raises ProvideError, which quotes none of it."""
+    """Return the root of a kubeconfig; raise ProvideError, which quotes none of it, if it is not a mapping."""
     import yaml
 
     root: Node | None = None
@@ -26,15 +26,15 @@ def parse(data: bytes, where: str) -> "MappingNode":
 
 
 def serialize(root: "Node") -> bytes:
-    """The text of a document."""
+    """Return the YAML text of a document."""
     import yaml
 
-    # Without an encoding the text is a str, whatever the stubs say.
+    # Without an encoding the result is a str, contrary to the stubs.
     return str(yaml.serialize(root, Dumper=yaml.SafeDumper, allow_unicode=True, width=4096)).encode()
 
 
 def get(node: "Node | None", *names: str) -> "Node | None":
-    """What stands under a path of keys, or None."""
+    """Return the node under a path of keys, or None."""
     import yaml
 
     for name in names:
@@ -45,7 +45,7 @@ def get(node: "Node | None", *names: str) -> "Node | None":
 
 
 def text(node: "Node | None", *names: str) -> str:
-    """The scalar under a path of keys, as it is written, or nothing."""
+    """Return the text of the scalar under a path of keys, as written, or an empty string."""
     import yaml
 
     found = get(node, *names)
@@ -55,7 +55,7 @@ def text(node: "Node | None", *names: str) -> str:
 
 
 def entries(node: "Node | None", name: str) -> "Iterator[Node]":
-    """The items of the list under a key."""
+    """Yield the items of the list under a key."""
     import yaml
 
     found = get(node, name)
@@ -73,5 +73,5 @@ def put(node: "MappingNode", name: str, value: object) -> None:
 
 
 def remove(node: "MappingNode", name: str) -> None:
-    """Take a key away, if it is there."""
+    """Remove a key, if it exists."""
     node.value = [(key, value) for key, value in node.value if key.value != name]

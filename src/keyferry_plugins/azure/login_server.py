@@ -1,4 +1,4 @@
-"""Which registry of Azure an image belongs to, if it does."""
+"""Find the Azure registry that an image belongs to."""
 
 __all__ = ["find_login_server", "find_login_server_compat", "host_of"]
 
@@ -9,15 +9,15 @@ _MOST_PORT = 65535
 
 
 def host_of(server: str) -> str:
-    """The host of a login server, without its port."""
+    """Return the host of a login server, without its port."""
     return server.partition(":")[0]
 
 
 def find_login_server(image: str, suffix: str) -> str:
-    """The image's registry, with its port if it has one, or nothing if it is none of Azure's.
+    """Return the image's registry with its port, if any, or an empty string if it is not a registry of Azure.
 
-    What stands before the first slash is judged, and all of it: its name ends in one of the four zones after
-    one plain label, or in the cloud's own *suffix* after any labels.
+    The whole text before the first slash must match: one label and one of the four zones, or any labels and
+    the cloud's own *suffix*.
     """
     registry = image.partition("/")[0]
     host, mark, port = registry.partition(":")
@@ -34,9 +34,9 @@ def find_login_server(image: str, suffix: str) -> str:
 
 
 def find_login_server_compat(image: str, suffix: str) -> str:
-    """The image's registry as upstream finds it, where *suffix* may stand anywhere, if it is one of Azure's.
+    """Return the image's registry as upstream finds it: *suffix* may occur anywhere in the image.
 
-    Upstream also asks ``evil.example/x.azurecr.io``, and sends its token to a host of somebody else's.
+    Upstream also accepts ``evil.example/x.azurecr.io``, and so sends its token to a host outside Azure.
     """
     registry = image.partition("/")[0]
     name, _, zone = registry.partition(".")

@@ -23,20 +23,20 @@ _BAD_REQUEST, _NOT_FOUND, _GONE, _THROTTLED, _SERVER_ERROR = 400, 404, 410, 429,
 
 
 class Identity(Value):
-    """A user-assigned identity, by one of its names; the system-assigned one has none of them."""
+    """A user-assigned identity, by one of its IDs; all are empty for the system-assigned one."""
 
     client_id: str = ""
     resource_id: str = ""
 
     @classmethod
     def parse(cls, text: str) -> "Identity":
-        """An identity by its resource ID, if *text* is one, or else by its client ID."""
+        """Return an identity by its resource ID, if *text* is one, or else by its client ID."""
         if "/subscriptions/" in text.lower():
             return cls(resource_id=text)
         return cls(client_id=text)
 
     def fields(self, client: str, resource: str) -> dict[str, str]:
-        """The identity as parameters of a request, by the names that the source has for them."""
+        """Return the request parameters of the identity; *client* and *resource* are the source's names for them."""
         if self.client_id:
             return {client: self.client_id}
         return {resource: self.resource_id} if self.resource_id else {}
@@ -47,7 +47,7 @@ class Identity(Value):
 
 
 class IdentityRequest(Value):
-    """What to ask a source: the token's *resource*, for which *identity*, with what is set in the environment."""
+    """A request to a source: the token's *resource*, the *identity*, and the environment."""
 
     resource: str
     identity: Identity
@@ -56,7 +56,7 @@ class IdentityRequest(Value):
     retry: "Retry | None" = None
 
     def fetch(self, url: str, headers: "Mapping[str, str]", fields: "Mapping[str, str]") -> "Reply":
-        """Ask a source on this machine or beside it: never through a proxy."""
+        """Send a request to a local source, never through a proxy, and return the response."""
         from keyferry.sdk.forms import encode_query
         from keyferry.sdk.http import HttpOptions, Retry, fetch
 
@@ -73,7 +73,7 @@ class IdentityRequest(Value):
 
 
 def request_identity_token(question: IdentityRequest) -> "Token":
-    """A token for a managed identity, from the source that the environment names, or else the machine's own."""
+    """Return a token for a managed identity, from the source that the environment sets or else the machine's own."""
     from keyferry_plugins.azure.tokens import read_token
 
     reply = choose_source(question)(question)
@@ -83,7 +83,7 @@ def request_identity_token(question: IdentityRequest) -> "Token":
 
 
 def choose_source(question: IdentityRequest, himds: str = HIMDS) -> "Callable[[IdentityRequest], Reply]":
-    """The source that answers on this machine, by the rules of Azure's own libraries."""
+    """Return the source on this machine, by the rules of Azure's own libraries."""
     environ = question.environ
     if environ.get("IDENTITY_ENDPOINT"):
         if environ.get("IDENTITY_HEADER"):
@@ -159,37 +159,37 @@ def _imds(question: IdentityRequest) -> "Reply":
     raise HttpError(
         url,
         problem,
-        "is this a machine in Azure, and may this process reach its metadata service (169.254.169.254, no proxy)?",
+        "check that this machine is in Azure, and that this process can reach 169.254.169.254 without a proxy",
         is_timeout,
     )
 
 
 def _is_transient(reply: "Reply") -> bool:
-    # The metadata service answers 404 and 410 while it is being updated.
+    # The metadata service responds 404 and 410 while it is being updated.
     return reply.status in (408, _NOT_FOUND, _GONE, _THROTTLED) or reply.status >= _SERVER_ERROR
 
 
 def _refuse_user_assigned(identity: Identity, place: str) -> None:
     if identity.client_id or identity.resource_id:
         raise ProvideError(
-            f"{place} has no user-assigned identities, and {identity} was asked for",
+            f"{place} does not support user-assigned identities, but {identity} was requested",
             "leave the identity's ID out to use the system-assigned one",
         )
 
 
 def _refuse_resource_id(identity: Identity, place: str) -> None:
     if identity.resource_id:
-        raise ProvideError(f"{place} knows identities by their client ID alone", "give the client ID")
+        raise ProvideError(f"{place} supports identities by client ID only", "give the client ID")
 
 
 def _refused(reply: "Reply", question: IdentityRequest) -> ProvideError:
     from keyferry_plugins.azure.entra import refusal
 
     said = refusal(reply, _secrets(question.environ))
-    hint = "may this process ask for the machine's identity? a network policy or a proxy of metadata can forbid it"
+    hint = "check that this process may use the machine's identity; a network policy or a metadata proxy can forbid it"
     if reply.status == _BAD_REQUEST:
         hint = (
-            f"{question.identity} is not on this machine, it seems; give it to the machine:"
+            f"{question.identity} is probably not assigned to this machine; assign it:"
             " az vm identity assign, or az vmss identity assign, with --identities for a user-assigned one"
         )
     elif _is_transient(reply):

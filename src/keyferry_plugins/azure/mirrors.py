@@ -1,4 +1,4 @@
-"""Registry mirrors: which registry an image is really pulled from."""
+"""Registry mirrors: find the registry that an image is actually pulled from."""
 
 from keyferry.sdk.values import Value
 
@@ -10,14 +10,14 @@ __all__ = ["Mirrored", "apply_mirror", "parse_mirrors"]
 
 
 class Mirrored(Value):
-    """An image's name behind the mirrors, and the mirror's source if one applied."""
+    """An image's name after mirroring, and the mirror's source if one applied."""
 
     image: str
     source: str = ""
 
 
 def parse_mirrors(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Targets by source, from ``source:target,source:target``, and the entries that are no such pair."""
+    """Return the targets by source of ``source:target,source:target``, and the malformed entries."""
     mirrors: dict[str, str] = {}
     refused = []
     for entry in filter(None, text.replace(" ", "").split(",")):
@@ -30,10 +30,10 @@ def parse_mirrors(text: str) -> tuple[dict[str, str], tuple[str, ...]]:
 
 
 def apply_mirror(mirrors: "Mapping[str, str]", image: str, *, compat: bool = False) -> Mirrored:
-    """The image as the mirrors have it.
+    """Return the image after mirroring.
 
-    The longest source wins that is the image, or is followed by a slash in it. With *compat* a source is any
-    text the image begins with, and the first one wins: upstream tries them in random order.
+    The longest source that equals the image, or is followed by a slash in it, applies. With *compat* a source
+    is any prefix of the image, and the first one applies: upstream tries them in random order.
     """
     if compat:
         fitting = [source for source in mirrors if image.startswith(source)][:1]

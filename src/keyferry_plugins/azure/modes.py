@@ -1,4 +1,4 @@
-"""The ways to log in to a cluster, each from options to a token."""
+"""The ways to log in to a cluster; each turns options into a token."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.azure.entra import Application
@@ -26,7 +26,7 @@ _BOUND = ("spn", "ropc")
 
 
 def log_in(options: "Options", request: "ExecRequest", environ: "Environ", deadline: "Deadline") -> "Token":
-    """A token for the cluster's server, by the login that the options name."""
+    """Return a token for the cluster's server, by the login that the options select."""
     if options.pop_host and options.login not in _BOUND:
         raise ProvideError(f"--pop-enabled is for login {' and '.join(_BOUND)}, not {options.login}")
     if options.login == "interactive":
@@ -63,7 +63,7 @@ def _authority(options: "Options", environ: "Environ") -> str:
     cloud = find_cloud(options.environment, environ)
     if cloud is None and not options.compat:
         raise ProvideError(
-            f"flag --environment: {options.environment[:40]!r} is none of {KNOWN_NAMES}",
+            f"flag --environment: {options.environment[:40]!r} is not one of {KNOWN_NAMES}",
             "or give --authority-host",
         )
     return (cloud or PUBLIC).authority

@@ -1,4 +1,4 @@
-"""What the cluster plugin is told: flags, and the environment variables that override them."""
+"""Options of the cluster plugin: flags, and the environment variables that override them."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.flags import LOG_FLAGS, Flag
@@ -42,15 +42,15 @@ FLAGS = (
     Flag("federated-token-file", "workloadidentity: file with the token to exchange"),
     Flag("azure-pipelines-service-connection-id", "azurepipelines: ID of the service connection"),
     Flag("subscription", "azurecli: subscription", short="s"),
-    Flag("cache-dir", "devicecode, ropc: folder to keep tokens in; without it none are kept", aliases=_OLD_NAME),
-    Flag("legacy", "devicecode, spn: the first version of the token endpoint", is_switch=True),
-    Flag("use-azurerm-env-vars", "read the variables of Terraform, ARM_*", is_switch=True),
-    Flag("pop-enabled", "spn, ropc: a token bound to a key made for it", is_switch=True),
-    Flag("pop-claims", "u=HOST[,...]: what the bound token is for"),
-    Flag("timeout", "the longest it may take, a person's time at device login aside", default="60s"),
-    Flag("wait-for-login", "devicecode: wait also where nobody seems to be there to read the code", is_switch=True),
-    Flag("disable-environment-override", "let no environment variable override a flag", is_switch=True),
-    Flag("compat", "behave as kubelogin does, quirks included", is_switch=True),
+    Flag("cache-dir", "devicecode, ropc: folder to cache tokens in; without it none are cached", aliases=_OLD_NAME),
+    Flag("legacy", "devicecode, spn: use version 1 of the token endpoint", is_switch=True),
+    Flag("use-azurerm-env-vars", "read Terraform's variables, ARM_*", is_switch=True),
+    Flag("pop-enabled", "spn, ropc: request a token that is bound to a new key", is_switch=True),
+    Flag("pop-claims", "u=HOST[,...]: the host that the bound token is for"),
+    Flag("timeout", "time limit, not counting the user's time at device login", default="60s"),
+    Flag("wait-for-login", "devicecode: wait even if nobody seems able to read the code", is_switch=True),
+    Flag("disable-environment-override", "do not let environment variables override flags", is_switch=True),
+    Flag("compat", "behave exactly like kubelogin, quirks included", is_switch=True),
     Flag("disable-instance-discovery", is_switch=True, is_ignored=True),
     Flag("redirect-url", is_ignored=True),
     Flag("login-hint", is_ignored=True),
@@ -59,7 +59,7 @@ FLAGS = (
 
 
 class Options(Value):
-    """How to log in, to what, as whom. *overridden* names the flags that a variable replaced, and the variables."""
+    """The login, its target and its identity; *overridden* lists flags that a variable replaced, with the variables."""
 
     login: str
     server_id: str
@@ -113,7 +113,7 @@ _TEXTS = {
     "subscription": "subscription",
     "cache_dir": "cache-dir",
 }
-# Later ones win.
+# Later variables take precedence.
 _VARIABLES = {
     "client_id": ("AAD_SERVICE_PRINCIPAL_CLIENT_ID", "AZURE_CLIENT_ID"),
     "client_secret": ("AAD_SERVICE_PRINCIPAL_CLIENT_SECRET", "AZURE_CLIENT_SECRET"),
@@ -149,9 +149,9 @@ FLAG_OF = _TEXTS
 
 
 def read_options(flags: "Flags", environ: "Mapping[str, str]") -> Options:
-    """What flags and environment say together; raises ProvideError for what cannot be meant."""
+    """Merge flags and environment; raise ProvideError if they are invalid."""
     if flags.words:
-        raise ProvideError(f"found {flags.words[0][:80]!r}, which is no flag", "'--help' lists all")
+        raise ProvideError(f"found {flags.words[0][:80]!r}, which is not a flag", "'--help' lists all flags")
     texts: dict[str, Any] = {name: flags.text(flag) for name, flag in _TEXTS.items()}
     options = Options(
         **texts,
@@ -188,7 +188,7 @@ def _apply(
     for name, variables in table.items():
         for variable in variables:
             value = environ.get(variable)
-            # A variable that is set and empty says something to upstream alone.
+            # Only upstream treats a variable that is set and empty as a value.
             if value is None or (not value and not options.compat):
                 continue
             is_news = _TEXTS[name] in flags.given and value != flags.text(_TEXTS[name])
@@ -219,10 +219,10 @@ def _seconds(text: str) -> float:
 
 
 def _read_claims(flags: "Flags") -> str:
-    """The host that a bound token is for: the claim ``u``, the only one that is used."""
+    """Return the host that a bound token is for: the claim ``u``, the only one in use."""
     text = flags.text("pop-claims")
     if flags.is_on("pop-enabled") != ("pop-claims" in flags.given):
-        raise ProvideError("flags --pop-enabled and --pop-claims are given together or not at all")
+        raise ProvideError("flags --pop-enabled and --pop-claims must be given together")
     if not flags.is_on("pop-enabled"):
         return ""
     pairs = [entry.partition("=") for entry in text.split(",")]
@@ -230,16 +230,17 @@ def _read_claims(flags: "Flags") -> str:
         raise ProvideError("flag --pop-claims: expected name=value[,name=value...]")
     claims = {name.strip(): value.strip() for name, _, value in pairs}
     if not claims.get("u"):
-        raise ProvideError("flag --pop-claims: there is no u=HOST, which is compulsory")
+        raise ProvideError("flag --pop-claims: u=HOST is missing, which is required")
     return claims["u"]
 
 
 def _check(options: Options) -> Options:
     if options.login not in LOGINS:
-        raise ProvideError(f"login {options.login[:40]!r} is none of {', '.join(LOGINS)}")
+        raise ProvideError(f"login {options.login[:40]!r} is not one of {', '.join(LOGINS)}")
     if not options.resource:
         raise ProvideError(
-            "flag --server-id is needed", "for AKS it is 6dae42f8-4368-4678-94ff-3960e28e3630, in every cloud"
+            "flag --server-id is required",
+            "for AKS it is 6dae42f8-4368-4678-94ff-3960e28e3630, in every cloud",
         )
     host = options.authority_host
     if host and (not host.lower().startswith("https://") or (options.compat and not host.endswith("/"))):

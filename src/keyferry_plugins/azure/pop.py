@@ -1,4 +1,4 @@
-"""Tokens bound to a key: whoever shows one must also sign with the key, made here for one run and kept nowhere."""
+"""Tokens bound to a key: using one requires a signature by the key, which exists only for one run."""
 
 from time import time
 
@@ -15,7 +15,7 @@ _BITS = 2048
 
 
 class Proof(Value):
-    """A key pair: the private key signs, *modulus*, *exponent* and *thumbprint* tell it to others."""
+    """A key pair; *modulus*, *exponent* and *thumbprint* describe its public key."""
 
     key: "Any" = field(repr=False)
     modulus: str
@@ -24,7 +24,7 @@ class Proof(Value):
 
     @property
     def fields(self) -> dict[str, str]:
-        """What a token request says to have its token bound to the key."""
+        """The fields of a token request that bind the token to the key."""
         from keyferry.sdk.json import dumps
         from keyferry_plugins.signing.jose import encode_segment
 
@@ -32,7 +32,7 @@ class Proof(Value):
         return {"token_type": "pop", "req_cnf": encode_segment(said.encode())}
 
     def wrap(self, access_token: str, host: str) -> str:
-        """The token as it is shown to *host*: signed by the key, now."""
+        """Return the token for *host*: wrapped in a token that the key signs, with the current time."""
         from os import urandom
 
         from keyferry_plugins.signing.jose import sign_jwt
@@ -55,7 +55,7 @@ class Proof(Value):
 
 
 def make_proof() -> Proof:
-    """A new RSA key, and how it is told to others."""
+    """Create an RSA key and the description of its public key."""
     from hashlib import sha256
 
     from keyferry_plugins.signing.jose import encode_segment, missing_package

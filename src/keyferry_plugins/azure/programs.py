@@ -1,4 +1,4 @@
-"""Log in as the user of az or azd: they hold the login, and are asked for a token."""
+"""Log in as the user of az or azd, by requesting a token from these programs."""
 
 from keyferry.sdk import ProvideError
 
@@ -15,7 +15,7 @@ _NAME = _PLAIN | frozenset(" ()'&,+@")
 
 
 def ask_az(options: "Options", deadline: "Deadline") -> "Token":
-    """A token from the Azure CLI."""
+    """Return a token from the Azure CLI."""
     argv = ["az", "account", "get-access-token", "-o", "json"]
     argv += ["--resource", _checked(options.resource, "--server-id", _PLAIN)]
     if options.tenant_id:
@@ -26,7 +26,7 @@ def ask_az(options: "Options", deadline: "Deadline") -> "Token":
 
 
 def ask_azd(options: "Options", deadline: "Deadline") -> "Token":
-    """A token from the Azure Developer CLI."""
+    """Return a token from the Azure Developer CLI."""
     argv = ["azd", "auth", "token", "-o", "json", "--no-prompt"]
     argv += ["--scope", _checked(options.scope, "--server-id", _PLAIN)]
     if options.tenant_id:
@@ -35,9 +35,11 @@ def ask_azd(options: "Options", deadline: "Deadline") -> "Token":
 
 
 def _checked(value: str, flag: str, allowed: frozenset[str]) -> str:
-    """A value that another program cannot take for something else; on Windows az is a batch file."""
+    """Return *value* if it is safe as a program's argument; on Windows az is a batch file."""
     if value.startswith("-") or not allowed.issuperset(value):
-        raise ProvideError(f"flag {flag}: {value[:80]!r} has characters that are not handed to a program")
+        raise ProvideError(
+            f"flag {flag}: {value[:80]!r} has characters that are not allowed in a program's arguments"
+        )
     return value
 
 
@@ -72,7 +74,7 @@ def _read(stdout: bytes, name: str, program: str) -> "Token":
 
 
 def _local(text: str) -> float | None:
-    """A time such as ``2026-01-31 14:05:09.123456`` in this machine's zone, in Unix seconds."""
+    """Return a local time such as ``2026-01-31 14:05:09.123456`` in Unix seconds."""
     from time import mktime
 
     date, _, clock = text.partition(" ")

@@ -1,4 +1,4 @@
-"""Managed identity in Service Fabric: a server with a certificate of its own making, known by its thumbprint."""
+"""Managed identity in Service Fabric: a server with a self-signed certificate, identified by its thumbprint."""
 
 from keyferry.sdk import HttpError
 
@@ -18,7 +18,7 @@ _MOST_BYTES = 1 << 20
 def ask_service_fabric(
     environ: "Mapping[str, str]", fields: "Mapping[str, str]", deadline: "Deadline"
 ) -> "Reply":
-    """The answer of the node's token service; the secret is sent only to the certificate that is expected."""
+    """Return the response of the node's token service; the secret is sent only if the certificate matches."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import ONCE, HttpOptions, Thumbprint, fetch
     from keyferry.sdk.proxy import split_url

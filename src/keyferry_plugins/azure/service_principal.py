@@ -19,13 +19,13 @@ LEGACY_PATH = "oauth2/token?api-version=1.0"
 def log_in_as_application(
     options: "Options", application: "Application", deadline: "Deadline", proof: "Mapping[str, str]"
 ) -> "Token":
-    """A token for the application itself; *proof* are the fields that bind it to a key."""
+    """Return a token for the application itself; *proof* holds the fields that bind it to a key."""
     from keyferry_plugins.azure.entra import post_form, read_reply
 
     if bool(options.client_secret) == bool(options.certificate):
         found = "both are" if options.certificate else "neither is"
         raise ProvideError(
-            f"login spn takes a client secret or a client certificate, and {found} given",
+            f"login spn needs either a client secret or a client certificate, but {found} given",
             "set AZURE_CLIENT_SECRET, or AZURE_CLIENT_CERTIFICATE_PATH",
         )
     url = application.url(LEGACY_PATH) if options.is_legacy else application.token_url

@@ -1,4 +1,4 @@
-"""Tokens of a user kept from one run to the next, in a folder that the user names."""
+"""A cache of a user's tokens, in a folder that the user chooses."""
 
 import os
 from time import time
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 __all__ = ["choose_folder", "entry_path", "remove_entries", "use_cache"]
 
 _PREFIX = "keyferry-aks-"
-# Enough for the request that the token is asked for.
+# Enough for the request that the token is for.
 _MARGIN_SECONDS = 60.0
 
 
 def choose_folder(given: str, environ: "Mapping[str, str]", *, compat: bool) -> str:
-    """The folder for tokens: the one given; upstream's own with *compat*; otherwise none."""
+    """Return the folder for tokens: the one given, upstream's own with *compat*, or else an empty string."""
     if given:
         return os.path.expanduser(given)
     if not compat:
@@ -29,7 +29,7 @@ def choose_folder(given: str, environ: "Mapping[str, str]", *, compat: bool) -> 
 
 
 def entry_path(folder: str, *parts: str) -> str:
-    """The file of an entry, which is known by all that makes its token what it is."""
+    """Return the path of a cache entry; *parts* are everything that determines its token."""
     from hashlib import sha256
 
     from keyferry.sdk.json import dumps
@@ -40,10 +40,10 @@ def entry_path(folder: str, *parts: str) -> str:
 def use_cache(
     path: str, deadline: "Deadline", log_in: "Callable[[], Token]", refresh: "Callable[[str], Token]"
 ) -> Token:
-    """The token that is kept, if it is still good; or else a new one, by its refresh token or a new login."""
+    """Return the cached token if it is still valid, or else a new one by refresh token or login."""
     from keyferry.sdk.files import Lock
 
-    # One at a time: two logins at once would ask the user twice.
+    # Serialised: two logins at once would prompt the user twice.
     with Lock(path, deadline):
         kept = _load(path)
         if kept is not None and (kept.expires_at or 0) > time() + _MARGIN_SECONDS:
@@ -54,9 +54,9 @@ def use_cache(
 
 
 def remove_entries(folder: str) -> tuple[int, int]:
-    """Remove what this plugin and upstream keep in the folder; give how many went and how many files are left.
+    """Remove the entries of this plugin and upstream; return how many were removed and how many files remain.
 
-    Other files stay, and so does a folder that has some: a mistyped path must not cost more than a login.
+    Other files stay, and so does a folder that contains some, in case the path is mistyped.
     """
     removed = left = 0
     try:
@@ -96,7 +96,7 @@ def _refreshed(kept: Token | None, refresh: "Callable[[str], Token]") -> Token |
     try:
         token = refresh(kept.refresh_token)
     except EntraError as error:
-        # Only a refusal of this very token leads to a new login; a server in trouble does not.
+        # Only a rejection of this refresh token leads to a new login; a server error does not.
         if error.error not in ("invalid_grant", "interaction_required"):
             raise
         return None
@@ -134,4 +134,4 @@ def _save(path: str, token: Token) -> None:
         "refresh_token": token.refresh_token,
     }
     if not write_private(path, dumps(document).encode()):
-        tell(f"the token cannot be kept in {os.path.dirname(path)!r}; the next run logs in again")
+        tell(f"the token cannot be cached in {os.path.dirname(path)!r}; the next run logs in again")

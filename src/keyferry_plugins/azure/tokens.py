@@ -1,4 +1,4 @@
-"""Access tokens as Azure's services answer them."""
+"""Access tokens in the responses of Azure's services."""
 
 from time import time
 
@@ -20,7 +20,7 @@ _NOON = 12
 
 
 class Token(Value):
-    """An access token, when it expires in Unix seconds, and the refresh token that came with it, if one did."""
+    """An access token, its expiry in Unix seconds, and the refresh token issued with it, if any."""
 
     access_token: str = field(repr=False)
     expires_at: float | None = None
@@ -28,7 +28,7 @@ class Token(Value):
 
 
 def read_token(reply: "Reply", name: str = "access_token") -> Token:
-    """The token in a service's answer; raises HttpError, which quotes none of it."""
+    """Return the token in a service's response; raise HttpError, which quotes none of it, if there is none."""
     document = reply.json()
     access_token = text_of(document, name)
     if not access_token or any(not " " < char < "\x7f" for char in access_token):
@@ -37,13 +37,13 @@ def read_token(reply: "Reply", name: str = "access_token") -> Token:
 
 
 def text_of(document: "Mapping[str, object]", name: str) -> str:
-    """A text in an answer, or nothing if it is missing or is something else."""
+    """Return a string member, or an empty string if it is missing or of another type."""
     value = document.get(name)
     return value if isinstance(value, str) else ""
 
 
 def check_https(url: str, what: str) -> str:
-    """The URL as it is, if what is sent there can be read there alone: by TLS, or not leaving this machine."""
+    """Return *url* if it is https or a loopback address; raise ProvideError otherwise."""
     from keyferry.sdk.proxy import split_url
 
     try:
@@ -52,7 +52,9 @@ def check_https(url: str, what: str) -> str:
     except HttpError:
         is_safe = False
     if not is_safe:
-        raise ProvideError(f"{what} is not an https:// URL", "a credential is sent there, so it must be one")
+        raise ProvideError(
+            f"{what} is not an https:// URL", "a credential is sent there, so https is required"
+        )
     return url
 
 
@@ -65,7 +67,7 @@ def _expiry(document: "Mapping[str, object]") -> float | None:
 
 
 def read_instant(value: object) -> float | None:
-    """A time in Unix seconds: from a number, as number or text, or from a date; None for anything else."""
+    """Return a time in Unix seconds, from a number, a number in a string, or a date; None for anything else."""
     number = _number(value)
     if number is not None:
         return number if number <= _LAST_SECOND else None
@@ -88,7 +90,7 @@ def _number(value: object) -> float | None:
 
 
 def _american(text: str) -> str:
-    """A date such as ``1/31/2026 2:05:09 PM +00:00``, which App Service used to write, as RFC 3339."""
+    """Return a date such as ``1/31/2026 2:05:09 PM +00:00``, which App Service used to send, in RFC 3339."""
     date, *rest = text.split() or [""]
     parts = date.split("/")
     if len(parts) != 3 or not rest:  # month, day, year
@@ -97,7 +99,7 @@ def _american(text: str) -> str:
     if not (hour.isascii() and hour.isdigit()):
         return ""
     number = int(hour)
-    # The service writes PM behind hours that already count to 24.
+    # The service writes PM after hours of a 24-hour clock.
     if "PM" in rest and number < _NOON:
         number += _NOON
     elif "AM" in rest and number == _NOON:

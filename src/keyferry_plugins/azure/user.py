@@ -1,4 +1,4 @@
-"""Log in as a person, by device code or password, and keep the login if the person wants that."""
+"""Log in as a person, by device code or password, and cache the tokens if the user wants that."""
 
 import os
 
@@ -22,7 +22,7 @@ def log_in_as_user(
     request: "ExecRequest",
     deadline: "Deadline",
 ) -> "Token":
-    """A token for a person: kept from before, refreshed, or by a new login."""
+    """Return a token for a person: from the cache, by refresh, or by a new login."""
     from keyferry_plugins.azure.token_cache import choose_folder, entry_path, use_cache
 
     def log_in() -> "Token":
@@ -30,7 +30,7 @@ def log_in_as_user(
 
         if options.login == "ropc":
             return _by_password(options, application, request, deadline)
-        # Whoever sees standard error can type a code; without anyone, the time is the program's own.
+        # A user who sees standard error can enter a code; otherwise the program's own deadline applies.
         is_patient = not options.compat and _is_watched(options, request)
         return log_in_by_device_code(options, application, deadline, is_patient=is_patient)
 
@@ -45,23 +45,23 @@ def log_in_as_user(
 
 
 def _is_watched(options: "Options", request: "ExecRequest") -> bool:
-    """Tell whether somebody can read a code; raises ProvideError where nobody can, unless told to wait."""
+    """Return whether somebody can read a code; raise ProvideError if nobody can, unless --wait-for-login is set."""
     from keyferry.sdk import ProvideError
     from keyferry.sdk.prompt import is_watched
 
     if is_watched(request) or options.waits_for_login:
         return is_watched(request)
     raise ProvideError(
-        "a code has to be typed in a browser, and nobody is there to read it: the client has no terminal",
+        "a code must be entered in a browser, but nobody can read it: the client has no terminal",
         "log in from a terminal, with --cache-dir so that others can use the token; or use --login azurecli, spn, msi"
-        " or workloadidentity; or add --wait-for-login to wait all the same",
+        " or workloadidentity; or add --wait-for-login to wait anyway",
     )
 
 
 def _bound(
     options: "Options", application: "Application", request: "ExecRequest", deadline: "Deadline"
 ) -> "Token":
-    # Never kept: the key it is bound to ends with this run.
+    # Never cached: the key it is bound to exists only in this run.
     from keyferry_plugins.azure.pop import make_proof
 
     proof = make_proof()

@@ -1,4 +1,4 @@
-"""Log in as the workload one runs in: a pod, a GitHub action, an Azure pipeline."""
+"""Log in as a workload: a pod, a GitHub action, or an Azure pipeline."""
 
 from keyferry.sdk import ProvideError
 
@@ -16,7 +16,7 @@ _AUDIENCE = "api://AzureADTokenExchange"
 
 
 def read_workload_assertion(options: "Options", environ: "Mapping[str, str]", deadline: "Deadline") -> str:
-    """The token that vouches for this workload: GitHub's, where an action runs, or that of a file."""
+    """Return the token that identifies this workload: GitHub's in an action, or else the one in a file."""
     from keyferry_plugins.azure.federation import read_token_file
 
     token, url = (environ.get(f"ACTIONS_ID_TOKEN_REQUEST_{name}", "") for name in ("TOKEN", "URL"))
@@ -24,14 +24,14 @@ def read_workload_assertion(options: "Options", environ: "Mapping[str, str]", de
         return ask_github(url, token, deadline)
     if not options.token_file:
         raise ProvideError(
-            "login workloadidentity needs a token file, and none is given",
+            "login workloadidentity needs a token file, but none is given",
             "set AZURE_FEDERATED_TOKEN_FILE or --federated-token-file; in a GitHub action, grant 'id-token: write'",
         )
     return read_token_file(options.token_file, "the federated token file")
 
 
 def ask_github(url: str, request_token: str, deadline: "Deadline") -> str:
-    """The OIDC token of the GitHub action one runs in."""
+    """Return the OIDC token of the current GitHub action."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https
@@ -49,7 +49,7 @@ def ask_github(url: str, request_token: str, deadline: "Deadline") -> str:
 
 
 def ask_pipelines(connection_id: str, environ: "Mapping[str, str]", deadline: "Deadline") -> str:
-    """The OIDC token of the Azure pipeline one runs in, for one of its service connections."""
+    """Return the OIDC token of the current Azure pipeline, for one of its service connections."""
     from keyferry.sdk.forms import encode_query
     from keyferry.sdk.http import fetch
     from keyferry_plugins.azure.tokens import check_https
@@ -69,7 +69,7 @@ def ask_pipelines(connection_id: str, environ: "Mapping[str, str]", deadline: "D
     }
     mark = "&" if "?" in url else "?"
     reply = fetch("POST", f"{url}{mark}{query}", deadline=deadline, headers=headers)
-    return _read(reply, "oidcToken", "may the pipeline use this service connection?")
+    return _read(reply, "oidcToken", "check that the pipeline may use this service connection")
 
 
 def _read(reply: "Reply", name: str, hint: str) -> str:

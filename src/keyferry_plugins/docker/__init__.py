@@ -1,1 +1,1 @@
-"""Docker's side of registry logins: config files, the keys in them, and credential helpers."""
+"""Docker's registry logins: config files, their keys, and credential helpers."""

@@ -1,4 +1,4 @@
-"""Docker config files: the logins in them, and the helpers they name."""
+"""Docker config files: their logins, and the helpers they configure."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import DocumentError, loads
@@ -13,7 +13,7 @@ __all__ = ["DockerConfig", "Login", "parse_config", "parse_old_config"]
 
 
 class Login(Value):
-    """One entry of a docker config; *has_identity_token* where it holds one in place of a password."""
+    """One entry of a docker config; *has_identity_token* if it contains an identity token instead of a password."""
 
     username: str
     password: str = field(repr=False)
@@ -21,7 +21,7 @@ class Login(Value):
 
 
 class DockerConfig(Value):
-    """What a docker config has: logins by key, helpers by registry, and the helper for all the others."""
+    """The content of a docker config: logins by key, helpers by registry, and the default helper."""
 
     logins: "Mapping[str, Login]" = field(default_factory=dict)
     helpers: "Mapping[str, str]" = field(default_factory=dict)
@@ -29,7 +29,7 @@ class DockerConfig(Value):
 
 
 def parse_config(content: bytes, where: str) -> DockerConfig:
-    """Read a ``config.json``; raises ProvideError, which says where and what, and quotes none of it."""
+    """Parse a ``config.json``; raise ProvideError, which gives the field but quotes no value, if it is invalid."""
     fields = _object(_load(content, where), where)
     helpers = _object(_pick(fields, "credhelpers"), f"{where}: credHelpers")
     return DockerConfig(
@@ -40,7 +40,7 @@ def parse_config(content: bytes, where: str) -> DockerConfig:
 
 
 def parse_old_config(content: bytes, where: str) -> DockerConfig:
-    """Read an old ``.dockercfg``, which is the entries and nothing else."""
+    """Parse an old ``.dockercfg``, which contains only the entries."""
     return DockerConfig(_read_logins(_load(content, where), where))
 
 
@@ -49,7 +49,7 @@ def _load(content: bytes, where: str) -> object:
         return loads(content)
     except DocumentError:
         pass
-    # Raised out here on purpose: what was caught may hold the file.
+    # Raised outside the handler: the caught exception may contain the file.
     raise ProvideError(f"{where} is not JSON")
 
 
@@ -58,7 +58,7 @@ def _read_logins(document: object, where: str) -> dict[str, Login]:
     for key, value in _object(document, where).items():
         place = f"{where}[{hide_user_info(key)!r}]"
         login = _read_login(_object(value, place), place)
-        # Docker leaves an empty entry behind where a helper keeps the login.
+        # Docker leaves an empty entry for a login that a helper stores.
         if login.username or login.password or login.has_identity_token:
             logins[key] = login
     return logins
@@ -74,7 +74,7 @@ def _read_login(fields: "Mapping[str, object]", where: str) -> Login:
 
 
 def _decode_auth(auth: str, where: str) -> tuple[str, str]:
-    """The two halves of an ``auth`` field: base64, padded only if it ends in '=', line breaks allowed."""
+    """Return user name and password of an ``auth`` field: base64, with optional padding and line breaks."""
     from binascii import Error, a2b_base64
 
     text = auth.replace("\r", "").replace("\n", "")
@@ -94,7 +94,7 @@ def _decode_auth(auth: str, where: str) -> tuple[str, str]:
 
 
 def _pick(fields: "Mapping[str, object]", name: str) -> object:
-    """A field by its name in any case; of several the last counts, as in Go."""
+    """Return a field by its name in any letter case; the last of several applies, as in Go."""
     found = [value for key, value in fields.items() if key.lower() == name]
     return found[-1] if found else None
 

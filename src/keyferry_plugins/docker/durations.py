@@ -1,4 +1,4 @@
-"""How long the kubelet may keep an answer, as the flag says."""
+"""The --cache-duration flag: how long the kubelet may cache a response."""
 
 from keyferry.sdk import ProvideError
 
@@ -8,7 +8,7 @@ _NANOSECONDS = 1_000_000_000
 
 
 def read_cache_duration(text: str) -> float | None:
-    """Seconds of a duration such as ``10m``; None where none is given, and the provider's config decides."""
+    """Return the seconds of a duration such as ``10m``; None if it is empty and the provider's config decides."""
     if not text:
         return None
     from keyferry.sdk.times import DurationError, parse_duration

@@ -1,4 +1,4 @@
-"""Docker's credential helpers: programs that are given a server's URL and answer with a login."""
+"""Docker's credential helpers: programs that read a server's URL and print a login."""
 
 import os
 
@@ -18,12 +18,12 @@ __all__ = ["ask_helper", "check_server_url", "host_of", "program_of"]
 
 PREFIX = "docker-credential-"
 _NOT_FOUND = "credentials not found in native keychain"
-# The user name that means: the secret is no password, but a token to be exchanged for others.
+# The user name that marks the secret as an identity token, not a password.
 _IDENTITY_TOKEN = "<token>"  # noqa: S105 - a user name
 
 
 def program_of(helper: str) -> str:
-    """The program that a helper's name stands for: ``docker-credential-NAME`` from PATH, or an absolute path."""
+    """Return the program of a helper: ``docker-credential-NAME`` from PATH, or an absolute path."""
     if os.path.isabs(helper) and not helper.endswith("/"):
         return helper
     name = helper.removeprefix(PREFIX)
@@ -40,19 +40,21 @@ def program_of(helper: str) -> str:
 
 
 def check_server_url(url: str) -> str:
-    """*url*, if a helper may be asked for it: one line, a host in it, and no user info; raises ProvideError."""
-    # A helper reads one line: what follows a line break would be taken for something else, or logged as its own.
+    """Return *url* if it is one line with a host and no user info; raise ProvideError otherwise."""
+    # A helper reads one line: it would misread or log any text after a line break.
     if not url or any(not " " < char < "\x7f" for char in url):
         raise ProvideError("the server's URL is empty, or has blanks, control or non-ASCII characters")
     if "@" in url.rpartition("://")[2].partition("/")[0]:
-        raise ProvideError("the server's URL has user info, which no helper is to see", "give it without")
+        raise ProvideError(
+            "the server's URL contains user info, which is not passed to a helper", "remove the user info"
+        )
     if not host_of(url).partition(":")[0]:
         raise ProvideError(f"the server's URL {url[:200]!r} has no host")
     return url
 
 
 def host_of(url: str) -> str:
-    """Host and port of a server's URL, with or without a scheme; all names of Docker Hub count as one."""
+    """Return host and port of a server's URL, with or without a scheme; all names of Docker Hub are equal."""
     try:
         host = split_registry_url(url.rpartition("://")[2])[0].lower()
     except UrlSyntaxError:
@@ -61,12 +63,12 @@ def host_of(url: str) -> str:
 
 
 def ask_helper(helper: str, server_url: str, deadline: "Deadline") -> Login | None:
-    """The login a helper has for a server, or None if it has none; raises ProvideError for anything else."""
+    """Return a helper's login for a server, or None if it has none; raise ProvideError on any other outcome."""
     program = program_of(helper)
     name = os.path.basename(program)
     done = run_program([program, "get"], stdin=check_server_url(server_url).encode(), deadline=deadline)
     if done.status != 0:
-        # By its own protocol it says why on standard output.
+        # By the protocol a helper prints its error on standard output.
         said = done.stdout.decode("utf-8", "replace").strip()
         if said == _NOT_FOUND:
             return None
@@ -75,10 +77,10 @@ def ask_helper(helper: str, server_url: str, deadline: "Deadline") -> Login | No
 
 
 def _failure(name: str, status: int, said: str, complaint: str) -> ProvideError:
-    # What looks like a login is one, whatever the status: it is not shown.
+    # Output that looks like a login is never shown, whatever the exit status.
     reason = "its output is not shown, as it may hold a secret" if "{" in said else shown(said, 200)
     return ProvideError(
-        f"{name} get failed with status {status}: {' | '.join(filter(None, (reason, complaint))) or 'it says nothing'}",
+        f"{name} get failed with status {status}: {' | '.join(filter(None, (reason, complaint))) or 'no message'}",
         f"try it: echo SERVER | {name} get",
     )
 
@@ -109,7 +111,7 @@ def _read_fields(name: str, stdout: bytes) -> dict[str, object]:
         document = loads(stdout.decode())
     except (DocumentError, UnicodeDecodeError):
         pass
-    # Raised out here on purpose: what was caught holds the answer.
+    # Raised outside the handler: the caught exception contains the response.
     if not isinstance(document, dict):
         raise ProvideError(f"{name} get ended with status 0 and wrote something that is not a JSON object")
     return document

@@ -1,4 +1,4 @@
-"""Which logins of several docker configs to answer with, under keys that the kubelet understands."""
+"""Choose the logins of several docker configs for a response, under keys that the kubelet understands."""
 
 from keyferry.sdk import GLOBAL, IMAGE, AuthConfig
 from keyferry.sdk.docker_hub import HUB, LOGIN_HOST, is_default_registry
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 __all__ = ["choose_logins", "write_auth"]
 
-# One key written in several ways is one key to the kubelet, and an answer can hold each way once.
+# The kubelet treats these spellings as one key, and a response can contain each spelling once.
 _SPELLINGS = ("{}", "https://{}", "http://{}")
 
 
 def choose_logins(entries: "Iterable[tuple[str, Login]]", image: str, cache_key_type: str) -> "Kept":
-    """The logins that an answer of *cache_key_type* for *image* must hold, in the order given.
+    """Return the logins that a response of *cache_key_type* for *image* must contain, in the order given.
 
-    One that is kept for the image alone holds what covers the image; one for the registry holds all that is for
-    its host, whatever the path; one for everything holds everything.
+    A response for the image contains the logins that cover the image; one for the registry contains those of
+    its host with any path; a global one contains all.
     """
     places = [(place, login) for key, login in entries if (place := normalise(key)) is not None]
     if cache_key_type == GLOBAL:
@@ -39,7 +39,7 @@ def choose_logins(entries: "Iterable[tuple[str, Login]]", image: str, cache_key_
 
 
 def _hub_logins(places: "Kept", image: str) -> "Kept":
-    """The logins under Docker Hub's own key, which count only where no other does."""
+    """Return the logins under Docker Hub's own key, which apply only if no other login does."""
     if not is_default_registry(image):
         return []
     host = image.partition("/")[0] if "/" in image else HUB
@@ -48,7 +48,7 @@ def _hub_logins(places: "Kept", image: str) -> "Kept":
 
 
 def write_auth(kept: "Kept", notes: list[str]) -> dict[str, AuthConfig]:
-    """The logins as an answer has them; several under one key get as many spellings of it."""
+    """Return the logins as the ``auth`` of a response; several logins under one key use several spellings of it."""
     logins: dict[str, list[AuthConfig]] = {}
     for place, login in kept:
         entry = AuthConfig(login.username, login.password)
@@ -60,6 +60,6 @@ def write_auth(kept: "Kept", notes: list[str]) -> dict[str, AuthConfig]:
         auth.update(zip((spelling.format(key) for spelling in _SPELLINGS), entries, strict=False))
         if len(entries) > len(_SPELLINGS):
             notes.append(
-                f"{key!r} has {len(entries)} logins; only the first {len(_SPELLINGS)} fit in an answer"
+                f"{key!r} has {len(entries)} logins; only the first {len(_SPELLINGS)} fit in a response"
             )
     return auth

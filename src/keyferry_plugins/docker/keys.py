@@ -1,17 +1,17 @@
-"""The keys that docker configs keep logins under, and which of them cover an image, by the kubelet's rules."""
+"""The keys of logins in docker configs, and which of them cover an image, by the kubelet's rules."""
 
 from keyferry.sdk.url import UrlSyntaxError, split_registry_key, split_registry_url
 from keyferry.sdk.values import Value
 
 __all__ = ["HostPath", "covers", "normalise", "parse_host_path"]
 
-# What a host may have: letters, digits, a star for a glob, and a few more.
+# The characters of a host: letters, digits, a star for a glob, and a few more.
 _HOST = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~!$&'()*+,;=")
 _ADDRESS = frozenset("0123456789abcdefABCDEF:")
 
 
 class HostPath(Value):
-    """A key or an image in the parts that are compared."""
+    """A key or an image, split into the parts that are compared."""
 
     host: str
     port: str
@@ -23,11 +23,11 @@ class HostPath(Value):
 
 
 def normalise(key: str) -> HostPath | None:
-    """The place a key of a docker config stands for, or None for one that the kubelet could not use either.
+    """Return the host and path of a docker config's key, or None if the kubelet could not use it either.
 
-    The scheme is optional, user info, query and fragment vanish, and a path that begins with an API version
-    loses it. Keys of a kind that no registry has are given up where the kubelet might still match them:
-    escapes in a host, and IPv6 addresses without a port.
+    The scheme is optional; user info, query and fragment are dropped, and so is a path's leading API version.
+    Two kinds of keys that the kubelet might match, but no registry has, are also None: escapes in a host, and
+    IPv6 addresses without a port.
     """
     try:
         _, host, port, path = split_registry_key(key)
@@ -37,7 +37,7 @@ def normalise(key: str) -> HostPath | None:
 
 
 def parse_host_path(text: str) -> HostPath | None:
-    """The parts of a key without its scheme, or of an image's name; None if there is no host in it."""
+    """Return the parts of a key without its scheme, or of an image's name; None if it has no host."""
     try:
         _, host, port, path = split_registry_url(text)
     except UrlSyntaxError:
@@ -46,7 +46,7 @@ def parse_host_path(text: str) -> HostPath | None:
 
 
 def covers(key: HostPath, image: HostPath) -> bool:
-    """Tell whether a login kept under *key* is for *image*: port, number of labels, path prefix, then each label."""
+    """Return whether a login under *key* is for *image*, by port, number of labels, path prefix and each label."""
     wanted, found = key.host.split("."), image.host.split(".")
     if key.port != image.port or len(wanted) != len(found) or not image.path.startswith(key.path):
         return False
@@ -54,19 +54,19 @@ def covers(key: HostPath, image: HostPath) -> bool:
 
 
 def _is_host(host: str) -> bool:
-    """Tell whether it is a name, or an address that had a port behind it and so has lost its brackets."""
+    """Return whether *host* is a name, or an address whose brackets were removed along with its port."""
     return bool(host) and (_HOST.issuperset(host) or (":" in host and _ADDRESS.issuperset(host)))
 
 
 def _matches(glob: str, label: str) -> bool:
-    """Tell whether a label fits a glob, in which a star stands for any run of characters."""
+    """Return whether a label matches a glob, in which a star matches any run of characters."""
     first, *rest = glob.split("*")
     if not rest:
         return glob == label
     *middle, last = rest
     if not label.startswith(first) or not label.endswith(last) or len(label) < len(first) + len(last):
         return False
-    # The leftmost place is the best for each piece: the next star takes up any slack.
+    # The leftmost match of each piece suffices: the next star matches the characters in between.
     at, end = len(first), len(label) - len(last)
     for piece in middle:
         found = label.find(piece, at, end)

@@ -1,4 +1,4 @@
-"""Folders of secrets as Kubernetes mounts them: docker configs, and user name and password in files of their own."""
+"""Folders of secrets as Kubernetes mounts them: docker configs, and user names and passwords in separate files."""
 
 import os
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Found", "read_config_file", "read_secrets"]
 
 Found = DockerConfig | ProvideError
-# No secret of Kubernetes is longer.
+# The maximum size of a Kubernetes secret.
 _MOST_BYTES = 1 << 20
 _MOST_ENTRIES = 10_000
 _PAIR = ("username", "password", "registry")
@@ -21,7 +21,7 @@ _OTHERS = 0o077
 
 
 def read_config_file(path: str, notes: list[str]) -> DockerConfig:
-    """The docker config in a file; one named ``.dockercfg``, or so ending, has the old form."""
+    """Read the docker config in a file; a name that ends in ``.dockercfg`` means the old format."""
     what = "docker config"
     content = read_bounded(path, what, _MOST_BYTES)
     _note_mode(path, notes)
@@ -30,7 +30,7 @@ def read_config_file(path: str, notes: list[str]) -> DockerConfig:
 
 
 def read_secrets(folder: str, notes: list[str]) -> "Iterator[Found]":
-    """Every secret in *folder*, itself included, and in the folders right below; a broken one as its error."""
+    """Yield every secret in *folder* and its direct subfolders; a broken one as its error."""
     for name in ("", *_names(folder)):
         place = os.path.join(folder, name) if name else folder
         if os.path.isdir(place):
@@ -38,7 +38,7 @@ def read_secrets(folder: str, notes: list[str]) -> "Iterator[Found]":
 
 
 def _read_secret(folder: str, notes: list[str]) -> "Iterator[Found]":
-    # Kubernetes changes all files of a secret at once, by this link: read in one version, never half and half.
+    # Kubernetes updates all files of a secret at once through this link; all are read from one version.
     version = os.path.join(folder, "..data")
     if os.path.isdir(version):
         folder = os.path.realpath(version)
@@ -64,7 +64,7 @@ def _read_pair(folder: str, notes: list[str]) -> DockerConfig:
 
 
 def _read_text(path: str) -> str:
-    """A file of one value; the line break that editors and ``echo`` leave at its end is no part of it."""
+    """Return the content of a file with one value, without the trailing line break of editors and ``echo``."""
     try:
         text = read_bounded(path, "secret", _MOST_BYTES).decode()
     except UnicodeDecodeError:
@@ -82,12 +82,12 @@ def _names(folder: str) -> list[str]:
         raise ProvideError(f"folder of secrets {folder!r} cannot be read: {reason}") from None
     if len(names) > _MOST_ENTRIES:
         raise ProvideError(f"folder of secrets {folder!r} has more than {_MOST_ENTRIES} entries")
-    # Names with two dots are Kubernetes' own: versions of what the others point to.
+    # Names that begin with two dots are Kubernetes' own: versions that the other names link to.
     return [name for name in names if not name.startswith("..")]
 
 
 def _note_mode(path: str, notes: list[str]) -> None:
-    """Note a file that others may read; a mounted secret often is one, so it is not refused."""
+    """Note a file that other users can read; this is not an error, as mounted secrets often are readable."""
     try:
         mode = os.stat(path).st_mode
     except OSError:

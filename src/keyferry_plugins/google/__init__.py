@@ -1,1 +1,1 @@
-"""What Google's two plugins share: tokens from metadata, credential files, exchanges and gcloud."""
+"""Shared parts of Google's two plugins: tokens from metadata, credential files, exchanges and gcloud."""

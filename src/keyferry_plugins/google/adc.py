@@ -1,4 +1,4 @@
-"""Application default credentials: where they are looked for, and which exchange each kind of file needs."""
+"""Application default credentials: where they are found, and which exchange each type of file needs."""
 
 import os
 
@@ -13,12 +13,12 @@ __all__ = ["default_token", "explicit_file", "token_from_file", "well_known_file
 
 VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 _FILE = "application_default_credentials.json"
-# An account that impersonates one that impersonates another is odd, and a longer chain is a mistake.
+# A chain of two impersonations is unusual; a longer one is a mistake.
 _DEEPEST = 3
 
 
 def default_token(calls: "Calls", scopes: tuple[str, ...]) -> "Token":
-    """A token of the credentials that Google's libraries would use here, in their order."""
+    """Return a token of the application default credentials, found in the order of Google's libraries."""
     path = explicit_file(calls) or well_known_file(calls)
     if path:
         return token_from_file(calls, path, scopes)
@@ -30,28 +30,28 @@ def default_token(calls: "Calls", scopes: tuple[str, ...]) -> "Token":
 
 
 def none_found() -> ProvideError:
-    """The error where neither a file nor a metadata server is there."""
+    """Return the error for a machine with neither a credential file nor a metadata server."""
     return ProvideError(
-        "there are no application default credentials: no file, and this machine is not Google's",
+        "there are no application default credentials: no file was found, and this machine is not on Google Cloud",
         f"set {VARIABLE} to a credential file, or run: gcloud auth application-default login",
     )
 
 
 def explicit_file(calls: "Calls") -> str:
-    """The file that the environment names; it is used or the run fails, whatever else there is."""
+    """Return the file that the environment sets, or an empty string; there is no fallback if that file fails."""
     return calls.setting(VARIABLE)
 
 
 def well_known_file(calls: "Calls") -> str:
-    """The file that gcloud writes, if it is there."""
-    # Only Google's newer libraries look where CLOUDSDK_CONFIG says.
+    """Return the path of the file that gcloud writes, or an empty string if it does not exist."""
+    # Only Google's newer libraries support CLOUDSDK_CONFIG.
     folder = "" if calls.is_compat else calls.setting("CLOUDSDK_CONFIG")
     path = os.path.join(folder or gcloud_folder(calls), _FILE)
     return path if os.path.exists(path) else ""
 
 
 def gcloud_folder(calls: "Calls") -> str:
-    """Where gcloud keeps its settings for this user, whatever CLOUDSDK_CONFIG says."""
+    """Return the user's default folder of gcloud settings, ignoring CLOUDSDK_CONFIG."""
     if os.name == "nt":
         return os.path.join(calls.setting("APPDATA"), "gcloud")
     home = calls.setting("HOME") or os.path.expanduser("~")
@@ -59,14 +59,14 @@ def gcloud_folder(calls: "Calls") -> str:
 
 
 def token_from_file(calls: "Calls", path: str, scopes: tuple[str, ...]) -> "Token":
-    """A token for the credentials in a file."""
+    """Return a token for the credentials in a file."""
     return token_from(load_credential_file(path), calls, scopes)
 
 
 def token_from(
     credentials: CredentialFile, calls: "Calls", scopes: tuple[str, ...], depth: int = 1
 ) -> "Token":
-    """A token for credentials of any type that Google's tools write."""
+    """Return a token for credentials of any type that Google's tools write."""
     kind = credentials.text("type")
     if kind == "service_account":
         from keyferry_plugins.google.service_account import service_account_token
@@ -92,7 +92,7 @@ def _impersonated(
 
     source = credentials.part("source_credentials")
     if source is None:
-        raise ProvideError(f"{credentials.where}: source_credentials is missing", "have the file made again")
+        raise ProvideError(f"{credentials.where}: source_credentials is missing", "create the file again")
     if depth >= _DEEPEST:
         raise ProvideError(
             f"{credentials.where}: more than {_DEEPEST} service accounts impersonate each other"
@@ -111,7 +111,7 @@ def _impersonated(
 def _unknown(credentials: CredentialFile, kind: str) -> ProvideError:
     if "installed" in credentials.members or "web" in credentials.members:
         return ProvideError(
-            f"{credentials.where}: it holds an OAuth client, which alone is nobody's credentials",
+            f"{credentials.where}: it contains an OAuth client, which is not a credential",
             "run: gcloud auth application-default login --client-id-file=FILE",
         )
     return ProvideError(

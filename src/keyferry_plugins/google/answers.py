@@ -1,4 +1,4 @@
-"""Read the answers of token endpoints: a token and its lifetime, or what the server says is wrong."""
+"""Parse responses of token endpoints: a token and its lifetime, or an error."""
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.text import shown
@@ -11,27 +11,28 @@ if TYPE_CHECKING:
 
 __all__ = ["access_token", "expiry", "lifetime", "refusal", "told"]
 
-# No token of Google's lives longer; a server that says so is not believed.
+# No token of Google's is valid for longer; a longer lifetime in a response is ignored.
 LONGEST_SECONDS = 12 * 3600.0
 _MOST_DIGITS = 12
-# Access, refresh and client secrets of Google's own making, whose shape the general masking does not know.
+# Access tokens, refresh tokens and client secrets in Google's formats, which the general masking does not
+# cover.
 _SHAPES = r"\bya29\.[\w.~+/=-]+|\b[14]//[\w.~+/=-]{6,}|\bGOCSPX-[\w-]+|\bAIza[\w-]{10,}"
 _MASK = "********"
 
 
 def told(text: object, known: tuple[str, ...] = (), most: int = 300) -> str:
-    """What a server or program said, fit for a message."""
+    """Return the text of a server or program, shortened and without secrets, for a message."""
     from re import sub
 
     clean = str(text)
-    # The caller's own secrets first: a shape may cover only a part of one.
+    # The caller's own secrets first: a pattern may cover only a part of one.
     for secret in sorted(filter(None, known), key=len, reverse=True):
         clean = clean.replace(secret, _MASK)
     return shown(sub(_SHAPES, _MASK, clean), most, known)
 
 
 def refusal(reply: "Reply", what: str, hint: str, known: tuple[str, ...] = ()) -> ProvideError:
-    """The error for an answer that is no success: status, and the fields in which Google explains itself."""
+    """Return the error for an error response, with its status and the fields in which Google gives the reason."""
     reason = _reason(reply, known)
     return ProvideError(
         f"{what}: {reply.url} answered status {reply.status}{reason and f' ({reason})'}", hint
@@ -52,7 +53,7 @@ def _reason(reply: "Reply", known: tuple[str, ...]) -> str:
 
 
 def access_token(reply: "Reply", calls: "Calls", what: str, origin: str) -> Token:
-    """The token in an OAuth answer of success; raises ProvideError, which quotes none of it."""
+    """Return the token in a successful OAuth response; raise ProvideError, which quotes none of it, if it has none."""
     document = reply.json()
     value = check_token(document.get("access_token"), what, f"{reply.url}: access_token")
     seconds = lifetime(document.get("expires_in"))
@@ -60,16 +61,16 @@ def access_token(reply: "Reply", calls: "Calls", what: str, origin: str) -> Toke
 
 
 def check_token(value: object, what: str, where: str) -> str:
-    """A token that an HTTP header can carry; raises ProvideError otherwise."""
+    """Return *value* if it is a token that is valid in an HTTP header; raise ProvideError otherwise."""
     if not isinstance(value, str) or not value:
         raise ProvideError(f"{what}: {where} is missing, expected a token")
     if any(not " " < char < "\x7f" for char in value):
-        raise ProvideError(f"{what}: {where} has characters that no HTTP header can carry")
+        raise ProvideError(f"{what}: {where} has characters that are not valid in an HTTP header")
     return value
 
 
 def lifetime(value: object) -> float | None:
-    """Seconds that ``expires_in`` tells, a number or digits; None for what cannot be believed, or is not positive."""
+    """Return the seconds of ``expires_in``, a number or digits; None if it is implausible or not positive."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _MOST_DIGITS:
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
@@ -78,7 +79,7 @@ def lifetime(value: object) -> float | None:
 
 
 def expiry(value: object) -> float | None:
-    """The Unix second that an RFC 3339 time tells, or None."""
+    """Return an RFC 3339 time in Unix seconds, or None if it is invalid."""
     from keyferry.sdk.times import TimeError, parse_time
 
     try:

@@ -1,4 +1,4 @@
-"""External accounts on AWS: the subject token is a signed request that would tell AWS who asks."""
+"""External accounts on AWS: the subject token is a signed request that proves the caller's AWS identity."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_percent, encode_query
@@ -20,9 +20,9 @@ _SESSION_SECONDS = "300"
 
 
 def aws_subject_token(source: "CredentialFile", calls: "Calls", audience: str) -> str:
-    """A signed GetCallerIdentity request as text; Google sends it to AWS and believes the answer."""
+    """Return a signed GetCallerIdentity request as text; Google sends it to AWS to identify the caller."""
     if source.text("environment_id") != "aws1":
-        raise ProvideError(f"{source.where}: environment_id is not aws1, the only version there is")
+        raise ProvideError(f"{source.where}: environment_id is not aws1, the only supported version")
     session = _session(source, calls)
     credentials = _credentials(source, calls, session)
     region = _region(source, calls, session)
@@ -39,7 +39,7 @@ def _signed(url: str, credentials: Credentials, region: str, audience: str, now:
         host=origin.authority,
         path=path,
         query=_sorted(query),
-        # Signed with the rest, so that the request proves nothing to anybody but this pool.
+        # This header is signed as well, so that the request is valid only for this pool.
         headers={"X-Goog-Cloud-Target-Resource": audience},
         body=b"",
         region=region,
@@ -63,7 +63,7 @@ def _sorted(query: str) -> str:
 
 
 def _session(source: "CredentialFile", calls: "Calls") -> dict[str, str]:
-    """The header for AWS's metadata server, where it is needed at all and the file says how to have one."""
+    """Return the session header for AWS's metadata server; empty if it is not needed or the file has no URL for it."""
     url = source.text("imdsv2_session_token_url")
     if not url or (_from_environment(calls) is not None and _environment_region(calls)):
         return {}
@@ -90,7 +90,7 @@ def _credentials(source: "CredentialFile", calls: "Calls", session: dict[str, st
     if not url:
         raise ProvideError(
             f"{source.where}: url is missing, and the environment has no AWS keys",
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or have the file made again",
+            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or create the file again",
         )
     role = _text(fetch_source(calls, "GET", url, session), "a role")
     reply = fetch_source(calls, "GET", f"{url}/{encode_percent(role)}", session)
@@ -115,21 +115,21 @@ def _region(source: "CredentialFile", calls: "Calls", session: dict[str, str]) -
         url = source.text("region_url")
         if not url:
             raise ProvideError(f"{source.where}: region_url is missing", "set AWS_REGION")
-        # An availability zone is answered: the region and a letter.
+        # The response is an availability zone: the region and a letter.
         region = _text(fetch_source(calls, "GET", url, session), "a zone")[:-1]
     if not region or not all(char.isascii() and (char.isalnum() or char == "-") for char in region):
-        raise ProvideError(f"{source.where}: the AWS region found is not the name of one", "set AWS_REGION")
+        raise ProvideError(f"{source.where}: the AWS region found is not a region name", "set AWS_REGION")
     return region
 
 
 def _text(reply: "Reply", what: str) -> str:
-    """The one word of an answer."""
+    """Return the single word of a response."""
     if not reply.is_success:
         raise _refused(reply, what)
     word = reply.body.decode("ascii", "replace").strip()
     if not word or any(not "!" <= char <= "~" for char in word):
         raise ProvideError(
-            f"AWS's metadata server gave no {what.partition(' ')[2]}: {reply.url} answered no word"
+            f"AWS's metadata server gave no {what.partition(' ')[2]}: {reply.url} did not answer with a single word"
         )
     return word
 

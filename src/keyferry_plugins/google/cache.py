@@ -1,4 +1,4 @@
-"""The cluster plugin's token cache: the same file, in the same form, that gke-gcloud-auth-plugin keeps."""
+"""The cluster plugin's token cache: the same file and format as gke-gcloud-auth-plugin's."""
 
 import os
 
@@ -21,12 +21,12 @@ __all__ = ["CacheKey", "cache_key", "cache_path", "format_indented", "read_cache
 
 _FILE = "gke_gcloud_auth_plugin_cache"
 _NANOSECONDS = 1_000_000_000
-# A token that ends before the request with it arrives is none.
+# A token that expires before the request arrives is useless.
 _MARGIN_SECONDS = 10
 
 
 class CacheKey(Value):
-    """What a cached token is good for; another context, other words for gcloud or another config need another."""
+    """What a cached token is valid for: a context, arguments of gcloud, and a configuration."""
 
     context: str
     extra_args: str
@@ -34,12 +34,12 @@ class CacheKey(Value):
 
 
 def cache_path(calls: "Calls") -> str:
-    """Beside the default kubeconfig."""
+    """Return the path of the cache file, beside the default kubeconfig."""
     return os.path.join(os.path.dirname(default_kubeconfig(calls.environ)), _FILE)
 
 
 def cache_key(call: "GcloudCall", calls: "Calls") -> CacheKey | None:
-    """The key of a token asked for now; None if the kubeconfig cannot be read, and nothing is to be cached."""
+    """Return the key of a token requested now; None, which disables the cache, if the kubeconfig is unreadable."""
     context = current_context(calls.environ)
     if context is None:
         return None
@@ -52,7 +52,7 @@ def cache_key(call: "GcloudCall", calls: "Calls") -> CacheKey | None:
 
 
 def read_cache(path: str, key: CacheKey, now: float) -> Token | None:
-    """The token in the cache file, if it is one for *key* and has a while to go."""
+    """Return the token in the cache file, or None unless it is for *key* and remains valid for a while."""
     data = read_private(path)
     if data is None:
         return None
@@ -76,13 +76,13 @@ def _is_for(document: "Mapping[str, object]", key: CacheKey) -> bool:
 
 
 def write_cache(path: str, key: CacheKey, token: Token) -> bool:
-    """Keep a token; False where that cannot be done, which only costs time."""
+    """Store a token; return False if that fails, which is not an error."""
     if token.expires_at is None:
         return False
     document: dict[str, object] = {
         "current_context": key.context,
         "access_token": token.value,
-        # Whole seconds, rounded down: never past the token's end.
+        # Whole seconds, rounded down so that the entry never outlives the token.
         "token_expiry": format_time(int(token.expires_at) * _NANOSECONDS),
         "extra_args": key.extra_args,
     }
@@ -92,7 +92,7 @@ def write_cache(path: str, key: CacheKey, token: Token) -> bool:
 
 
 def format_indented(value: object, depth: int = 0) -> str:
-    """JSON with a member on each line, indented by four blanks, as Go's MarshalIndent lays it out."""
+    """Return JSON with one member per line, indented by four spaces, as Go's MarshalIndent formats it."""
     if not isinstance(value, dict) or not value:
         return dumps(value)
     blanks = "    " * (depth + 1)

@@ -1,4 +1,4 @@
-"""Calls to Google's endpoints within one run: by when, how often, and to which servers at all."""
+"""Calls to Google's endpoints in one run: their deadline, retries, and allowed servers."""
 
 import os
 from time import time
@@ -29,13 +29,13 @@ __all__ = [
 ]
 
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
-# Inside the 60 s that a kubelet grants, with room for the start of a process on a busy node.
+# Within the kubelet's 60 s, with time for a process to start on a busy node.
 RUN_SECONDS = 50.0
 _MOST_SOURCE_BYTES = 1 << 20
 
 
 class Token(Value):
-    """An access token, the Unix second it ends at if that is known, and which kind of credential gave it."""
+    """An access token, its expiry in Unix seconds if known, and the kind of credential it is from."""
 
     value: str = field(repr=False)
     expires_at: float | None = None
@@ -43,7 +43,7 @@ class Token(Value):
 
 
 class Calls(Value):
-    """What every call of one run shares: the deadline, the environment, the clock and how to retry."""
+    """The deadline, environment, clock and retry policy that all calls of one run share."""
 
     deadline: Deadline
     environ: "Mapping[str, str]" = field(default_factory=lambda: os.environ, repr=False)
@@ -52,14 +52,14 @@ class Calls(Value):
     is_compat: bool = False
 
     def setting(self, name: str) -> str:
-        """A variable of the environment, or nothing."""
+        """Return a variable of the environment, or an empty string."""
         return self.environ.get(name, "")
 
 
 def post_form(
     calls: Calls, url: str, fields: "Mapping[str, str]", headers: "Mapping[str, str] | None" = None
 ) -> "Reply":
-    """Post a form and read the answer."""
+    """Post a form and return the response."""
     kind = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "application/json"}
     return _post(calls, url, encode_form(fields), kind | dict(headers or {}))
 
@@ -67,7 +67,7 @@ def post_form(
 def post_json(
     calls: Calls, url: str, document: "Mapping[str, object]", headers: "Mapping[str, str] | None" = None
 ) -> "Reply":
-    """Post a JSON document and read the answer."""
+    """Post a JSON document and return the response."""
     kind = {"Content-Type": "application/json", "Accept": "application/json"}
     return _post(calls, url, dumps(dict(document)).encode(), kind | dict(headers or {}))
 
@@ -80,8 +80,8 @@ def _post(calls: Calls, url: str, body: bytes, headers: "Mapping[str, str]") -> 
 
 
 def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -> "Reply":
-    """Ask a server that gives subject tokens or what they are made of; one without TLS never through a proxy."""
-    # Plain http is another cloud's metadata server, which no proxy is to see the tokens of.
+    """Send a request to a server of subject tokens; without TLS, never through a proxy."""
+    # Plain http means another cloud's metadata server, whose tokens no proxy may see.
     options = HttpOptions(
         use_proxy=url.startswith("https://"),
         connect_seconds=3,
@@ -92,14 +92,14 @@ def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -
 
 
 def check_endpoint(url: str, where: str) -> str:
-    """The URL, if a secret may be sent there: by TLS, or to this machine; raises ProvideError."""
+    """Return *url* if a secret may be sent there, by TLS or to loopback; raise ProvideError otherwise."""
     try:
         origin = split_url(url)
         is_safe = origin.scheme == "https" or is_loopback(origin.host)
     except HttpError:
         is_safe = False
     if not is_safe:
-        # Not quoted: it may hold a password.
+        # Not quoted: it may contain a password.
         raise ProvideError(
             f"{where} is not an https:// URL", "a credential is only sent over TLS; correct the file"
         )
@@ -107,6 +107,6 @@ def check_endpoint(url: str, where: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a URL's host is this machine by its very spelling: a name that only begins so is not."""
+    """Return whether a URL's host is a loopback name or address, compared as a whole."""
     is_network = host.startswith("127.") and host.replace(".", "").isdigit()
     return is_network or host in ("localhost", "::1")

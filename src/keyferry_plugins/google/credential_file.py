@@ -1,4 +1,4 @@
-"""A Google credential file: a JSON object, whose members are taken out with messages that say what is missing."""
+"""A Google credential file: a JSON object, with accessors whose errors name the missing member."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.files import read_bounded
@@ -15,27 +15,27 @@ _MOST_BYTES = 1 << 20
 
 
 class CredentialFile(Value):
-    """The members of an object in a credential file, and what messages call it."""
+    """The members of an object in a credential file, and its name in messages."""
 
     where: str
     members: "Mapping[str, object]" = field(repr=False)
 
     def text(self, name: str, default: str = "") -> str:
-        """A member that is a string, or the default where it is absent or empty."""
+        """Return a string member, or the default if it is missing or empty."""
         value = self.members.get(name)
         if value is not None and not isinstance(value, str):
             raise ProvideError(f"{self.where}: {name} is not a string")
         return value or default
 
     def need(self, name: str) -> str:
-        """A member that has to be there."""
+        """Return a required string member; raise ProvideError if it is missing."""
         value = self.text(name)
         if not value:
-            raise ProvideError(f"{self.where}: {name} is missing", "have the file made again")
+            raise ProvideError(f"{self.where}: {name} is missing", "create the file again")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """A member that is a list of strings; none where it is absent."""
+        """Return a member that is a list of strings; empty if it is missing."""
         value = self.members.get(name)
         if value is None:
             return ()
@@ -44,7 +44,7 @@ class CredentialFile(Value):
         return tuple(value)
 
     def number(self, name: str, default: int) -> int:
-        """A member that is a whole number, or the default."""
+        """Return a member that is a whole number, or the default."""
         value = self.members.get(name)
         if value is None:
             return default
@@ -53,7 +53,7 @@ class CredentialFile(Value):
         return value
 
     def part(self, name: str) -> "CredentialFile | None":
-        """A member that is an object itself, if it is there."""
+        """Return a member that is an object, or None if it is missing."""
         value = self.members.get(name)
         if value is None:
             return None
@@ -63,7 +63,7 @@ class CredentialFile(Value):
 
 
 def load_credential_file(path: str) -> CredentialFile:
-    """Read the file at *path*; raises ProvideError, which quotes none of it."""
+    """Read the file at *path*; raise ProvideError, which quotes none of it, if it is invalid."""
     data = read_bounded(path, "the credential file", _MOST_BYTES)
     document = read_object(data)
     if document is None:

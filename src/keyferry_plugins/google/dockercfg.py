@@ -1,4 +1,4 @@
-"""Docker's old config format, as kept in an instance's metadata: registries and their logins."""
+"""Docker's old config format, as stored in an instance's metadata: registries and their logins."""
 
 from binascii import Error as Base64Error
 from binascii import a2b_base64
@@ -14,7 +14,7 @@ __all__ = ["read_dockercfg"]
 
 
 def read_dockercfg(data: bytes, where: str) -> dict[str, AuthConfig]:
-    """The logins in a ``.dockercfg``, under its own keys; raises ProvideError, which quotes none of it."""
+    """Return the logins in a ``.dockercfg`` by key; raise ProvideError, which quotes none of it, if it is invalid."""
     document = read_object(data)
     if document is None:
         raise ProvideError(f"{where} is not a JSON object of registries")
@@ -38,7 +38,7 @@ def _text(entry: "Mapping[str, object]", name: str, key: str, where: str) -> str
 
 
 def _unpack(packed: str, key: str, where: str) -> AuthConfig:
-    """User name and password from base64 of both, with or without padding."""
+    """Return user name and password, decoded from base64 with or without padding."""
     text = packed.strip()
     padding = "" if text.endswith("=") else "=" * (-len(text) % 4)
     pair = ""

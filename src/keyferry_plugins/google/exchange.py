@@ -1,4 +1,4 @@
-"""Google's security token service: a foreign token for an access token, by RFC 8693."""
+"""Google's security token service: exchange a foreign token for an access token (RFC 8693)."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.google.answers import access_token, refusal
@@ -19,7 +19,7 @@ _JWT = "urn:ietf:params:oauth:token-type:jwt"
 
 
 def pull_request(project: str, provider: str, subject_token: str) -> dict[str, object]:
-    """What the service is asked for a Kubernetes service account of a GKE workload identity pool."""
+    """Return the request to the service for a Kubernetes service account of a GKE workload identity pool."""
     return {
         "audience": f"identitynamespace:{project}.svc.id.goog:{provider}",
         "grant_type": GRANT,
@@ -31,12 +31,12 @@ def pull_request(project: str, provider: str, subject_token: str) -> dict[str, o
 
 
 def exchange_account_token(calls: "Calls", project: str, provider: str, subject_token: str) -> "Token":
-    """A federated token for a Kubernetes service account's token."""
+    """Return a federated token for a Kubernetes service account's token."""
     what = "no token for the pod's service account"
     reply = post_json(calls, STS_URL, pull_request(project, provider, subject_token))
     if not reply.is_success:
         hint = (
-            f"see that --identity-provider and --project-id name the cluster's pool, and that the kubelet's config has"
+            f"check that --identity-provider and --project-id name the cluster's pool and that the kubelet's config has"
             f" serviceAccountTokenAudience {project}.svc.id.goog; the principal needs roles/artifactregistry.reader"
         )
         raise refusal(reply, what, hint, (subject_token,))
@@ -46,13 +46,13 @@ def exchange_account_token(calls: "Calls", project: str, provider: str, subject_
 def exchange_subject_token(
     calls: "Calls", url: str, form: "Mapping[str, str]", headers: "Mapping[str, str]"
 ) -> "Token":
-    """A federated token for the subject token of an external account."""
+    """Return a federated token for the subject token of an external account."""
     what = "no token for the external account"
     reply = post_form(calls, url, form, headers)
     if not reply.is_success:
         hint = (
-            "see that the file's audience names the pool and provider, and that the provider's issuer,"
-            " allowed audiences and attribute condition let this token in"
+            "check that the file's audience names the pool and provider, and that the provider's issuer,"
+            " allowed audiences and attribute condition accept this token"
         )
         raise refusal(reply, what, hint, (form["subject_token"], *headers.values()))
     token = access_token(reply, calls, what, "external_account")

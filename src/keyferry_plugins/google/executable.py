@@ -1,4 +1,4 @@
-"""External accounts whose subject token a program prints; it runs only where the environment allows it."""
+"""External accounts whose subject token a program prints; it runs only if the environment allows it."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
@@ -24,11 +24,11 @@ _MEMBERS = {
 
 
 def executable_subject_token(program: "CredentialFile", credentials: "CredentialFile", calls: "Calls") -> str:
-    """The token that the program prints, or printed before and is still good in its output file."""
+    """Return the token that the program prints, or the one in its output file if that is still valid."""
     command, output = program.need("command"), program.text("output_file")
     if calls.setting(_PERMIT) != "1":
         raise ProvideError(
-            f"{program.where}: a program is to be run, which {_PERMIT} does not allow",
+            f"{program.where}: the file runs a program, which {_PERMIT} does not allow",
             f"if you trust the file, set {_PERMIT}=1",
         )
     seconds = _timeout(program)
@@ -45,10 +45,10 @@ def _timeout(program: "CredentialFile") -> float:
 
 
 def _kept(output: str, calls: "Calls") -> str:
-    """The token in the program's output file; nothing if there is none that is still good."""
+    """Return the token in the program's output file, or an empty string if there is none that is still valid."""
     from keyferry.sdk.files import read_private
 
-    # Open to others, or somebody else's: then whoever wrote it would choose the identity.
+    # A file that another user owns or can access is ignored: its writer could choose the identity.
     data = read_private(output) if output else None
     if not data:
         return ""
@@ -61,7 +61,7 @@ def _kept(output: str, calls: "Calls") -> str:
 def _printed(command: str, output: str, seconds: float, credentials: "CredentialFile", calls: "Calls") -> str:
     from keyferry.sdk.process import run_program
 
-    # As Google's libraries do it: split at blanks, no quotes, no shell.
+    # Split at whitespace, without quotes and a shell, as in Google's libraries.
     words = command.split()
     if not words:
         raise ProvideError(f"{credentials.where}: credential_source.executable.command is blank")
@@ -105,20 +105,20 @@ def _read(
     if document.get("success") is not True:
         reasons = [document.get(name) for name in ("code", "message")]
         reason = ": ".join(told(each) for each in reasons if isinstance(each, str) and each)
-        raise ProvideError(f"{what} says that it failed: {reason or 'no reason given'}")
+        raise ProvideError(f"{what} reports a failure: {reason or 'no reason given'}")
     version = document.get("version")
     if version != _VERSION or isinstance(version, bool):
         raise ProvideError(f"{what} answered in a version other than {_VERSION}")
     ends = document.get("expiration_time")
     if ends is not None and (isinstance(ends, bool) or not isinstance(ends, int | float)):
-        raise ProvideError(f"{what} answered with an expiration_time that is no number")
+        raise ProvideError(f"{what} answered with an expiration_time that is not a number")
     if not ends and (is_kept or needs_expiry):
         raise ProvideError(f"{what} left out expiration_time, which an output_file needs")
     if ends and ends < calls.now():
         raise ProvideError(f"{what} answered with a token that is past its expiration_time")
     member = _MEMBERS.get(str(document.get("token_type")))
     if member is None:
-        raise ProvideError(f"{what} answered with a token_type that is none of {', '.join(_MEMBERS)}")
+        raise ProvideError(f"{what} answered with a token_type that is not one of {', '.join(_MEMBERS)}")
     value = document.get(member)
     if not isinstance(value, str) or not value:
         raise ProvideError(f"{what} left out {member}")

@@ -1,4 +1,4 @@
-"""External accounts: the token of another identity provider for one of Google's, by federation."""
+"""External accounts: exchange another identity provider's token for one of Google's."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import dumps
@@ -19,7 +19,7 @@ _WORKFORCE = "/workforcePools/"
 
 
 def external_account_token(credentials: "CredentialFile", calls: "Calls", scopes: tuple[str, ...]) -> "Token":
-    """A token for an external account, or for the service account that it impersonates."""
+    """Return a token for an external account, or for the service account that it impersonates."""
     url = credentials.text("service_account_impersonation_url")
     if not url:
         return _federated_token(credentials, calls, scopes)
@@ -59,7 +59,7 @@ def _federated_token(credentials: "CredentialFile", calls: "Calls", scopes: tupl
     }
     headers = _authorization(credentials)
     project = _billed_project(credentials)
-    # A client of its own names the project; Google refuses both.
+    # Client authentication implies the project; Google rejects a request with both.
     if project and not headers:
         form["options"] = dumps({"userProject": project})
     form["subject_token"] = subject_token(credentials, calls)
@@ -75,6 +75,6 @@ def _billed_project(credentials: "CredentialFile") -> str:
     project = credentials.text("workforce_pool_user_project")
     if project and _WORKFORCE not in credentials.need("audience"):
         raise ProvideError(
-            f"{credentials.where}: workforce_pool_user_project is set, but the audience is no workforce pool"
+            f"{credentials.where}: workforce_pool_user_project is set, but the audience is not a workforce pool"
         )
     return project

@@ -1,4 +1,4 @@
-"""Tokens from the gcloud command: which words it is run with, and how its answers are read."""
+"""Tokens from the gcloud command: its arguments, and how its output is parsed."""
 
 from keyferry.sdk import Kind, ProvideError
 from keyferry.sdk.json import read_object
@@ -19,7 +19,7 @@ _LOGIN = "run: gcloud auth login"
 
 
 class GcloudCall(Value):
-    """One way to ask gcloud for a token: its command, and the words that make a token another one."""
+    """One way to request a token from gcloud: the command, and the arguments that select the token."""
 
     command: tuple[str, ...]
     extra: tuple[str, ...] = ()
@@ -27,12 +27,12 @@ class GcloudCall(Value):
 
     @property
     def extra_text(self) -> str:
-        """The extra words as the cache file has them."""
+        """The extra arguments in the cache file's format."""
         return " ".join(self.extra)
 
 
 def config_helper(*, project: str, account: str, impersonate: str, configuration: str) -> GcloudCall:
-    """Ask for the token of gcloud's account."""
+    """Return the call that requests a token of gcloud's account."""
     given = {
         "project": project,
         "account": account,
@@ -44,7 +44,7 @@ def config_helper(*, project: str, account: str, impersonate: str, configuration
 
 
 def edge_cloud(*, cluster: str, project: str, location: str, impersonate: str) -> GcloudCall:
-    """Ask for a token for a cluster of Distributed Cloud Edge."""
+    """Return the call that requests a token for a cluster of Distributed Cloud Edge."""
     if not (cluster and project and location):
         raise ProvideError("--use_edge_cloud needs --project, --location and --cluster")
     if cluster.startswith("-"):
@@ -58,7 +58,7 @@ def edge_cloud(*, cluster: str, project: str, location: str, impersonate: str) -
 
 
 def gcloud_token(call: GcloudCall, calls: "Calls") -> Token:
-    """Run gcloud and read the token it prints; raises ProvideError, which quotes nothing of its output."""
+    """Run gcloud and return the token it prints; raise ProvideError, which quotes none of its output, on failure."""
     document = _run(call, calls)
     shown = f"gcloud {' '.join(call.command)}"
     if call.is_edge:
@@ -72,9 +72,7 @@ def gcloud_token(call: GcloudCall, calls: "Calls") -> Token:
     token = check_token(found, shown, "the access token")
     expires_at = expiry(ends)
     if expires_at is None:
-        raise ProvideError(
-            f"{shown} printed no time at which the token ends", "run: gcloud components update"
-        )
+        raise ProvideError(f"{shown} printed no expiry of the token", "run: gcloud components update")
     return Token(token if call.is_edge else _with_authorization(token, document), expires_at, "gcloud")
 
 
@@ -98,7 +96,7 @@ def _run(call: GcloudCall, calls: "Calls") -> "Mapping[str, object]":
 
 
 def _with_authorization(token: str, document: "Mapping[str, object]") -> str:
-    """The token, joined with a second one if gcloud's property auth/authorization_token_file names its file."""
+    """Return the token, joined with that of the file in gcloud's property auth/authorization_token_file, if set."""
     node: object = document
     for name in ("configuration", "properties", "auth", "authorization_token_file"):
         node = node.get(name) if isinstance(node, dict) else None

@@ -1,4 +1,4 @@
-"""Which of gcloud's configurations is active, and what is in it: a token of one is not good for another."""
+"""gcloud's active configuration; a cached token is valid only for the configuration it was requested with."""
 
 import os
 
@@ -16,7 +16,7 @@ _STRICT = "GKE_AUTH_PLUGIN_STRICT_CACHE_INVALIDATION"
 
 
 def describe_config(calls: "Calls") -> dict[str, str] | None:
-    """Folder, name and digest of the active configuration; None if nobody asks, or its files cannot be read."""
+    """Return folder, name and digest of the active configuration; None if disabled or unreadable."""
     if calls.setting(_STRICT) != "true":
         return None
     from hashlib import sha256

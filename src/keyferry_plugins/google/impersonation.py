@@ -1,4 +1,4 @@
-"""Service account impersonation: one credential's token for another account's."""
+"""Service account impersonation: exchange one credential's token for a token of another account."""
 
 from keyferry.sdk import ProvideError
 from keyferry_plugins.google.answers import check_token, expiry, refusal
@@ -15,7 +15,7 @@ _FORBIDDEN, _NOT_FOUND = 403, 404
 
 
 def impersonation_url(email: str) -> str:
-    """Where tokens of a service account are made."""
+    """Return the URL that issues tokens of a service account."""
     from keyferry.sdk.forms import encode_percent
 
     account = encode_percent(email, safe="@")
@@ -25,7 +25,7 @@ def impersonation_url(email: str) -> str:
 
 
 def principal(url: str) -> str:
-    """The e-mail address in such a URL, or nothing."""
+    """Return the e-mail address in an impersonation URL, or an empty string."""
     _, _, rest = url.partition("/serviceAccounts/")
     email, mark, _ = rest.rpartition(":generateAccessToken")
     return email if mark and "@" in email and "/" not in email else ""
@@ -41,7 +41,7 @@ def impersonate(
     life_seconds: int = _LIFE_SECONDS,
     delegates: tuple[str, ...] = (),
 ) -> Token:
-    """A token of the account that *url* names, asked for with the token *source*."""
+    """Return a token of the account that *url* names, requested with the token *source*."""
     document: dict[str, object] = {"lifetime": f"{life_seconds}s", "scope": list(scopes)}
     if delegates:
         document["delegates"] = list(delegates)
@@ -61,9 +61,9 @@ def impersonate(
 
 def _advice(status: int, account: str, origin: str) -> str:
     if status == _NOT_FOUND:
-        return f"see that the service account {account} exists, and that the IAM Service Account Credentials API is on"
+        return f"check that the service account {account} exists and the IAM Service Account Credentials API is on"
     if status == _FORBIDDEN and origin == "external_account":
         return f"grant roles/iam.workloadIdentityUser on {account} to the federated principal"
     if status == _FORBIDDEN:
         return f"grant roles/iam.serviceAccountTokenCreator on {account} to the account behind the source credentials"
-    return "see the file's service_account_impersonation_url, delegates and lifetime"
+    return "check the file's service_account_impersonation_url, delegates and lifetime"

@@ -1,4 +1,4 @@
-"""Docker configs that an instance's metadata holds, or says where to find."""
+"""Docker configs in an instance's metadata, or at a URL in it."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, fetch
@@ -17,7 +17,7 @@ _CONFIG, _ADDRESS = "google-dockercfg", "google-dockercfg-url"
 
 
 def fetch_dockercfg(calls: "Calls", *, is_by_url: bool) -> "dict[str, AuthConfig]":
-    """The logins of the instance's docker config."""
+    """Return the logins of the instance's docker config."""
     if not is_by_url:
         return read_dockercfg(_attribute(calls, _CONFIG), f"the instance's attribute {_CONFIG}")
     url = _attribute(calls, _ADDRESS).decode("utf-8", "replace").strip()
@@ -27,8 +27,8 @@ def fetch_dockercfg(calls: "Calls", *, is_by_url: bool) -> "dict[str, AuthConfig
         "GET", url, deadline=calls.deadline, retry=calls.retry, options=HttpOptions(attempt_seconds=10)
     )
     if not reply.is_success:
-        raise refusal(reply, "no docker config", f"see where the instance's attribute {_ADDRESS} leads to")
-    return read_dockercfg(reply.body, f"what the instance's attribute {_ADDRESS} leads to")
+        raise refusal(reply, "no docker config", f"check the URL in the instance's attribute {_ADDRESS}")
+    return read_dockercfg(reply.body, f"the document at the URL in the instance's attribute {_ADDRESS}")
 
 
 def _attribute(calls: "Calls", name: str) -> bytes:

@@ -1,7 +1,7 @@
-"""The two things the cluster plugin has to know of kubeconfigs: where the first is, and the current context.
+"""The two facts about kubeconfigs that the cluster plugin needs: the first file, and the current context.
 
-A whole YAML reader would cost every kubectl command its start. The current context is one line of the outermost
-mapping, and whatever is not plainly that counts as unreadable, which costs a cached token and no more.
+A YAML parser would slow down the start of every kubectl command. The current context is one line of the
+outermost mapping. Any other form counts as unreadable, which only disables the token cache.
 """
 
 import os
@@ -18,12 +18,13 @@ __all__ = ["current_context", "default_kubeconfig"]
 
 _KEY = "current-context"
 _KEY_SPELLINGS = (_KEY, f'"{_KEY}"', f"'{_KEY}'")
-# What begins a value that is more than plain text: anchors, aliases, tags, blocks, collections, and the like.
+# The characters that begin a value other than plain text: anchors, aliases, tags, blocks, collections and so
+# on.
 _INDICATORS = frozenset("&*!|>{[]}%@`,?#")
 
 
 def default_kubeconfig(environ: "Mapping[str, str]") -> str:
-    """The kubeconfig that kubectl would write to: the first that exists, or the last that is named."""
+    """Return the kubeconfig that kubectl would write to: the first that exists, or the last of the list."""
     named = _named(environ)
     return next((path for path in named if os.path.exists(path)), named[-1])
 
@@ -35,7 +36,7 @@ def _named(environ: "Mapping[str, str]") -> list[str]:
 
 
 def current_context(environ: "Mapping[str, str]") -> str | None:
-    """The current context of all kubeconfigs together, maybe empty; None if one of them cannot be read."""
+    """Return the current context of the merged kubeconfigs, possibly empty; None if one of them cannot be read."""
     found = ""
     for path in _named(environ):
         context = _read(path) if os.path.exists(path) else ""
@@ -63,7 +64,7 @@ def _from_json(text: str) -> str | None:
 
 
 def _from_yaml(text: str) -> str | None:
-    # Not splitlines(): it breaks lines where YAML and its writers do not.
+    # Not splitlines(), which also splits at characters that are not line breaks in YAML.
     lines = _first_document(text.replace("\r\n", "\n").split("\n"))
     found = [at for at, line in enumerate(lines) if _is_key(line)]
     if len(found) > 1 or any(line.lstrip(" ").startswith("\t") or "\r" in line for line in lines):
@@ -71,12 +72,12 @@ def _from_yaml(text: str) -> str | None:
     if not found:
         return ""
     following = next(iter(lines[found[0] + 1 :]), "")
-    # A line further in goes on with the value.
+    # A more indented line continues the value.
     return None if following.startswith(" ") else _scalar(lines[found[0]].partition(":")[2].strip(" "))
 
 
 def _first_document(lines: list[str]) -> list[str]:
-    """The lines of the first document, which is all that kubectl reads, without those that say nothing."""
+    """Return the lines of the first document, which is all that kubectl reads, without blanks and comments."""
     kept: list[str] = []
     for line in lines:
         if line.startswith(("---", "...")):
@@ -93,7 +94,7 @@ def _is_key(line: str) -> bool:
 
 
 def _scalar(text: str) -> str | None:
-    """A YAML scalar on one line: plain, or in quotes without anything after them but a comment."""
+    """Return a YAML scalar on one line: plain, or quoted and followed by at most a comment."""
     if text[:1] in ("'", '"'):
         return _quoted(text)
     plain = "" if text.startswith("#") else text.partition(" #")[0].rstrip(" ")

@@ -1,4 +1,4 @@
-"""The metadata server of Google's virtual machines: whether there is one, what it knows, its tokens."""
+"""The metadata server of Google's virtual machines: its detection, attributes and tokens."""
 
 from keyferry.sdk import HttpError, ProvideError
 from keyferry.sdk.forms import encode_query
@@ -15,7 +15,7 @@ __all__ = ["ask_metadata", "fetch_metadata_token", "is_on_gce"]
 HEADERS = {"Metadata-Flavor": "Google"}
 ACCOUNT = "instance/service-accounts/default"
 _NAME, _ADDRESS = "metadata.google.internal", "169.254.169.254"
-# Never through a proxy: whoever runs it would get the node's token.
+# Never through a proxy, whose operator would receive the node's token.
 _OPTIONS = HttpOptions(use_proxy=False, connect_seconds=3, attempt_seconds=10)
 _PROBE = HttpOptions(use_proxy=False, connect_seconds=1, attempt_seconds=2, most_bytes=65536)
 _PRODUCT = "/sys/class/dmi/id/product_name"
@@ -26,13 +26,13 @@ _NO_ACCOUNT = (
     " or roles/container.developer to use clusters"
 )
 _NO_ACCESS = (
-    "let the pod's or node's service account have a token: roles/iam.workloadIdentityUser on the account"
+    "grant roles/iam.workloadIdentityUser on the account, so that the pod or node can obtain its token"
 )
-_NO_SERVER = "on a machine that is not Google's, set GOOGLE_APPLICATION_CREDENTIALS to a credential file"
+_NO_SERVER = "outside Google Cloud, set GOOGLE_APPLICATION_CREDENTIALS to a credential file"
 
 
 def ask_metadata(calls: "Calls", path: str, query: str = "") -> "Reply":
-    """The server's answer about *path*, below ``computeMetadata/v1``, whatever its status."""
+    """Return the server's response for *path*, below ``computeMetadata/v1``, whatever its status."""
     url = f"http://{_host(calls)}/computeMetadata/v1/{path}{query and f'?{query}'}"
     problem: HttpError | None = None
     try:
@@ -45,7 +45,7 @@ def ask_metadata(calls: "Calls", path: str, query: str = "") -> "Reply":
 
 
 def fetch_metadata_token(calls: "Calls", scopes: tuple[str, ...] = ()) -> "Token":
-    """A token of the service account that the machine runs as."""
+    """Return a token of the machine's service account."""
     what = "no token of the machine's service account"
     query = encode_query({"scopes": ",".join(scopes)}) if scopes else ""
     reply = ask_metadata(calls, f"{ACCOUNT}/token", query)
@@ -71,10 +71,10 @@ def _host(calls: "Calls") -> str:
 
 
 def is_on_gce(calls: "Calls") -> bool:
-    """Tell whether a metadata server is there: said by the environment, by the hardware, or by its own answer.
+    """Return whether there is a metadata server, by the environment, the hardware, or a probe.
 
-    NO_GCE_CHECK=true says that there is none, and saves the time to find out; only GCE_METADATA_IP is probed where
-    it is set.
+    NO_GCE_CHECK=true means that there is none and saves the probe. If GCE_METADATA_IP is set, only that is
+    probed.
     """
     if calls.setting("GCE_METADATA_HOST"):
         return True
@@ -101,5 +101,5 @@ def _answers_as_google(calls: "Calls", place: str) -> bool:
         )
     except HttpError:
         return False
-    # A captive portal answers, too; only the metadata server names itself.
+    # A captive portal responds as well; only the metadata server sends this header.
     return "Google" in reply.values("metadata-flavor")

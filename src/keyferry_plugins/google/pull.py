@@ -1,4 +1,4 @@
-"""What the image plugin was set up to do: flags, variables, and how long an answer may be kept."""
+"""Settings of the image plugin: flags, variables, and how long a response may be cached."""
 
 from keyferry.sdk import GLOBAL, IMAGE, REGISTRY, ProvideError
 from keyferry.sdk.values import Value
@@ -15,12 +15,12 @@ ANNOTATION = "iam.gke.io/enable-wi-image-pull"
 _DURATION, _TYPE = "KUBE_SIDECAR_CACHE_DURATION", "KUBE_SIDECAR_CACHE_TYPE"
 _TYPES = {"": "", "image": IMAGE, "registry": REGISTRY, "global": GLOBAL}
 _NANOSECONDS = 1e9
-# What a pull of a large image may still need after the kubelet took the token from its cache.
+# The time that a pull of a large image may take after the kubelet reads the token from its cache.
 _MARGIN_SECONDS = 300.0
 
 
 class PullSettings(Value):
-    """How to get at a login, and what the answer says about caching: *key_type* empty and *seconds* None if unset."""
+    """How to obtain a login, and the response's caching; *key_type* is empty and *seconds* None if unset."""
 
     flow: str = "gcr"
     identity_provider: str = ""
@@ -30,10 +30,10 @@ class PullSettings(Value):
 
 
 def read_settings(flags: "Flags", environ: "Mapping[str, str]") -> PullSettings:
-    """What flags and environment say; raises ProvideError for what makes no sense."""
+    """Merge flags and environment; raise ProvideError if they are invalid."""
     if flags.words not in ((), ("get-credentials",)):
         raise ProvideError(
-            f"unknown words {' '.join(flags.words)[:80]!r}", "the only command is get-credentials"
+            f"unknown arguments {' '.join(flags.words)[:80]!r}", "the only command is get-credentials"
         )
     provider, project = flags.text("identity-provider"), flags.text("project-id")
     if provider and not project:
@@ -58,7 +58,7 @@ def _duration(environ: "Mapping[str, str]") -> float | None:
 
 
 def kept_seconds(settings: PullSettings, expires_at: float | None, now: float) -> float:
-    """How long the kubelet may keep a token: what is asked for, and never up to the token's end."""
+    """Return how long the kubelet may cache a token: the configured time, limited by the token's expiry."""
     if expires_at is None:
         return 0.0
     life = max(0.0, expires_at - now)

@@ -1,10 +1,10 @@
-"""Google's image registries: which hosts are theirs, and the keys a token for them is given under."""
+"""Google's image registries: their hosts, and the keys of a token for them."""
 
 from keyferry.sdk import ProvideError
 
 __all__ = ["GOOGLE_PATTERNS", "check_google_registry", "find_google_registry", "is_google_host"]
 
-# Every host of Google's, as the kubelet matches them: label by label.
+# All hosts of Google's registries, as patterns that the kubelet matches label by label.
 GOOGLE_PATTERNS = (
     "container.cloud.google.com",
     "gcr.io",
@@ -17,7 +17,7 @@ _LABEL = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 
 def is_google_host(host: str) -> bool:
-    """Tell whether a registry's host, without its port, is one that Google runs."""
+    """Return whether Google runs the registry at *host*, which has no port."""
     labels = host.lower().split(".")
     return any(_covers(pattern.split("."), labels) for pattern in GOOGLE_PATTERNS)
 
@@ -36,21 +36,21 @@ def _is_label(text: str) -> bool:
 
 
 def find_google_registry(image: str) -> str:
-    """The registry of an image, port included, if Google runs it; nothing for any other."""
+    """Return an image's registry, with its port, if Google runs it; an empty string otherwise."""
     registry, slash, _ = image.partition("/")
     host, colon, port = registry.partition(":")
     return registry if slash and is_google_host(host) and (not colon or port == "443") else ""
 
 
 def check_google_registry(image: str) -> str:
-    """The registry of an image, port included, if Google runs it; raises ProvideError for any other.
+    """Return an image's registry, with its port, if Google runs it; raise ProvideError otherwise.
 
-    A token opens all that its account may read and write, so it is never offered to a registry of somebody else.
+    A token gives access to everything its account can read and write, so no other registry may receive it.
     """
     registry = find_google_registry(image)
     if registry:
         return registry
     raise ProvideError(
-        f"image {image[:200]!r} is not in a registry of Google's; no token was asked for",
-        f"in the kubelet's config, let matchImages of this provider be among {', '.join(GOOGLE_PATTERNS)}",
+        f"image {image[:200]!r} is not in a Google registry; no token was requested",
+        f"in the kubelet's config, limit matchImages of this provider to {', '.join(GOOGLE_PATTERNS)}",
     )

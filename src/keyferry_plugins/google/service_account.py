@@ -1,4 +1,4 @@
-"""Service account keys: a signed assertion for an access token."""
+"""Service account keys: exchange a signed assertion for an access token."""
 
 from keyferry_plugins.google.answers import access_token, refusal
 from keyferry_plugins.google.calls import check_endpoint, post_form
@@ -13,12 +13,12 @@ __all__ = ["service_account_token"]
 
 _TOKEN_URI = "https://oauth2.googleapis.com/token"  # noqa: S105 - an address
 _GRANT = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-# A clock that is a little ahead must not make assertions of the future.
+# Backdated, so that a clock that is slightly ahead does not make assertions from the future.
 _AGO_SECONDS, _LIFE_SECONDS = 10, 3600
 
 
 def service_account_token(credentials: "CredentialFile", calls: "Calls", scopes: tuple[str, ...]) -> "Token":
-    """A token for the service account whose key the file holds."""
+    """Return a token for the service account whose key the file contains."""
     email = credentials.need("client_email")
     url = check_endpoint(credentials.text("token_uri", _TOKEN_URI), f"{credentials.where}: token_uri")
     assertion = _assertion(credentials, email, url, scopes, int(calls.now()) - _AGO_SECONDS)
@@ -26,7 +26,7 @@ def service_account_token(credentials: "CredentialFile", calls: "Calls", scopes:
     reply = post_form(calls, url, {"grant_type": _GRANT, "assertion": assertion})
     if not reply.is_success:
         hint = (
-            "see that the account is enabled, its key not deleted, and this machine's clock right;"
+            "check that the account is enabled, its key not deleted, and this machine's clock right;"
             " 'gcloud iam service-accounts keys list' shows the keys"
         )
         raise refusal(reply, what, hint, (assertion,))

@@ -1,4 +1,4 @@
-"""Where the subject token of an external account comes from: a file, a URL, a program, or a signed AWS request."""
+"""The sources of an external account's subject token: a file, a URL, a program, or a signed AWS request."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.json import read_object
@@ -15,10 +15,10 @@ _MOST_BYTES = 1 << 20
 
 
 def subject_token(credentials: "CredentialFile", calls: "Calls") -> str:
-    """The token of the other identity provider, by what ``credential_source`` says."""
+    """Return the other identity provider's token from the source in ``credential_source``."""
     source = credentials.part("credential_source")
     if source is None:
-        raise ProvideError(f"{credentials.where}: credential_source is missing", "have the file made again")
+        raise ProvideError(f"{credentials.where}: credential_source is missing", "create the file again")
     if source.text("environment_id"):
         from keyferry_plugins.google.aws_source import aws_subject_token
 
@@ -52,13 +52,13 @@ def _from_url(source: "CredentialFile", calls: "Calls") -> str:
     if not reply.is_success:
         raise ProvideError(
             f"no subject token: {reply.url} answered status {reply.status}",
-            "see credential_source.url and its headers in the credential file",
+            "check credential_source.url and its headers in the credential file",
         )
     return _take(source, reply.body)
 
 
 def _take(source: "CredentialFile", data: bytes) -> str:
-    """The token in *data*: all of it, or a member of a JSON object, as ``format`` says."""
+    """Return the token in *data*: all of it, or a member of a JSON object, depending on ``format``."""
     layout = source.part("format")
     kind = layout.text("type", "text") if layout is not None else "text"
     if kind not in ("text", "json"):
@@ -72,7 +72,7 @@ def _take(source: "CredentialFile", data: bytes) -> str:
         except UnicodeDecodeError:
             pass
     if not isinstance(value, str) or not value:
-        raise ProvideError(f"{source.where}: what it leads to holds no subject token")
+        raise ProvideError(f"{source.where}: the source contains no subject token")
     return value
 
 
@@ -80,5 +80,5 @@ def _member(layout: "CredentialFile", data: bytes) -> object:
     name = layout.need("subject_token_field_name")
     document = read_object(data)
     if document is None:
-        raise ProvideError(f"{layout.where}: type is json, but what was read is not a JSON object")
+        raise ProvideError(f"{layout.where}: type is json, but the content is not a JSON object")
     return document.get(name)

@@ -1,4 +1,4 @@
-"""The image plugin as auth-provider-gcp has it, quirks included: one try, empty answers for failures, fixed keys."""
+"""The image plugin as in auth-provider-gcp, quirks included: one attempt, empty responses on failure, fixed keys."""
 
 from keyferry.sdk import IMAGE, AuthConfig, HttpError, ProvideError, Response, tell
 from keyferry.sdk.http import ONCE, HttpOptions, fetch
@@ -27,11 +27,11 @@ _OK = 200
 
 
 class _QuietError(Exception):
-    """A failure that upstream keeps to itself."""
+    """A failure for which upstream returns an empty response."""
 
 
 def provide_as_upstream(request: "Request", settings: "PullSettings", deadline: "Deadline") -> Response:
-    """What auth-provider-gcp would answer; a failure to get at credentials is an answer without any."""
+    """Return auth-provider-gcp's response, which is empty if no credentials can be obtained."""
     auth: Mapping[str, AuthConfig] = {}
     try:
         auth = _logins(request, settings, deadline)
@@ -49,9 +49,9 @@ def _logins(request: "Request", settings: "PullSettings", deadline: "Deadline") 
         url = _attribute("google-dockercfg-url", deadline).decode("utf-8", "replace")
         if not url.startswith("http"):
             raise ProvideError("google-dockercfg-url does not begin with http")
-        return read_dockercfg(_quietly(url, {}, deadline), "what google-dockercfg-url leads to")
+        return read_dockercfg(_quietly(url, {}, deadline), "the document at google-dockercfg-url")
     login = AuthConfig("_token", _token(request, settings, deadline))
-    # Upstream also offers it to a registry of somebody else, if the image names one.
+    # Upstream also sends the token to registries outside Google, if the image names one.
     registry = find_google_registry(request.image)
     return dict.fromkeys((*([registry] if registry else []), *_KEYS), login)
 
@@ -60,11 +60,11 @@ def _token(request: "Request", settings: "PullSettings", deadline: "Deadline") -
     is_annotated = request.service_account_annotations.get(ANNOTATION) == "true"
     if not settings.identity_provider or not is_annotated:
         found = _access_token(_get(f"{_BASE}/service-accounts/default/token", _METADATA, deadline))
-        # Its answer is not used; without one there are no credentials.
+        # The response is not used, but without one there are no credentials.
         _get(f"{_BASE}/service-accounts/default/email", _METADATA, deadline)
         return found
     if not request.service_account_token:
-        raise ProvideError("the service account is annotated for its own pulls, and the request has no token")
+        raise ProvideError("the service account is annotated for its own pulls, but the request has no token")
     body = pull_request(settings.project, settings.identity_provider, request.service_account_token)
     headers = {"Content-Type": "application/json", **_AGENT}
     options = HttpOptions(connect_seconds=_STS_SECONDS, attempt_seconds=_STS_SECONDS)
@@ -104,8 +104,8 @@ def _access_token(reply: "Reply") -> str:
         document = loads(reply.body)
     except DocumentError:
         pass
-    # Raised out here on purpose: what was caught may hold the token.
+    # Checked outside the handler: the caught exception may contain the token.
     token = document.get("access_token") if isinstance(document, dict) else None
     if not isinstance(token, str):
-        raise ProvideError(f"{reply.url}: the answer has no access_token")
+        raise ProvideError(f"{reply.url}: the response has no access_token")
     return token

@@ -1,4 +1,4 @@
-"""People's credentials: a refresh token for an access token."""
+"""Credentials of people: exchange a refresh token for an access token."""
 
 from binascii import b2a_base64
 
@@ -17,7 +17,7 @@ _WORKFORCE = "https://sts.googleapis.com/v1/oauthtoken"
 
 
 def user_token(credentials: "CredentialFile", calls: "Calls") -> "Token":
-    """A token for the person who logged in, with Google or through a workforce pool."""
+    """Return a token for a person who logged in with Google or through a workforce pool."""
     kind = credentials.text("type")
     client_id, secret, refresh = (
         credentials.need(name) for name in ("client_id", "client_secret", "refresh_token")
@@ -27,7 +27,7 @@ def user_token(credentials: "CredentialFile", calls: "Calls") -> "Token":
         url, headers = _GOOGLE, {}
         form |= {"client_id": client_id, "client_secret": secret}
     else:
-        # Elsewhere than Google's own endpoint only a header carries the client's secret.
+        # Endpoints other than Google's receive the client's secret only in a header.
         url = check_endpoint(credentials.text("token_url", _WORKFORCE), f"{credentials.where}: token_url")
         headers = basic_authorization(client_id, secret)
     what = "no token for the user of the application default credentials"
@@ -39,6 +39,6 @@ def user_token(credentials: "CredentialFile", calls: "Calls") -> "Token":
 
 
 def basic_authorization(name: str, secret: str) -> dict[str, str]:
-    """The header by which an OAuth client authenticates."""
+    """Return the header that authenticates an OAuth client."""
     pair = b2a_base64(f"{name}:{secret}".encode(), newline=False).decode()
     return {"Authorization": f"Basic {pair}"}

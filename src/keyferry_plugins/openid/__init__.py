@@ -1,1 +1,1 @@
-"""OpenID Connect for a plugin: find the endpoints, get a token by one of several grants, verify it, keep it."""
+"""OpenID Connect for a plugin: discover the endpoints, obtain a token by one of several grants, verify and cache it."""

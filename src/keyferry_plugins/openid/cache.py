@@ -1,4 +1,4 @@
-"""Tokens kept between two runs, in a file of the user's own, where the user asks for that."""
+"""A cache of tokens in files that only the user can read, used if the user enables it."""
 
 import os
 
@@ -15,7 +15,7 @@ __all__ = ["KeptTokens", "cache_path", "load", "save"]
 
 
 class KeptTokens(Value):
-    """A token, when it ends, and a refresh token; what is not there is empty."""
+    """A token, its expiry, and a refresh token; missing values are empty."""
 
     token: str = field(default="", repr=False)
     expires_at: float = 0.0
@@ -23,7 +23,7 @@ class KeptTokens(Value):
 
 
 def cache_path(options: "Options") -> str:
-    """The file for these options: all that makes a difference to the token is in its name, hashed."""
+    """Return the file for these options; its name is a hash of everything that affects the token."""
     from hashlib import sha256
 
     parts: list[object] = [
@@ -46,7 +46,7 @@ def cache_path(options: "Options") -> str:
 
 
 def load(path: str) -> KeptTokens:
-    """What is kept in a file; nothing if it is absent, not the user's alone, or not ours."""
+    """Return the tokens in a file; empty if it is missing, accessible to other users, or not a cache file."""
     data = read_private(path)
     document: object = None
     try:
@@ -60,7 +60,7 @@ def load(path: str) -> KeptTokens:
 
 
 def save(path: str, kept: KeptTokens) -> bool:
-    """Keep tokens in a file that only the user can read; False where that cannot be done."""
+    """Store tokens in a file that only the user can read; return False if that fails."""
     document = {
         "id_token": kept.token,
         "refresh_token": kept.refresh_token,

@@ -1,4 +1,4 @@
-"""Requests to the issuer's token endpoint: forms out, tokens or a refusal back."""
+"""Requests to the issuer's token endpoint, and its tokens or error responses."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.forms import encode_form, encode_percent
@@ -22,7 +22,7 @@ __all__ = ["Refusal", "Tokens", "ask_tokens", "explain", "read_refusal", "scope_
 BASIC, BODY = "client_secret_basic", "client_secret_post"
 _UNAUTHORIZED = 401
 _HINTS = {
-    "invalid_client": "check --oidc-client-id and --oidc-client-secret, or their spelling at the issuer",
+    "invalid_client": "check --oidc-client-id and --oidc-client-secret against the client at the issuer",
     "unauthorized_client": "allow this grant for the client at the issuer, or choose another --grant-type",
     "unsupported_grant_type": "enable this grant at the issuer, or choose another --grant-type",
     "invalid_scope": "check --oidc-extra-scope against the scopes that the client may ask for",
@@ -33,7 +33,7 @@ _HINTS = {
 
 
 class Tokens(Value):
-    """What the token endpoint gave."""
+    """The tokens in a response of the token endpoint."""
 
     id_token: str = field(default="", repr=False)
     access_token: str = field(default="", repr=False)
@@ -42,7 +42,7 @@ class Tokens(Value):
 
 
 class Refusal(Value):
-    """That an endpoint said no: its status, and the error code and description of OAuth, if it gave them."""
+    """An error response: its status, and OAuth's error code and description, if any."""
 
     url: str
     status: int
@@ -51,9 +51,10 @@ class Refusal(Value):
 
 
 def scope_of(options: "Options", *, is_for_client: bool = False) -> str:
-    """The scopes to ask for: the user's, and openid, without which there is no ID token.
+    """Return the scopes to request: the user's, and openid, which is needed for an ID token.
 
-    A client that acts for itself, and wants an access token, is no user: many issuers refuse it openid.
+    Many issuers reject openid for client credentials, so it is left out for a client that needs an access
+    token.
     """
     with_openid = not is_for_client or not options.use_access_token or options.is_compat
     return " ".join(dict.fromkeys([*options.scopes, *(["openid"] if with_openid else [])]))
@@ -66,9 +67,9 @@ def ask_tokens(
     deadline: "Deadline",
     retry: Retry = ONCE,
 ) -> Tokens | Refusal:
-    """Ask the token endpoint, as the client given.
+    """Request tokens as the configured client.
 
-    Not tried again unless *retry* says so: a code or a refresh token that is sent twice counts as stolen.
+    There is no retry by default: issuers treat a code or refresh token that is sent twice as stolen.
     """
     reply = send(issuer, options, fields, deadline, url=issuer.token_endpoint, retry=retry)
     return _read_tokens(reply) if reply.is_success else read_refusal(reply, options)
@@ -83,7 +84,7 @@ def send(
     url: str,
     retry: Retry = ONCE,
 ) -> "Reply":
-    """Send a form on behalf of the client; of the ways to show its secret, the first that is accepted."""
+    """Send a form, authenticated as the client; try the supported methods until one is accepted."""
     *others, last = _ways(issuer, options, fields.get("grant_type", ""))
     for way in others:
         reply = _post(url, fields, options, deadline, way, retry)
@@ -111,12 +112,12 @@ def _post(  # noqa: PLR0917 - the parts of a request
 
 
 def _is_unknown(refusal: Refusal) -> bool:
-    """Tell whether it is the client that was refused, and not what it asked for."""
+    """Return whether the client itself was rejected, and not its request."""
     return refusal.code == "invalid_client" or (not refusal.code and refusal.status == _UNAUTHORIZED)
 
 
 def read_refusal(reply: "Reply", options: "Options") -> Refusal:
-    """What an answer other than success says, in OAuth's fields alone, without anything that is secret."""
+    """Return the error in a response, from OAuth's fields only and without secrets."""
     code = description = ""
     try:
         document = reply.json()
@@ -130,7 +131,7 @@ def read_refusal(reply: "Reply", options: "Options") -> Refusal:
 
 
 def explain(refusal: Refusal, what: str) -> ProvideError:
-    """A refusal as an error: *what* was refused, why, and what to do."""
+    """Return an error that states *what* was refused, the reason, and a hint."""
     if not refusal.code:
         return ProvideError(f"{refusal.url}: refused {what} with status {refusal.status} and gave no reason")
     why = f"{refusal.code} ({refusal.description})" if refusal.description else refusal.code
@@ -147,8 +148,8 @@ def _ways(issuer: "Issuer", options: "Options", grant: str) -> tuple[str, ...]:
     ways = tuple(way for way in (BASIC, BODY) if way in issuer.client_auth)
     if not ways:
         raise ProvideError(
-            f"the issuer {issuer.url!r} takes no client secret, but {', '.join(issuer.client_auth)[:200]}",
-            "leave out --oidc-client-secret if the client is a public one",
+            f"the issuer {issuer.url!r} does not accept a client secret, only {', '.join(issuer.client_auth)[:200]}",
+            "leave out --oidc-client-secret if the client is public",
         )
     return ways
 
@@ -156,7 +157,7 @@ def _ways(issuer: "Issuer", options: "Options", grant: str) -> tuple[str, ...]:
 def _basic(options: "Options") -> str:
     from binascii import b2a_base64
 
-    # Both are encoded as in a form first, says OAuth, so that a colon in one does not end it.
+    # OAuth requires form encoding first, so that a colon in the ID is not the separator.
     parts = [encode_percent(part).replace("%20", "+") for part in (options.client_id, options.client_secret)]
     return f"Basic {b2a_base64(':'.join(parts).encode(), newline=False).decode()}"
 
@@ -167,6 +168,6 @@ def _read_tokens(reply: "Reply") -> Tokens:
     texts = [document.get(name) for name in names]
     for name, text in zip(names, texts, strict=True):
         if text is not None and (not isinstance(text, str) or any(not " " < char < "\x7f" for char in text)):
-            raise ProvideError(f"{reply.url}: {name} in its answer is not a string of visible ASCII")
+            raise ProvideError(f"{reply.url}: {name} in its response is not a string of visible ASCII")
     id_token, access_token, refresh_token = (text if isinstance(text, str) else "" for text in texts)
     return Tokens(id_token, access_token, refresh_token, number_of(document, "expires_in"))

@@ -1,4 +1,4 @@
-"""Log in with a code that the user enters in a browser of any machine (RFC 8628)."""
+"""Log in with a code that the user enters in a browser on any machine (RFC 8628)."""
 
 from time import sleep
 
@@ -24,14 +24,14 @@ _REQUEST_SECONDS = 30.0
 _DEFAULT_INTERVAL = 5.0
 _SLOWER_BY = 5.0
 _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 1.0, 60.0
-# Nobody wants a terminal to wait longer, whatever the issuer allows.
+# The limit of a wait in a terminal, whatever the issuer allows.
 _LONGEST_LOGIN = 1800.0
 _TOO_MANY, _SERVER_ERRORS = 429, 500
 _WAITING = ("authorization_pending", "slow_down")
 
 
 class Device(Value):
-    """What the issuer gave for the user to enter, and how often it may be asked whether that has happened."""
+    """The issuer's device authorization: the codes, the page for the user, and the polling interval."""
 
     code: str = field(repr=False)
     user_code: str
@@ -44,7 +44,7 @@ class Device(Value):
 def log_in_by_device(
     issuer: "Issuer", options: "Options", pause: "Callable[[float], None]" = sleep
 ) -> Tokens:
-    """Show the user a URL and a code, and wait until they are entered; raises ProvideError if that fails."""
+    """Show the user a URL and a code, and wait until the code is entered; raise ProvideError on failure."""
     device = _start(issuer, options)
     tell(_invitation(device))
     return _poll(issuer, options, device, pause)
@@ -68,13 +68,13 @@ def _read_device(document: dict[str, object], url: str, *, is_local: bool) -> De
     texts = {
         name: text_of(document, name) for name in ("device_code", "user_code", "verification_uri_complete")
     }
-    # Some issuers still have the name of an early draft.
+    # Some issuers still use the name in an early draft.
     place = text_of(document, "verification_uri") or text_of(document, "verification_url")
     if not texts["device_code"] or not texts["user_code"] or not place:
-        raise ProvideError(f"{url}: its answer lacks device_code, user_code or verification_uri")
+        raise ProvideError(f"{url}: its response lacks device_code, user_code or verification_uri")
     complete = texts["verification_uri_complete"]
     for shown_url in filter(None, (place, complete)):
-        # The user is told to go there and log in.
+        # The user is told to open this URL and log in.
         check_url(shown_url, f"verification_uri of {url}", is_loopback_fine=is_local)
     lifetime = number_of(document, "expires_in") or _LONGEST_LOGIN
     interval = number_of(document, "interval") or _DEFAULT_INTERVAL
@@ -89,7 +89,7 @@ def _read_device(document: dict[str, object], url: str, *, is_local: bool) -> De
 
 
 def _invitation(device: Device) -> str:
-    """What the user is told; the codes are the issuer's, so they are made fit for a terminal."""
+    """Return the text for the user; the issuer's codes are made safe for a terminal."""
     code, url, complete = (_fit(text) for text in (device.user_code, device.url, device.complete_url))
     direct = f"\n(or directly {complete})" if complete else ""
     return f"To log in, open\n\n    {url}\n\nin any browser and enter the code\n\n    {code}\n{direct}"
@@ -116,7 +116,7 @@ def _poll(issuer: "Issuer", options: "Options", device: Device, pause: "Callable
             return outcome
         if not _is_waiting(outcome):
             raise explain(outcome, "the device code")
-        # A server that is slow to answer wants fewer questions as well.
+        # A slow server also needs a longer interval.
         slower = outcome.code != "authorization_pending"
         interval = min(interval + _SLOWER_BY, _LONGEST_INTERVAL) if slower else interval
     raise ProvideError(

@@ -1,4 +1,4 @@
-"""The issuer and what it says of itself: endpoints, algorithms, ways for a client to show who it is."""
+"""The issuer's discovery document: endpoints, algorithms, and client authentication methods."""
 
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, fetch
@@ -21,7 +21,7 @@ _LOOPBACK = ("localhost", "::1")
 
 
 class Issuer(Value):
-    """An issuer by its own document; what it does not offer is empty."""
+    """The content of an issuer's discovery document; values that it lacks are empty."""
 
     url: str
     token_endpoint: str
@@ -34,23 +34,23 @@ class Issuer(Value):
 
     @property
     def is_local(self) -> bool:
-        """Tell whether it is reached by plain http, which only one on this machine may be."""
+        """Whether the issuer uses plain http, which is allowed only on this machine."""
         return not self.url.lower().startswith("https://")
 
 
 def http_options(options: "Options") -> HttpOptions:
-    """The way to the issuer that the user's flags describe."""
+    """Return the HTTP options for the issuer, from the user's flags."""
     return HttpOptions(ca_data=options.ca_data, is_insecure=options.is_insecure, most_bytes=_MOST_BYTES)
 
 
 def discover(options: "Options", deadline: "Deadline") -> Issuer:
-    """Fetch and check the issuer's document; raises ProvideError where it is not that of the issuer asked for."""
+    """Fetch the discovery document; raise ProvideError if it is invalid or of another issuer."""
     check_issuer(options.issuer)
     url = options.issuer.removesuffix("/") + _WELL_KNOWN
     reply = _get(url, options, deadline)
     document = reply.json()
     found = document.get("issuer")
-    # Exactly: an issuer that only looks alike is another one, and its tokens are not for us.
+    # Compared exactly: a similar URL is another issuer, whose tokens are not accepted.
     if found != options.issuer:
         raise ProvideError(
             f"{url}: its issuer is {shown(found, 200)!r}, expected exactly {options.issuer!r}",
@@ -69,7 +69,7 @@ def discover(options: "Options", deadline: "Deadline") -> Issuer:
 
 
 def check_issuer(url: str) -> None:
-    """Refuse an issuer whose URL is not safe to send a secret to, or that no issuer can have."""
+    """Raise ProvideError if an issuer's URL is not safe for a secret, or not a valid issuer."""
     try:
         origin = split_url(url)
     except ProvideError as error:
@@ -80,7 +80,7 @@ def check_issuer(url: str) -> None:
 
 
 def check_url(url: str, what: str, *, is_loopback_fine: bool = True) -> str:
-    """*url*, if it is https, or http to this machine itself; raises ProvideError."""
+    """Return *url* if it is https, or http to loopback; raise ProvideError otherwise."""
     origin = split_url(url)
     if origin.scheme == "https" or (is_loopback_fine and _is_loopback(origin.host)):
         return url
@@ -88,12 +88,12 @@ def check_url(url: str, what: str, *, is_loopback_fine: bool = True) -> str:
 
 
 def read_keys(issuer: Issuer, options: "Options", deadline: "Deadline") -> list[dict[str, object]]:
-    """The issuer's public keys."""
+    """Return the issuer's public keys."""
     if not issuer.keys_url:
         raise ProvideError(f"the issuer {issuer.url!r} names no jwks_uri, so its tokens cannot be verified")
     found = _get(issuer.keys_url, options, deadline).json().get("keys")
     if not isinstance(found, list):
-        raise ProvideError(f"{issuer.keys_url}: there is no list of keys in its answer")
+        raise ProvideError(f"{issuer.keys_url}: there is no list of keys in its response")
     return [key for key in found if isinstance(key, dict)]
 
 
@@ -113,7 +113,7 @@ def _endpoint(document: dict[str, object], name: str, issuer: str, *, is_require
         return ""
     if not isinstance(value, str) or not value:
         raise ProvideError(f"the issuer {issuer!r} names no {name} in its discovery document")
-    # Plain http to this machine only where the issuer itself is such a one: no issuer out there sends us here.
+    # A remote issuer must not direct requests to this machine, so plain http needs a local issuer.
     is_local = issuer.lower().startswith("http://")
     return check_url(value, f"{name} of the issuer {issuer!r}", is_loopback_fine=is_local)
 

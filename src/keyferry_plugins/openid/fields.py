@@ -1,4 +1,4 @@
-"""Fields of documents that a server or another program wrote: of the right type, or as good as absent."""
+"""Fields of a foreign JSON document; a field of the wrong type counts as missing."""
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -7,28 +7,28 @@ if TYPE_CHECKING:
 __all__ = ["number_of", "text_of", "texts_of"]
 
 _LONGEST_TEXT = 1 << 16
-# Beyond any instant in seconds that a client could write down.
+# Later than any instant that a client can represent.
 _LARGEST_NUMBER = 1e12
 
 
 def text_of(document: "Mapping[str, object]", name: str) -> str:
-    """A text, or an empty one."""
+    """Return a string field, or an empty string."""
     value = document.get(name)
     return value if isinstance(value, str) and len(value) <= _LONGEST_TEXT else ""
 
 
 def texts_of(document: "Mapping[str, object]", name: str) -> tuple[str, ...]:
-    """The texts in a list."""
+    """Return the strings in a list field."""
     value = document.get(name)
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
 def number_of(document: "Mapping[str, object]", name: str) -> float | None:
-    """A number that is not negative, or None; some servers write it as text."""
+    """Return a number that is not negative, or None; some servers send it as a string."""
     value = document.get(name)
     if isinstance(value, str) and value.isascii() and value.isdigit():
         value = int(value[:13])
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    # Not a comparison: it is to fail for what is not a number, too.
+    # Written as a range check, so that it also fails for NaN.
     return float(value) if 0 <= value < _LARGEST_NUMBER else None

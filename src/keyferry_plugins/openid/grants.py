@@ -1,4 +1,4 @@
-"""The ways to a token: which one to take, and each of them."""
+"""The grants that obtain a token, and the choice among them."""
 
 from keyferry.sdk import Deadline, ProvideError, ask
 from keyferry.sdk.http import Retry
@@ -18,9 +18,9 @@ _SECONDS = 50.0
 
 
 def choose_grant(options: "Options", issuer: "Issuer") -> str:
-    """The grant to use; ``auto`` is password for a user name, and otherwise what needs no browser here.
+    """Return the grant to use; ``auto`` means password if a user name is given, else a grant without a local browser.
 
-    That is a device code wherever the issuer offers one: a client's secret alone does not mean that nobody logs in.
+    That is a device code if the issuer supports it, because a client with a secret may still serve users.
     """
     if options.grant != "auto":
         return options.grant
@@ -32,7 +32,7 @@ def choose_grant(options: "Options", issuer: "Issuer") -> str:
 
 
 def log_in(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tuple[Tokens, str]:
-    """Get tokens by the grant that the options mean, and the nonce that must be in the ID token, if any."""
+    """Return tokens by the selected grant, and the nonce that the ID token must contain, if any."""
     grant = choose_grant(options, issuer)
     if grant == "device-code":
         from keyferry_plugins.openid.device import log_in_by_device
@@ -54,18 +54,18 @@ def log_in(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tupl
 
 
 def _require_somebody(options: "Options", request: "ExecRequest") -> None:
-    """Raise ProvideError where a code would be shown to nobody: the client would wait for minutes, without a word."""
+    """Raise ProvideError if nobody can see a code, as the client would wait for minutes without a message."""
     if is_watched(request) or options.waits_for_login or options.is_compat:
         return
     raise ProvideError(
-        "a code has to be entered in a browser, and nobody is there to read it: the client has no terminal",
-        "log in from a terminal, with --token-cache-dir so that others can use the token; or let the client act for"
-        " itself, with --grant-type client-credentials; or add --wait-for-login to wait all the same",
+        "a code must be entered in a browser, but nobody can read it: the client has no terminal",
+        "log in from a terminal, with --token-cache-dir so that others can use the token; or use"
+        " --grant-type client-credentials; or add --wait-for-login to wait anyway",
     )
 
 
 def refresh(issuer: "Issuer", options: "Options", refresh_token: str) -> Tokens | Refusal:
-    """Trade a refresh token for new tokens; the old one may be spent by it."""
+    """Exchange a refresh token for new tokens; this may invalidate the old one."""
     fields = {"grant_type": "refresh_token", "refresh_token": refresh_token}
     return ask_tokens(issuer, options, fields, Deadline(_SECONDS))
 
@@ -78,7 +78,7 @@ def _as_client(issuer: "Issuer", options: "Options") -> Tokens:
     fields = {"grant_type": "client_credentials", **options.extra}
     if scope := scope_of(options, is_for_client=True):
         fields["scope"] = scope
-    # It spends nothing, so it may be tried again.
+    # The request consumes nothing, so it may be retried.
     return _expect(
         ask_tokens(issuer, options, fields, Deadline(_SECONDS), Retry()), "the client's credentials"
     )
@@ -86,7 +86,7 @@ def _as_client(issuer: "Issuer", options: "Options") -> Tokens:
 
 def _by_password(issuer: "Issuer", options: "Options", request: "ExecRequest") -> Tokens:
     username = options.username or ask(request, "Username: ")
-    # Among the options it is one of those secrets that no message shows.
+    # As part of the options the password is one of the secrets that messages mask.
     options = replace(options, password=options.password or ask(request, "Password: ", is_secret=True))
     fields = {
         "grant_type": "password",

@@ -1,4 +1,4 @@
-"""Log in with the code that the issuer shows, or sends to a page that is not there, and the user pastes."""
+"""Log in with a code that the user pastes, either shown by the issuer or taken from the redirect URL."""
 
 import os
 
@@ -22,7 +22,7 @@ _RANDOM_BYTES = 32
 
 
 class _Visit(Value):
-    """One request for a code: where the user goes, and what must come back with it."""
+    """One request for a code: the URL for the user, and the values that must come back with the code."""
 
     url: str
     state: str = field(repr=False)
@@ -31,7 +31,7 @@ class _Visit(Value):
 
 
 def log_in_by_keyboard(issuer: "Issuer", options: "Options", request: "ExecRequest") -> tuple[Tokens, str]:
-    """The tokens for a code that the user pastes, and the nonce that must be in the ID token."""
+    """Return the tokens for a code that the user pastes, and the nonce that the ID token must contain."""
     if not issuer.authorization_endpoint:
         raise ProvideError(f"the issuer {issuer.url!r} names no authorization_endpoint")
     redirect = options.redirect_url or _OUT_OF_BAND
@@ -70,7 +70,7 @@ def _plan(issuer: "Issuer", options: "Options", redirect: str) -> _Visit:
 
 
 def _code(typed: str, visit: _Visit) -> str:
-    """The code in what was typed: all of it, or a parameter of a URL, which then must have our state."""
+    """Return the code in the user's input: all of it, or a parameter of a URL, whose state must match."""
     if "://" not in typed:
         if not typed:
             raise ProvideError("no code was entered")
@@ -78,7 +78,7 @@ def _code(typed: str, visit: _Visit) -> str:
     pairs = (pair.partition("=") for pair in typed.partition("?")[2].partition("#")[0].split("&"))
     fields = {name: decode_percent(value.replace("+", " ")) for name, _, value in pairs}
     if fields.get("state") != visit.state:
-        raise ProvideError("the URL entered is not of this login: its state is another", "start again")
+        raise ProvideError("the URL entered belongs to another login: its state differs", "start again")
     if not fields.get("code"):
-        raise ProvideError("the URL entered has no code in it", "the issuer's page may say why")
+        raise ProvideError("the URL entered has no code in it", "the issuer's page may show the reason")
     return fields["code"]

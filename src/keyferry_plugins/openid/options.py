@@ -1,4 +1,4 @@
-"""What the user asks of keyferry-oidc: its flags, and what is made of them."""
+"""The flags of keyferry-oidc, and the options made from them."""
 
 import os
 
@@ -32,14 +32,14 @@ _SWITCHES = (
 FLAGS = (
     Flag("oidc-issuer-url", "the issuer's URL, https (required)"),
     Flag("oidc-client-id", "the client's ID (required)"),
-    Flag("oidc-client-secret", "the client's secret; it shows in the list of processes, a file does not"),
+    Flag("oidc-client-secret", "the client's secret; visible in the process list, unlike a file"),
     Flag("oidc-client-secret-file", "a file with the client's secret"),
-    Flag("oidc-extra-scope", "a scope to ask for beside openid (may be given again)", is_repeated=True),
-    Flag("oidc-use-access-token", "answer with the access token, not the ID token", is_switch=True),
+    Flag("oidc-extra-scope", "a scope to request besides openid (may be given again)", is_repeated=True),
+    Flag("oidc-use-access-token", "respond with the access token, not the ID token", is_switch=True),
     Flag("oidc-request-header", "NAME=VALUE: a header for the issuer (may be given again)", is_repeated=True),
     Flag(
         "oidc-auth-request-extra-params",
-        "NAME=VALUE: a parameter of the request for authorization (may be given again)",
+        "NAME=VALUE: a parameter of the authorization request (may be given again)",
         is_repeated=True,
     ),
     Flag("oidc-redirect-url", "for authcode-keyboard: where the issuer sends the code"),
@@ -55,22 +55,26 @@ FLAGS = (
         default="auto",
         choices=GRANTS,
     ),
-    Flag("username", "for password: the user's name; asked for if it is not given"),
-    Flag("password", "for password: it shows in the list of processes, a file does not"),
-    Flag("password-file", "a file with the password; asked for if none is given"),
+    Flag("username", "for password: the user's name; prompted for if it is not given"),
+    Flag("password", "for password: the password; visible in the process list, unlike a file"),
+    Flag("password-file", "a file with the password; prompted for if none is given"),
     Flag("authentication-timeout-sec", "how long to wait for the user to log in"),
     Flag(
         "wait-for-login",
-        "for device-code: wait also where nobody seems to be there to read the code",
+        "for device-code: wait even if nobody seems able to read the code",
         is_switch=True,
     ),
-    Flag("force-refresh", "get a new token, whatever is kept", is_switch=True),
-    Flag("token-cache-dir", "keep tokens in files there"),
-    Flag("token-cache-storage", "where tokens are kept: disk, or none", choices=("disk", "keyring", "none")),
-    Flag("certificate-authority", "a bundle of authorities to trust (may be given again)", is_repeated=True),
-    Flag("certificate-authority-data", "such a bundle, in base64 (may be given again)", is_repeated=True),
-    Flag("insecure-skip-tls-verify", "trust any server", is_switch=True),
-    Flag("compat", "do exactly as int128/kubelogin does, where that differs", is_switch=True),
+    Flag("force-refresh", "get a new token even if one is cached", is_switch=True),
+    Flag("token-cache-dir", "cache tokens in this folder"),
+    Flag(
+        "token-cache-storage", "where tokens are cached: disk, or none", choices=("disk", "keyring", "none")
+    ),
+    Flag("certificate-authority", "a CA bundle to trust (may be given again)", is_repeated=True),
+    Flag(
+        "certificate-authority-data", "a CA bundle to trust, in base64 (may be given again)", is_repeated=True
+    ),
+    Flag("insecure-skip-tls-verify", "trust any server certificate", is_switch=True),
+    Flag("compat", "behave exactly like int128/kubelogin, quirks included", is_switch=True),
     *(Flag(name, is_ignored=True) for name in _TEXT_FLAGS),
     *(Flag(name, is_ignored=True, is_switch=True) for name in _SWITCHES),
     *LOG_FLAGS,
@@ -78,7 +82,7 @@ FLAGS = (
 
 
 class Options(Value):
-    """What the user asks for, checked."""
+    """The user's options, checked."""
 
     issuer: str
     client_id: str
@@ -102,12 +106,12 @@ class Options(Value):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not show in any message."""
+        """The values that no message may contain."""
         return tuple(filter(None, (self.client_secret, self.password, *self.headers.values())))
 
 
 def read_options(flags: "Flags") -> Options:
-    """Check the flags; raises ProvideError, which says which is wrong and what was expected."""
+    """Check the flags; raise ProvideError, with what was found and expected, if one is invalid."""
     for name in ("oidc-issuer-url", "oidc-client-id"):
         if not flags.text(name):
             raise ProvideError(f"--{name} is missing", "add it to the args of the kubeconfig's exec entry")
@@ -125,7 +129,7 @@ def read_options(flags: "Flags") -> Options:
         grant=flags.text("grant-type"),
         username=flags.text("username"),
         password=_secret(flags, "password"),
-        # There it is the time for a browser on this machine, and for nothing else.
+        # In kubelogin it only limits the wait for a browser on this machine.
         login_seconds=None if is_compat else _seconds(flags.text("authentication-timeout-sec")),
         waits_for_login=flags.is_on("wait-for-login"),
         force_refresh=flags.is_on("force-refresh"),
@@ -152,7 +156,7 @@ def _secret(flags: "Flags", name: str) -> str:
 
 
 def _split(text: str) -> "Sequence[str]":
-    """The parts of a flag that takes several at once, apart by commas, quoted if one is in them."""
+    """Return the parts of a comma-separated flag; a part that contains a comma is quoted."""
     if '"' not in text:
         return text.split(",")
     import csv
@@ -161,7 +165,7 @@ def _split(text: str) -> "Sequence[str]":
         return next(csv.reader([text], strict=True), [])
     except csv.Error:
         pass
-    raise ProvideError("a flag's list of values has a quote that does not end")
+    raise ProvideError("a flag's list of values has an unclosed quote")
 
 
 def _pairs(flags: "Flags", name: str) -> dict[str, str]:
@@ -169,7 +173,7 @@ def _pairs(flags: "Flags", name: str) -> dict[str, str]:
     for part in (part for text in flags.texts(name) for part in _split(text)):
         key, equals, value = part.partition("=")
         if not key or not equals:
-            # Not quoted: it may be a value whose name was forgotten, and that a secret.
+            # Not quoted: it may be a value without its name, and so a secret.
             raise ProvideError(f"--{name}: found a part without '=', expected NAME=VALUE")
         pairs[key] = value
     return pairs
@@ -180,7 +184,7 @@ def _headers(pairs: dict[str, str]) -> dict[str, str]:
         is_token = all(char.isascii() and (char.isalnum() or char in "-_.!#$%&'*+^`|~") for char in name)
         if not is_token or any(char < " " or char == "\x7f" for char in value):
             raise ProvideError(
-                f"--oidc-request-header: {name[:40]!r} has characters that no header can carry"
+                f"--oidc-request-header: {name[:40]!r} has characters that are not valid in a header"
             )
     return pairs
 
@@ -194,7 +198,7 @@ def _seconds(text: str) -> float | None:
 
 
 def _cache_folder(flags: "Flags", *, is_compat: bool) -> str:
-    """Where tokens are kept, or nothing: without --compat only a user who asks for it has them written."""
+    """Return the folder for tokens, or an empty string; only --compat stores tokens without a flag for it."""
     folder, storage = _expand(flags.text("token-cache-dir")), flags.text("token-cache-storage")
     if storage == "keyring":
         raise ProvideError(
@@ -222,8 +226,8 @@ def _authorities(flags: "Flags") -> str:
             raise ProvideError("--certificate-authority-data is not base64 of PEM text") from None
     text = b"\n".join(bundles).decode("utf-8", "replace")
     if bundles and "-----BEGIN CERTIFICATE-----" not in text:
-        raise ProvideError("the certificate authority given holds no certificate in PEM")
-    # Only what stands between the marks is for the TLS library, which takes ASCII alone.
+        raise ProvideError("the given certificate authority contains no certificate in PEM")
+    # Only the text between the markers goes to the TLS library, which accepts only ASCII.
     return text.encode("ascii", "ignore").decode()
 
 

@@ -1,4 +1,4 @@
-"""Whether a token is the one asked for: by its issuer, its audience, its times and its signature."""
+"""Verify a token: its issuer, audience, times and signature."""
 
 from time import time
 
@@ -26,7 +26,7 @@ _GOOGLE = "https://accounts.google.com"
 def verify(
     token: str, issuer: "Issuer", options: "Options", *, nonce: str = "", is_access_token: bool = False
 ) -> float:
-    """The instant a token ends, in Unix seconds, once everything about it is right; raises ProvideError."""
+    """Return the expiry of a token in Unix seconds, after all checks; raise ProvideError if one fails."""
     algorithms = issuer.algorithms or ("RS256",)
     claims: Mapping[str, object]
     audience = "" if is_access_token else options.client_id
@@ -41,32 +41,32 @@ def verify(
 def check_claims(
     claims: "Mapping[str, object]", issuer: str, audience: str, *, nonce: str = "", now: float
 ) -> float:
-    """The instant of expiry in claims that are from *issuer*, for *audience* unless that is empty, and in time."""
+    """Check issuer, *audience* unless it is empty, nonce and times of the claims, and return the expiry."""
     found = claims.get("iss")
     if found != issuer and not (issuer == _GOOGLE and found == _GOOGLE.removeprefix("https://")):
         raise ProvideError(f"the token is from the issuer {shown(found, 200)!r}, expected {issuer!r}")
     if audience:
         _check_audience(claims, audience)
     if nonce and claims.get("nonce") != nonce:
-        raise ProvideError("the token is not of this login: its nonce is another", "start again")
+        raise ProvideError("the token belongs to another login: its nonce differs", "start again")
     expires_at, starts_at = expiry_of(claims), number_of(claims, "nbf")
     if expires_at is None:
-        raise ProvideError("the token has no exp, so it cannot be told how long it holds")
+        raise ProvideError("the token has no exp, so its expiry is unknown")
     if expires_at + _EXPIRY_LEEWAY <= now:
         raise ProvideError(
-            f"the token expired {int(now - expires_at)} seconds ago, as it was issued",
+            f"the token expired {int(now - expires_at)} seconds ago, although it was just issued",
             "compare this machine's clock with the issuer's",
         )
     if starts_at is not None and starts_at - _START_LEEWAY > now:
         raise ProvideError(
-            f"the token holds only in {int(starts_at - now)} seconds",
+            f"the token is not valid until {int(starts_at - now)} seconds from now",
             "compare this machine's clock with the issuer's",
         )
     return expires_at
 
 
 def expiry_of(claims: "Mapping[str, object]") -> float | None:
-    """When a token ends, in Unix seconds, if it says so."""
+    """Return a token's expiry in Unix seconds, or None if it has none."""
     return number_of(claims, "exp")
 
 
@@ -79,7 +79,7 @@ def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
             f"the token is for {listed!r}, expected the client {audience!r}",
             "check --oidc-client-id",
         )
-    # With several audiences, it is this one that says whom it was issued to.
+    # With several audiences, azp is the client that the token was issued to.
     party = claims.get("azp")
     if len(audiences) > 1 and party not in (None, audience):
         raise ProvideError(f"the token was issued to {shown(party, 100)!r}, expected {audience!r}")
@@ -88,13 +88,13 @@ def _check_audience(claims: "Mapping[str, object]", audience: str) -> None:
 def _trust_transport(
     token: str, issuer: "Issuer", options: "Options", algorithms: tuple[str, ...]
 ) -> "Mapping[str, object]":
-    """The claims of a token that verified TLS brought straight from the issuer, which OpenID Connect lets count."""
+    """Return the claims of a token received over verified TLS, which OpenID Connect accepts as proof."""
     if not issuer.token_endpoint.lower().startswith("https://") or options.is_insecure:
         from keyferry.sdk.extras import install_hint
 
         raise ProvideError(
-            "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it did not"
-            " come over verified TLS either",
+            "the token's signature cannot be verified without the packages 'cryptography' and 'PyJWT', and it"
+            " was not received over verified TLS",
             install_hint("crypto"),
         )
     algorithm = read_header(token).get("alg")

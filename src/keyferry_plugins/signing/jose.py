@@ -1,6 +1,6 @@
-"""JSON web tokens: claims are read here; what signs and verifies is PyJWT, with ``cryptography``, an extra.
+"""JSON web tokens: claims are parsed here; PyJWT with ``cryptography``, an extra, signs and verifies.
 
-Both are loaded by the call that needs them: most runs of a plugin sign and verify nothing.
+Both packages are imported on first use, as most runs of a plugin need neither.
 """
 
 from binascii import Error as Base64Error
@@ -33,17 +33,17 @@ _SIGNING = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _SHORTEST_RSA_BITS, _LONGEST_RSA_BITS = 2048, 16384
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _PACKAGES = {"cryptography": "cryptography", "jwt": "PyJWT"}
-# Of a key that an issuer serves, only the public half is looked at.
+# Only the public members of an issuer's key are used.
 _PUBLIC = ("kty", "n", "e", "crv", "x", "y")
 
 
 def encode_segment(data: bytes) -> str:
-    """Base64 for URLs, without padding."""
+    """Return URL-safe base64 without padding."""
     return b2a_base64(data, newline=False).translate(_URL_SAFE).rstrip(b"=").decode()
 
 
 def decode_segment(text: str) -> bytes:
-    """Undo ``encode_segment``; raises ProvideError, which does not quote it."""
+    """Decode the result of ``encode_segment``; raise ProvideError, which does not quote *text*, if it is invalid."""
     try:
         data = text.encode("ascii").translate(_STANDARD)
         return a2b_base64(data + b"=" * (-len(data) % 4), strict_mode=True)
@@ -53,12 +53,12 @@ def decode_segment(text: str) -> bytes:
 
 
 def read_header(token: str) -> dict[str, object]:
-    """The header of a token, unverified."""
+    """Return the header of a token, unverified."""
     return _read_part(token, 0)
 
 
 def read_claims(token: str) -> dict[str, object]:
-    """The claims of a token, unverified; raises ProvideError if it is no JSON web token."""
+    """Return the claims of a token, unverified; raise ProvideError if it is not a JSON web token."""
     return _read_part(token, 1)
 
 
@@ -75,7 +75,7 @@ def _read_part(token: str, at: int) -> dict[str, object]:
 def sign_jwt(
     header: "Mapping[str, object]", claims: "Mapping[str, object]", key: "Any", algorithm: str = "RS256"
 ) -> str:
-    """A token of *claims*, signed by RS256 or PS256; *key* is PEM, or a private key of ``cryptography``."""
+    """Return a token of *claims*, signed by RS256 or PS256; *key* is PEM, or a private key of ``cryptography``."""
     if algorithm not in _SIGNING:
         raise ProvideError(
             f"a token cannot be signed by {algorithm[:20]!r}, only by one of {', '.join(_SIGNING)}"
@@ -86,10 +86,10 @@ def sign_jwt(
 
     import jwt
 
-    # No header can say another algorithm, and there is a type only if the caller names one.
+    # The header cannot replace the algorithm, and has a type only if the caller sets one.
     whole = {"typ": "", **header, "alg": algorithm}
     with warnings.catch_warnings():
-        # A short key is for whoever made it to replace; a warning would end up in the caller's standard error.
+        # Only the key's owner can replace a short key; a warning would appear on the caller's standard error.
         warnings.simplefilter("ignore")
         return jwt.encode(dict(claims), private, algorithm, whole, sort_headers=False)
 
@@ -100,10 +100,10 @@ def verify_jwt(
     algorithms: "Sequence[str]",
     required: "Sequence[str]" = (),
 ) -> dict[str, object]:
-    """The claims of a token whose signature one of the JSON web *keys* confirms; raises ProvideError.
+    """Return the claims of a token that one of the JSON web *keys* verifies; raise ProvideError if none does.
 
-    The *required* claims are there; what they say is the caller's to judge. Symmetric algorithms and ``none``
-    are never accepted, whatever *algorithms* says.
+    The *required* claims must exist, but the caller checks their values. Symmetric algorithms and ``none``
+    are never accepted, whatever *algorithms* contains.
     """
     header = read_header(token)
     algorithm, key_id = header.get("alg"), header.get("kid")
@@ -128,15 +128,15 @@ def verify_jwt(
 
 
 def _is_meant(key: object, key_id: object, algorithm: str) -> bool:
-    """Tell whether a key is there for such a token, as far as either of them says."""
-    # Asked for, because what an issuer serves may be anything.
+    """Return whether a key may verify such a token, by its use, key ID and algorithm where given."""
+    # Checked at run time, because an issuer may serve anything.
     if not isinstance(key, dict) or key.get("use") not in (None, "sig"):
         return False
     return (key_id is None or key.get("kid") in (None, key_id)) and key.get("alg") in (None, algorithm)
 
 
 def load_key_and_certificates(data: bytes, password: str, *, is_pkcs12: bool) -> "tuple[Any, list[Any]]":
-    """The RSA key in PEM or PKCS #12 *data*, and its certificate chain, the key's own certificate first."""
+    """Return the RSA key in PEM or PKCS #12 *data*, and its certificate chain, which begins with the key's own."""
     _need()
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -186,7 +186,7 @@ def _load_private(pem: str | bytes) -> "Any":
 
 
 def missing_package() -> str:
-    """The first package that is not installed of those that sign and verify; empty if nothing is missing."""
+    """Return the first missing package of those that sign and verify; an empty string if all are installed."""
     from importlib.util import find_spec
 
     return next((name for module, name in _PACKAGES.items() if find_spec(module) is None), "")
@@ -205,7 +205,7 @@ def _need() -> None:
 def _confirmed(
     token: str, key: "Mapping[str, object]", algorithm: str, required: "Sequence[str]"
 ) -> dict[str, object] | None:
-    """The claims, if *key* confirms the token's signature by *algorithm*, else None."""
+    """Return the claims if *key* verifies the token's signature by *algorithm*, else None."""
     _need()
     import jwt
     from cryptography.exceptions import UnsupportedAlgorithm
@@ -218,7 +218,7 @@ def _confirmed(
             token,
             public,
             algorithms=[algorithm],
-            # What the claims say is judged where the words for it are, also for tokens that only TLS vouches for.
+            # The caller checks the claims, in the same way as for tokens that only TLS authenticates.
             options={
                 "require": list(required),
                 "verify_exp": False,
@@ -238,7 +238,7 @@ def _confirmed(
 
 
 def _is_sound(key: "Mapping[str, object]", algorithm: str) -> bool:
-    """Tell whether a key is one for *algorithm*, and neither too short to be safe nor too long to be one."""
+    """Return whether a key is suited to *algorithm*, and neither too short to be safe nor implausibly long."""
     if algorithm in _CURVES:
         return key.get("kty") == "EC" and key.get("crv") == _CURVES[algorithm]
     try:

@@ -1,4 +1,4 @@
-"""Signature Version 4: sign a request in its headers, or presign a URL; nothing but its arguments counts."""
+"""Signature Version 4: sign a request in its headers, or presign a URL, from the arguments only."""
 
 from time import gmtime, strftime
 
@@ -16,7 +16,7 @@ _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 class Credentials(Value):
-    """Keys to sign with; *source* says in words where they are from, *expires_at* is in Unix seconds, if known."""
+    """Keys to sign with; *source* describes their origin, *expires_at* is in Unix seconds, or None if unknown."""
 
     access_key_id: str
     secret_access_key: str = field(repr=False)
@@ -26,7 +26,7 @@ class Credentials(Value):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not be seen in any message."""
+        """The values that no message may contain."""
         return tuple(filter(None, (self.secret_access_key, self.session_token)))
 
 
@@ -43,9 +43,9 @@ def sign_headers(
     service: str,
     now: float,
 ) -> dict[str, str]:
-    """The *headers* of a request with those that sign it; *host* is what the Host header will say.
+    """Return the *headers* of a request with those that sign it; *host* is the value of the Host header.
 
-    *query* is the URL's, encoded and in the order of its names.
+    *query* is the URL's, encoded and sorted by name.
     """
     stamp = _stamp(now)
     signed = {**headers, "X-Amz-Date": stamp}
@@ -74,7 +74,7 @@ def presign_url(
     expires_seconds: int,
     now: float,
 ) -> str:
-    """A URL for a GET of ``/`` that is signed in its query; whoever uses it has to send *headers* as well."""
+    """Return a presigned URL for a GET of ``/``; the request must also send *headers*."""
     stamp = _stamp(now)
     scope = _scope(stamp, region, service)
     names, lines = _canonical_headers({**headers, "Host": host})
@@ -108,7 +108,7 @@ def _canonical_path(path: str) -> str:
 
 
 def _canonical_headers(headers: "Mapping[str, str]") -> tuple[str, list[str]]:
-    """The names that are signed, and one line for each; runs of blanks count as one."""
+    """Return the signed names, and one line for each; runs of blanks are collapsed into one."""
     pairs = sorted((name.lower(), " ".join(value.split())) for name, value in headers.items())
     return ";".join(name for name, _ in pairs), [f"{name}:{value}" for name, value in pairs]
 

@@ -105,7 +105,7 @@ def test_a_hostile_image_starts_no_helper(tmp_path: Path, image: str) -> None:
         (["--helper", "test", "--cache-duration", "soon"], 1, "expected a duration"),
         (["--helper", "test", "--cache-duration", "-5m"], 1, "expected a duration"),
         (["--helper", "test", "--server-url", "https://reg.io"], 1, "expected REGISTRY=URL"),
-        (["--helper", "test", "--server-url", "reg.io=a@b"], 1, "has user info"),
+        (["--helper", "test", "--server-url", "reg.io=a@b"], 1, "contains user info"),
         (["--nonsense"], 2, "unknown flag '--nonsense'"),
     ],
 )

@@ -214,7 +214,7 @@ def test_without_any_credentials_the_message_says_what_to_set(world: World) -> N
         (Reply(403, body=b"no"), "roles/iam.workloadIdentityUser"),
         (Reply(200, body=b"<html>"), "not a JSON object"),
         (Reply(200, {"expires_in": 3600}), "access_token is missing"),
-        (Reply(200, {"access_token": "ya29.a\r\nX: y", "expires_in": 3600}), "no HTTP header"),
+        (Reply(200, {"access_token": "ya29.a\r\nX: y", "expires_in": 3600}), "not valid in an HTTP header"),
         (Reply(200, {"access_token": NODE_TOKEN, "expires_in": 0}), "expires_in"),
         (Reply(200, {"access_token": NODE_TOKEN, "expires_in": "NaN"}), "expires_in"),
         (Reply(raw=b"not http at all\r\n\r\n"), "the metadata server http://127.0.0.1"),

@@ -267,8 +267,12 @@ def test_an_authorization_token_of_gclouds_is_joined_to_the_token(desk: Desk, tm
         ("", 1, "gcloud auth login"),
         ("ya29.secret-mark", 0, "not a JSON object"),
         ({"credential": {"access_token": "", "token_expiry": EXPIRY}}, 0, "no access token"),
-        ({"credential": {"access_token": "ya29.secret-mark"}}, 0, "no time"),
-        ({"credential": {"access_token": "ya29.secret-mark\n", "token_expiry": EXPIRY}}, 0, "no HTTP header"),
+        ({"credential": {"access_token": "ya29.secret-mark"}}, 0, "no expiry of the token"),
+        (
+            {"credential": {"access_token": "ya29.secret-mark\n", "token_expiry": EXPIRY}},
+            0,
+            "not valid in an HTTP header",
+        ),
         ({"credential": []}, 0, "no access token"),
     ],
 )

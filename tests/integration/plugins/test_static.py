@@ -122,7 +122,7 @@ def test_helpers_are_asked_only_if_told_to(tmp_path: Path) -> None:
     env = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     silent = ask_image("static", "reg.io/app", args=["--docker-config", config], env=env)
     assert silent.auth == {}
-    assert "add --helpers to ask it" in silent.stderr
+    assert "add --helpers to call it" in silent.stderr
     assert not seen.exists()
     args = ["--docker-config", config, "--helpers"]
     assert ask_image("static", "reg.io/app", args=args, env=env).auth == {"reg.io": ("h", "ph")}
@@ -159,7 +159,7 @@ def test_an_identity_token_alone_is_a_failure_with_a_reason(tmp_path: Path) -> N
         ([], "add --docker-config FILE or --secrets-dir DIR"),
         (["--docker-config", "/nowhere/at/all"], "no such file or directory"),
         (["--secrets-dir", "/nowhere/at/all"], "cannot be read"),
-        (["--docker-config", "/dev/null", "--helpers", "--cache-key-type=Global"], "cannot go with"),
+        (["--docker-config", "/dev/null", "--helpers", "--cache-key-type=Global"], "cannot be used with"),
         (["--cache-duration", "x", "--docker-config", "/dev/null"], "expected a duration"),
         (["--cache-key-type", "Node"], "expected one of Image, Registry, Global"),
     ],

@@ -46,14 +46,14 @@ def test_without_what_verifies_verified_tls_is_needed(
     """A token straight from the issuer over TLS is taken without its signature; over anything else it is not."""
     authority = Authority(tmp_path)
     issuer.give("/token", issuer.tokens())
-    with pytest.raises(ProvideError, match="did not come over verified TLS either") as caught:
+    with pytest.raises(ProvideError, match="was not received over verified TLS") as caught:
         ask_without(module, issuer)
     assert "pip install '.[crypto]'" in str(caught.value)
     with issuing(authority) as secure:
         trust = ("--certificate-authority", str(authority.bundle))
         secure.give("/token", secure.tokens())
         assert ask_without(module, secure, *trust).token
-        with pytest.raises(ProvideError, match="did not come over verified TLS"):
+        with pytest.raises(ProvideError, match="was not received over verified TLS"):
             ask_without(module, secure, "--insecure-skip-tls-verify")
         for token, said in (
             (sign(secure.claims(aud="other")), "is for 'other'"),
@@ -216,5 +216,5 @@ def test_a_cache_that_cannot_be_written_costs_only_time(
     """The token is answered, and the user is told."""
     (tmp_path / "file").write_text("")
     assert ask(issuer, "--token-cache-dir", str(tmp_path / "file" / "x")).token
-    assert "the token cannot be kept" in capfd.readouterr().err
+    assert "the token cannot be cached" in capfd.readouterr().err
     assert not save(str(tmp_path / "file" / "x" / "y"), KeptTokens())

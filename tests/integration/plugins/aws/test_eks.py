@@ -184,7 +184,7 @@ def test_the_region_is_found(desk: AwsMachine, aws: FakeAws) -> None:
     assert "//sts.eu-west-3." in url_of(token)
     answer = desk.ask_eks("get-token", "--cluster-name", "c", drop=gone)
     assert answer.status == 1
-    assert "no region is known" in answer.stderr
+    assert "no region is set" in answer.stderr
     assert "//sts.us-east-1." in url_of(desk.ask_eks("token", "-i", "c", drop=gone).login_status["token"])
     with serving(FakeInstance(region="ap-south-1")) as metadata:
         told = {"AWS_EC2_METADATA_DISABLED": "", "AWS_EC2_METADATA_SERVICE_ENDPOINT": metadata.url}
@@ -245,7 +245,7 @@ def test_a_cache_that_cannot_be_used_only_costs_time(desk: AwsMachine, aws: Fake
             f"grant sts:AssumeRole on {ROLE}",
         ),
         (sts_error("ExpiredToken", f"it was {SECRET}"), "have expired"),
-        (Reply(200, body=b"marked-garbage"), "has no credentials in it"),
+        (Reply(200, body=b"marked-garbage"), "the response has no credentials"),
         (Reply(403, body=b'<!DOCTYPE a [<!ENTITY b "marked-c">]><Error>&b;</Error>'), "declaration"),
     ],
 )
@@ -263,7 +263,7 @@ def test_a_token_that_is_too_long_is_refused(desk: AwsMachine) -> None:
     """EKS takes 4096 bytes, and would not say why it refuses more."""
     answer = desk.ask_eks(*CLI, AWS_SESSION_TOKEN="x" * 4000)
     assert answer.status == 1
-    assert "EKS takes 4096" in answer.stderr
+    assert "EKS accepts at most 4096" in answer.stderr
     assert "x" * 100 not in answer.stderr
 
 
@@ -302,7 +302,7 @@ def test_an_mfa_code_is_typed_at_the_terminal(desk: AwsMachine, aws: FakeAws) ->
 
 def test_wrong_usage_says_what_is_right(desk: AwsMachine) -> None:
     """No cluster, or words of another command."""
-    for args, words in ((("token",), "no cluster is named"), (("s3", "ls"), "expected 'eks get-token'")):
+    for args, words in ((("token",), "no cluster is given"), (("s3", "ls"), "expected 'eks get-token'")):
         answer = desk.ask_eks(*args)
         assert answer.status == 1
         assert words in answer.stderr

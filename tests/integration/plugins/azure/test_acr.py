@@ -163,7 +163,7 @@ def test_a_mirrored_image_uses_the_machines_identity(azure: Azure, *, with_bindi
     answer = ask(azure, MANAGED, *args, image=image, token=cloud.pod_token(), annotations=ANNOTATIONS)
     login = (cloud.ZERO_USER, token)
     assert answer.auth == {"*.azurecr.*": ("", ""), REGISTRY: login, "mcr.microsoft.com": login}
-    assert "'broken' is passed over" in answer.stderr
+    assert "'broken' is ignored" in answer.stderr
 
 
 def test_a_mirror_does_not_reach_past_its_host(azure: Azure) -> None:

@@ -372,7 +372,7 @@ def test_an_empty_variable_overrides_nothing_but_with_compat(azure: Azure) -> No
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (("-l", "unheard-of"), "is none of devicecode"),
+        (("-l", "unheard-of"), "is not one of devicecode"),
         (("-l", "interactive"), "--login devicecode"),
         (("--authority-host", "login.example/"), "--authority-host"),
         (("--authority-host", "http://login.example/"), "--authority-host"),
@@ -387,10 +387,10 @@ def test_an_empty_variable_overrides_nothing_but_with_compat(azure: Azure) -> No
         (("--pop-enabled", "--pop-claims", "u=b", "-l", "msi"), "--pop-enabled is for login"),
         (("--timeout", "0s"), "--timeout"),
         (("--timeout", "soon"), "--timeout"),
-        (("--server-id", ""), "--server-id is needed"),
+        (("--server-id", ""), "--server-id is required"),
         (("--environment", "AzureMoonCloud"), "AzureMoonCloud"),
         (("--client-certificate", "/nowhere.pem"), "both are given"),
-        (("--tenant-id", "../x"), "is no tenant"),
+        (("--tenant-id", "../x"), "is neither an ID nor a domain name"),
         (("stray",), "'stray'"),
     ],
 )

@@ -17,7 +17,7 @@ from keyferry_plugins.aws.credentials import read_credentials
 )
 def test_credentials_need_key_and_secret(document: dict[str, object]) -> None:
     """An answer without one of them, or with a line break in it, is refused."""
-    with pytest.raises(ProvideError, match="the answer of the test has no"):
+    with pytest.raises(ProvideError, match="the response of the test has no"):
         read_credentials(document, "the test")
 
 

@@ -94,11 +94,11 @@ def test_a_config_file_that_is_none_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (["token"], "no cluster is named"),
+        (["token"], "no cluster is given"),
         (["--cluster-name", "a", "--cluster-id", "b"], "both given"),
         (["-i", "a", "-s", "b", "--forward-session-name"], "both given"),
-        (["-i", "a b"], "characters that no header can carry"),
-        (["-i", "a\nx: y"], "characters that no header can carry"),
+        (["-i", "a b"], "characters that are not valid in a header"),
+        (["-i", "a\nx: y"], "characters that are not valid in a header"),
         (["s3", "ls"], "found the words 's3 ls'"),
         (["-i", "a", "--config", "/nowhere/x"], "cannot be read"),
         (["-i", "a", "--output", "text"], "expected one of json"),

@@ -40,17 +40,17 @@ GOOD = (
     [
         (GOOD.replace("https", "http"), "not https"),
         (GOOD.replace("/?", "/x?"), "not https"),
-        (GOOD.replace("sts.us-west-2", "ecr.us-west-2"), "only hosts of STS"),
-        (GOOD.replace("amazonaws.com", "amazonaws.com.evil.test"), "only hosts of STS"),
-        (GOOD.replace("amazonaws.com", "amazonaws.com.cn"), "only hosts of STS"),
-        (GOOD + "&x=y", "does not take"),
+        (GOOD.replace("sts.us-west-2", "ecr.us-west-2"), "accepts only STS hosts"),
+        (GOOD.replace("amazonaws.com", "amazonaws.com.evil.test"), "accepts only STS hosts"),
+        (GOOD.replace("amazonaws.com", "amazonaws.com.cn"), "accepts only STS hosts"),
+        (GOOD + "&x=y", "EKS does not accept it"),
         (GOOD + "&action=GetCallerIdentity", "twice"),
         (GOOD.replace("GetCallerIdentity", "AssumeRole"), "lacks"),
         (GOOD.replace("Expires=60", "Expires=901"), "lacks"),
         (GOOD.replace("Expires=60", "Expires=x"), "lacks"),
         (GOOD.replace("%3Bx-k8s-aws-id", ""), "lacks"),
         (GOOD.replace("X-Amz-Date=20240102T030405Z&", ""), "lacks"),
-        (GOOD + "&X-Amz-Security-Token=" + "A" * 4000, "EKS takes 4096"),
+        (GOOD + "&X-Amz-Security-Token=" + "A" * 4000, "EKS accepts at most 4096"),
     ],
 )
 def test_a_token_that_eks_would_refuse_is_refused_here(url: str, words: str) -> None:
@@ -87,5 +87,5 @@ def test_an_sts_host_names_its_region(host: str, region: str) -> None:
 )
 def test_other_hosts_are_errors(host: str) -> None:
     """What is no endpoint of STS has no region."""
-    with pytest.raises(ProvideError, match="is not a host of STS"):
+    with pytest.raises(ProvideError, match="is not an STS host"):
         region_of_sts_host(host)

@@ -64,7 +64,7 @@ def test_a_call_can_add_codes_to_try_again() -> None:
         ("ExpiredTokenException", "the credentials from here have expired"),
         ("UnrecognizedClientException", "AWS does not accept the credentials from here"),
         ("InvalidIdentityToken", "identity provider in IAM"),
-        ("ThrottlingException", "too much to do"),
+        ("ThrottlingException", "AWS throttles the requests"),
         ("Strange", ""),
     ],
 )  # fmt: skip

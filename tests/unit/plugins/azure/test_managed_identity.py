@@ -80,7 +80,7 @@ def test_cloud_shell_answers() -> None:
     with serving(expect("POST", {"metadata": "true"}, {}, {"resource": RESOURCE})) as server:
         environ = {"MSI_ENDPOINT": f"{server.url}/token"}
         assert request_identity_token(question(environ)).access_token == ENTRA_TOKEN
-        with pytest.raises(ProvideError, match="no user-assigned"):
+        with pytest.raises(ProvideError, match="does not support user-assigned"):
             request_identity_token(question(environ, Identity("c")))
 
 
@@ -101,7 +101,7 @@ def test_service_fabric_is_known_by_its_thumbprint(tmp_path: Path) -> None:
         with pytest.raises(HttpError, match="IDENTITY_SERVER_THUMBPRINT"):
             request_identity_token(question({**environ, "IDENTITY_SERVER_THUMBPRINT": "0" * 40}))
         assert len(server.received) == before
-        with pytest.raises(ProvideError, match="no user-assigned"):
+        with pytest.raises(ProvideError, match="does not support user-assigned"):
             request_identity_token(question(environ, Identity("c")))
         for endpoint in ("http://x/", f"https://u:p@127.0.0.1:{server.port}/"):
             with pytest.raises(HttpError, match="IDENTITY_ENDPOINT: is not an https:// URL"):
@@ -177,7 +177,7 @@ def test_arc_cannot_make_one_read_another_file(tmp_path: Path, name: str) -> Non
 def test_arc_is_asked_where_its_variables_or_its_agent_are(tmp_path: Path) -> None:
     """The variables name it, or its program is there; it has no user-assigned identities."""
     both = {"IDENTITY_ENDPOINT": "http://127.0.0.1:1/x", "IMDS_ENDPOINT": "http://127.0.0.1:1"}
-    with pytest.raises(ProvideError, match="Azure Arc has no user-assigned"):
+    with pytest.raises(ProvideError, match="Azure Arc does not support user-assigned"):
         request_identity_token(question(both, Identity("c")))
     agent = tmp_path / "himds"
     imds = choose_source(question({}), str(agent))

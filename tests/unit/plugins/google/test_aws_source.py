@@ -173,7 +173,7 @@ def test_a_region_that_is_none_is_refused(instance: Instance, zone: Reply) -> No
         ({"environment_id": "aws2"}, KEYS, "environment_id is not aws1"),
         ({}, {}, "url is missing"),
         ({}, KEYS, "region_url is missing"),
-        ({}, KEYS | {"AWS_REGION": "x.example.com/"}, "is not the name of one"),
+        ({}, KEYS | {"AWS_REGION": "x.example.com/"}, "is not a region name"),
     ],
 )
 def test_what_is_missing_is_named(source: dict[str, object], environ: dict[str, str], words: str) -> None:
