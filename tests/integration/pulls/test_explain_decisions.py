@@ -66,9 +66,9 @@ def test_without_the_pod_nobody_knows_whether_it_may_use_the_image(
     assert (
         "cannot tell whether this pod may use the image that is there: the pod was not given" in done.stdout
     )
-    assert "the kubelet's default NeverVerifyPreloadedImages is taken; --policy tells" in done.stderr
+    assert "the kubelet's default NeverVerifyPreloadedImages is used; set it with --policy" in done.stderr
     named = run_keyferry("explain", *words, *plain_pod(tmp_path), "--policy", "AlwaysVerify")
-    assert "--policy tells" not in named.stderr
+    assert "set it with --policy" not in named.stderr
     assert "this pod must pull it, to be verified" in named.stdout
 
 

@@ -109,7 +109,7 @@ def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
 
 def missing_lines(missing: tuple[MissingInput, ...]) -> list[str]:
     """Return one line for each missing input, with the option that gives it."""
-    return [f"{each}; give it with {OPTIONS[each.input]}" for each in missing]
+    return [f"{each}; add {OPTIONS[each.input]}" for each in missing]
 
 
 def code_for(answer: Answer) -> Exit:

@@ -56,7 +56,7 @@ SUSPECT: dict[str, tuple[str, str, str]] = {
     ),
     "KF160": (
         "a pattern has another name of Docker Hub",
-        "images of Docker Hub are always looked up as docker.io/...",
+        "images of Docker Hub are always looked up with the registry docker.io",
         "use docker.io",
     ),
     "KF161": (
