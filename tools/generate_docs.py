@@ -82,7 +82,7 @@ def man_page(words: tuple[str, ...]) -> str:
 
 def _summary(words: tuple[str, ...]) -> str:
     if not words:
-        return "Kubernetes credential plugins, and why they decide as they do"
+        return "run, explain and test Kubernetes credential plugins"
     entry = COMMANDS[words[0]]
     if len(words) > 1:
         entry = import_module(entry.module).SUBCOMMANDS[words[1]]

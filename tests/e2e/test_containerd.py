@@ -350,7 +350,7 @@ def test_a_process_that_dies_between_pull_and_record_is_settled_by_the_next(
     options = ["--root", str(tmp_path), "--cri", str(world.containerd.socket)]
     shown = run_keyferry("records", "recover", *options)
     assert (shown.returncode, intents_in(tmp_path)) == (1, [image])
-    assert "nobody: it is verified" in shown.stdout
+    assert "nobody: access is verified" in shown.stdout
     assert run_keyferry("records", "recover", *options, "--yes").returncode == 0
     assert (intents_in(tmp_path), records_in(tmp_path)) == ([], {found.id: {}})
     assert load_records(str(tmp_path)).decide(image, found.id).must_pull

@@ -186,7 +186,7 @@ def test_a_token_without_an_account(node: Node, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("t")
     check(
         2,
-        "--service-account-token needs the account",
+        "--service-account-token requires the token's account",
         "get",
         IMAGE,
         "--service-account-token",

@@ -121,7 +121,7 @@ def test_without_the_pod_no_credentials_is_not_a_no(node: Node, output: str) -> 
     done = run_keyferry("get", "other.io/app", "-o", output, *node.options())
     assert done.returncode == 6
     assert "the pod was not given" in done.stderr
-    assert "--pod FILE tells" in done.stderr
+    assert "add --pod FILE" in done.stderr
     assert "anonymously" not in done.stderr
     if output in ("json", "yaml"):
         document = yaml.safe_load(done.stdout)
@@ -135,7 +135,7 @@ def test_with_a_credential_what_is_missing_is_a_note(node: Node, tmp_path: Path)
         "get", IMAGE, "--pod", str(pod_file(tmp_path, "absent")), "-o", "json", *node.options()
     )
     assert done.returncode == 0
-    assert "pull secret 'absent', which the pod lists, was not given; --secret FILE tells" in done.stderr
+    assert "pull secret 'absent', which the pod lists, was not given; add --secret FILE" in done.stderr
     document = json.loads(done.stdout)
     assert document["outcome"] == "credentials"
     assert document["missing"][0]["name"] == "absent"

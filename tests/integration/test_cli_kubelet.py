@@ -163,7 +163,7 @@ def test_records_are_those_of_the_running_kubelet(processes: Processes, tmp_path
             (["--policy", "NeverVerify"], "NeverVerify"),
         ):
             who = run_keyferry("records", "who", IMAGE, *words)
-            assert f"a pod that can show nothing, under {policy}:" in who.stdout, who.stderr
+            assert f"a pod without credentials, under {policy}:" in who.stdout, who.stderr
             assert (f"policy AlwaysVerify ({config} of the kubelet" in who.stderr) is (
                 policy == "AlwaysVerify"
             )

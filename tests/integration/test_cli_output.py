@@ -157,7 +157,7 @@ def test_the_doors_of_the_package_open_by_themselves() -> None:
     ("words", "code", "message"),
     [
         pytest.param(["--platform", "banana", "--to", "x"], 2, "platform 'banana'", id="no platform"),
-        pytest.param(["--platform", "linux/amd64", "--cri", "/none"], 2, "goes with --to", id="not for it"),
+        pytest.param(["--platform", "linux/amd64", "--cri", "/none"], 2, "requires --to", id="not for it"),
         pytest.param(["--to", "a-file"], 3, "a-file", id="a file for a folder"),
         pytest.param(["--to", "a-file/below"], 3, "a-file/below", id="below a file"),
     ],

@@ -71,13 +71,13 @@ def test_a_name_of_the_users_own(tmp_path: Path) -> None:
     assert run_keyferry(*words).stdout == f"{tmp_path}/my-login\n"
     again = run_keyferry(*words)
     assert (again.returncode, again.stdout) == (3, "")
-    assert "is there already; --force replaces it" in again.stderr
+    assert "exists already; replace it with --force" in again.stderr
     assert run_keyferry(*words, "--force").returncode == 0
 
 
 WRONG = {
     "unknown": (("nope", "--bin-dir", "."), "there is no reference plugin 'nope', only ecr, "),
-    "no-folder": (("ecr",), "say with --bin-dir where to put it"),
+    "no-folder": (("ecr",), "no folder is given; set it with --bin-dir DIR"),
     "one-name-for-two": (("ecr", "gcr", "--bin-dir", ".", "--as", "x"), "--as names one program"),
     "path": (("ecr", "--bin-dir", ".", "--as", "../x"), "'../x' cannot be a program's name"),
     "dot": (("ecr", "--bin-dir", ".", "--as", ".."), "'..' cannot be a program's name"),
@@ -100,7 +100,7 @@ def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     """With the words that make it."""
     done = run_keyferry("plugin", "install", "ecr", "--bin-dir", str(tmp_path / "bin"))
     assert done.returncode == 3
-    assert f"make it first: mkdir -p {tmp_path}/bin" in done.stderr
+    assert f"create it with: mkdir -p {tmp_path}/bin" in done.stderr
 
 
 def test_an_installation_from_a_wheel_is_found_in_its_own_place(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def test_a_bad_name_is_wrong_usage(name: str, tmp_path: Path) -> None:
     """Status 2, the rule, and no file."""
     done = run_keyferry("plugin", "new", name, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert f"keyferry: {name!r} cannot be a plugin's name: " in done.stderr
+    assert f"keyferry: {name!r} is not a valid name of a plugin: " in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -55,7 +55,7 @@ def test_list_tells_who_and_hides_hashes(root: Path) -> None:
     assert "reg.example/team/app" in done.stdout
     assert "1 service account" in done.stdout
     assert "every pod of the node" in done.stdout
-    assert "begun and not finished" in done.stdout
+    assert "unfinished pull" in done.stdout
     for output in ("table", "json", "yaml"):
         shown = run_keyferry("records", "list", "--root", str(root), "-o", output)
         assert HASH not in shown.stdout + shown.stderr
@@ -115,7 +115,7 @@ def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
     assert "hunter2" not in done.stdout + done.stderr
     unknown = run_keyferry(*words, "--root", str(root))
     assert unknown.returncode == 6
-    expected = "whether 'preloaded.example/x:1' is among them; --images FILE or --cri SOCKET tells"
+    expected = "whether 'preloaded.example/x:1' is among them; add --images FILE or --cri SOCKET"
     assert expected in unknown.stderr
     absent = run_keyferry(*words, "--root", str(root), "--images", images_file(tmp_path, REF))
     assert absent.returncode == 0, absent.stdout
@@ -125,8 +125,8 @@ def test_plan_tells_what_a_policy_changes(root: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("image", "option"),
     [
-        pytest.param(IMAGE, "--secret FILE tells", id="a secret"),
-        pytest.param("busybox:1", "--pod FILE with the ServiceAccount after the Pod tells", id="an account"),
+        pytest.param(IMAGE, "add --secret FILE", id="a secret"),
+        pytest.param("busybox:1", "add --pod FILE with the ServiceAccount after the Pod", id="an account"),
     ],
 )
 def test_plan_does_not_take_what_was_not_given_for_what_a_pod_lacks(
@@ -157,7 +157,7 @@ def test_plan_does_not_take_what_was_not_given_for_what_a_pod_lacks(
     assert (use["now"]["mustPull"], use["then"]["mustPull"]) == (None, False)
     shown = run_keyferry(*words, "--policy", "NeverVerify")
     assert shown.stdout.rstrip().endswith(use["missing"][-1]["text"]), "why nobody can tell"
-    assert "--from-policy tells" in freed.stderr
+    assert "set it with --from-policy" in freed.stderr
     named = run_keyferry(*words, "--policy", "NeverVerify", "--from-policy", "NeverVerify")
     assert (named.returncode, named.stderr) == (0, "")
 

@@ -1,1 +1,1 @@
-"""The command line: one file per command, imported only when it is asked for."""
+"""The command line: one module per command, imported only when the command runs."""

@@ -8,12 +8,12 @@ from keyferry.cli.frame.commands import COMMANDS, Command, Exit
 from keyferry.cli.frame.parser import make_parser
 from keyferry.show.writer import Lines
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Print a completion script, made from the commands and options of this very version."""
+Print a completion script, generated from the commands and options of this version."""
 
 EXAMPLES = """\
 examples:
@@ -23,12 +23,12 @@ examples:
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry completion``."""
-    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to write it for")
+    """Declare the arguments of ``keyferry completion``."""
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell that reads the script")
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Print the script."""
+    """Print the completion script for the chosen shell."""
     print(Lines({"bash": bash, "zsh": zsh, "fish": fish}[args.shell]()), end="")
     return Exit.OK
 
@@ -37,7 +37,7 @@ Option = tuple[str, str, tuple[str, ...], bool]
 
 
 def options_of(command: str) -> list[Option]:
-    """Each long option of a command, its subcommands' included: name, help, choices, whether it takes a value."""
+    """Return the long options of *command* and its subcommands: name, help, choices, whether it takes a value."""
     found = {option[0]: option for module in _modules(command) for option in _options(command, module)}
     return list(found.values())
 
@@ -63,14 +63,14 @@ def _options(command: str, module: ModuleType) -> list[Option]:
 
 
 def words_of(command: str) -> tuple[str, ...]:
-    """The words a command's first argument can be, where they are known."""
+    """Return the known values of a command's first argument, such as its subcommands."""
     if command == "completion":
         return ("bash", "zsh", "fish")
     return tuple(_subcommands(import_module(COMMANDS[command].module)))
 
 
 def bash() -> str:
-    """A script for bash."""
+    """Return the completion script for bash."""
     cases = "\n".join(_bash_case(command) for command in COMMANDS)
     values = "\n".join(
         f"        {command}:{name}) COMPREPLY=($(compgen -W '{' '.join(choices)}' -- \"$word\")); return ;;"
@@ -111,7 +111,7 @@ def _bash_case(command: str) -> str:
 
 
 def zsh() -> str:
-    """A script for zsh."""
+    """Return the completion script for zsh."""
     commands = "\n".join(f"    '{name}:{_plain(entry.summary)}'" for name, entry in COMMANDS.items())
     cases = "\n".join(_zsh_case(command) for command in COMMANDS)
     return f"""\
@@ -138,7 +138,7 @@ def _zsh_case(command: str) -> str:
     specs = [_zsh_option(*option) for option in options_of(command)]
     words = [f"'1:word:({' '.join(words_of(command))})'"] if words_of(command) else []
     joined = " \\\n        ".join([*specs, *words, "'*:file:_files'"])
-    # The command's own word is put aside, so that _arguments sees its options.
+    # The command's own word is removed, so that _arguments completes the options after it.
     return f"    {command})\n      shift words; (( CURRENT-- ))\n      _arguments \\\n        {joined} ;;"
 
 
@@ -148,7 +148,7 @@ def _zsh_option(name: str, text: str, choices: tuple[str, ...], takes_value: boo
 
 
 def fish() -> str:
-    """A script for fish."""
+    """Return the completion script for fish."""
     lines = ["# completion of keyferry for fish"]
     for name, entry in COMMANDS.items():
         summary = _plain(entry.summary)
@@ -167,5 +167,5 @@ def _fish_option(seen: str, name: str, text: str, choices: tuple[str, ...], take
 
 
 def _plain(text: str) -> str:
-    """A help text without what a shell would take for its own."""
+    """Return a help text without the characters that a shell would interpret."""
     return "".join(char for char in text if char not in "'[]:\\`$\"\n")

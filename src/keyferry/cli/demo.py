@@ -1,4 +1,4 @@
-"""The whole story on this machine: a config, plugins, a registry, and why an image gets what it gets."""
+"""The demo: a config, plugins and a registry on this machine, and the commands that use them."""
 
 import os
 import shlex
@@ -9,20 +9,20 @@ from keyferry.cli.frame.commands import Exit
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, style
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-The whole story on this machine, nothing to install: writes a provider config with three small plugins
-into a folder of its own, and starts a registry that wants a login. Then it lints the config, asks for
-credentials, explains the answers, pulls an image into a folder, tells who may use it from now on, and
-puts a plugin to the test, running the same commands you would type."""
+Show the main commands on this machine, without installing anything else. The demo writes a provider
+config with three small plugins into a folder of its own and starts a registry that requires a login. It
+then lints the config, gets credentials, explains the results, pulls an image into a folder, shows which
+pods may use it, and tests a plugin. Each step prints the command that it runs."""
 
 EXAMPLES = """\
 examples:
   keyferry demo
-  keyferry demo --keep ./demo     # leave the files there, to play with"""
+  keyferry demo --keep ./demo     # keep the files, to try other commands on them"""
 
 _CONFIG = """\
 apiVersion: kubelet.config.k8s.io/v1
@@ -110,8 +110,8 @@ sys.exit("login at pier.example failed for token=eyJhbGciOiJIUzI1NiJ9.c2VjcmV0.c
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry demo``."""
-    parser.add_argument("--keep", metavar="DIR", help="write the files here and leave them there")
+    """Declare the arguments of ``keyferry demo``."""
+    parser.add_argument("--keep", metavar="DIR", help="write the files to this folder and keep them")
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -139,67 +139,67 @@ def _tell(folder: str) -> int:
 
 _WHERE = "--config providers.yaml --bin-dir bin"
 _ASKED = f"{_WHERE} --pod pod.yaml"
-# What is said, what is typed, and the exit code it must have.
+# The explanation of each step, its command line, and the expected exit code.
 _STORY = (
-    ("A config that looks right. What would a kubelet say to it?", "lint mistaken.yaml", Exit.NO),
+    ("A provider config that looks correct. Does a kubelet accept it?", "lint mistaken.yaml", Exit.NO),
     (
-        "The mended one is clean, its plugins included.",
+        "The corrected config has no findings, and its plugins can be run.",
         "lint providers.yaml --bin-dir bin",
         Exit.OK,
     ),
     (
-        "Credentials for an image, as the kubelet would find them.",
+        "Get the credentials for an image, as the kubelet finds them.",
         f"get eu.harbour.example/team/app:v1 {_ASKED}",
         Exit.OK,
     ),
     (
-        "And why. Which pattern, which plugin, which key, which order.",
+        "Explain the result: the matching pattern, the plugin, the auth key and the trial order.",
         f"explain eu.harbour.example/team/app:v1 {_ASKED}",
         Exit.OK,
     ),
     (
-        "The classic: same host, but the pod names a port.",
+        "A common mistake: the host is the same, but the pod's image has a port.",
         f"explain eu.harbour.example:443/team/app {_ASKED}",
         Exit.NO,
     ),
     (
-        "A plugin that fails. The kubelet would log this and pull anonymously; the secret it printed is masked here.",
+        "A plugin fails. The kubelet logs this and pulls anonymously. The secret that the plugin printed is masked.",
         f"explain pier.example/app {_ASKED}",
         Exit.PLUGIN,
     ),
     (
-        "Does the registry agree? It is asked with each credential, in order; nothing is downloaded.",
+        "Does the registry accept the credentials? Each is tried in order; nothing is downloaded.",
         f"can-pull {{host}}/team/app:v1 {_ASKED}",
         Exit.OK,
     ),
     (
-        "Pull it as the kubelet would, into a folder, and keep the kubelet's record of it.",
+        "Pull the image as the kubelet does, into a folder, and write the kubelet's pull record.",
         f"pull {{host}}/team/app:v1 {_WHERE} --to layout --platform linux/amd64 --root node",
         Exit.OK,
     ),
     (
-        "The image is on the node now. Who may use it?",
+        "The image is now on the node. Which pods may use it?",
         "records who {host}/team/app:v1 --root node",
         Exit.OK,
     ),
     (
-        "The plugin that works is a few lines on keyferry's SDK. Is it right? Five of some sixty checks say so.",
+        "Test the working plugin, which uses keyferry's SDK, with five of about sixty checks.",
         "plugin test bin/harbour --image eu.harbour.example/team/app --image eu.harbour.example/other"
         " --only KP101 --only KP105 --only KP112 --only KP129 --only KP301",
         Exit.OK,
     ),
     (
-        "One exchange with it, for a bug report; no secret is in it.",
+        "Record one request and its response for a bug report, without any secret.",
         "plugin trace bin/harbour eu.harbour.example/team/app -o text",
         Exit.OK,
     ),
     (
-        "Clusters: what would kubectl's plugin be told? Names of variables, never their values.",
+        "Clusters: show what kubectl passes to its plugin, with the names of variables but not their values.",
         "kube exec-info --kubeconfig kubeconfig.yaml",
         Exit.OK,
     ),
     (
-        "Every step from the file to the program; the server is made up, so nothing is run.",
+        "Explain every step from the kubeconfig to the plugin. The server does not exist, so no plugin is run.",
         "kube explain --no-run --kubeconfig kubeconfig.yaml",
         Exit.OK,
     ),
@@ -207,14 +207,14 @@ _STORY = (
 
 
 def _step(told: str, typed: str, expected: Exit) -> bool:
-    """Run one command of the story and tell whether it ended as the story says."""
+    """Run one command of the demo and return whether it ended with the expected exit code."""
     from keyferry.cli.main import main
 
     print(Lines(f"\n{style('# ' + told, 'cyan')}\n{style('$ keyferry ' + typed, 'bold')}"), flush=True)
     code = main(shlex.split(typed))
     sys.stdout.flush()
     if code != expected:
-        report(f"the demo expected exit code {int(expected)} here, found {code}")
+        report(f"this step of the demo expected exit code {int(expected)}, found {code}")
     return code == expected
 
 

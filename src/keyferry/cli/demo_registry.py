@@ -1,4 +1,4 @@
-"""A registry for the demo: one tiny image, for one login, on this machine alone."""
+"""The demo's registry: one small image behind one login, reachable from this machine only."""
 
 import gzip
 import hashlib
@@ -23,7 +23,7 @@ _MANIFEST_TYPE = f"{_OCI}.manifest.v1+json"
 
 
 class DemoRegistry:
-    """Serves the image for the length of a block; *host* is its address."""
+    """A context manager that serves the image on the address *host*."""
 
     def __init__(self) -> None:
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(_make_image()))
@@ -41,7 +41,7 @@ class DemoRegistry:
 
 
 def _make_image() -> dict[str, tuple[str, bytes]]:
-    """Everything the registry has, as media type and bytes, by the end of its path."""
+    """Return the media type and bytes of every manifest and blob, by the end of its URL path."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w") as tar:
         text = b"carried by keyferry\n"
@@ -79,7 +79,7 @@ def _handler(things: dict[str, tuple[str, bytes]]) -> type[BaseHTTPRequestHandle
         protocol_version = "HTTP/1.1"
 
         def log_message(self, format: str, *args: object) -> None:
-            """The story is told elsewhere."""
+            """Log nothing: the demo prints the commands' output only."""
 
         def do_GET(self) -> None:
             if self.headers.get("Authorization") != login:
@@ -92,7 +92,7 @@ def _handler(things: dict[str, tuple[str, bytes]]) -> type[BaseHTTPRequestHandle
             else:
                 self._answer(200 if self.path == "/v2/" else 404, "application/json", b"{}")
 
-        do_HEAD = do_GET  # noqa: N815 - the name is the base's
+        do_HEAD = do_GET  # noqa: N815 - the base class sets the name
 
         def _answer(self, status: int, media_type: str, body: bytes) -> None:
             self.send_response(status)

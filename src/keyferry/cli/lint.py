@@ -1,4 +1,4 @@
-"""Every problem of provider configs, kubeconfigs, kuberc and pull records: refused, or legal and hardly meant."""
+"""Find every problem of provider configs, kubeconfigs, kuberc files and pull records."""
 
 import os
 from collections import Counter
@@ -17,43 +17,43 @@ from keyferry.lint.versions import LATEST, rules_for
 from keyferry.show.documents import as_json
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
 Find every problem of provider configs, kubeconfigs, kuberc files and pull records, with file, line and column.
 
-Errors are what would stop a kubelet or kubectl; a file without them is accepted. Warnings are legal and
-surely wrong, such as a pattern that can never match; infos are worth a look. Each has a stable code: KF1 for
-provider configs, KF2 for kubeconfigs, KF3 for kuberc, KF4 for a kubelet's pull records. What a file is, is
-seen from its kind; a folder 'image_manager' holds pull records."""
+Errors stop a kubelet or kubectl; a file without errors is accepted. Warnings are valid but almost certainly
+not intended, such as a pattern that can never match. Infos may need attention. Each finding has a stable code:
+KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records. The type
+of a file follows from its kind field; a folder named 'image_manager' has pull records."""
 
 EXAMPLES = """\
 examples:
-  keyferry lint                                        the config this node uses, and its plugins
-  keyferry lint config.yaml --severity error           only what would stop a kubelet
+  keyferry lint                                        the config of this node, and its plugins
+  keyferry lint config.yaml --severity error           only problems that stop a kubelet
   keyferry lint /etc/kubernetes/providers --kubernetes 1.33
   keyferry lint config.yaml --bin-dir /usr/libexec/kubernetes/plugins
-  keyferry lint ~/.kube/config ~/.kube/kuberc          what kubectl reads
+  keyferry lint ~/.kube/config ~/.kube/kuberc          the files that kubectl reads
   sudo keyferry lint /var/lib/kubelet/image_manager    the kubelet's pull records
   keyferry lint *.yaml -o sarif > lint.sarif           for code scanners
   keyferry lint --list KF151                           what a code means, and what to do
 
-exit codes: 0 nothing found; 1 something was found; 2 wrong usage; 3 a config is missing or may not be read"""
+exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
 
 _FORMATS = ("table", "json", "sarif")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The arguments of ``keyferry lint``."""
+    """Declare the arguments of ``keyferry lint``."""
     parser.add_argument(
         "targets",
         nargs="*",
         metavar="FILE|DIR",
         help=(
-            "a kubeconfig, a kuberc, a provider config, or a directory of those that is merged as the "
-            "kubelet does, or its pull records (default: this node's provider config)"
+            "a kubeconfig, a kuberc file, a provider config, a directory of provider configs, which are "
+            "merged as the kubelet merges them, or a folder of pull records (default: this node's provider config)"
         ),
     )
     parser.add_argument(
@@ -61,8 +61,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         "--image-credential-provider-bin-dir",
         metavar="DIR",
         help=(
-            "look at the plugins in this directory too (default: KEYFERRY_BIN_DIR; for this "
-            "node's config, its own)"
+            "also check the plugins in this directory (default: KEYFERRY_BIN_DIR; for this node's "
+            "config, the node's own)"
         ),
     )
     parser.add_argument(
@@ -70,7 +70,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         type=_version,
         default=LATEST,
         metavar="VERSION",
-        help=f"whose rules to apply, such as 1.34 or v1.34.2 (default: {LATEST})",
+        help=f"version of Kubernetes whose rules apply, such as 1.34 or v1.34.2 (default: {LATEST})",
     )
     parser.add_argument(
         "--feature-gates",
@@ -78,21 +78,21 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         action="append",
         default=[],
         metavar="NAME=BOOL",
-        help=f"feature gates of the kubelet that differ from the default, such as {GATE}=true",
+        help=f"feature gates of the kubelet that differ from its defaults, such as {GATE}=true",
     )
     parser.add_argument(
         "--severity",
         choices=SEVERITIES,
         default=SEVERITIES[-1],
         metavar="LEVEL",
-        help="the least severe findings to report: error, warning or info (default: info)",
+        help="lowest severity to report: error, warning or info (default: info)",
     )
-    parser.add_argument("--list", action="store_true", help="explain all codes, or those given, and leave")
+    parser.add_argument("--list", action="store_true", help="explain all codes, or the given ones, and exit")
     add_output_argument(parser, _FORMATS)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Lint what was asked for."""
+    """Lint the targets, print the findings, and return the exit code."""
     if args.list:
         return _list(args.targets, args.output)
     gates = {name: value for given in args.feature_gates for name, value in given.items()}
@@ -123,7 +123,7 @@ def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
     found = _discover(bin_dir, node)
     if not found.bin_dir:
         report(
-            f"linting config {found.config} ({found.config_from}), without its plugins: no bin dir is known"
+            f"linting config {found.config} ({found.config_from}), without its plugins: the bin dir is unknown"
         )
         return found.config, None
     report(f"linting {found}")
@@ -131,8 +131,8 @@ def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
 
 
 def _discover(bin_dir: str | None, node: Node) -> Discovery:
-    """The node's config: it can be looked at without its plugins."""
-    advice = "name a file or directory, or set KEYFERRY_CONFIG"
+    """Find the node's config, with or without its plugins."""
+    advice = "give a file or directory, or set KEYFERRY_CONFIG"
     return discover(None, bin_dir, node=node, needs_bin_dir=False, advice=advice)
 
 
@@ -190,7 +190,7 @@ def _count(number: int, noun: str) -> str:
 def _note_gates(gates: dict[str, bool]) -> None:
     for name in gates:
         if name != GATE:
-            report(f"feature gate {name!r} has no bearing on provider configs and is ignored; {GATE} has")
+            report(f"feature gate {name!r} does not affect provider configs and is ignored; {GATE} does")
 
 
 def _version(text: str) -> str:
@@ -203,7 +203,7 @@ def _version(text: str) -> str:
 
 
 def _gates(text: str) -> dict[str, bool]:
-    """Gates as the kubelet takes them: a list of NAME=BOOL, joined by commas."""
+    """Parse feature gates in the kubelet's form, NAME=BOOL joined by commas; raise ArgumentTypeError."""
     gates = {}
     for item in text.split(","):
         name, _, value = item.strip().partition("=")

@@ -13,15 +13,15 @@ Json = dict[str, object]
 
 _STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": "cyan"}
 _WIDEST = len("warning")
-# What Kubernetes quotes and may be a secret, and what is shown in its place.
+# Parts of Kubernetes' messages that quote a value, which may be a secret, and their replacements.
 _QUOTED = (
-    # The whole file, where its kind is missing.
+    # The whole file, if its kind is missing.
     (re.compile(r"(Object '\w+' is missing in ').*'", re.DOTALL), r"\1...'"),
-    # An unquoted value that begins with '*': to YAML it is an alias, and it leads nowhere.
+    # An unquoted value that begins with '*', which YAML reads as an undefined alias.
     (re.compile(r"(anchor ')[^']*'"), r"\1***'"),
-    # A value whose tag says that it is something else.
+    # A value that does not have the type of its tag.
     (re.compile(r"(cannot decode !!\w+ `).*(` as a )", re.DOTALL), r"\1***\2"),
-    # What stands under a key that JSON has no name for.
+    # The value of a key that JSON cannot represent.
     (re.compile(r"(unsupported map key of type: .*, value: ).*", re.DOTALL), r"\1***"),
     # Passwords in URLs.
     (re.compile(r"(://|Invalid value: \")(?:[^/?#\"\\]|\\.)*@"), r"\1***@"),
@@ -29,13 +29,13 @@ _QUOTED = (
 
 
 def table_lines(findings: Sequence[Finding]) -> Iterator[str]:
-    """One line for each finding, in columns."""
+    """Return one line for each finding, in columns."""
     width = max((len(_place(finding)) for finding in findings), default=0)
     return (_line(finding, width) for finding in findings)
 
 
 def report_document(reports: Sequence[LintReport], findings: Iterable[Finding]) -> Json:
-    """Reports as a JSON document with stable fields."""
+    """Return the reports as a JSON document with stable fields."""
     return make_document(
         "LintReport",
         targets=[_target(report) for report in reports],
@@ -44,7 +44,7 @@ def report_document(reports: Sequence[LintReport], findings: Iterable[Finding]) 
 
 
 def sarif_document(findings: Iterable[Finding]) -> Json:
-    """One run of the linter, with every rule it knows."""
+    """Return one SARIF run of the linter, with all its rules."""
     from keyferry.show import sarif
 
     rules = [
@@ -60,7 +60,7 @@ def sarif_document(findings: Iterable[Finding]) -> Json:
 
 
 def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
-    """What codes mean, for people or as JSON."""
+    """Yield the explanations of codes as text or as JSON."""
     if output == "json":
         items = [_present(_code(code)) for code in codes]
         yield as_json(make_document("LintCodeList", items=items))

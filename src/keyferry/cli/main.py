@@ -1,4 +1,4 @@
-"""The ``keyferry`` command: find the subcommand, load that one alone, and turn errors into exit codes."""
+"""The ``keyferry`` command: import the subcommand's module, run it, and turn errors into exit codes."""
 
 import gc
 import sys
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from keyferry.errors import ConfigError
 
 _SUMMARY = """\
-keyferry {version}: Kubernetes credential plugins, and why they decide as they do.
+keyferry {version}: run, explain and test Kubernetes credential plugins.
 
 usage: keyferry COMMAND [OPTIONS]
 
@@ -25,37 +25,37 @@ usage: keyferry COMMAND [OPTIONS]
 {exits}
 
 Try:
-  keyferry demo                            the whole story on this machine, nothing to install
-  keyferry explain registry.example/app    why would, or would not, the kubelet have credentials for this?
+  keyferry demo                            show the main commands on this machine
+  keyferry explain registry.example/app    explain which credentials the kubelet has for an image
   keyferry lint /etc/kubernetes/config.yaml
-  keyferry COMMAND --help                  what a command does, with examples
+  keyferry COMMAND --help                  show the help of a command, with examples
 """
 
 
-# New objects between two searches for garbage: more than a start makes, all of which stay.
+# New objects between two garbage collections: more than a start creates, and those all stay in use.
 _PATIENT_GC = 100_000
 
 
 def run() -> None:
-    """The console script."""
+    """Run the console script."""
     gc.set_threshold(_PATIENT_GC)
     hold_descriptors()
     code = main()
-    # Otherwise the interpreter looks through all that is left for garbage, twice, before it ends.
+    # Without this, the interpreter searches all remaining objects for garbage, twice, before it exits.
     gc.freeze()
     sys.exit(code)
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
-    """Run one command; return its exit code. Every KeyferryError becomes one message here."""
+    """Run one command and return its exit code; every KeyferryError becomes one message here."""
     words = list(sys.argv[1:] if argv is None else argv)
     with Guard():
         try:
             code = _dispatch(words)
             sys.stdout.flush()
-        except BrokenPipeError:  # whoever read our output has seen enough
+        except BrokenPipeError:  # the reader of the output has closed the pipe
             return Exit.PIPE
-        except EnvironmentProblem as error:  # it cannot be written
+        except EnvironmentProblem as error:  # the output cannot be written
             return _report(error)
         return code
 
@@ -115,4 +115,4 @@ def _report(error: Exception) -> int:
 def _next_step(error: "ConfigError") -> str:
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
     step = f"try 'keyferry lint {' '.join(files)}'" if files else "check the path"
-    return f"a kubelet would not start with this config; {step}"
+    return f"a kubelet does not start with this config; {step}"

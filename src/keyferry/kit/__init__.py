@@ -1,1 +1,1 @@
-"""The conformance kit: whether a plugin, in whatever language, is what the kubelet or client-go expects."""
+"""The conformance kit: tests whether a plugin, in any language, meets the rules of the kubelet or client-go."""

@@ -1,4 +1,4 @@
-"""Examine a plugin: make every run that the checks need, several at a time, and judge what they have shown."""
+"""Test a plugin: make all runs that the checks require, several at a time, and judge the results."""
 
 import os
 import shutil
@@ -42,10 +42,10 @@ def examine(
     skip: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Report:
-    """Make every check of a plugin, or *only* some, and report.
+    """Make all checks of a plugin, or *only* some, and return the report.
 
-    Raises EnvironmentProblem if it cannot be started here at all. The plugin runs some fifty times, with a HOME
-    and TMPDIR of its own unless its variables say otherwise.
+    Raise EnvironmentProblem if the plugin cannot be started. It runs about fifty times, with a HOME and TMPDIR
+    of its own unless its variables set them.
     """
     plugin = _ready(plugin)
     started = time.monotonic()
@@ -70,12 +70,12 @@ def examine(
 
 
 def _ready(plugin: PluginUnderTest) -> PluginUnderTest:
-    """The same plugin under a path that holds in every directory, and images as the kubelet names them."""
+    """Return the plugin with an absolute path, and with images as the kubelet names them."""
     if not hasattr(os, "killpg"):
-        raise EnvironmentProblem("the conformance kit needs a POSIX system such as Linux or macOS")
+        raise EnvironmentProblem("the conformance kit requires a POSIX system such as Linux or macOS")
     if plugin.kind != PluginKind.CLUSTER and not plugin.images:
         raise EnvironmentProblem(
-            "an image plugin is examined with an image that it should have credentials for"
+            "found no image; an image plugin is tested with an image that it has credentials for"
         )
     images = tuple(dict.fromkeys(normalise(image) for image in plugin.images))
     return replace(plugin, path=find_program(plugin.path), images=images)
@@ -86,7 +86,7 @@ def _is_wanted(check: Check, only: Collection[str], skip: Collection[str]) -> bo
 
 
 class _Lab:
-    """The folder and the experiments of one examination."""
+    """The folder and the experiments of one test of a plugin."""
 
     def __init__(self, plugin: PluginUnderTest, folder: str, progress: Progress | None) -> None:
         self._plugin = plugin
@@ -99,7 +99,7 @@ class _Lab:
         os.mkdir(self._around.temporary, 0o700)
 
     def work(self, rules: Iterable[Rule]) -> Evidence:
-        """Make the runs that some rules need; if the first does not end, no other is made."""
+        """Make the runs that *rules* require; only the first one if that does not exit."""
         needs = {pattern for rule in rules for pattern in rule.needs}
         first, *others = self._plan()
         others = [one for one in others if any(fnmatchcase(one.name, need) for need in needs)]
@@ -119,7 +119,7 @@ class _Lab:
         else:
             goods = list(good_requests(self._plugin))
             others = image_experiments(self._plugin, self._canary_file)
-        # The whole crowd stands together, so that it is run together.
+        # Simultaneous runs are listed together, so that they are run together.
         return [*goods, *others, *variations(goods[0]), *simultaneous_runs(goods[0])]
 
     def _run_all(self, experiments: list[Experiment]) -> dict[str, Run]:
@@ -133,7 +133,7 @@ class _Lab:
                         runs[one.name] = run
                         self._progress(len(runs) + 1, len(experiments) + 1)
                 finally:
-                    # Whoever stops us waits for the runs under way, and not for all that were to come.
+                    # An interrupt waits for the current runs, but not for those that have not started.
                     pool.shutdown(cancel_futures=True)
         return runs
 
@@ -162,9 +162,9 @@ class _Lab:
 
 def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Collection[str]) -> Result:
     if check.code in skip:
-        return Result(check, Status.SKIPPED, reason="left out with --skip")
+        return Result(check, Status.SKIPPED, reason="excluded by --skip")
     if only and check.code not in only:
-        return Result(check, Status.SKIPPED, reason="not among those of --only", is_asked_for=False)
+        return Result(check, Status.SKIPPED, reason="not in --only", is_asked_for=False)
     try:
         findings = list(RULES[check.code].judge(evidence))
     except Unchecked as reason:
@@ -176,9 +176,11 @@ def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Colle
 
 
 def _passed(check: Check, evidence: Evidence) -> Result:
-    """A pass, if there was anything to look at: a plugin that hangs, or writes without end, keeps no promise by it."""
+    """Return a pass, or a skip if the plugin hangs or writes without end, as it then shows nothing."""
     if evidence.outcome("good").ending is not Ending.EXITED:
-        return Result(check, Status.SKIPPED, reason="not run: the first request did not come to an end")
+        return Result(
+            check, Status.SKIPPED, reason="not run: the plugin did not exit after the first request"
+        )
     return Result(check, Status.PASSED)
 
 
@@ -193,7 +195,7 @@ def _broken(finding: Violation, evidence: Evidence) -> ReportedViolation:
 
 def _notes(evidence: Evidence) -> Iterator[str]:
     if "HOME" not in dict(evidence.plugin.env):
-        yield "HOME and TMPDIR were empty folders of its own; --env HOME=$HOME gives it yours"
+        yield "the plugin's HOME and TMPDIR were empty folders; pass your own with --env HOME=$HOME"
     network = evidence.experiments.get("no network")
     if network is not None and not network.prefix:
-        yield "no network: only proxies that are not there; an empty network needs unshare and the right to use it"
+        yield "no network: simulated with unreachable proxies; an isolated network requires permission to use unshare"

@@ -6,7 +6,7 @@ __all__ = ["PluginKind"]
 
 
 class PluginKind(StrEnum):
-    """Whose plugin it is: the kubelet's, for images, or client-go's, for clusters."""
+    """The kind of a plugin: the kubelet's, for images, or client-go's, for clusters."""
 
     IMAGE = "image"
     CLUSTER = "cluster"

@@ -1,4 +1,4 @@
-"""What an examination has found, as values: one result for each check."""
+"""The report of a test as values: one result for each check."""
 
 from enum import StrEnum
 
@@ -17,7 +17,7 @@ __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to
 
 
 class Status(StrEnum):
-    """What came of a check."""
+    """The status of a check."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 
 class ReportedViolation(Value):
-    """One time that a promise was broken: in words without secrets, and how to see it again."""
+    """One violation of a requirement, without secrets, and the command that repeats it."""
 
     experiment: str
     found: str
@@ -34,7 +34,7 @@ class ReportedViolation(Value):
 
 
 class Result(Value):
-    """What came of one check; *reason* says why it was skipped, *is_asked_for* whether somebody wanted it."""
+    """The result of one check; *reason* is why it was skipped, *is_asked_for* whether it was selected."""
 
     check: Check
     status: Status
@@ -44,7 +44,7 @@ class Result(Value):
 
 
 class Report(Value):
-    """All results; *notes* say under which circumstances they were got."""
+    """All results; *notes* describe the conditions of the test."""
 
     plugin: str
     kind: PluginKind
@@ -55,7 +55,7 @@ class Report(Value):
     notes: tuple[str, ...] = ()
 
     def failures(self, severity: Severity) -> tuple[Result, ...]:
-        """The checks of one severity that failed."""
+        """Return the checks of one severity that failed."""
         return tuple(
             result
             for result in self.results
@@ -64,17 +64,17 @@ class Report(Value):
 
     @property
     def failed_codes(self) -> tuple[str, ...]:
-        """The codes of all checks that failed, whatever their severity."""
+        """The codes of all checks that failed, of any severity."""
         return tuple(result.check.code for result in self.results if result.status is Status.FAILED)
 
     @property
     def is_clean(self) -> bool:
-        """Tell whether no check of severity error failed."""
+        """Whether no check of severity error failed."""
         return not self.failures("error")
 
 
 def to_document(report: Report) -> dict[str, object]:
-    """A report as JSON has it."""
+    """Return the report as a JSON document."""
     return make_document(
         "PluginReport",
         keyferry=__version__,
@@ -116,7 +116,7 @@ def _result(result: Result) -> dict[str, object]:
 
 
 def to_junit(report: Report, *, strict: bool = False) -> str:
-    """A report in JUnit's XML, a case for each check; a warning is a failure if *strict*, else output of its case."""
+    """Return the report as JUnit XML, one case for each check; a warning is a failure only if *strict*."""
     from keyferry.show.junit import to_junit
 
     cases = [_case(report, result, strict=strict) for result in report.results]

@@ -1,1 +1,1 @@
-"""What is wrong with a config, and what is legal but surely wrong: all of it, with positions and stable codes."""
+"""Problems of config files, refused or valid but not intended, with positions and stable codes."""

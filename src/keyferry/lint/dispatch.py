@@ -1,4 +1,4 @@
-"""What a file is, and the linter for it: a provider config, a kubeconfig, a kuberc, or pull records."""
+"""Recognise a file and call its linter: for a provider config, a kubeconfig, a kuberc file, or pull records."""
 
 import os
 import re
@@ -24,7 +24,7 @@ from keyferry.lint.versions import LATEST
 __all__ = ["lint_any", "recognise"]
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
-# For a file that is no YAML, what it seems to be all the same.
+# Patterns that recognise a file that is not valid YAML.
 _KIND = re.compile(rb"""(?m)^[ \t{]*["']?kind["']?[ \t]*:[ \t]*["']?(\w+)""")
 _SECTION = re.compile(rb"""(?m)^["']?(?:clusters|users|contexts|current-context)["']?[ \t]*:""")
 _DOCUMENT = re.compile(rb"^---", re.MULTILINE)
@@ -37,7 +37,7 @@ def lint_any(
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
 ) -> LintReport:
-    """Lint whatever *path* is; what cannot be recognised, or read, counts as a provider config."""
+    """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config."""
     if is_records_folder(path):
         return lint_records(path)
     data = _read(path)
@@ -54,7 +54,7 @@ def lint_any(
 
 
 def recognise(data: bytes) -> FileKind:
-    """Tell what a file is: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``."""
+    """Return the kind of a file: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``."""
     value: object
     try:
         value = read_yaml(data).value
@@ -88,7 +88,7 @@ def _guess_kind(data: bytes) -> str:
 
 
 def _read(path: str) -> bytes | None:
-    """What a file holds; None for a directory, and for what cannot be read, which the linter says better."""
+    """Return the bytes of a file; None for a directory or an unreadable file, which the linter reports."""
     if os.path.isdir(path):
         return None
     try:
@@ -108,7 +108,7 @@ def _is_regular(path: str) -> bool:
 def _lint_kept(
     path: str, data: bytes, kubernetes: str, gates: Mapping[str, bool], bin_dir: str | None
 ) -> LintReport:
-    """Lint a provider config that came through a pipe, which cannot be read again, from a copy in memory."""
+    """Lint a provider config from a pipe, which cannot be read again, from a copy in memory."""
     if not data or not hasattr(os, "memfd_create"):
         return lint(path, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
     fd = os.memfd_create("keyferry", os.MFD_CLOEXEC)

@@ -1,4 +1,4 @@
-"""What is odd about the files of a config, whatever they say: ignored parts, and who can write them."""
+"""Problems of config files that do not depend on their content: ignored parts, and write permissions."""
 
 import os
 import stat
@@ -16,7 +16,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def check_files(config: ReadConfig, bin_dir: str | None = None) -> Iterator[Problem]:
-    """Everything odd about the files of *config*; with *bin_dir* the plugins there are known as such."""
+    """Yield the problems of the files of *config*; plugins in *bin_dir* are not reported as ignored files."""
     if os.path.isdir(config.path):
         yield from _ignored(config, bin_dir)
         yield from _writable(config.path, "the config directory")
@@ -27,7 +27,7 @@ def check_files(config: ReadConfig, bin_dir: str | None = None) -> Iterator[Prob
 
 
 def who_writes(mode: int) -> str:
-    """Who beside the owner can write a file of this mode, in words; empty if nobody."""
+    """Return who can write a file of this mode besides its owner; empty if nobody can."""
     if mode & stat.S_IWOTH:
         return "everybody"
     return "its group" if mode & stat.S_IWGRP else ""
@@ -37,12 +37,14 @@ def _writable(path: str, what: str) -> Iterator[Problem]:
     try:
         mode = os.stat(path).st_mode
     except OSError:
-        return  # reported where it was read
+        return  # reported when it was read
     if stat.S_ISCHR(mode) or stat.S_ISFIFO(mode):
         return  # such as /dev/stdin
     who = who_writes(mode)
     if who:
-        message = f"{who} can write {what} and so choose what the kubelet runs; chmod go-w {path}"
+        message = (
+            f"{who} can write {what} and choose the programs that the kubelet runs; run chmod go-w {path}"
+        )
         yield Problem("", message, code="KF182", file=path)
 
 
@@ -51,8 +53,7 @@ def _old_version(file: ConfigFile) -> Iterator[Problem]:
     version = value.get("apiVersion") if isinstance(value, dict) else None
     if isinstance(version, str) and version.startswith(f"{v1.GROUP}/v1") and version != v1.API_VERSION:
         message = (
-            f"{version!r} is outdated since Kubernetes 1.26; write {v1.API_VERSION!r}, the fields "
-            "are the same"
+            f"{version!r} is outdated since Kubernetes 1.26; set {v1.API_VERSION!r}, the fields are the same"
         )
         yield file.problem(("apiVersion",), Problem("apiVersion", message, code="KF179"))
 
@@ -62,12 +63,12 @@ def _later_documents(file: ConfigFile) -> Iterator[Problem]:
         return
     start = second_document(file.data)
     if start is not None:
-        message = "only the first YAML document is read: all from this '---' on is ignored"
+        message = "only the first YAML document is read: everything from this '---' on is ignored"
         yield Problem("", message, code="KF180", file=file.path, line=start[0], column=start[1])
 
 
 def second_document(data: bytes) -> tuple[int, int] | None:
-    """Where the first document after the first begins that is not empty."""
+    """Return the line and column of the second document that is not empty; None if there is none."""
     start, number = (1, 1), 0
     try:
         for event in yaml.parse(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
@@ -76,7 +77,7 @@ def second_document(data: bytes) -> tuple[int, int] | None:
             elif number > 1 and isinstance(event, yaml.NodeEvent) and not _is_nothing(event):
                 return start
     except yaml.YAMLError:
-        # The kubelet never gets so far; what is there is ignored all the same.
+        # The kubelet does not parse the later documents, so it ignores them even if they are invalid.
         return start if number > 1 else None
     return None
 
@@ -98,7 +99,7 @@ def _ignored(config: ReadConfig, bin_dir: str | None) -> Iterator[Problem]:
     except OSError:
         return
     for name in names:
-        # Kubernetes keeps the content of a mounted ConfigMap in "..data" and its like.
+        # Kubernetes keeps the content of a mounted ConfigMap in "..data" and similar names.
         if name not in read and name not in plugins and not name.startswith(".."):
             yield _ignored_entry(os.path.join(config.path, name), name)
 

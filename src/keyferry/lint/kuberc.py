@@ -1,7 +1,7 @@
-"""Everything wrong with a kuberc at once, as far as it says which credential plugins may run.
+"""Lint a kuberc: report the problems of its policy for credential plugins.
 
-kubectl only warns of a broken file at its default place, and then runs whatever a kubeconfig names; keyferry
-refuses it there too, so what is an error here is one for both when the file is named.
+For an invalid file at its default path, kubectl only warns and then runs any plugin of a kubeconfig. keyferry
+refuses it there too, so an error here is an error for both if the file is given by name.
 """
 
 import os
@@ -38,7 +38,7 @@ _LIST = "credentialPluginAllowlist"
 
 
 class _Part(Value):
-    """One YAML document of the file, with the number of lines before it; without *document*, *problem* is why."""
+    """One YAML document of the file, and the number of lines before it; without *document*, *problem* is why."""
 
     file: str
     data: bytes
@@ -47,7 +47,7 @@ class _Part(Value):
     problem: Problem | None = None
 
     def place(self, at: Path, message: str, code: str, kubernetes_text: str = "") -> Problem:
-        """A problem at a path of this document."""
+        """Return a problem at a path of this document."""
         position = self.document.position(at) if self.document else None
         return Problem(
             format_path(at),
@@ -61,11 +61,11 @@ class _Part(Value):
 
 
 def lint_kuberc(path: str, data: bytes) -> LintReport:
-    """Find everything wrong with the kuberc *path*, whose content is *data*."""
+    """Return all problems of the kuberc *path*, whose content is *data*."""
     parts = list(_parts(path, data))
     refused, text = _refusal(path, data)
     chosen = next((part for part in parts if _loads(part)), None)
-    problems = [*check_writers(path, "and so choose which programs may run", _UNTRUSTED)]
+    problems = [*check_writers(path, "and choose which programs may run", _UNTRUSTED)]
     for part in parts:
         if part is chosen:
             problems += _check_preference(part)
@@ -77,7 +77,7 @@ def lint_kuberc(path: str, data: bytes) -> LintReport:
 
 
 def _refusal(path: str, data: bytes) -> tuple[bool, str]:
-    """Whether kubectl refuses the file, and in which words."""
+    """Return whether kubectl refuses the file, and its error message."""
     try:
         read_kuberc(path, data)
     except (ConfigError, PolicyError) as error:
@@ -113,7 +113,7 @@ def _read_part(path: str, text: bytes, lines_before: int) -> _Part:
 
 
 def _loads(part: _Part) -> bool:
-    """Tell whether the search for a Preference ends at this document; a policy that makes no sense ends it too."""
+    """Return whether the search for a Preference ends at this document, as it also does at an invalid policy."""
     if part.document is None:
         return False
     try:
@@ -126,15 +126,15 @@ def _loads(part: _Part) -> bool:
 
 
 def _pass_over(part: _Part) -> Problem:
-    why, at = "only the first Preference that can be read counts", part.problem
+    why, at = "only the first Preference that can be read is used", part.problem
     if at is None:
-        return part.place((), f"kubectl passes over this document: {why}", _PASSED_OVER)
-    message = f"kubectl passes over this document: {at.message}"
+        return part.place((), f"kubectl ignores this document: {why}", _PASSED_OVER)
+    message = f"kubectl ignores this document: {at.message}"
     return Problem("", message, code=_PASSED_OVER, file=part.file, line=at.line, column=at.column)
 
 
 def _why_refused(part: _Part) -> Iterator[Problem]:
-    """Why one document is not the Preference that is looked for."""
+    """Yield why one document is not the Preference of the file."""
     if part.document is None:
         yield from (part.problem,) if part.problem else ()
         return
@@ -163,12 +163,12 @@ def _check_preference(part: _Part) -> Iterator[Problem]:
     assert part.document is not None  # noqa: S101 - only a document that was read is chosen
     reader = NotingReader()
     preference = read_preference(part.document.value, reader)
-    consequence = "kubectl warns of it, and nothing comes of it"
+    consequence = "kubectl warns about it, and it has no effect"
     for at, message in unknown_fields(reader, consequence):
         yield part.place(at, message, _UNKNOWN)
     for each in part.document.duplicates:
         message = f"the key is given more than once, first in line {each.first.line + part.lines_before}"
-        yield part.place(each.path, f"{message}; the last one counts", _REPEATED)
+        yield part.place(each.path, f"{message}; the last one is used", _REPEATED)
     refusals = list(_check_policy(part, preference))
     yield from refusals
     if not refusals:
@@ -176,7 +176,7 @@ def _check_preference(part: _Part) -> Iterator[Problem]:
 
 
 def _check_policy(part: _Part, preference: Preference) -> Iterator[Problem]:
-    """What client-go would say of the policy; of the entries of its list, of each."""
+    """Yield client-go's refusals of the policy, and those of each entry of its list."""
     policy = policy_of(preference)
     entries = policy.allowlist or ()
     if policy.policy_type == ALLOWLIST and entries:
@@ -208,14 +208,14 @@ def _check_entry(part: _Part, index: int, entry: AllowlistEntry) -> Iterator[Pro
 
 
 def _check_entries(part: _Part, preference: Preference) -> Iterator[Problem]:
-    """What is hardly meant in a list that is fine."""
+    """Yield the suspicions about a valid list."""
     value = part.document.value if part.document else None
     listed = value.get(_LIST) if isinstance(value, dict) else None
     written = listed if isinstance(listed, list) else []
     for index, entry in enumerate(policy_of(preference).allowlist or ()):
         at: Path = (_LIST, index)
         if isinstance(written[index], dict) and "name" in written[index]:
-            message = "'name' is what Kubernetes 1.35 called it; write 'command'"
+            message = "'name' is the name of this field in Kubernetes 1.35; use 'command'"
             yield part.place((*at, "name"), message, _OLD_WORD)
         for code, message in (*_check_command(entry.command), *_check_digest(entry)):
             yield part.place(at, message, code)
@@ -223,12 +223,12 @@ def _check_entries(part: _Part, preference: Preference) -> Iterator[Problem]:
 
 def _check_command(command: str) -> Iterator[tuple[str, str]]:
     if os.sep not in command:
-        message = f"{command!r} allows whatever program of that name PATH leads to; write its path"
+        message = f"{command!r} allows any program of that name in PATH; use its absolute path"
         yield _BARE, message
     elif not os.path.isabs(command):
         message = (
-            f"{command!r} is compared as it stands, never made absolute, so it covers only a kubeconfig's "
-            "command of the very same text, which has none; write the whole path"
+            f"{command!r} is compared as a string with absolute paths, so it matches no command of a kubeconfig; "
+            "use the absolute path"
         )
         yield _RELATIVE, message
         return
@@ -240,7 +240,7 @@ def _check_command(command: str) -> Iterator[tuple[str, str]]:
 def _check_digest(entry: AllowlistEntry) -> Iterator[tuple[str, str]]:
     if not entry.sha256:
         return
-    message = "sha256 is keyferry's own: kubectl warns of it and runs the program whatever its digest is"
+    message = "only keyferry checks sha256: kubectl warns about it and runs the program with any digest"
     yield _PINNED, message
     found = look_path(entry.command)
     if found.problem:
@@ -248,4 +248,4 @@ def _check_digest(entry: AllowlistEntry) -> Iterator[tuple[str, str]]:
     try:
         os.close(open_pinned(found.path, {entry.sha256.lower()}))
     except (KeyferryError, OSError) as error:
-        yield _CHANGED, f"it would not be run as it is now: {error}"
+        yield _CHANGED, f"keyferry does not run the program: {error}"

@@ -1,4 +1,4 @@
-"""What lint found, as values: one finding, and the report on one target."""
+"""The results of lint as values: one finding, and the report on one target."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -14,7 +14,7 @@ _UNREADABLE = "KF101"
 
 
 class FileKind(StrEnum):
-    """What is linted, in the words of a summary."""
+    """The kind of a linted file, with its name in a summary."""
 
     PROVIDERS = "providers"
     KUBECONFIG = "kubeconfig"
@@ -24,7 +24,7 @@ class FileKind(StrEnum):
 
 
 class Finding(Value):
-    """One thing wrong with a config; ``kubernetes_text`` is empty where Kubernetes has nothing to say."""
+    """One problem of a config; ``kubernetes_text`` is empty if Kubernetes reports no error."""
 
     code: str
     severity: Severity
@@ -38,7 +38,7 @@ class Finding(Value):
 
 
 class LintReport(Value):
-    """What is wrong with one config; ``kubernetes_text`` is what the kubelet would stop with, if it would."""
+    """The problems of one config; ``kubernetes_text`` is the error with which the kubelet exits, if it does."""
 
     path: str
     kubernetes: str
@@ -51,17 +51,17 @@ class LintReport(Value):
 
     @property
     def accepted(self) -> bool:
-        """Whether the kubelet would take this config into use."""
+        """Whether Kubernetes accepts this config."""
         return all(finding.severity != "error" for finding in self.findings)
 
     @property
     def unreadable(self) -> bool:
-        """Whether a file is missing, or may not be read."""
+        """Whether a file is missing or cannot be read."""
         return any(finding.code == _UNREADABLE for finding in self.findings)
 
 
 def make_report(kind: FileKind, path: str, problems: Iterable[Problem], kubernetes_text: str) -> LintReport:
-    """A report of *problems*, each once and in the order of the file; the text is that of a refusal."""
+    """Return a report of *problems*, each once and in the order of the file; the text is kept for a refusal only."""
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))
     refused = any(finding.severity == "error" for finding in ordered)
@@ -70,7 +70,7 @@ def make_report(kind: FileKind, path: str, problems: Iterable[Problem], kubernet
 
 
 def finding_of(problem: Problem) -> Finding:
-    """A problem as a finding, with what its code says of it."""
+    """Return the finding for a problem, with the severity of its code."""
     code = CODES[problem.code]
     return Finding(
         problem.code,
@@ -86,5 +86,5 @@ def finding_of(problem: Problem) -> Finding:
 
 
 def place_of(finding: Finding) -> tuple[str, int, int, str]:
-    """What findings are sorted by: the order of the files."""
+    """Return the sort key of a finding: file, line, column, code."""
     return finding.file, finding.line or 0, finding.column or 0, finding.code

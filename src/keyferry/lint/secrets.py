@@ -1,4 +1,4 @@
-"""What looks like a secret, or loads foreign code, among the variables and arguments of a plugin."""
+"""Variables and arguments of a plugin that look like secrets or load other code."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ _LOADERS = frozenset(
 _SECRET_NAME = re.compile(
     r"(?i)passw(?:or)?d|passphrase|secret|token|api[_-]?key|private[_-]?key|access[_-]?key(?![_-]?id)|credentials?$"
 )
-# A name that ends so holds where a secret is, or something about it, and not the secret.
+# Endings of names for the location or a property of a secret, not for the secret itself.
 _ABOUT = re.compile(
     r"(?i)(?:file|path|dir|ur[li]|endpoint|host|name|arn|id|ttl|seconds|duration|expiry|audience|type|method|mode|"
     r"version|region|enabled|scope|provider|store|socket)$"
@@ -25,12 +25,12 @@ _OPTION = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 def is_loader(name: str) -> bool:
-    """Tell whether a variable decides which code a program runs."""
+    """Return whether a variable changes which code a program runs."""
     return name in _LOADERS or name.startswith("LD_")
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Tell whether the value of a variable or option is a secret, by its name and its looks."""
+    """Return whether the value of a variable or option looks like a secret, by its name and its form."""
     if _SECRET_VALUE.search(value):
         return True
     is_named = _SECRET_NAME.search(name) is not None and _ABOUT.search(name) is None
@@ -38,7 +38,7 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def secret_arguments(args: tuple[str, ...]) -> Iterator[tuple[int, str]]:
-    """Where an argument is, or an option has, what looks like a secret, and what to call it."""
+    """Yield the index and a description of each argument or option value that looks like a secret."""
     for index, arg in enumerate(args):
         option = _OPTION.fullmatch(arg)
         name, value = (option[1], option[2]) if option else ("", None)

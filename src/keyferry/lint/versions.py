@@ -1,4 +1,4 @@
-"""Which rules for provider configs which Kubernetes version has."""
+"""The rules for provider configs in each Kubernetes version."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,14 +11,14 @@ from keyferry.images.config.files import ReadConfig
 from keyferry.images.config.validate import GATE
 
 LATEST = "1.36"
-_OLDEST = 26  # the first with v1 of the config and of the protocol
+_OLDEST = 26  # the first version with v1 of the config and of the protocol
 _TOKENS, _DIRECTORY, _CACHE_TYPE, _GATE_ON = 33, 34, 34, 34
-_NEWEST = 37  # a running kubelet of that line keeps the rules of LATEST, which the recorded answers are of
+_NEWEST = 37  # accepted for running kubelets, with the rules of LATEST, whose answers are recorded
 _VERSION = re.compile(r"v?1\.([0-9]{1,3})(?:[.+-].*)?", re.ASCII)
 
 
 class Rules(Value):
-    """What one Kubernetes version reads and lets pass."""
+    """The features of provider configs that one Kubernetes version supports."""
 
     version: str
     directory: bool
@@ -28,7 +28,7 @@ class Rules(Value):
 
 
 def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Rules:
-    """The rules of a version, such as ``1.34`` or ``v1.34.2``, with gates set; ValueError if not known."""
+    """Return the rules of a version, such as ``1.34`` or ``v1.34.2``, with *gates*; raise ValueError if unknown."""
     minor = _minor(kubernetes)
     return Rules(
         f"1.{minor}",
@@ -46,18 +46,18 @@ def _minor(kubernetes: str) -> int:
     minor = int(match[1])
     if minor < _OLDEST:
         raise ValueError(
-            f"Kubernetes {kubernetes} is not supported: the v1 provider config came with 1.{_OLDEST}"
+            f"Kubernetes {kubernetes} is not supported: the v1 provider config exists since 1.{_OLDEST}"
         )
     if minor > _NEWEST:
-        raise ValueError(f"Kubernetes {kubernetes} is not known yet, the latest known is 1.{_NEWEST}")
+        raise ValueError(f"Kubernetes {kubernetes} is unknown, the latest known version is 1.{_NEWEST}")
     return minor
 
 
 def refuse_directory(path: str, rules: Rules) -> Problem:
-    """What a kubelet that reads single files only says of a directory."""
+    """Return the refusal of a config directory by a kubelet that reads only single files."""
     message = (
-        f"the config is a directory, which Kubernetes {rules.version} does not read; "
-        "give one file (directories are read since 1.34)"
+        f"the config is a directory, which Kubernetes {rules.version} does not support; "
+        "use one file (directories are supported since 1.34)"
     )
     place = f"{quote(path)}: read {path}: is a directory"
     text = f"unable to read external registry credential provider configuration from {place}"
@@ -65,7 +65,7 @@ def refuse_directory(path: str, rules: Rules) -> Problem:
 
 
 def newer_fields(config: ReadConfig, rules: Rules) -> Iterator[Problem]:
-    """The fields that a version does not know yet."""
+    """Yield the fields that a version does not support yet."""
     for location in config.locations:
         for field, is_known, since in (
             (("tokenAttributes",), rules.token_attributes, "1.33"),
@@ -87,7 +87,7 @@ def _newer(at: Path, since: str, rules: Rules) -> Problem:
 
 
 def is_checked(problem: Problem, rules: Rules) -> bool:
-    """Tell whether a version makes the check that found *problem*."""
+    """Return whether a version makes the check that found *problem*."""
     if problem.code == "KF137":
         return rules.cache_type
     return rules.token_attributes or not problem.code.startswith("KF13")

@@ -37,7 +37,7 @@ def test_another_status_gives_the_body_a_message_and_exit_code_5(kube: Kube) -> 
     done = keyferry_kube(kube, "raw", "/status/403")
     assert done.returncode == 5
     assert json.loads(done.stdout)["status"] == 403
-    assert "the server said 403 Forbidden" in done.stderr
+    assert "the server responded 403 Forbidden" in done.stderr
     assert "keyferry kube whoami" in done.stderr
 
 
@@ -245,7 +245,7 @@ def test_a_context_that_is_its_own_plugin_ends(kube: Kube, server: ApiServer) ->
     kube.write(server.url, user=keyferry_user(kube))
     done = keyferry_kube(kube, "token")
     assert done.returncode == 4
-    assert "leads back to 'keyferry kube token'" in done.stderr
+    assert "runs 'keyferry kube token' for the same user again" in done.stderr
 
 
 def keyferry_user(kube: Kube) -> dict[str, object]:
@@ -297,7 +297,7 @@ def test_a_stranger_is_told_so(kube: Kube) -> None:
     kube.answer(credential("stale-token"))
     done = keyferry_kube(kube, "whoami")
     assert (done.returncode, done.stdout) == (5, "")
-    assert "the server said 401" in done.stderr
+    assert "the server responded 401" in done.stderr
 
 
 def test_an_older_server_is_said_to_be_one(kube: Kube, server: ApiServer) -> None:

@@ -70,7 +70,10 @@ def test_shows_names_of_variables_and_masks_secrets(kube: Kube, server: ApiServe
 
 @pytest.mark.parametrize(
     ("user", "why"),
-    [({"token": "t"}, "no exec section"), ({"token": "t", "plugin": True}, "goes before it")],
+    [
+        ({"token": "t"}, "no exec section"),
+        ({"token": "t", "plugin": True}, "takes precedence over its exec section"),
+    ],
     ids=["a token", "a token beside it"],
 )
 def test_without_a_plugin_says_why(kube: Kube, server: ApiServer, user: dict[str, object], why: str) -> None:

@@ -146,7 +146,11 @@ def test_a_failure_is_recorded_with_what_the_kubelet_would_log(tmp_path: Path) -
             "the apiVersion of its response is",
             "apiVersion from credential plugin response",
         ),
-        (say(response("Host")), "cacheKeyType is none of", "did not return a valid cacheKeyType: Host"),
+        (
+            say(response("Host")),
+            "cacheKeyType is not Image, Registry or Global",
+            "did not return a valid cacheKeyType: Host",
+        ),
     ],
 )
 def test_what_the_kubelet_refuses_is_told_and_hidden(shell: str, text: str, log: str, tmp_path: Path) -> None:
@@ -251,13 +255,13 @@ def test_text_can_be_read_by_people(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        ((), 2, "which plugin?"),
+        ((), 2, "no plugin is given"),
         (("{plugin}",), 2, "which image"),
         (("./missing", "a/b"), 3, "does not exist"),
         (("--replay", "./missing"), 3, "cannot be read"),
-        (("--replay", "{plugin}"), 3, "is no trace"),
+        (("--replay", "{plugin}"), 3, "is not a trace"),
         (("--replay", "{other}"), 3, "is no trace, expected kind PluginTrace"),
-        (("{plugin}", "--replay", "{other}"), 2, "name no BINARY"),
+        (("{plugin}", "--replay", "{other}"), 2, "cannot be combined with BINARY"),
         (("{plugin}", "registry.example/a", "--out", "{other}"), 3, "cannot be written: file exists"),
     ],
 )

@@ -226,7 +226,7 @@ def test_checks_can_be_chosen_and_left_out(tmp_path: Path) -> None:
     assert without.is_clean
     (left_out,) = [result for result in without.results if result.check.code == "KP128"]
     assert left_out.status is Status.SKIPPED
-    assert left_out.reason == "left out with --skip"
+    assert left_out.reason == "excluded by --skip"
 
 
 def test_the_service_account_token_is_sent_and_never_shown(tmp_path: Path) -> None:

@@ -60,11 +60,11 @@ def test_a_pull_says_what_came_with_whose_credential_and_why(
     header, row = done.stdout.splitlines()
     assert header.split() == ["IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY"]
     assert re.split(r" {3,}", row)[1::2] == ["pulled", f"{USER} of pull secret team/regcred"]
-    assert "no provider config is found" in done.stderr
+    assert "found no provider config" in done.stderr
     assert f"pulling {image}\n" in done.stderr
     again = run_keyferry("pull", image, "--to", str(tmp_path / "layout"), "-q", "-o", "wide")
     assert again.returncode == 0
-    assert "it was there, and no records are kept" in again.stdout
+    assert "it was present, and no records restrict who may use it" in again.stdout
     assert "pulling" not in again.stderr
     assert PASSWORD not in done.stdout + done.stderr
 
@@ -132,7 +132,10 @@ def test_pulls_of_a_process_that_died_are_settled_first(
     records.close()
     done = run_keyferry("pull", f"{registry.host}/team/two:v1", *to, "--root", str(root), *secret)
     assert done.returncode == 0
-    assert f"{image!r} was being pulled by a process that died; its use will be verified" in done.stderr
+    assert (
+        f"{image!r} was being pulled by a process that died; each pod's access to it will be verified"
+        in done.stderr
+    )
     assert (intents_in(root), sorted(map(bool, records_in(root).values()))) == ([], [False, True])
     assert run_keyferry("pull", image, *to, "--root", str(root)).returncode == 5
 

@@ -50,8 +50,8 @@ def test_without_yes_it_is_only_shown(root: Path) -> None:
         table = run_keyferry("records", "recover", *options)
         document = run_keyferry("records", "recover", *options, "-o", "json")
     assert (table.returncode, document.returncode) == (1, 1)
-    assert "not there: it stays noted" in table.stdout
-    assert "2 of 3 pulls would be settled; --yes does it" in table.stderr
+    assert "not present: the intent stays" in table.stdout
+    assert "2 of 3 pulls would be completed; complete them with --yes" in table.stderr
     shown = json.loads(document.stdout)
     assert (shown["kind"], shown["done"], shown["problems"]) == ("PullRecovery", False, [])
     assert shown["recovered"] == [
@@ -76,7 +76,7 @@ def test_with_yes_images_that_are_there_get_a_record_that_names_nobody(root: Pat
     assert intents_in(root) == [GONE]
     assert records_in(root) == {REF: {}, OTHER_REF: {}}
     assert inspect_records(str(root)).decide(HERE, REF).must_pull
-    assert "0 of 1 pulls settled" in again.stderr
+    assert "0 of 1 pulls completed" in again.stderr
 
 
 def test_who_may_use_an_image_already_goes_on_to(root: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_list_in_a_file_does_as_well(root: Path, tmp_path: Path) -> None:
     assert sorted(intents_in(root)) == sorted([GONE, DIGESTED])
     nothing = run_keyferry("records", "recover", "--root", str(root), "--yes")
     assert nothing.returncode == 2
-    assert "which images are there?" in nothing.stderr
+    assert "the present images are unknown" in nothing.stderr
 
 
 def test_a_broken_note_is_told_and_stays(root: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_broken_note_is_told_and_stays(root: Path) -> None:
         done = run_keyferry("records", "recover", "--cri", server.address, "--root", str(root), "--yes")
     assert broken.name in done.stderr
     assert broken.read_bytes() == b"{"
-    assert "2 of 3 pulls settled" in done.stderr
+    assert "2 of 3 pulls completed" in done.stderr
 
 
 def test_where_nothing_is_noted_nothing_is_to_be_settled(tmp_path: Path) -> None:

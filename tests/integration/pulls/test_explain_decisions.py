@@ -65,9 +65,9 @@ def test_without_the_pod_nobody_knows_whether_it_may_use_the_image(
     assert (found["mustPull"], found["outcome"], found["rule"]) == (None, "unknown", "stranger")
     done = run_keyferry("explain", *words)
     assert "cannot tell whether this pod may use the image on the node: the pod was not given" in done.stdout
-    assert "the kubelet's default NeverVerifyPreloadedImages is taken; --policy tells" in done.stderr
+    assert "the kubelet's default NeverVerifyPreloadedImages is used; set it with --policy" in done.stderr
     named = run_keyferry("explain", *words, *plain_pod(tmp_path), "--policy", "AlwaysVerify")
-    assert "--policy tells" not in named.stderr
+    assert "set it with --policy" not in named.stderr
     assert "this pod must pull it to verify its access" in named.stdout
 
 

@@ -8,8 +8,8 @@ from keyferry.lint.versions import rules_for
 @pytest.mark.parametrize(
     ("version", "part"),
     [
-        ("1.25", "came with 1.26"),
-        ("1.38", "latest known is 1.37"),
+        ("1.25", "exists since 1.26"),
+        ("1.38", "latest known version is 1.37"),
         ("2", "not a Kubernetes version"),
         ("", "not"),
     ],

@@ -1,1 +1,1 @@
-"""What all commands share: arguments, sources, output."""
+"""Code that all commands share: arguments, sources, output."""

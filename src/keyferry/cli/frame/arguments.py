@@ -1,9 +1,9 @@
-"""Arguments that several commands share, and how a command is run with the words it was given."""
+"""Arguments that several commands share, and the function that parses them and runs a command."""
 
 from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
 from keyferry.cli.frame.usual import Declarations, read_usual
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def run_command(prog: str, module: "ModuleType", words: "Sequence[str]") -> int:
-    """Run a command; leaves with exit code 2 after wrong usage.
+    """Run a command and return its exit code; raise SystemExit with code 2 for wrong usage.
 
-    What follows ``--`` is for a plugin where the command has one to run.
+    If the command runs a plugin, the words after ``--`` are the plugin's.
     """
     at = len(words)
     if "--" in words and getattr(module, "TAKES_REST", False):
@@ -32,35 +32,35 @@ def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse
     args = read_usual(declared, words)
     if args is not None:
         return args  # type: ignore[return-value] # names and their values, as a Namespace
-    # The exception: argparse costs a start several milliseconds.
+    # Only here, because importing argparse takes several milliseconds.
     from keyferry.cli.frame.parser import make_parser
 
     return make_parser(prog, module).parse_args(words)
 
 
 def add_config_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Where the provider config and the plugins are."""
-    # Here, and not above: commands about clusters have no use for it.
+    """Declare the options that locate the provider config and the plugins."""
+    # Imported here because commands about clusters do not need it.
     from keyferry.images.node.node import Node
 
     parser.set_defaults(node=Node())
-    group = parser.add_argument_group("where the config is")
+    group = parser.add_argument_group("location of the config")
     group.add_argument(
         "--config",
         "--image-credential-provider-config",
         metavar="PATH",
-        help="provider config, a file or a directory (default: KEYFERRY_CONFIG, else what this node uses)",
+        help="provider config, a file or a directory (default: KEYFERRY_CONFIG, else the node's own)",
     )
     group.add_argument(
         "--bin-dir",
         "--image-credential-provider-bin-dir",
         metavar="DIR",
-        help="directory of the plugins (default: KEYFERRY_BIN_DIR, else what this node uses)",
+        help="directory of the plugins (default: KEYFERRY_BIN_DIR, else the node's own)",
     )
 
 
 def add_output_argument(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:
-    """How the result is written; the first format is the default."""
+    """Declare the output format; the first of *formats* is the default."""
     parser.add_argument(
         "-o",
         "--output",
@@ -72,33 +72,33 @@ def add_output_argument(parser: "argparse.ArgumentParser", formats: tuple[str, .
 
 
 def add_run_arguments(parser: "argparse.ArgumentParser") -> None:
-    """How plugins are run."""
-    group = parser.add_argument_group("how plugins are run")
+    """Declare the options for running plugins."""
+    group = parser.add_argument_group("running plugins")
     group.add_argument(
         "--timeout",
         type=parse_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="how long a plugin may take (default: 60, as the kubelet's)",
+        help="time limit of one plugin run (default: 60, as in the kubelet)",
     )
     group.add_argument(
         "--withhold-env",
         action="append",
         default=[],
         metavar="NAME",
-        help="a variable of their environment that plugins do not get; may be repeated",
+        help="environment variable that is not passed to plugins; may be repeated",
     )
     group.add_argument(
         "--env-from",
         choices=("kubelet", "self"),
         metavar="WHOM",
-        help="whose environment plugins get: kubelet, or self for this process "
-        "(default: the running kubelet's, unless the config and the bin dir are both given)",
+        help="environment of the plugins: kubelet, or self for that of this process "
+        "(default: kubelet if one is running, unless --config and --bin-dir are both given)",
     )
 
 
 def parse_seconds(text: str) -> float:
-    """A number of seconds on the command line."""
+    """Return the number of seconds in *text*; raise ArgumentTypeError if it is not between 0 and a day."""
     try:
         seconds = float(text)
     except ValueError:

@@ -8,7 +8,7 @@ from keyferry._core.values import Value
 from keyferry.errors import Kind
 from keyferry.show.report import report, report_error
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from types import ModuleType
@@ -31,23 +31,23 @@ class Exit(IntEnum):
 
 
 EXIT_CODES = """\
-Exit codes: 0 yes, clean; 1 no, findings; 2 wrong usage; 3 environment (no config, no permission);
-4 a plugin failed; 5 a registry or server refused; 6 cannot tell (an input is missing, or a registry cannot
-be reached); 124 a plugin or server took too long."""
+Exit codes: 0 success, no findings; 1 negative result, findings; 2 wrong usage; 3 environment problem
+(no config, no permission); 4 a plugin failed; 5 a registry or server refused access; 6 unknown (an input is
+missing, or a registry is unreachable); 124 a plugin or server timed out."""
 
 
 def load_module(name: str) -> "ModuleType":
-    """Import a module by its name, without importlib, which would load the module of warnings."""
+    """Import and return the module *name*, without importlib, which would import warnings."""
     __import__(name)
     return sys.modules[name]
 
 
 class WrongUsage(Exception):
-    """Options that do not fit together, in words; whoever runs the command adds what to type next."""
+    """Options that cannot be combined or have a wrong value; the caller adds the hint about ``--help``."""
 
 
 class Command(Value):
-    """A subcommand: the module that has it, imported only when it is asked for, and what it is for."""
+    """A subcommand: its module, which is imported only when the command runs, and a one-line summary."""
 
     module: str
     summary: str
@@ -55,41 +55,41 @@ class Command(Value):
 
 COMMANDS = {
     "get": Command(
-        "keyferry.cli.image.get", "credentials for an image, in the order the kubelet would try them"
+        "keyferry.cli.image.get", "print the credentials for an image, in the kubelet's trial order"
     ),
     "explain": Command(
-        "keyferry.cli.image.explain", "why the kubelet would, or would not, have credentials for an image"
+        "keyferry.cli.image.explain",
+        "explain why the kubelet has, or does not have, credentials for an image",
     ),
     "can-pull": Command(
-        "keyferry.cli.image.can_pull", "yes or no: ask the registry whether an image can be pulled"
+        "keyferry.cli.image.can_pull", "check with the registry whether an image can be pulled"
     ),
-    "pull": Command(
-        "keyferry.cli.image.pull", "pull images exactly as the kubelet would, and keep the records of it"
-    ),
-    "lint": Command("keyferry.cli.lint", "every problem of a provider config, with file, line and column"),
+    "pull": Command("keyferry.cli.image.pull", "pull images as the kubelet does, and write its pull records"),
+    "lint": Command("keyferry.cli.lint", "list every problem of a config file, with line and column"),
     "records": Command(
-        "keyferry.cli.records.group", "who may use the images of this node, as the kubelet remembers it"
+        "keyferry.cli.records.group",
+        "show and maintain the kubelet's records of who may use the node's images",
     ),
     "kube": Command(
         "keyferry.cli.kube.group",
-        "an authenticated connection to any cluster that kubectl can reach, and why not",
+        "authenticate to any cluster that kubectl can reach, and explain failures",
     ),
-    "plugin": Command(
-        "keyferry.cli.plugin.group", "for authors: begin a plugin, put it to the test, record it"
+    "plugin": Command("keyferry.cli.plugin.group", "for plugin authors: create, test and trace a plugin"),
+    "demo": Command(
+        "keyferry.cli.demo", "show the main commands on this machine, without installing anything else"
     ),
-    "demo": Command("keyferry.cli.demo", "the whole story on this machine, nothing to install"),
-    "completion": Command("keyferry.cli.completion", "the completion script for bash, zsh or fish"),
+    "completion": Command("keyferry.cli.completion", "print the completion script for bash, zsh or fish"),
 }
 
 
 def leave_for_usage(prog: str, message: str) -> "Never":
-    """Report wrong usage and leave with exit code 2."""
+    """Report wrong usage and exit with code 2."""
     report(f"{message}; try '{prog} --help'")
     raise SystemExit(Exit.USAGE)
 
 
 def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: str = "") -> Exit:
-    """Say what went wrong, and what to try next where that is known; return the exit code."""
+    """Report *error*, then *hint* if there is one, and return the exit code."""
     report_error(error, edit)
     if hint:
         report(hint)
@@ -97,7 +97,7 @@ def report_failure(error: Exception, edit: "Callable[[str], str]" = str, hint: s
 
 
 def most_severe(codes: "Iterable[Exit]") -> Exit:
-    """One exit code for several: a sure no, then what failed, then what nobody can tell, then a yes."""
+    """Return one exit code for several: NO first, then the first failure, then UNKNOWN, then OK."""
     found = tuple(codes)
     if Exit.NO in found:
         return Exit.NO
@@ -106,7 +106,7 @@ def most_severe(codes: "Iterable[Exit]") -> Exit:
 
 
 def exit_code(error: Exception) -> Exit:
-    """The exit code of an error: by its kind, and for a few kinds by whose they are."""
+    """Return the exit code of an error, by its kind and, for some kinds, by its class."""
     if isinstance(error, errors.ClusterAuthError) and error.underlying is not None:
         return exit_code(error.underlying)
     if not isinstance(error, errors.KeyferryError):
@@ -119,7 +119,7 @@ def exit_code(error: Exception) -> Exit:
 
 
 def _code_behind(error: errors.ImagePullError) -> Exit:
-    """3 for what this machine kept from being done, such as a folder that is none."""
+    """Return 3 if a problem of this machine stopped the pull, such as a target that is not a folder; else 1."""
     is_local = any(failure.kind is Kind.ENVIRONMENT for failure in error.failures)
     return Exit.ENVIRONMENT if is_local else Exit.NO
 
@@ -166,7 +166,7 @@ EXITS = {
     Kind.PULL_SECRET: Exit.ENVIRONMENT,
     Kind.SERVICE_ACCOUNT: Exit.PLUGIN,
 }
-# Kinds that a plugin or a record shares with a registry.
+# Kinds that registry errors also have, with another exit code for plugins and records.
 _BY_FAMILY: tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...] = (
     (errors.PluginError, {Kind.ERROR: Exit.PLUGIN, Kind.NOT_FOUND: Exit.PLUGIN}),
     (errors.RecordError, {Kind.CONTENT: Exit.ENVIRONMENT}),

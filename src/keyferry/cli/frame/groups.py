@@ -1,4 +1,4 @@
-"""What commands with subcommands share: ``keyferry kube``, ``keyferry plugin``, ``keyferry records``."""
+"""Code that commands with subcommands share: ``keyferry kube``, ``keyferry plugin``, ``keyferry records``."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +6,7 @@ from keyferry.cli.frame.arguments import run_command
 from keyferry.cli.frame.commands import Command, load_module, report_failure
 from keyferry.errors import KeyferryError
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
@@ -14,11 +14,13 @@ __all__ = ["add_subcommand", "run_subcommand"]
 
 
 def add_subcommand(parser: "argparse.ArgumentParser", subcommands: Mapping[str, Command]) -> None:
-    """The subcommand; what follows is for its own parser."""
+    """Declare the subcommand; the words after it go to its own parser."""
     parser.add_argument(
         "subcommand", choices=subcommands, metavar="SUBCOMMAND", help=f"one of {', '.join(subcommands)}"
     )
-    words = parser.add_argument("words", nargs="...", metavar="...", help="its arguments and options")
+    words = parser.add_argument(
+        "words", nargs="...", metavar="...", help="the subcommand's arguments and options"
+    )
     words.required = False
 
 
@@ -28,7 +30,7 @@ def run_subcommand(
     subcommands: Mapping[str, Command],
     failed: Callable[[KeyferryError], int] = report_failure,
 ) -> int:
-    """Run a subcommand, imported only now; its errors are not about providers, and *failed* reports them."""
+    """Import and run a subcommand; *failed* reports its errors and returns the exit code."""
     module = load_module(subcommands[args.subcommand].module)
     try:
         return run_command(f"keyferry {noun} {args.subcommand}", module, args.words)

@@ -1,4 +1,4 @@
-"""What ``get``, ``can-pull`` and ``explain`` share: from options to an answer, and what is said about it."""
+"""Code that ``get``, ``can-pull`` and ``explain`` share: read the options, look up the image, report notes."""
 
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
@@ -14,15 +14,15 @@ from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 
 class Inputs(Value):
-    """What a command line gives to look up images with: sources, the node's config, the environment of plugins.
+    """The inputs of image lookups: sources, the node's config, the environment of plugins.
 
-    *found* has no config where none is needed and none is found; then there are no providers.
+    *found* has no config if none is required and none is found; then there are no providers.
     """
 
     sources: Sources
@@ -31,14 +31,14 @@ class Inputs(Value):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is odd about them."""
+        """Notes about the inputs, for the user."""
         return (*self.sources.notes, *self.found.notes)
 
 
 class ImageLookup(Value):
-    """The answer about an image, and what it was looked up with.
+    """The answer about an image, and the inputs of the lookup.
 
-    *environment* says whose environment plugins got, where that is not the kubelet's.
+    *environment* has notes about the environment of plugins if that is not the kubelet's.
     """
 
     answer: Answer
@@ -46,27 +46,27 @@ class ImageLookup(Value):
     environment: tuple[str, ...] = ()
 
     def report(self) -> None:
-        """Say what is odd about the inputs, which option would tell what is missing, and which providers failed."""
+        """Report notes about the inputs, the options that give missing inputs, and the providers that failed."""
         answer = self.answer
         notes = (*self.inputs.notes, *self.environment, *missing_lines(answer.missing))
         report(*notes, *answer.kubelet_failures)
 
 
 def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: tuple[str, ...]) -> None:
-    """Which image, and how the answer is written."""
+    """Declare the image and the output format."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it")
     add_output_argument(parser, formats)
 
 
 def add_lookup_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Where credentials come from, and how plugins are run."""
+    """Declare the options for sources of credentials and for running plugins."""
     add_config_arguments(parser)
     add_source_arguments(parser)
     add_run_arguments(parser)
 
 
 def gather_inputs(args: "argparse.Namespace", *, needs_config: bool = True) -> Inputs:
-    """Read the sources of the command line and find the node's config, each once; raises EnvironmentProblem."""
+    """Read the sources of the command line and find the node's config, each once; raise EnvironmentProblem."""
     sources = read_sources(args)
     found = discover(args.config, args.bin_dir, node=args.node, needs_config=needs_config)
     environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
@@ -74,8 +74,8 @@ def gather_inputs(args: "argparse.Namespace", *, needs_config: bool = True) -> I
 
 
 def look_up_image(args: "argparse.Namespace") -> ImageLookup:
-    """Look up the image of the command line with all its sources."""
-    image = parse_image(args.image)  # a wrong image name is said before anything is read
+    """Look up the image of the command line in all its sources."""
+    image = parse_image(args.image)  # reports a wrong image name before any file is read
     inputs = gather_inputs(args)
     sources = inputs.sources
     providers = open_providers(args, inputs)
@@ -85,7 +85,7 @@ def look_up_image(args: "argparse.Namespace") -> ImageLookup:
 
 
 def open_providers(args: "argparse.Namespace", inputs: Inputs) -> Providers:
-    """The providers of a node, as the command line says; raises ConfigError."""
+    """Return the node's providers, set up by the command line; raise ConfigError."""
     found, sources = inputs.found, inputs.sources
     if not found.config:
         return Providers((), docker_config=sources.docker_config)
@@ -101,19 +101,19 @@ def open_providers(args: "argparse.Namespace", inputs: Inputs) -> Providers:
 
 
 def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
-    """The gate of the kubelet whose config it is; on if nobody says."""
+    """Return the service account token gate of the kubelet whose config is used; True if it is not set."""
     if found.kubelet is None:
         return True
     return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
 
 
 def missing_lines(missing: tuple[MissingInput, ...]) -> list[str]:
-    """What was not given, and the option that gives it."""
-    return [f"{each}; {OPTIONS[each.input]} tells" for each in missing]
+    """Return one line for each missing input, with the option that gives it."""
+    return [f"{each}; add {OPTIONS[each.input]}" for each in missing]
 
 
 def code_for(answer: Answer) -> Exit:
-    """0 with credentials; else the failure's code; else 6 if something is missing, and 1 for an anonymous pull."""
+    """Return 0 with credentials, else a failure's code, else 6 if an input is missing and 1 if none is."""
     if answer.credentials:
         return Exit.OK
     if answer.kubelet_failures:

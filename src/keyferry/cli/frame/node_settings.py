@@ -1,4 +1,4 @@
-"""What the running kubelet is set to, where the command line does not say: root, policy, runtime, environment."""
+"""Settings of the running kubelet, the defaults of options: root, policy, runtime, environment."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -35,16 +35,16 @@ SELF, KUBELET = "self", "kubelet"
 
 
 def add_no_kubelet_argument(parser: "argparse.ArgumentParser | argparse._ArgumentGroup") -> None:
-    """For where processes cannot be seen."""
+    """Declare ``--no-kubelet``, for machines whose processes cannot be listed."""
     parser.add_argument(
         "--no-kubelet",
         action="store_true",
-        help="there is no kubelet here; for where its process could not be seen, such as in a container",
+        help="assume that no kubelet runs here; for containers, where its process would not be visible",
     )
 
 
 def node_root(root: str | None, node: Node) -> str:
-    """The root that was given, else that of the running kubelet, else the usual one."""
+    """Return *root* if it is given, else the running kubelet's root, else the default root."""
     if root is not None:
         return os.path.abspath(root)
     settings = node.settings
@@ -57,9 +57,9 @@ def node_root(root: str | None, node: Node) -> str:
 
 
 def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -> "VerificationPolicy":
-    """The policy that was given, else that of the kubelet whose root it is, else the default; raises WrongUsage.
+    """Return the given policy, else that of the kubelet that uses *root*, else the default; raise WrongUsage.
 
-    *root* is empty where there are no records.
+    *root* is empty if there are no records.
     """
     from keyferry.pulls.records.policy import DEFAULT
 
@@ -70,7 +70,7 @@ def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -
 
 
 def parse_policy(name: str, allow: Sequence[str]) -> "VerificationPolicy":
-    """The policy that options name; raises WrongUsage."""
+    """Return the policy that the options name; raise WrongUsage."""
     from keyferry.pulls.records.policy import make_policy
 
     try:
@@ -81,7 +81,7 @@ def parse_policy(name: str, allow: Sequence[str]) -> "VerificationPolicy":
 
 
 def settings_of_root(root: str, node: Node) -> "KubeletSettings | None":
-    """What the running kubelet is set to, if *root* is its root."""
+    """Return the settings of the running kubelet if it uses *root*, else None."""
     settings = node.settings
     if settings is None:
         return None
@@ -99,7 +99,7 @@ def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
     report(*settings.notes)
     if settings.gates.get(RECORDS_GATE) is False:
         report(
-            f"policy {NEVER}: the gate {RECORDS_GATE} of {settings.kubelet} is off, and it verifies nothing"
+            f"policy {NEVER}: the feature gate {RECORDS_GATE} of {settings.kubelet} is off, so it verifies no image"
         )
         return make_policy(NEVER)
     if settings.policy is None:
@@ -107,14 +107,14 @@ def _kubelet_policy(root: str, node: Node) -> "VerificationPolicy | None":
     try:
         policy = make_policy(settings.policy.value, settings.allowlist)
     except PolicyError as error:
-        report(f"policy {settings.policy}: {error}; it is left out")
+        report(f"policy {settings.policy}: {error}; it is ignored")
         return None
     report(f"policy {settings.policy}")
     return policy
 
 
 def node_runtime(address: str, node: Node) -> str:
-    """The socket that was given, else that of the running kubelet; empty, to be looked for, if there is none."""
+    """Return *address* if it is given, else the running kubelet's socket, else an empty string."""
     if address not in ("", "auto"):
         return address
     settings = node.settings
@@ -129,9 +129,9 @@ def node_runtime(address: str, node: Node) -> str:
 
 
 class PluginEnvironment(Value):
-    """The environment that plugins get: *variables*, None for that of this process, and whose it is.
+    """The environment of plugins: its owner and its *variables*, None for those of this process.
 
-    *traps* beware of one that is not the kubelet's, though the kubelet is known.
+    *traps* warn about an environment that is not the known kubelet's.
     """
 
     owner: str
@@ -140,7 +140,10 @@ class PluginEnvironment(Value):
 
 
 def plugin_environment(args: "argparse.Namespace", found: Discovery) -> PluginEnvironment:
-    """A kubelet's, where discovery has found one, or if it is asked for; then it raises EnvironmentProblem."""
+    """Return the environment of the kubelet that discovery or ``--env-from`` names, else that of this process.
+
+    Raise EnvironmentProblem if ``--env-from kubelet`` is given and the environment cannot be read.
+    """
     node: Node = args.node
     kubelet = found.kubelet or (node.kubelet if args.env_from == KUBELET else None)
     variables = None if kubelet is None or args.env_from == SELF else kubelet.read_environment()
@@ -149,22 +152,22 @@ def plugin_environment(args: "argparse.Namespace", found: Discovery) -> PluginEn
     if args.env_from != KUBELET:
         return PluginEnvironment("this process", traps=() if kubelet is None else (_trap(args, kubelet),))
     if kubelet is None:
-        raise EnvironmentProblem("--env-from kubelet: no running kubelet is found")
+        raise EnvironmentProblem("--env-from kubelet: found no running kubelet")
     raise EnvironmentProblem(
-        f"--env-from kubelet: the environment of {kubelet} may not be read; try with sudo"
+        f"--env-from kubelet: no permission to read the environment of {kubelet}; try with sudo"
     )
 
 
 def environment_notes(args: "argparse.Namespace", environment: PluginEnvironment) -> tuple[str, ...]:
-    """The traps for those who print none; who said which environment it is knows it."""
+    """Return the traps as notes; none if ``--env-from self`` is given."""
     return () if args.env_from == SELF else tuple(reason.text for reason in environment.traps)
 
 
 def _trap(args: "argparse.Namespace", kubelet: Kubelet) -> Reason:
-    """Beware: plugins get another environment than the kubelet gives them."""
-    why = "as --env-from says" if args.env_from == SELF else "since its own may not be read; try with sudo"
+    """Return a warning that plugins get another environment than the kubelet's."""
+    why = "as --env-from is self" if args.env_from == SELF else "which cannot be read; try with sudo"
     text = (
-        f"plugins get the environment of this process and not that of {kubelet}, {why}: "
-        "proxies, regions and credentials may differ, and with them the answer"
+        f"plugins get the environment of this process, not that of {kubelet}, {why}: "
+        "proxies, regions and credentials may differ, and so may the result"
     )
     return Reason(ReasonStage.TRAP, "environment", ReasonOutcome.ENVIRONMENT, text)

@@ -1,4 +1,4 @@
-"""The parser of argparse for a command: its help is written to be read, and its errors say what to type next."""
+"""The argparse parser of a command, with help of fixed width and one-line errors."""
 
 import argparse
 import sys
@@ -7,7 +7,7 @@ from types import ModuleType
 from keyferry.cli.frame.commands import leave_for_usage
 from keyferry.show.writer import Lines
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from typing import Never
 
@@ -17,20 +17,20 @@ __all__ = ["Parser", "make_parser"]
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says in one line what is wrong and what to type next."""
+    """A parser that reports an error in one line, with the command that shows the help."""
 
     def error(self, message: str) -> "Never":
-        """Report wrong usage and leave with exit code 2."""
+        """Report wrong usage and exit with code 2."""
         leave_for_usage(self.prog, message)
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
-        """Help is ours, line breaks included."""
+        """Write the help as it is formatted, line breaks included."""
         if message:
             (file or sys.stdout).write(Lines(message))
 
 
 def make_parser(prog: str, module: ModuleType) -> Parser:
-    """The parser of a command: its docstring is the description, its EXAMPLES the epilogue."""
+    """Return the parser of a command; its DESCRIPTION is the description, its EXAMPLES the epilogue."""
     parser = Parser(
         prog=prog,
         description=getattr(module, "DESCRIPTION", module.__doc__),
@@ -43,13 +43,13 @@ def make_parser(prog: str, module: ModuleType) -> Parser:
 
 
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Help of one width and one form under every version of Python: the docs are compared with it."""
+    """A formatter with the same width and form under every Python version; a test compares the docs with it."""
 
     def __init__(self, prog: str, **_: object) -> None:
         super().__init__(prog, max_help_position=34, width=100)
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
-        """``-o, --output FORMAT``, where older Pythons repeat the value's name for each spelling."""
+        """Return ``-o, --output FORMAT``; older Pythons repeat the value's name after each spelling."""
         if not action.option_strings or action.nargs == 0:
             return super()._format_action_invocation(action)
         value = self._format_args(action, self._get_default_metavar_for_optional(action))

@@ -1,11 +1,11 @@
-"""How far a pull has come: a bar on a terminal, a few plain lines elsewhere; always on standard error."""
+"""The progress of a pull on standard error: a bar on a terminal, a few plain lines elsewhere."""
 
 import sys
 from time import monotonic
 
 from keyferry.pulls.layout.blobs import Progress
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from typing import Self, TextIO
 
@@ -18,7 +18,7 @@ _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 class ProgressBar:
-    """Give it to a pull as ``on_progress``, in a ``with`` block that cleans up the line."""
+    """A callable for a pull's ``on_progress``, and a context manager that clears its line at the end."""
 
     def __init__(self, label: str, stream: "TextIO | None" = None) -> None:
         self._label = label
@@ -29,7 +29,7 @@ class ProgressBar:
         self._drawn = 0
 
     def __call__(self, progress: Progress) -> None:
-        """Show *progress*, not more often than anybody can see."""
+        """Show *progress*, on a terminal at most once every 0.1 s."""
         percent = 100 * progress.done // progress.total if progress.total else 100
         if not self._is_terminal:
             self._say(progress, percent)
@@ -62,7 +62,7 @@ class ProgressBar:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes for people."""
+    """Return a number of bytes with a unit, such as ``1.5 MiB``."""
     for unit, name in _UNITS:
         if size >= unit:
             return f"{size / unit:.1f} {name}"

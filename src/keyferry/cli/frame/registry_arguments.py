@@ -1,4 +1,4 @@
-"""How a registry is asked: options that several commands share, and the check itself."""
+"""Options for requests to a registry, and the check of an image with these options."""
 
 import os
 
@@ -18,42 +18,45 @@ if TYPE_CHECKING:
 
 
 def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") -> None:
-    """How to get to the registry; *switch* is the option that has it asked at all."""
-    group = parser.add_argument_group("how the registry is asked")
+    """Declare the options for requests to the registry; *switch* is the option that enables them."""
+    group = parser.add_argument_group("requests to the registry")
     if switch:
-        group.add_argument(switch, action="store_true", help="ask the registry too, with each credential")
+        group.add_argument(switch, action="store_true", help="also check each credential with the registry")
     group.add_argument(
-        "--ca-file", metavar="FILE", default="", help="certificates, in PEM, to trust beside the system's"
+        "--ca-file",
+        metavar="FILE",
+        default="",
+        help="PEM file of certificates to trust in addition to the system's",
     )
     group.add_argument(
         "--insecure",
         action="store_true",
-        help="take any certificate, and plain HTTP where there is no HTTPS (this machine may always)",
+        help="accept any certificate, and plain HTTP if there is no HTTPS (localhost may always use HTTP)",
     )
     group.add_argument(
         "--registry-timeout",
         type=parse_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="how long the registry may take (default: 60)",
+        help="time limit of the registry check (default: 60)",
     )
     group.add_argument(
         "--hosts-dir",
         metavar="DIR",
         default="",
-        help="containerd's folder of registry hosts, where mirrors stand (default: what this node's has)",
+        help="containerd's folder of registry hosts, which lists mirrors (default: the one of this node's containerd)",
     )
 
 
 def route_for(args: "argparse.Namespace") -> "RegistryRoute":
-    """How to get to the registry, as the options say."""
+    """Return the route to the registry that the options set."""
     from keyferry.pulls.registry.route import RegistryRoute
 
     return RegistryRoute(ca_file=args.ca_file, is_insecure=args.insecure)
 
 
 def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
-    """Ask the registry with everything that was found, or anonymously, as a kubelet would."""
+    """Check the image with the registry, with every credential in order or, without any, anonymously."""
     from keyferry.pulls.registry.check import check_registry
     from keyferry.pulls.registry.mirrors import find_mirrors
 
@@ -66,9 +69,10 @@ def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
 
 
 def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
-    """0 if any attempt worked; else the code of a plugin that failed and left us without; else the registry's.
+    """Return 0 if an attempt succeeded, else the code of the plugin failure that left no credential.
 
-    6 where the registry's word does not decide it.
+    Else return 6, or 124 after a timeout, if the registry's response does not decide the matter, and the
+    registry error's code if it does.
     """
     if check.error is None:
         return Exit.OK

@@ -1,4 +1,4 @@
-"""The other sources of credentials, as files: a pod, its pull secrets, its service account and token."""
+"""Sources of credentials that are given as files: a pod, its pull secrets, its service account and token."""
 
 import binascii
 import os
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, object]
 DEFAULT_NAMESPACE = "default"
-# Which option gives what was not given.
+# The option that gives each input.
 OPTIONS = {
     LookupInput.POD: "--pod FILE",
     LookupInput.PULL_SECRET: "--secret FILE",
@@ -37,7 +37,7 @@ OPTIONS = {
 
 
 class Sources(Value):
-    """What the files given on the command line hold, and what they leave out."""
+    """The content of the files given on the command line, and the inputs that are missing from them."""
 
     pod: Pod | None = None
     pull_secrets: tuple[PullSecret, ...] = ()
@@ -48,44 +48,44 @@ class Sources(Value):
 
     @property
     def missing_secrets(self) -> tuple[MissingInput, ...]:
-        """The pull secrets that the pod lists and nobody gave."""
+        """The pull secrets that the pod lists and that are not given."""
         return tuple(each for each in self.missing if each.input is LookupInput.PULL_SECRET)
 
 
 def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options that bring in the other sources."""
-    group = parser.add_argument_group("other sources, beside the providers")
+    """Declare the options for the sources other than providers."""
+    group = parser.add_argument_group("sources of credentials other than the providers")
     group.add_argument(
         "--pod",
         metavar="FILE",
-        help="the pod, as 'kubectl get pod -o yaml' prints it; Secrets and the ServiceAccount may follow in it",
+        help="the pod, as printed by 'kubectl get pod -o yaml'; Secrets and the ServiceAccount may follow in the file",
     )
     group.add_argument(
         "--secret",
         metavar="FILE",
         action="append",
         default=[],
-        help="an image pull secret, as 'kubectl get secret -o yaml' prints it; may be repeated, order counts",
+        help="an image pull secret, as printed by 'kubectl get secret -o yaml'; may be repeated, in trial order",
     )
     group.add_argument(
         "--docker-config",
         metavar="FILE",
-        help="the node's docker config.json; 'auto' looks where a kubelet would",
+        help="the node's docker config.json; 'auto' searches the kubelet's locations",
     )
     group.add_argument(
         "--service-account",
         metavar="NS/NAME",
-        help="the pod's service account, for providers that take its tokens",
+        help="the pod's service account, for providers that require its tokens",
     )
     group.add_argument(
         "--service-account-token",
         metavar="FILE",
-        help="a token of that account, as 'kubectl create token' prints it",
+        help="file with a token of that account, as printed by 'kubectl create token'",
     )
 
 
 def read_sources(args: "argparse.Namespace") -> Sources:
-    """Read what the options name."""
+    """Read the files that the options name; raise EnvironmentProblem or WrongUsage."""
     objects = [item for path in (args.pod, *args.secret) if path for item in read_objects(path)]
     pod = _pod(objects, args)
     names = _pull_secret_names(objects, pod)
@@ -104,21 +104,21 @@ class ObjectKind(StrEnum):
 
 
 class KubernetesObject(Value):
-    """A Kubernetes object and the file it is from."""
+    """A Kubernetes object and the file that contains it."""
 
     file: str
     kind: ObjectKind
     value: Json
 
     def field(self, *path: str) -> object:
-        """A value inside, or None."""
+        """Return the value at *path*, or None."""
         found: object = self.value
         for part in path:
             found = found.get(part) if isinstance(found, dict) else None
         return found
 
     def text(self, *path: str) -> str:
-        """A string inside, or the empty one; anything else is an error with its place."""
+        """Return the string at *path*, empty if there is none; raise EnvironmentProblem for any other type."""
         found = self.field(*path)
         if found is None or isinstance(found, str):
             return found or ""
@@ -128,7 +128,7 @@ class KubernetesObject(Value):
 
 
 def read_objects(path: str) -> Iterator[KubernetesObject]:
-    """Every Pod, Secret and ServiceAccount in a file: documents one after the other, or a List."""
+    """Yield every Pod, Secret and ServiceAccount of a file, which has several documents or a List."""
     found = False
     for value in _documents(path):
         items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
@@ -138,16 +138,16 @@ def read_objects(path: str) -> Iterator[KubernetesObject]:
                 yield KubernetesObject(path, ObjectKind(item["kind"]), item)
     if not found:
         raise EnvironmentProblem(
-            f"{path}: found no Pod, Secret or ServiceAccount; expected what 'kubectl get -o yaml' prints"
+            f"{path}: found no Pod, Secret or ServiceAccount; expected the output of 'kubectl get -o yaml'"
         )
 
 
 def _documents(path: str) -> Iterator[Json]:
-    """The documents of a file; a ``---`` at the start of a line always begins a new one."""
+    """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
     before = 0
     for chunk in re.split(rb"(?m)^---(?=\s|$)", read_file(path)):
         try:
-            # Blank lines stand for what came before, so that positions are those of the file.
+            # Blank lines replace the documents before, so that positions are those of the file.
             value = read_document(b"\n" * before + chunk).value
         except DocumentError as error:
             raise EnvironmentProblem(f"{path}: {error}") from None
@@ -157,7 +157,7 @@ def _documents(path: str) -> Iterator[Json]:
 
 
 def read_file(path: str) -> bytes:
-    """A file's bytes, or an error that says which file."""
+    """Return the bytes of a file; raise EnvironmentProblem with its path if it cannot be read."""
     try:
         with open(path, "rb") as stream:
             return stream.read()
@@ -178,7 +178,7 @@ def _pod(objects: list[KubernetesObject], args: "argparse.Namespace") -> Pod | N
 
 
 def _pull_secret_names(objects: list[KubernetesObject], pod: Pod | None) -> list[str] | None:
-    """The names a pod lists, or its account's; None without a pod, when every secret given counts."""
+    """Return the names that the pod or else its account lists; None without a pod, when every given secret is used."""
     pods = [item for item in objects if item.kind is ObjectKind.POD]
     if not pods or pod is None:
         return None
@@ -194,13 +194,13 @@ def _pull_secret_names(objects: list[KubernetesObject], pod: Pod | None) -> list
 def _pull_secrets(
     objects: list[KubernetesObject], names: list[str] | None, namespace: str
 ) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
-    """The secrets in the order the pod lists them; those not listed, or of another *namespace*, are noted."""
+    """Return the secrets in the pod's order, and notes on those that it does not list or cannot read."""
     given = [_secret(item, namespace) for item in objects if item.kind is ObjectKind.SECRET]
     if names is None:
         return tuple(given), ()
     own = {secret.name: secret for secret in given if secret.namespace == namespace}
     notes = [
-        f"secret {secret.name!r} was given, but {why}: the kubelet would not read it"
+        f"secret {secret.name!r} is given, but {why}: the kubelet does not read it"
         for secret in given
         if (why := _why_unread(secret, names, namespace))
     ]
@@ -211,12 +211,12 @@ def _why_unread(secret: PullSecret, names: list[str], namespace: str) -> str:
     if secret.name not in names:
         return "the pod does not list it"
     if secret.namespace != namespace:
-        return f"it is in the namespace {secret.namespace!r} and the pod in {namespace!r}"
+        return f"its namespace is {secret.namespace!r} and the pod's is {namespace!r}"
     return ""
 
 
 def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[MissingInput]:
-    """What the pod may have beside *secrets*; secrets without a pod count as all that it has."""
+    """Yield the secrets that the pod lists and that are not given; the pod itself without any pod or secret."""
     if names is None and not secrets:
         yield MissingInput(LookupInput.POD)
     given = {secret.name for secret in secrets}
@@ -224,10 +224,10 @@ def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -
 
 
 def _missing_docker_config(args: "argparse.Namespace") -> Iterator[MissingInput]:
-    """The docker config in the kubelet's root, which only an option has read, or which may not be seen."""
+    """Yield the docker config in the kubelet's root if it exists and is not read, or cannot be seen."""
     if args.docker_config not in (None, "auto"):
         return
-    # Where config and plugins are given, nothing else of this machine is looked for: its processes are many.
+    # With both config and plugins given, the search for a kubelet among all processes is skipped.
     root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
     for path, _ in node_config_candidates(root, "", ""):
         if not path.startswith(root):
@@ -236,7 +236,7 @@ def _missing_docker_config(args: "argparse.Namespace") -> Iterator[MissingInput]
             is_there = stat.S_ISREG(os.stat(path).st_mode)
         except PermissionError:
             yield MissingInput(
-                LookupInput.DOCKER_CONFIG, path, "whether there is one may not be seen; try with sudo"
+                LookupInput.DOCKER_CONFIG, path, "no permission to see whether it exists; try with sudo"
             )
             return
         except OSError:
@@ -247,7 +247,7 @@ def _missing_docker_config(args: "argparse.Namespace") -> Iterator[MissingInput]
 
 
 def _secret(item: KubernetesObject, namespace: str) -> PullSecret:
-    """A secret; without a namespace of its own, as in a manifest, it is the pod's."""
+    """Return the secret; if it has no namespace, as in a manifest, it is in the pod's."""
     data: dict[str, bytes] = {}
     encoded = item.field("data")
     for key, value in encoded.items() if isinstance(encoded, dict) else ():
@@ -283,7 +283,7 @@ def _account(
     if pod is None:
         if path is not None:
             raise WrongUsage(
-                "--service-account-token needs the account it belongs to: --service-account or --pod"
+                "--service-account-token requires the token's account: add --service-account or --pod"
             )
         return None
     token = None if path is None else read_file(path).decode("utf-8", "replace").strip()

@@ -1,12 +1,11 @@
-"""The words of a command line as they usually are, read without argparse.
+"""A reader of ordinary command lines that does not import argparse.
 
-Its import, the messages it could translate and the building of a parser cost a start several milliseconds, and
-hardly any start asks for help or has a mistake in it. A command declares its arguments here as it does to
-argparse, and whatever is not as usual is left to argparse: help, options that exclude each other, ``-ojson``,
-and all that is wrong.
+Importing argparse and building a parser takes several milliseconds, and most command lines neither ask for
+help nor have a mistake. A command declares its arguments here as it does to argparse. All other command
+lines are left to argparse: help, options that exclude each other, ``-ojson``, and any mistake.
 """
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any
@@ -18,15 +17,15 @@ _OPTIONAL, _ANY, _SOME, _REST = "?", "*", "+", "..."
 
 
 class Arguments:
-    """What the words of a command say, by name."""
+    """The values of a command's arguments, as attributes."""
 
 
 class _Unusual(Exception):
-    """There is something that argparse has to look at."""
+    """The command line has something that argparse must handle."""
 
 
 class _Argument:
-    """An argument as declared, in argparse's words."""
+    """A declared argument, with argparse's settings."""
 
     def __init__(self, dest: str, given: "Mapping[str, Any]", *, is_rival: bool) -> None:
         self.dest = dest
@@ -38,14 +37,14 @@ class _Argument:
         self._choices: Collection[object] | None = given.get("choices")
 
     def convert(self, word: str) -> object:
-        """The value that *word* stands for."""
+        """Return *word* converted to the argument's type; raise _Unusual if it cannot be converted."""
         try:
             return self._type(word)
-        except Exception:  # noqa: BLE001 - argparse asks again, and tells what is wrong
+        except Exception:  # noqa: BLE001 - argparse converts it again and reports the error
             raise _Unusual from None
 
     def read(self, word: str) -> object:
-        """The same, if it is one of the choices."""
+        """Return *word* converted to the argument's type; raise _Unusual if it is not one of the choices."""
         value = self.convert(word)
         if self._choices is not None and value not in self._choices:
             raise _Unusual
@@ -53,7 +52,7 @@ class _Argument:
 
 
 class Declarations:
-    """The arguments of one command; whoever declares them takes this for a parser of argparse, or a group of one."""
+    """The arguments of one command, declared through the methods of an argparse parser or group."""
 
     def __init__(self, *, is_exclusive: bool = False) -> None:
         self.options: dict[str, _Argument] = {}
@@ -62,15 +61,15 @@ class Declarations:
         self._is_exclusive = is_exclusive
 
     def set_defaults(self, **defaults: object) -> None:
-        """Give names a value that no word changes."""
+        """Set attributes that no argument changes."""
         self.defaults.update(defaults)
 
     def add_argument_group(self, _title: str) -> "Declarations":
-        """The same: groups are for help."""
+        """Return this object: groups only affect the help."""
         return self
 
     def add_mutually_exclusive_group(self) -> "Declarations":
-        """Options of which one may be given at most."""
+        """Return a group of options of which at most one may be given."""
         group = Declarations(is_exclusive=True)
         group.options, group.positionals, group.defaults = self.options, self.positionals, self.defaults
         return group
@@ -90,7 +89,7 @@ class Declarations:
 
 
 def read_usual(declared: Declarations, words: "Sequence[str]") -> Arguments | None:
-    """What *words* say, as argparse would read them; None if that is for argparse to tell."""
+    """Return the arguments in *words* as argparse would; None if argparse must read them."""
     arguments = Arguments()
     vars(arguments).update(declared.defaults)
     try:
@@ -107,7 +106,7 @@ def read_usual(declared: Declarations, words: "Sequence[str]") -> Arguments | No
 def _read_options(
     declared: Declarations, words: "Sequence[str]", arguments: Arguments
 ) -> tuple[list[str], set[str]]:
-    """Take in the options; return the words beside them, and the names of the options that were there."""
+    """Read the options; return the other words, and the names of the options that are given."""
     if any(argument.nargs == _REST for argument in declared.positionals):
         return list(words), set()
     free: list[str] = []
@@ -121,7 +120,7 @@ def _read_options(
         elif is_run:
             free.append(word)
         else:
-            # argparse takes several arguments from one run of words alone.
+            # argparse takes the positional arguments from one run of words only.
             raise _Unusual
     return free, given
 
@@ -178,13 +177,13 @@ def _read_positionals(positionals: list[_Argument], words: list[str], arguments:
 
 
 def _complete(declared: Declarations, given: set[str], arguments: Arguments) -> None:
-    """See to the options that were not given."""
+    """Convert the defaults of options that are not given; raise _Unusual if one of them is required."""
     for argument in declared.options.values():
         if argument.dest in given:
             continue
         if argument.required:
             raise _Unusual
         default = declared.defaults[argument.dest]
-        # argparse reads a default that is text as it reads a word.
+        # argparse converts a default that is a string as it converts a word.
         if isinstance(default, str):
             setattr(arguments, argument.dest, argument.convert(default))

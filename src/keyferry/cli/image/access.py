@@ -1,4 +1,4 @@
-"""May a pod use an image that is on the node already? What ``explain`` asks the records for that."""
+"""Whether a pod may use an image that is already on the node; ``explain`` answers it from the records."""
 
 from keyferry.cli.frame.node_settings import node_policy, node_root, node_runtime, settings_of_root
 from keyferry.cli.image.pull_arguments import add_root_arguments
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
 
 def add_access_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Which records, which policy, and which image is there."""
+    """Declare the records, the policy and the image that is on the node."""
     group = add_root_arguments(
         parser,
-        "may this pod use the image that is there",
-        "the kubelet's root, to read its pull records (default: the running kubelet's, else "
-        f"{KUBELET_ROOT}, if any of these is given)",
+        "whether this pod may use the image that is on the node",
+        "the kubelet's root, which has its pull records (default: the running kubelet's, else "
+        f"{KUBELET_ROOT}, if any option of this group is given)",
     )
     there = group.add_mutually_exclusive_group()
     there.add_argument(
         "--cri",
         metavar="SOCKET",
         default="",
-        help="ask this container runtime whether the image is there; 'auto' finds this node's",
+        help="look up the image in this container runtime; 'auto' finds this node's runtime",
     )
-    there.add_argument("--image-id", metavar="ID", default="", help="the image's id, as the runtime has it")
+    there.add_argument("--image-id", metavar="ID", default="", help="the image's id in the container runtime")
 
 
 def decide_access(args: "argparse.Namespace", answer: Answer) -> "Decision | None":
-    """The kubelet's decision; None if nobody asked, or nobody knows the image. Nothing is written."""
+    """Return the kubelet's decision without writing records; None if no option requests it or the image is unknown."""
     if not any((args.root, args.policy, args.allow, args.cri, args.image_id)):
         return None
-    # Not for those who do not ask: records bring a good deal along.
+    # Imported here because records import many modules that other uses do not need.
     from keyferry.pulls.records.load import inspect_records
 
     root = node_root(args.root, args.node)
@@ -45,17 +45,17 @@ def decide_access(args: "argparse.Namespace", answer: Answer) -> "Decision | Non
     records = inspect_records(root, policy=policy)
     reference = _find_reference(args, records)
     if reference is None:
-        message = f"no record names {args.image!r}; say whether it is there: --cri SOCKET or --image-id ID"
+        message = f"no record names {args.image!r}; look it up with --cri SOCKET or give --image-id ID"
         report(message)
         return None
     if not args.policy and settings_of_root(root, args.node) is None:
-        message = f"the node's policy was not given, so the kubelet's default {policy.name} is taken"
-        report(f"{message}; --policy tells")
+        message = f"the node's policy is unknown, so the kubelet's default {policy.name} is used"
+        report(f"{message}; set it with --policy")
     return records.decide(args.image, reference, answer.credentials)
 
 
 def _find_reference(args: "argparse.Namespace", records: "Records") -> str | None:
-    """What the runtime calls the image; empty if it says that it has none, None if nobody was asked who knows."""
+    """Return the runtime's id of the image; empty if the runtime does not have it, None if it is not known."""
     if args.image_id:
         return str(args.image_id)
     if args.cri:

@@ -1,4 +1,4 @@
-"""Can this image be pulled with what a kubelet would have? Yes or no."""
+"""Whether an image can be pulled with the credentials that a kubelet finds."""
 
 from keyferry._core.secrets import printable
 from keyferry.cli.frame.image_lookup import (
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from keyferry.pulls.trial import Attempt
 
 DESCRIPTION = """\
-Can this image be pulled? Finds the credentials a kubelet would try and asks the registry, with each
-of them, for the head of the image's manifest. Nothing is downloaded.
+Check whether an image can be pulled. The command finds the credentials that a kubelet would try and sends
+the registry a HEAD request for the image's manifest with each of them. Nothing is downloaded.
 
 Exit code 0 means yes, 1 no (there is no such image), 5 that the registry refused every credential,
-4 that a plugin failed and left the kubelet without a credential, 124 that something took too long. 6 means
-that nobody can tell: the registry cannot be reached or gave no answer to go by, something was not given
-that may hold another credential, such as the pod, or containerd has a mirror, which is not asked."""
+4 that a plugin failed and there is no other credential, 124 a timeout. 6 means that the result is unknown:
+the registry is unreachable or its response does not decide it, an input is missing that may have another
+credential, such as the pod, or containerd has a mirror, which this command does not contact."""
 
 EXAMPLES = """\
 examples:
@@ -44,14 +44,14 @@ _COLOURS = {PullVerdict.YES: "green", PullVerdict.NO: "red", PullVerdict.UNKNOWN
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry can-pull``."""
+    """Declare the arguments of ``keyferry can-pull``."""
     add_image_and_output_arguments(parser, FORMATS)
     add_registry_arguments(parser)
     add_lookup_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Print the answer and what the registry said to each credential."""
+    """Print the result, and the registry's response to each credential."""
     lookup = look_up_image(args)
     lookup.report()
     answer = lookup.answer
@@ -67,7 +67,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _table(check: RegistryCheck) -> Lines:
-    rows = table(("USERNAME", "KEY", "SOURCE", "THE REGISTRY SAYS"), map(_row, check.attempts))
+    rows = table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), map(_row, check.attempts))
     return Lines(f"{style(printable(verdict(check)), 'bold', _COLOURS[check.verdict])}\n\n{rows}")
 
 

@@ -1,4 +1,4 @@
-"""Why the kubelet would, or would not, have credentials for an image."""
+"""Explain why the kubelet has, or does not have, credentials for an image."""
 
 from keyferry.cli.frame.image_lookup import (
     Inputs,
@@ -16,7 +16,7 @@ from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
 from keyferry.show.documents import render_document
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from keyferry.pulls.records.decision import Decision
 
 DESCRIPTION = """\
-Why the kubelet would, or would not, have credentials for an image.
+Explain why the kubelet has, or does not have, credentials for an image.
 
-For each provider: which pattern covers the image, or which rule said no; whether the plugin ran
-or the cache answered, and how long it took; which auth keys it returned and which of them cover
-the image. Then the order of trial, what the kubelet does next, and every trap that applies.
-No secret is shown. Plugins are run as the kubelet runs them. With --check-registry the registry
-is asked, too, for the head of the image's manifest, with each credential in turn. With --cri,
---image-id or --root it says whether this pod may use the image that is on the node already: by
-which record, under which policy, by which rule.
+For each provider, the explanation shows which pattern matches the image or which rule excludes it,
+whether the plugin was run or the cache was used, how long that took, and which of the returned auth
+keys match the image. The trial order, the kubelet's next step and all common mistakes that apply follow.
+No secret is shown. Plugins are run as the kubelet runs them. With --check-registry, the registry also
+gets a HEAD request for the image's manifest with each credential in turn. With --cri, --image-id or
+--root, the explanation shows whether this pod may use the image that is already on the node, by which
+record, policy and rule.
 
-The exit code is that of 'keyferry get', or with --check-registry that of 'keyferry can-pull'."""
+The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'."""
 
 EXAMPLES = """\
 examples:
@@ -50,12 +50,12 @@ FORMATS = ("table", "wide", "json", "yaml")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry explain``."""
+    """Declare the arguments of ``keyferry explain``."""
     add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument(
         "--all-patterns",
         action="store_true",
-        help="show every pattern that missed, not just the nearest (wide does too)",
+        help="show every pattern that does not match, not only the nearest (as the format wide does)",
     )
     add_lookup_arguments(parser)
     add_registry_arguments(parser, "--check-registry")
@@ -101,7 +101,7 @@ def run(args: "argparse.Namespace") -> int:
 def _access_document(decision: "Decision | None", answer: "Answer") -> dict[str, object] | None:
     if decision is None:
         return None
-    # Not for those who do not ask: records bring a good deal along.
+    # Imported here because records import many modules that other uses do not need.
     from keyferry.explain.decision import decision_document
 
     return decision_document(decision, answer.missing)

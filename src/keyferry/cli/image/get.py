@@ -1,4 +1,4 @@
-"""Credentials for an image, in the order the kubelet would try them."""
+"""Print the credentials for an image, in the kubelet's trial order."""
 
 import sys
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from keyferry.show.report import report
 from keyferry.show.tables import table
 from keyferry.show.writer import write_exact
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Credentials for an image, in the order the kubelet would try them: pull secrets, then the node's
-docker config, then the credential providers that match. Plugins are run as the kubelet runs them.
+Print the credentials for an image, in the kubelet's trial order: pull secrets, then the node's docker
+config, then the credential providers that match. Plugins are run as the kubelet runs them.
 
-Passwords are masked unless you say --reveal. Exit code 0 means that there are credentials, 1 that there are
-none and a kubelet would make one anonymous attempt, 4 that there are none since a plugin failed, 6 that
-nobody can tell: something was not given that a kubelet knows, such as the pod, and a note says which option
-gives it."""
+Passwords are masked unless --reveal is given. Exit code 0 means that there are credentials, 1 that there
+are none and a kubelet would make one anonymous attempt, 4 that there are none because a plugin failed, 6 that
+the result is unknown: an input that a kubelet has is missing, such as the pod, and a note names the option
+that gives it."""
 
 EXAMPLES = """\
 examples:
@@ -41,20 +41,20 @@ examples:
 
 _NONE = {
     LookupOutcome.ANONYMOUS: "; a kubelet would pull anonymously",
-    LookupOutcome.UNKNOWN: " are found; what a kubelet would do cannot be told",
+    LookupOutcome.UNKNOWN: " are found; what a kubelet would do is unknown",
 }
 FORMATS = ("table", "wide", "json", "yaml", "dockerconfig", "env")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry get``."""
+    """Declare the arguments of ``keyferry get``."""
     add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Print the credentials; say on standard error what failed."""
+    """Print the credentials; report failures on standard error."""
     lookup = look_up_image(args)
     lookup.report()
     answer = lookup.answer
@@ -100,7 +100,7 @@ def _yaml(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a
 
 
 def _dockerconfig(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    """A docker config.json with the first credential, under the registry's own key."""
+    """Return a docker config.json with the first credential, under the registry's own key."""
     from base64 import b64encode
 
     auths = {}
@@ -112,16 +112,16 @@ def _dockerconfig(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the sh
 
 
 def _registry_key(name: str) -> str:
-    """What docker clients look under: the registry, or Docker Hub's old address."""
+    """Return the key that docker clients look up: the registry, or Docker Hub's old address."""
     registry = name.partition("/")[0]
     return LOGIN_URL if registry == HUB else registry
 
 
 def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a writer
-    """Lines for a shell, quoted so that nothing in them is run."""
+    """Return lines for a shell, quoted so that the shell executes nothing in them."""
     from shlex import quote
 
-    # To the byte for a shell, on one line each for somebody who looks on.
+    # A shell gets the exact bytes; a terminal gets one printable line for each variable.
     shown = printable if sys.stdout.isatty() else str
     lines = []
     for credential in answer.credentials[:1]:

@@ -1,4 +1,4 @@
-"""Pull images exactly as the kubelet would, and keep the records of it."""
+"""Pull images as the kubelet does, and write its pull records."""
 
 import os
 from collections.abc import Sequence
@@ -27,27 +27,30 @@ from keyferry.pulls.records.records import Records
 from keyferry.show.documents import render_document
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Pull images exactly as the kubelet would, into a container runtime (--cri) or into a folder in the OCI
-image layout (--to). The pod's secrets, the node's docker config and the credential providers are tried
-in the kubelet's order until one works; without any credential the one attempt is anonymous. If a plugin's
-credential is refused, the plugin is run once more and what it gives then is tried, unless --no-evict.
+Pull images as the kubelet does, into a container runtime (--cri) or into a folder in the OCI image
+layout (--to). The credentials of the pod's secrets, the node's docker config and the credential providers
+are tried in the kubelet's order until one works; without any credential, one anonymous attempt is made. If
+a plugin's credential is refused, the plugin is run once more and its new credential is tried; --no-evict
+turns this off.
 
-With --root pull records are kept there, as the kubelet keeps them: an intent before each pull, a record of
-whose credential worked after it; and an image that is there already is used only if the records and the
-policy let this pod, else it is pulled to verify. Without --root nothing is recorded or verified.
+With --root, pull records are written to that folder, as the kubelet writes them: an intent before each
+pull, and a record of the credential that worked after it. An image that is already present is used only if
+the records and the policy allow it for this pod; else it is pulled again to verify the access. Without
+--root nothing is recorded or verified.
 
-A kubelet that runs lets every pod use what it has not pulled itself, and does not see what others write to
-its records. So a pull with a credential into its runtime is refused unless you say --preload, and its
-root always: let a pod pull the image, or stop the kubelet first.
+A running kubelet lets every pod use the images that it did not pull itself, and does not read records that
+other programs write. So a pull with a credential into its runtime is refused unless --preload is given, and
+its root is always refused: let a pod pull the image, or stop the kubelet first.
 
-Exit code 0 says that every image is there; 1 that one is not to be had, 5 that a registry refused every
-credential, 4 that a plugin failed and left none, 3 that something cannot be reached or used, 124 that
-it took too long. With several images it is 1 if any is not to be had, else that of the first that failed."""
+Exit code 0 means that every image is present, 1 that an image cannot be pulled, 5 that a registry refused
+every credential, 4 that a plugin failed and there is no other credential, 3 that something is unreachable or
+unusable, 124 a timeout. With several images, the exit code is 1 if any image has 1, else that of the first
+image that failed."""
 
 EXAMPLES = """\
 examples:
@@ -61,7 +64,7 @@ FORMATS = ("table", "wide", "json", "yaml")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry pull``."""
+    """Declare the arguments of ``keyferry pull``."""
     parser.add_argument("images", metavar="IMAGE", nargs="+", help="an image, as a pod names it")
     add_output_argument(parser, FORMATS)
     add_target_arguments(parser)
@@ -69,28 +72,28 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_root_arguments(
         parser,
         "the node's pull records",
-        "keep them in this root, which no running kubelet may use (default: none are kept)",
+        "write them to this root, which no running kubelet may use (default: no records are written)",
     )
     add_lookup_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Pull, print what became of each image, and say on standard error what failed."""
+    """Pull the images, print the result for each, and report failures on standard error."""
     for image in args.images:
-        normalise(image)  # a wrong image name is said before anything is pulled
+        normalise(image)  # reports a wrong image name before anything is pulled
     if args.root is None and (args.policy or args.allow):
-        raise WrongUsage("--policy and --allow are about records; say where they are: --root DIR")
+        raise WrongUsage("--policy and --allow require --root DIR, the folder of the records")
     if args.platform and args.to is None:
-        raise WrongUsage("--platform goes with --to DIR: a container runtime pulls for its own platform")
+        raise WrongUsage("--platform requires --to DIR: a container runtime pulls for its own platform")
     root = "" if args.root is None else os.path.abspath(args.root)
     policy = node_policy(args.policy, args.allow, root, args.node)
-    # Without a config there is no plugin to ask, and the other sources may do; a folder of plugins wants one.
+    # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
     inputs = gather_inputs(args, needs_config=bool(args.bin_dir))
     sources = inputs.sources
     report(*inputs.notes, *missing_lines(sources.missing_secrets))
     report(*environment_notes(args, inputs.environment))
     if not inputs.found.config:
-        report("no provider config is found, so no plugin is asked; --config names one")
+        report("found no provider config, so no plugin is run; give one with --config")
     providers = open_providers(args, inputs)
     with closing(_open_target(args)) as target:
         records = None
@@ -126,9 +129,9 @@ def _open_target(args: "argparse.Namespace") -> PullTarget:
 
 
 def _recover(records: Records, target: PullTarget) -> None:
-    """What a kubelet does when it starts: pulls that died with their process become records of nobody."""
+    """Turn the intents of pulls whose process died into records without credentials, as a starting kubelet does."""
     recovery = records.recover(target.list_images)
-    died = "was being pulled by a process that died; its use will be verified"
+    died = "was being pulled by a process that died; each pod's access to it will be verified"
     report(*(f"{image!r} {died}" for image, _ in recovery.recovered), *recovery.problems)
 
 
@@ -148,7 +151,7 @@ def _pull_all(args: "argparse.Namespace", puller: Puller, sources: Sources) -> t
             )
 
     if at_once == 1:
-        # Not in a thread: an interrupt then ends the pull itself.
+        # Not in a thread, so that an interrupt ends the pull itself.
         return tuple(map(work, args.images))
     return run_in_parallel(at_once, work, args.images, puller.close)
 
@@ -162,13 +165,13 @@ def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:
 
 
 def _report(outcome: PullOutcome) -> None:
-    """Say what went wrong, and what to try."""
+    """Report failures, with the command to try next."""
     report(*outcome.failures)
     for attempt in outcome.attempts if outcome.error is None else ():
         if not attempt.worked:
             report(f"{outcome.image}: {attempt.who}: {attempt.said}")
     if outcome.record_problem is not None:
-        report(f"{outcome.image} is there, but not recorded: {outcome.record_problem}")
+        report(f"{outcome.image} is pulled, but not recorded: {outcome.record_problem}")
     if outcome.decision is not None and outcome.decision.write_problem is not None:
         report(f"{outcome.image}: not recorded: {outcome.decision.write_problem}")
     if outcome.error is not None:
@@ -176,7 +179,7 @@ def _report(outcome: PullOutcome) -> None:
 
 
 def _code(outcome: PullOutcome) -> Exit:
-    """0 if the image is there; else the code of a plugin that failed and left us without; else the error's."""
+    """Return 0 if the image is present, else the code of a plugin failure that left no credential, else the error's."""
     if outcome.error is None:
         return Exit.OK
     answer = outcome.answer

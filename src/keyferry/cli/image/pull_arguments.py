@@ -1,4 +1,4 @@
-"""The options of ``pull``, and those about records that ``explain`` shares with it."""
+"""The arguments of ``pull``, and those about records that ``explain`` shares with it."""
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
@@ -7,7 +7,7 @@ from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.pull_policy import PULL_POLICIES
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
@@ -16,40 +16,42 @@ _PULL_SECONDS = 900.0
 
 
 def add_target_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Where images go, and how."""
-    group = parser.add_argument_group("where to")
+    """Declare the target of the images and the options for writing to it."""
+    group = parser.add_argument_group("target")
     where = group.add_mutually_exclusive_group()
     where.add_argument(
         "--cri",
         metavar="SOCKET",
         default="",
-        help="a container runtime, as unix:///run/containerd/containerd.sock "
-        "(default: the running kubelet's, else the one of this node)",
+        help="a container runtime, such as unix:///run/containerd/containerd.sock "
+        "(default: the running kubelet's, else the one found on this node)",
     )
     where.add_argument(
-        "--to", metavar="DIR", help="a folder in the OCI image layout; made if it is not there"
+        "--to", metavar="DIR", help="a folder in the OCI image layout; created if it does not exist"
     )
     group.add_argument(
         "--platform",
         type=_parse_platform,
         metavar="OS/ARCH",
         default="",
-        help="the platform to pull for, such as linux/arm64, into a folder (default: this machine's)",
+        help="with --to: the platform to pull for, such as linux/arm64 (default: this machine's)",
     )
     group.add_argument(
         "--ca-file",
         metavar="FILE",
         default="",
-        help="certificates, in PEM, to trust beside the system's (--to)",
+        help="with --to: PEM file of certificates to trust in addition to the system's",
     )
     group.add_argument(
-        "--insecure", action="store_true", help="take any certificate, and plain HTTP elsewhere too (--to)"
+        "--insecure",
+        action="store_true",
+        help="with --to: accept any certificate, and plain HTTP from any host",
     )
 
 
 def add_pull_arguments(parser: "argparse.ArgumentParser") -> None:
-    """When and how images are pulled."""
-    group = parser.add_argument_group("how images are pulled")
+    """Declare when and how images are pulled."""
+    group = parser.add_argument_group("pulling images")
     group.add_argument(
         "--pull-policy",
         choices=PULL_POLICIES,
@@ -62,39 +64,39 @@ def add_pull_arguments(parser: "argparse.ArgumentParser") -> None:
         type=_parse_number,
         default=1,
         metavar="N",
-        help="how many pulls run at once (default: 1, as the kubelet's)",
+        help="number of pulls that run at once (default: 1, as in the kubelet)",
     )
     group.add_argument(
         "--pull-timeout",
         type=parse_seconds,
         default=_PULL_SECONDS,
         metavar="SECONDS",
-        help=f"how long one attempt may take (default: {_PULL_SECONDS:.0f})",
+        help=f"time limit of one attempt (default: {_PULL_SECONDS:.0f})",
     )
     group.add_argument(
         "--no-evict",
         action="store_true",
-        help="do not run a plugin once more when its credential is refused, as Kubernetes does not",
+        help="do not run a plugin again when its credential is refused; Kubernetes does not either",
     )
     group.add_argument(
         "--preload",
         action="store_true",
-        help="every pod of this node may have the images: pull with a credential though a kubelet uses the runtime",
+        help="let every pod of this node use the images: pull with a credential although a kubelet uses the runtime",
     )
     add_no_kubelet_argument(group)
-    group.add_argument("-q", "--quiet", action="store_true", help="no progress, only results and errors")
+    group.add_argument("-q", "--quiet", action="store_true", help="show no progress, only results and errors")
 
 
 def add_root_arguments(parser: "argparse.ArgumentParser", what: str, root: str) -> "argparse._ArgumentGroup":
-    """Which records, and under which of the kubelet's policies."""
+    """Declare the records and the kubelet's policy for them."""
     group = parser.add_argument_group(what)
     group.add_argument("--root", metavar="DIR", help=root)
     group.add_argument(
         "--policy",
         choices=POLICIES,
         metavar="POLICY",
-        help=f"the node's policy, one of {', '.join(POLICIES)} (default: that of the running kubelet whose root "
-        f"it is, else {DEFAULT})",
+        help=f"the node's policy, one of {', '.join(POLICIES)} (default: that of the running kubelet with this "
+        f"root, else {DEFAULT})",
     )
     group.add_argument(
         "--allow",

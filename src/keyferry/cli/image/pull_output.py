@@ -1,4 +1,4 @@
-"""What became of pulls, for people and for programs; no secret in either."""
+"""Results of pulls as tables and as documents, without secrets."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ _NOTHING = "-"
 
 
 def outcome_table(outcomes: Sequence[PullOutcome], *, is_wide: bool = False) -> str:
-    """One line for each image."""
+    """Return a table with one row for each image."""
     header = (*_HEADER, *_WIDE) if is_wide else _HEADER
     return table(header, [_row(each) + (_more(each) if is_wide else ()) for each in outcomes])
 
@@ -56,19 +56,19 @@ def _more(outcome: PullOutcome) -> tuple[str, ...]:
 
 
 def why(outcome: PullOutcome) -> str:
-    """Why it was pulled, used, or not to be had, in a few words."""
+    """Return in a few words why the image was pulled, was used, or could not be pulled."""
     if outcome.error is not None:
         return _kubelet_reason(outcome.error) or "see below"
     decision = outcome.decision
     if decision is not None and decision.situation.image_ref:
         return decision.summary
     if outcome.action is PullAction.PRESENT:
-        return "it was there, and no records are kept that say who may use it"
-    return "the pull policy is Always" if outcome.pull_policy == ALWAYS else "it was not there"
+        return "it was present, and no records restrict who may use it"
+    return "the pull policy is Always" if outcome.pull_policy == ALWAYS else "it was not present"
 
 
 def outcomes_document(outcomes: Sequence[PullOutcome]) -> Json:
-    """The same for programs, with stable fields."""
+    """Return the results as a document with stable fields."""
     return make_document("ImagePullList", items=list(map(_document, outcomes)))
 
 

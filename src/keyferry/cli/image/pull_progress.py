@@ -1,4 +1,4 @@
-"""What a pull is doing meanwhile, on standard error: a bar of bytes, a clock that runs, or plain lines."""
+"""The progress of pulls on standard error: a bar of bytes, a clock, or plain lines."""
 
 import sys
 import threading
@@ -22,7 +22,7 @@ _SIGNS = "|/-\\"
 
 
 class ProgressReporter:
-    """Tells of pulls: of bytes if *has_bytes*, on one line that changes if one *is_alone* on a terminal."""
+    """A reporter of pulls: of bytes if *has_bytes*, on one changing line if *is_alone* on a terminal."""
 
     def __init__(
         self, *, is_quiet: bool, has_bytes: bool, is_alone: bool, stream: "TextIO | None" = None
@@ -34,7 +34,7 @@ class ProgressReporter:
 
     @contextmanager
     def reporting(self, image: str) -> "Iterator[OnProgress | None]":
-        """Tell of one pull for the length of a block; gives whom to tell of bytes."""
+        """Report one pull for the length of a block; yield the callback for its bytes, or None."""
         label = printable(image)
         if self._is_quiet:
             yield None
@@ -48,14 +48,14 @@ class ProgressReporter:
                 yield None
 
     def _plain_lines(self, label: str) -> "Iterator[OnProgress | None]":
-        """A line before; a bar that is no terminal writes a few more by itself."""
+        """Print one line at the start; off a terminal, a bar adds a few plain lines."""
         print(f"pulling {label}", file=self._stream, flush=True)
         yield ProgressBar(label, self._stream) if self._has_bytes and not self._stream.isatty() else None
 
 
 @contextmanager
 def _clock(label: str, stream: "TextIO") -> Iterator[None]:
-    """A sign that turns, and the seconds: a runtime tells nobody how far it has come."""
+    """Show a turning sign and the seconds, because a container runtime reports no progress."""
     done = threading.Event()
     thread = threading.Thread(target=_turn, args=(label, stream, done.wait), daemon=True)
     thread.start()

@@ -1,11 +1,11 @@
-"""Several pulls at once, which an interrupt ends without waiting for them."""
+"""Parallel pulls that an interrupt ends without waiting for them."""
 
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from threading import Thread
 from time import monotonic
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from typing import TypeVar
 
@@ -20,15 +20,15 @@ _WAIT_SECONDS = 0.2
 def run_in_parallel(
     number: int, work: "Callable[[str], _Result]", images: Sequence[str], cancel: Callable[[], None]
 ) -> "tuple[_Result, ...]":
-    """Do *work* for each image, so many at a time; results come in the order of the images.
+    """Call *work* for each image, *number* at a time; return the results in the order of the images.
 
-    If it is interrupted *cancel* is called, and what does not end then in a moment is left to end with the process.
+    After an interrupt or error, *cancel* is called. Threads that do not end within a second end with the process.
     """
     todo: SimpleQueue[tuple[int, str]] = SimpleQueue()
     done: SimpleQueue[tuple[int, _Result | BaseException]] = SimpleQueue()
     for each in enumerate(images):
         todo.put(each)
-    # Not of an executor: Python would wait for those at its exit, however long a server keeps them.
+    # Not an executor's threads: at its exit Python waits for those, however long a server takes.
     threads = [Thread(target=_serve, args=(work, todo, done), daemon=True) for _ in range(number)]
     for thread in threads:
         thread.start()
@@ -54,7 +54,7 @@ def _serve(
             return
         try:
             done.put((at, work(image)))
-        except BaseException as error:  # noqa: BLE001 - raised again by whoever waits
+        except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits
             done.put((at, error))
 
 
@@ -62,7 +62,7 @@ def _collect(done: "SimpleQueue[tuple[int, _Result | BaseException]]", number: i
     results: dict[int, _Result] = {}
     while len(results) < number:
         try:
-            # A signal may come right before the wait and be seen only after it, so no wait is long.
+            # A signal that arrives right before the wait is handled only after it, so each wait is short.
             at, result = done.get(timeout=_WAIT_SECONDS)
         except Empty:
             continue

@@ -1,4 +1,4 @@
-"""What the subcommands of ``kube`` share: which context is meant, and a session for it."""
+"""Code that the subcommands of ``kube`` share: arguments that select a context, and a session for it."""
 
 from keyferry.cli.frame.arguments import parse_seconds
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 
 def add_kubeconfig_argument(parser: "argparse.ArgumentParser") -> "argparse._ArgumentGroup":
-    """Which kubeconfig."""
-    group = parser.add_argument_group("which cluster")
+    """Declare the kubeconfig; return the group of its option."""
+    group = parser.add_argument_group("cluster")
     group.add_argument(
         "--kubeconfig", metavar="PATH", help="the kubeconfig (default: KUBECONFIG, else ~/.kube/config)"
     )
@@ -20,33 +20,33 @@ def add_kubeconfig_argument(parser: "argparse.ArgumentParser") -> "argparse._Arg
 
 
 def add_context_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Which context of which kubeconfig, in kubectl's words."""
+    """Declare the kubeconfig and the context, with kubectl's option names."""
     group = add_kubeconfig_argument(parser)
     group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
-    group.add_argument("--cluster", metavar="NAME", help="another cluster than the context's")
-    group.add_argument("--user", metavar="NAME", help="another user than the context's")
+    group.add_argument("--cluster", metavar="NAME", help="use this cluster instead of the context's")
+    group.add_argument("--user", metavar="NAME", help="use this user instead of the context's")
 
 
 def add_session_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Which context, and how its plugin is run."""
+    """Declare the context, and how its plugin is run."""
     add_context_arguments(parser)
-    group = parser.add_argument_group("how it is reached")
+    group = parser.add_argument_group("connection")
     group.add_argument(
         "--trust",
         action="store_true",
-        help="follow the kubeconfig even if somebody else could have written it",
+        help="use the kubeconfig even if another user could have written it",
     )
     group.add_argument(
         "--timeout",
         type=parse_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="how long the plugin may take, and then the server (default: 60)",
+        help="time limit of the plugin, and of the server's response (default: 60)",
     )
 
 
 def open_session(args: "argparse.Namespace") -> "ClusterSession":
-    """A session for the context of the command line."""
+    """Return a session for the context of the command line."""
     from keyferry.clusters.load import load_cluster
 
     return load_cluster(
@@ -60,7 +60,7 @@ def open_session(args: "argparse.Namespace") -> "ClusterSession":
 
 
 def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
-    """The context of the command line; nothing is run."""
+    """Return the context of the command line, without running a plugin."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
 

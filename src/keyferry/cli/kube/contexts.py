@@ -1,4 +1,4 @@
-"""Every context of the kubeconfig: its cluster and server, its user, and how that one is authenticated."""
+"""The contexts of the kubeconfig: cluster, server, user and authentication mechanism."""
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from keyferry.clusters.kubeconfig.files import LoadedKubeconfig
 
 DESCRIPTION = """\
-Every context of the kubeconfig, with all files of KUBECONFIG merged as kubectl merges them: its cluster and
-server, its user and how that one is authenticated (exec NAME, token, token file, certificate, basic or
-none), and the file it stands in. Nothing is run and no server is asked."""
+List the contexts of the kubeconfig, with all files of KUBECONFIG merged as kubectl merges them: the cluster
+and server, the user and its authentication mechanism (exec NAME, token, token file, certificate, basic or
+none), and the file that defines the context. No plugin is run and no server is contacted."""
 
 EXAMPLES = """\
 examples:
@@ -28,13 +28,13 @@ _WIDE = (*_TABLE, "NAMESPACE", "COMMAND", "USER FILE", "CLUSTER FILE")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry kube contexts``."""
+    """Declare the arguments of ``keyferry kube contexts``."""
     add_output_argument(parser, FORMATS)
     add_kubeconfig_argument(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """List them."""
+    """Print the contexts."""
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
 
     loaded = load_kubeconfig(args.kubeconfig)
@@ -91,4 +91,4 @@ def _cells(row: dict[str, object], header: tuple[str, ...]) -> list[str]:
 def _why_none(loaded: "LoadedKubeconfig") -> str:
     if loaded.files:
         return f"{', '.join(file.path for file in loaded.files)} has none"
-    return f"there is no {' nor '.join(loaded.paths) or 'kubeconfig'}"
+    return f"found no {' or '.join(loaded.paths) or 'kubeconfig'}"

@@ -1,4 +1,4 @@
-"""What the exec plugin of a context is given: its program, its variables and KUBERNETES_EXEC_INFO."""
+"""The input of a context's exec plugin: its command, its variables and KUBERNETES_EXEC_INFO."""
 
 import json
 import os
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from keyferry.show.writer import Lines
 
 DESCRIPTION = """\
-What the exec plugin of a context is given: its program and arguments, the variables that are set for it, by
-name, and KUBERNETES_EXEC_INFO. Nothing is run. What looks like a secret is masked unless you say --reveal;
-with -o raw and --reveal it is KUBERNETES_EXEC_INFO to the byte, to try a plugin by hand."""
+Print the input of a context's exec plugin: its command and arguments, the names of the variables that are
+set for it, and KUBERNETES_EXEC_INFO. No plugin is run. Values that look like secrets are masked unless
+--reveal is given. With -o raw and --reveal, the output is the exact KUBERNETES_EXEC_INFO, to run a plugin by
+hand."""
 
 EXAMPLES = """\
 examples:
@@ -31,14 +32,14 @@ _SHORT = 40
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry kube exec-info``."""
+    """Declare the arguments of ``keyferry kube exec-info``."""
     add_output_argument(parser, FORMATS)
-    parser.add_argument("--reveal", action="store_true", help="show what looks like a secret, too")
+    parser.add_argument("--reveal", action="store_true", help="show values that look like secrets")
     add_context_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Print it."""
+    """Print the input of the plugin."""
     from keyferry.clusters.kubeconfig.resolve import check_transport
     from keyferry.clusters.session import uses_plugin
 
@@ -54,14 +55,14 @@ def run(args: "argparse.Namespace") -> int:
 
         write_exact(text.encode("utf-8", "surrogateescape"))
         if is_masked:
-            report("what looks like a secret is masked; --reveal shows it")
+            report("values that look like secrets are masked; show them with --reveal")
         return Exit.OK
     _print(args, _document(config, text, question, reveal=args.reveal))
     return Exit.OK
 
 
 def _interactive(config: "ClientConfig") -> tuple[bool, str]:
-    """Whether the plugin may ask questions, and why that is so."""
+    """Return whether the plugin may read standard input, and why."""
     from keyferry.clusters.auth.runner import is_interactive
     from keyferry.errors import EnvironmentProblem
 
@@ -69,7 +70,7 @@ def _interactive(config: "ClientConfig") -> tuple[bool, str]:
     try:
         interactive = is_interactive(mode, terminal=os.isatty(0))
     except EnvironmentProblem as error:
-        return False, f"{mode}: it would not run, {error.message}"
+        return False, f"{mode}: the plugin cannot run, {error.message}"
     return interactive, f"{mode}: {'the terminal' if interactive else 'nothing'} on standard input"
 
 
@@ -80,7 +81,7 @@ def _info(config: "ClientConfig", *, interactive: bool, reveal: bool) -> tuple[s
     if reveal:
         return text, False
     masked = write_document(exec_info_document(text))
-    # The exact bytes where there was nothing to mask: numbers and blanks are the plugin's own.
+    # The exact text if nothing is masked: numbers and white space stay as the plugin gets them.
     is_masked = json.loads(masked) != json.loads(text)
     return (masked if is_masked else text), is_masked
 
@@ -123,15 +124,15 @@ def _text(document: dict[str, object]) -> "Lines":
     env = ", ".join(names) if isinstance(names, list) and names else "none"
     parts = (
         ("command", [shlex.join(command)]),
-        ("variables set for it", [f"{env}; and this process's own, and KUBERNETES_EXEC_INFO"]),
-        ("may ask questions", [str(document["interactive"])]),
+        ("variables", [f"{env}; in addition to those of this process and KUBERNETES_EXEC_INFO"]),
+        ("interactive", [str(document["interactive"])]),
         ("KUBERNETES_EXEC_INFO", as_json(_shorten(document["execInfo"])).split("\n")),
     )
     return sections((title, map(printable, lines)) for title, lines in parts)
 
 
 def _shorten(value: object, name: str = "") -> object:
-    """The same with the long base64 of the authority cut short: -o json has all of it."""
+    """Return *value* with long certificate authority data shortened; ``-o json`` has all of it."""
     if isinstance(value, dict):
         return {key: _shorten(item, key) for key, item in value.items()}
     if name == "certificate-authority-data" and isinstance(value, str) and len(value) > _SHORT:
@@ -142,7 +143,7 @@ def _shorten(value: object, name: str = "") -> object:
 def _why_none(config: "ClientConfig") -> str:
     who = f"no plugin is run for user {config.user_name!r}"
     if not config.server.startswith("https://"):
-        return f"{who}: the server {config.server!r} is not https, and then users are ignored"
+        return f"{who}: the server {config.server!r} is not https, and kubectl then ignores the user"
     if config.exec is not None:
-        return f"{who}: a token, basic auth or certificate beside its exec section goes before it"
+        return f"{who}: its token, basic auth or certificate takes precedence over its exec section"
     return f"{who}: it has no exec section"

@@ -1,4 +1,4 @@
-"""Why a context works or does not, step by step."""
+"""Explain why a context works or does not work, step by step."""
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, exit_code
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from keyferry.clusters.why.diagnosis import Diagnosis
 
 DESCRIPTION = """\
-Why a context works or does not: which files were read, which context, cluster and user were chosen; which
-program is run, where it was found and whether the policy lets it; what it answered, without a secret, and
-what the server says to that. Then every trap that applies.
+Explain why a context works or does not work: the files that are read, the chosen context, cluster and user,
+the plugin, its path and whether the policy allows it, the plugin's response without secrets, and the server's
+response. All common mistakes that apply follow.
 
-The plugin is run and the server asked who you are, unless you say --no-run. The exit code is 0 if the
-server let you in, and else that of the step which failed."""
+The plugin is run and the server is asked for your identity, unless --no-run is given. The exit code is 0 if
+the server accepts the credential, else that of the step that failed."""
 
 EXAMPLES = """\
 examples:
@@ -28,15 +28,17 @@ FORMATS = ("table", "json", "yaml")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry kube explain``."""
+    """Declare the arguments of ``keyferry kube explain``."""
     add_output_argument(parser, FORMATS)
-    parser.add_argument("--no-run", action="store_true", help="run no plugin and ask no server")
-    parser.add_argument("--namespace", metavar="NAME", help="another namespace than the context's")
+    parser.add_argument(
+        "--no-run", action="store_true", help="do not run the plugin and do not contact the server"
+    )
+    parser.add_argument("--namespace", metavar="NAME", help="use this namespace instead of the context's")
     add_session_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Take every step, then tell."""
+    """Check every step, then print the explanation."""
     from keyferry.clusters.why.reasons import reasons_for
 
     diagnosis = _diagnose(args)

@@ -1,20 +1,20 @@
-"""A GET on any path of a cluster's server, as the context's user."""
+"""Send a GET request for any path of a cluster's server, as the context's user."""
 
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-A GET on any path of a cluster's server, as the context's user. The body goes to standard output as it
-arrives, whatever its status is; with a status other than 2xx the exit code is 5.
+Send a GET request for any path of a cluster's server, as the context's user. The response's body is written
+to standard output as it arrives, for every status; if the status is not 2xx, the exit code is 5.
 
-PATH counts from the server's URL and begins with a slash. --timeout is how long the server may take to
-answer, and how long it may then be silent; with watch=true or follow=true it may be silent for good.
-Redirects to another server are not followed, so the credential stays where it belongs."""
+PATH is relative to the server's URL and begins with a slash. --timeout limits the time until the response
+begins and each pause in its body; with watch=true or follow=true, pauses are not limited. Redirects to
+another server are not followed, so that no other server gets the credential."""
 
 EXAMPLES = """\
 examples:
@@ -24,13 +24,15 @@ examples:
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry kube raw``."""
-    parser.add_argument("path", type=_path, metavar="PATH", help="such as /version or /api/v1/nodes")
+    """Declare the arguments of ``keyferry kube raw``."""
+    parser.add_argument(
+        "path", type=_path, metavar="PATH", help="the path, such as /version or /api/v1/nodes"
+    )
     add_session_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Ask, and pass on what comes."""
+    """Send the request, and write the response to standard output."""
     from keyferry.clusters.request import request
     from keyferry.show.writer import write_exact
 
@@ -42,15 +44,15 @@ def run(args: "argparse.Namespace") -> int:
             write_exact(chunk)
     if reply.is_success:
         return Exit.OK
-    report(f"the server said {reply.status} {reply.reason}{_advice(reply.status)}")
+    report(f"the server responded {reply.status} {reply.reason}{_advice(reply.status)}")
     return Exit.REFUSED
 
 
 def _advice(status: int) -> str:
     if status == 401:
-        return " (who are you?); 'keyferry kube explain' shows what it was given"
+        return ": it did not accept the credential; 'keyferry kube explain' shows every step"
     if status == 403:
-        return " (not for you); 'keyferry kube whoami' shows who you are"
+        return ": this user may not read the path; 'keyferry kube whoami' shows the user"
     return "; a redirect to another server is not followed" if 300 <= status < 400 else ""
 
 

@@ -1,4 +1,4 @@
-"""The credential of a context as an ExecCredential, so that keyferry can be a plugin itself."""
+"""Print the credential of a context as an ExecCredential, so that keyferry can be a plugin."""
 
 import os
 import sys
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from keyferry.clusters.session import ClusterSession
 
 DESCRIPTION = """\
-The credential of a context as an ExecCredential, in the version that KUBERNETES_EXEC_INFO asks for, else
-in v1: a token, a certificate with its key, or both, and when they expire. So keyferry itself can be the
-command of another kubeconfig, and give kubectl a policy, a deadline or a user from another file.
+Print the credential of a context as an ExecCredential: a token, a certificate with its key, or both, and
+their expiry. The version is the one of KUBERNETES_EXEC_INFO, else v1. With this command, keyferry can be the
+exec plugin of another kubeconfig and add a policy, a time limit or a user from another file to kubectl.
 
-On a terminal nothing is shown unless you say --reveal, which prints the bare token."""
+A terminal shows nothing unless --reveal is given, which prints only the token."""
 
 EXAMPLES = """\
 examples:
@@ -33,22 +33,22 @@ examples:
         args: [kube, token, --kubeconfig, /path/to/other, --context, prod]
         interactiveMode: IfAvailable"""
 
-# Who is being asked already, from the outermost on: a context must not be its own plugin.
+# The users whose credential is being obtained, outermost first: a context must not be its own plugin.
 _CHAIN = "KEYFERRY_KUBE_TOKEN_CHAIN"
 _BASIC, _BEARER = "Basic ", "Bearer "
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry kube token``."""
-    parser.add_argument("--reveal", action="store_true", help="print the bare token, on a terminal too")
+    """Declare the arguments of ``keyferry kube token``."""
+    parser.add_argument("--reveal", action="store_true", help="print only the token, also on a terminal")
     add_session_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
     """Print the credential."""
     if sys.stdout.isatty() and not args.reveal:
-        message = "this is a secret and standard output is a terminal: --reveal shows the token there"
-        raise WrongUsage(f"{message}; an ExecCredential is printed into a pipe or file")
+        message = "the credential is a secret and standard output is a terminal: show the token with --reveal"
+        raise WrongUsage(f"{message}, or write the ExecCredential to a pipe or file")
     api_version = _asked_version()
     session = open_session(args)
     _enter_chain(session)
@@ -63,7 +63,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _asked_version() -> str:
-    """The version a client asks for, if one runs us as its plugin; raises EnvironmentProblem."""
+    """Return the version that the client of this plugin requests, else v1; raise EnvironmentProblem."""
     from keyferry.clusters.auth.credential import API_VERSIONS, Refusal, decode
     from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 
@@ -78,25 +78,27 @@ def _asked_version() -> str:
 
 
 def _enter_chain(session: "ClusterSession") -> None:
-    """Refuse to be our own plugin: each run would start the next, without an end."""
+    """Raise EnvironmentProblem if this command is its own plugin, as each run would start the next."""
     config = session.config
     me = f"{config.user_name}@{config.cluster_name} of {os.path.abspath(config.user_origin)}"
     chain = os.environ.get(_CHAIN, "").splitlines()
     if me in chain:
-        message = "its plugin leads back to 'keyferry kube token' for the same user"
-        raise EnvironmentProblem(f"{me}: {message}; name another with --context or --kubeconfig in its args")
+        message = "its plugin runs 'keyferry kube token' for the same user again"
+        raise EnvironmentProblem(
+            f"{me}: {message}; set another --context or --kubeconfig in the plugin's args"
+        )
     os.environ[_CHAIN] = "\n".join((*chain, me.replace("\n", " ")))
 
 
 def _status(session: "ClusterSession") -> dict[str, str]:
-    """What the session has to show, in the words of the protocol; raises EnvironmentProblem if nothing."""
+    """Return the session's credential as the status of an ExecCredential; raise EnvironmentProblem without one."""
     from keyferry.api.meta import format_instant
 
     config, grant = session.config, session.grant()
     authorization = dict(grant.headers).get("Authorization", "")
     if authorization.startswith(_BASIC):
         raise EnvironmentProblem(
-            f"user {config.user_name!r} has basic auth, which no ExecCredential can hold"
+            f"user {config.user_name!r} has basic auth, which an ExecCredential cannot contain"
         )
     certificate = config.client_certificate_data.decode("utf-8", "surrogateescape")
     key = config.client_key_data.decode("utf-8", "surrogateescape")
@@ -119,13 +121,15 @@ def _status(session: "ClusterSession") -> dict[str, str]:
 def _why_nothing(session: "ClusterSession") -> str:
     who = f"user {session.config.user_name!r} has no credential"
     if not session.server.startswith("https://"):
-        return f"{who}: the server {session.server!r} is not https, and then users are ignored"
-    return f"{who}; the server is asked anonymously"
+        return f"{who}: the server {session.server!r} is not https, and kubectl then ignores the user"
+    return f"{who}; requests to the server are anonymous"
 
 
 def _warn_of_losses(session: "ClusterSession") -> None:
     if session.config.impersonate:
-        message = f"the context acts as {session.config.impersonate!r}, which no ExecCredential can hold"
+        message = (
+            f"the context impersonates {session.config.impersonate!r}, which an ExecCredential cannot contain"
+        )
         report(f"{message}; the credential is the user's own")
 
 
@@ -138,7 +142,7 @@ def _print_token(status: dict[str, str]) -> int:
 
 
 def _print(text: str) -> None:
-    """Print in UTF-8 whatever the locale is: this is for programs."""
+    """Print *text* in UTF-8 under every locale, because programs read it."""
     from keyferry.show.writer import write_exact
 
     write_exact(f"{text}\n".encode("utf-8", "surrogateescape"))

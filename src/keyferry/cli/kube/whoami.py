@@ -1,4 +1,4 @@
-"""Who a cluster's server takes you for."""
+"""Print your identity as a cluster's server sees it."""
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from keyferry.clusters.session import ClusterSession
 
 DESCRIPTION = """\
-Who a cluster's server takes you for: user name, groups and extras, as it answers a SelfSubjectReview
-(Kubernetes 1.28 and later; 1.27 with its beta). Any authenticated user may ask that."""
+Print your identity as a cluster's server sees it: user name, groups and extra fields, from a
+SelfSubjectReview (Kubernetes 1.28 and later; 1.27 with the beta API). Any authenticated user may create one."""
 
 EXAMPLES = """\
 examples:
@@ -26,19 +26,19 @@ FORMATS = ("table", "json", "yaml")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry kube whoami``."""
+    """Declare the arguments of ``keyferry kube whoami``."""
     add_output_argument(parser, FORMATS)
     add_session_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Ask the server, and print what it says."""
+    """Send the review to the server, and print its result."""
     from keyferry.clusters.review import review
 
     session = open_session(args)
     answer = review(session, timeout_seconds=args.timeout)
     if answer.status:
-        report(f"the server said {answer.status} {answer.problem}")
+        report(f"the server responded {answer.status} {answer.problem}")
         return Exit.REFUSED
     print(_write(args.output, session, answer))
     return Exit.OK

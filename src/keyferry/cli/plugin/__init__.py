@@ -1,1 +1,1 @@
-"""Commands for authors of plugins: ``keyferry plugin``."""
+"""Commands for plugin authors: ``keyferry plugin``."""

@@ -1,4 +1,4 @@
-"""What ``plugin test`` and ``plugin trace`` share: from options to the plugin that is meant."""
+"""Code that ``plugin test`` and ``plugin trace`` share: the options that describe a plugin."""
 
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
@@ -22,21 +22,21 @@ _LARGEST_TOKEN = 1 << 20
 
 
 def add_plugin_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Which plugin, and how it is run."""
+    """Declare the plugin, and how it is run."""
     parser.add_argument(
         "--kind",
         choices=[str(kind) for kind in PluginKind],
         metavar="KIND",
-        help="whose plugin: image for the kubelet's, cluster for kubectl's (default: image; cluster "
-        "with --kubeconfig)",
+        help="image for a plugin of the kubelet, cluster for one of kubectl (default: image; with "
+        "--kubeconfig, cluster)",
     )
-    group = parser.add_argument_group("how the plugin is run")
+    group = parser.add_argument_group("running the plugin")
     group.add_argument(
         "--arg",
         action="append",
         default=[],
         metavar="ARG",
-        help="an argument for it; may be repeated; also all that stands after --",
+        help="an argument of the plugin; may be repeated; the words after -- are added",
     )
     group.add_argument(
         "--env",
@@ -44,21 +44,21 @@ def add_plugin_arguments(parser: "argparse.ArgumentParser") -> None:
         default=[],
         type=_pair,
         metavar="NAME=VALUE",
-        help="a variable for it, as the env of its config; may be repeated; never shown",
+        help="an environment variable of the plugin; may be repeated; the value is never shown",
     )
     group.add_argument(
         "--api-version",
         action="append",
         default=[],
         metavar="VERSION",
-        help="the version to ask in; what is given after the first it must know too (default: v1)",
+        help="the version of the requests; if repeated, the plugin must support each one (default: v1)",
     )
     group.add_argument(
         "--timeout",
         type=parse_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="how long one run may take (default: 60, as the kubelet's)",
+        help="time limit of one run (default: 60, as in the kubelet)",
     )
     _add_sources(parser)
 
@@ -69,7 +69,7 @@ def _add_sources(parser: "argparse.ArgumentParser") -> None:
         "--config", metavar="PATH", help="take arguments, variables and version from this provider config"
     )
     group.add_argument(
-        "--provider", metavar="NAME", help="the provider in it (default: the plugin's file name)"
+        "--provider", metavar="NAME", help="the provider in that config (default: the plugin's file name)"
     )
     group.add_argument(
         "--service-account-token-file",
@@ -88,14 +88,16 @@ def _add_sources(parser: "argparse.ArgumentParser") -> None:
     group.add_argument(
         "--kubeconfig",
         metavar="PATH",
-        help="take program, arguments, variables and version from this kubeconfig",
+        help="take command, arguments, variables and version from this kubeconfig",
     )
-    group.add_argument("--context", metavar="NAME", help="the context in it (default: the current one)")
-    group.add_argument("--user", metavar="NAME", help="another user than the context's")
+    group.add_argument(
+        "--context", metavar="NAME", help="the context in that kubeconfig (default: the current one)"
+    )
+    group.add_argument("--user", metavar="NAME", help="use this user instead of the context's")
 
 
 def make_plugin_under_test(args: "argparse.Namespace", images: tuple[str, ...]) -> PluginUnderTest:
-    """The plugin that the options describe; raises WrongUsage, ConfigError or EnvironmentProblem."""
+    """Return the plugin that the options describe; raise WrongUsage, ConfigError or EnvironmentProblem."""
     kind = (
         PluginKind(args.kind) if args.kind else (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE)
     )
@@ -122,7 +124,7 @@ def _check_kind(args: "argparse.Namespace", kind: PluginKind) -> None:
             other = PluginKind.IMAGE if kind == PluginKind.CLUSTER else PluginKind.CLUSTER
             raise WrongUsage(f"--{name.replace('_', '-')} is for --kind {other}")
     if not args.binary and not args.kubeconfig:
-        raise WrongUsage("which plugin? give the path of its executable")
+        raise WrongUsage("no plugin is given; give the path of its executable")
 
 
 def _from_config(args: "argparse.Namespace", plugin: PluginUnderTest) -> PluginUnderTest:
@@ -150,7 +152,7 @@ def _provider(args: "argparse.Namespace") -> "CredentialProvider":
         if provider.name == name:
             return provider
     names = ", ".join(repr(provider.name) for provider in read.providers) or "none"
-    raise WrongUsage(f"{args.config} has no provider {name!r}, it has {names}; name one with --provider")
+    raise WrongUsage(f"{args.config} has no provider {name!r}, found {names}; choose one with --provider")
 
 
 def _example(pattern: str) -> str:
@@ -184,9 +186,9 @@ def _images(given: tuple[str, ...], configured: tuple[str, ...]) -> tuple[str, .
 
     images = given or configured
     if not images:
-        raise WrongUsage("which image should it have credentials for? give one with --image")
+        raise WrongUsage("no image is given; give one that the plugin has credentials for with --image")
     if not given:
-        report(f"asking for {', '.join(images)}, from matchImages; --image names others")
+        report(f"testing with {', '.join(images)} from matchImages; give other images with --image")
     return tuple(dict.fromkeys(normalise(image) for image in images))
 
 
@@ -194,7 +196,7 @@ def _version(kind: PluginKind, text: str) -> str:
     versions = {full_api_version(kind, version) for version in KNOWN_VERSIONS[kind]}
     version = full_api_version(kind, text)
     if version not in versions:
-        raise WrongUsage(f"--api-version {text!r} is none of {', '.join(KNOWN_VERSIONS[kind])}")
+        raise WrongUsage(f"--api-version {text!r}: expected one of {', '.join(KNOWN_VERSIONS[kind])}")
     return version
 
 

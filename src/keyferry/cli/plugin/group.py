@@ -1,21 +1,21 @@
-"""For authors of plugins: begin one, put it to the test, record what it says, install it."""
+"""Create, test, trace and install credential plugins."""
 
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
 For authors of credential plugins, in any language, for kubelets and for clusters.
 
-  new      a project for a new plugin, whose tests pass at once
-  test     is a plugin what the kubelet or client-go expects? some fifty runs, each judged as they would
-  trace    one exchange without its secrets, for a bug report; and a stand-in that repeats it
-  install  a reference plugin where a kubelet or kubectl looks for it
+  new      create a project for a new plugin, with tests that pass
+  test     check in about fifty runs whether a plugin meets the rules of the kubelet or client-go
+  trace    record one request and its response without secrets, for a bug report, or replay a recording
+  install  install a reference plugin in the folder where a kubelet or kubectl finds it
 
-'keyferry plugin SUBCOMMAND --help' tells more."""
+'keyferry plugin SUBCOMMAND --help' shows the options of each."""
 
 EXAMPLES = """\
 examples:
@@ -24,20 +24,24 @@ examples:
   keyferry plugin trace ./acme-registry registry.acme.example/team/app --out trace.json
   keyferry plugin install ecr --bin-dir ./bin"""
 
-# Each is a module of its own, so that a subcommand pays for nothing but itself.
+# One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "new": Command("keyferry.cli.plugin.new", "a project for a new plugin"),
-    "test": Command("keyferry.cli.plugin.test", "whether a plugin is what Kubernetes expects"),
-    "trace": Command("keyferry.cli.plugin.trace", "one exchange without its secrets, for a bug report"),
-    "install": Command("keyferry.cli.plugin.install", "a reference plugin where Kubernetes looks for it"),
+    "new": Command("keyferry.cli.plugin.new", "create a project for a new plugin"),
+    "test": Command("keyferry.cli.plugin.test", "check whether a plugin meets the rules of Kubernetes"),
+    "trace": Command(
+        "keyferry.cli.plugin.trace", "record one request and its response without secrets, for a bug report"
+    ),
+    "install": Command(
+        "keyferry.cli.plugin.install", "install a reference plugin in the folder where Kubernetes finds it"
+    ),
 }
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The subcommand; what follows is for its own parser."""
+    """Declare the subcommand; the words after it go to its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Run one subcommand; its errors are about plugins, and are reported without more."""
+    """Run one subcommand; report its errors without a hint."""
     return run_subcommand("plugin", args, SUBCOMMANDS)

@@ -1,4 +1,4 @@
-"""Put a reference plugin where a kubelet or kubectl looks for it."""
+"""Install a reference plugin in the folder where a kubelet or kubectl finds it."""
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 
@@ -9,11 +9,12 @@ if TYPE_CHECKING:
     from keyferry.kit.scaffold.install import Plugin
 
 DESCRIPTION = """\
-Put a reference plugin where a kubelet or kubectl looks for it: a small program in a folder of yours that runs
-it with this Python, isolated from the user's settings, and starts faster than the script that pip installs.
+Install a reference plugin in the folder where a kubelet or kubectl finds it. The installed program is a small
+script that runs the plugin with this Python, isolated from the user's settings. It starts faster than the
+script that pip installs.
 
-With --upstream-name it gets the name of the cloud's own plugin, whose flags and config files it takes, so that
-a node's config need not change. Without NAME, all of them are listed."""
+With --upstream-name, the program has the name of the cloud's own plugin, whose flags and config files it
+accepts, so that a node's config need not change. Without NAME, all plugins are listed."""
 
 EXAMPLES = """\
 examples:
@@ -24,21 +25,23 @@ examples:
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry plugin install``."""
-    parser.add_argument("names", metavar="NAME", nargs="*", help="which plugin; without one, all are listed")
-    parser.add_argument("--bin-dir", metavar="DIR", help="the folder to put it into")
+    """Declare the arguments of ``keyferry plugin install``."""
+    parser.add_argument(
+        "names", metavar="NAME", nargs="*", help="a reference plugin; without one, all are listed"
+    )
+    parser.add_argument("--bin-dir", metavar="DIR", help="the folder to install into")
     naming = parser.add_mutually_exclusive_group()
     naming.add_argument(
         "--as", dest="program", metavar="PROGRAM", help="the program's name (default: keyferry-NAME)"
     )
     naming.add_argument(
-        "--upstream-name", action="store_true", help="the name of the program it can stand in for"
+        "--upstream-name", action="store_true", help="use the name of the program that the plugin replaces"
     )
-    parser.add_argument("--force", action="store_true", help="replace a program of that name")
+    parser.add_argument("--force", action="store_true", help="replace an existing program of that name")
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Install them, or list them."""
+    """Install the plugins, or list all of them."""
     from keyferry.kit.scaffold.install import PLUGINS, install
 
     if not args.names:
@@ -56,13 +59,13 @@ def run(args: "argparse.Namespace") -> int:
 def _problem(args: "argparse.Namespace", known: list[str]) -> str:
     unknown = [name for name in args.names if name not in known]
     if unknown:
-        return f"there is no reference plugin {unknown[0]!r}, only {', '.join(known)}"
+        return f"{unknown[0]!r} is not a reference plugin; expected one of {', '.join(known)}"
     if not args.bin_dir:
-        return "say with --bin-dir where to put it"
+        return "no folder is given; set it with --bin-dir DIR"
     if args.program and len(args.names) > 1:
-        return "--as names one program, and several plugins were given"
+        return "--as names one program, but several plugins are given"
     if args.program and (not args.program.strip() or "/" in args.program or args.program in (".", "..")):
-        return f"{args.program!r} cannot be a program's name"
+        return f"--as {args.program!r}: not a valid name of a program"
     return ""
 
 
@@ -72,4 +75,4 @@ def _list(plugins: "list[Plugin]") -> None:
     rows = [
         (plugin.name, plugin.kind, plugin.program, plugin.upstream or "-", plugin.about) for plugin in plugins
     ]
-    print(table(("NAME", "KIND", "PROGRAM", "STANDS IN FOR", "WHAT"), rows))
+    print(table(("NAME", "KIND", "PROGRAM", "REPLACES", "DESCRIPTION"), rows))

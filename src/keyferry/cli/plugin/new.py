@@ -1,4 +1,4 @@
-"""A new plugin project that passes its own tests at once."""
+"""Create a plugin project whose tests pass."""
 
 import shlex
 
@@ -6,16 +6,16 @@ from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Write the project of a new credential plugin: one function to fill in, tests that pass at once, a config
-that uses it, and packaging that makes it a program. It needs Python and keyferry's SDK, nothing else.
+Create the project of a new credential plugin: one function to complete, tests that pass, a config that uses
+the plugin, and packaging that installs it as a program. It requires only Python and keyferry's SDK.
 
-An image plugin is what the kubelet runs for a registry's credentials; a cluster plugin is what kubectl
-and its relatives run for a cluster's."""
+The kubelet runs an image plugin to obtain a registry's credentials. kubectl and other clients run a cluster
+plugin to obtain a cluster's credentials."""
 
 EXAMPLES = """\
 examples:
@@ -25,26 +25,28 @@ examples:
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry plugin new``."""
+    """Declare the arguments of ``keyferry plugin new``."""
     parser.add_argument(
-        "name", metavar="NAME", help="the plugin's name: its program, its package, its config entry"
+        "name",
+        metavar="NAME",
+        help="the plugin's name, used for its program, its package and its config entry",
     )
     parser.add_argument(
         "--kind",
         choices=[str(kind) for kind in PluginKind],
         default=str(PluginKind.IMAGE),
-        help="whose plugin (default: image)",
+        help="image for the kubelet, cluster for kubectl (default: image)",
     )
-    parser.add_argument("--to", metavar="DIR", help="where to write it (default: a new folder NAME)")
+    parser.add_argument("--to", metavar="DIR", help="the folder of the project (default: a new folder NAME)")
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Write it, and say what to type next."""
+    """Write the project, print its files, and report the next command."""
     from keyferry.kit.scaffold.project import check_name, write_project
 
     problem = check_name(args.name)
     if problem:
-        raise WrongUsage(f"{args.name!r} cannot be a plugin's name: {problem}")
+        raise WrongUsage(f"{args.name!r} is not a valid name of a plugin: {problem}")
     folder = args.to or args.name
     for path in write_project(args.name, PluginKind(args.kind), folder):
         print(path)

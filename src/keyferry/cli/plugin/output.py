@@ -15,11 +15,11 @@ _STYLES = {"passed": "green", "error": "red", "warning": "yellow", "info": "cyan
 
 
 def report_lines(report: Report) -> Iterator[str]:
-    """A line for each check, a block for each that failed, and the notes."""
+    """Yield a line for each check, a block for each violation, and the notes."""
     yield f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}"
     yield ""
     for result in report.results:
-        # Whoever asks for two checks does not want to read of the other sixty.
+        # Checks that --only or --skip excludes are not listed.
         if result.is_asked_for:
             yield from _result(result)
     if report.notes:
@@ -28,7 +28,7 @@ def report_lines(report: Report) -> Iterator[str]:
 
 
 def listing(checks: Iterable[Check]) -> Iterator[str]:
-    """What each code means."""
+    """Yield the explanation of each check."""
     for check in checks:
         yield f"{style(check.code, 'bold')}  {check.severity}: {check.title}"
         yield from wrap("why", check.why)
@@ -51,15 +51,15 @@ def _result(result: Result) -> Iterator[str]:
 
 
 def _block(broken: ReportedViolation) -> Iterator[str]:
-    yield from wrap("asked", broken.experiment)
+    yield from wrap("request", broken.experiment)
     yield from wrap("found", broken.found)
     yield from wrap("expected", broken.expected)
-    # On one line, however long: it is there to be copied.
+    # Always on one line, so that it can be copied.
     yield f"    {'repeat':<10}{printable(broken.repeat)}"
 
 
 def _takes_marks() -> bool:
-    """Tell whether standard output can show the marks."""
+    """Return whether standard output can encode the marks."""
     try:
         "".join(_MARKS.values()).encode(sys.stdout.encoding or "ascii")
     except (UnicodeError, LookupError):

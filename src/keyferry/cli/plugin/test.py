@@ -1,4 +1,4 @@
-"""Whether a plugin, in any language, is what the kubelet or client-go expects of it."""
+"""Check whether a plugin, in any language, meets the rules of the kubelet or client-go."""
 
 import sys
 from collections.abc import Iterable
@@ -13,13 +13,13 @@ from keyferry.show.report import report
 from keyferry.show.writer import Lines
 
 DESCRIPTION = """\
-Run a plugin some fifty times, with good, odd and broken requests and under all kinds of circumstances, and
-judge every answer as the kubelet or client-go would. It may be written in any language.
+Run a plugin about fifty times, with valid, unusual and malformed requests and in different environments, and
+check every response by the rules of the kubelet or client-go. The plugin may be written in any language.
 
-Each check has a stable code: KP1 for image plugins, KP2 for cluster plugins, KP3 for both. What fails is
-shown with what was found, what was expected, why it matters, and the command that repeats it. Nothing shown
-holds a secret of the plugin. It runs with an empty HOME and TMPDIR of its own: if it needs your home, say
---env HOME="$HOME"."""
+Each check has a stable code: KP1 for image plugins, KP2 for cluster plugins, KP3 for both. A failed check is
+shown with the found and the expected behaviour, the reason for the rule, and a command that repeats the run.
+The output contains no secret of the plugin. The plugin runs with an empty HOME and TMPDIR of its own; if it
+requires your home folder, add --env HOME="$HOME"."""
 
 EXAMPLES = """\
 examples:
@@ -28,7 +28,7 @@ examples:
   keyferry plugin test ./ecr-credential-provider --config config.yaml --image 1234.dkr.ecr.eu-west-1.amazonaws.com/app
   keyferry plugin test --kubeconfig ~/.kube/config --context prod
   keyferry plugin test ./my-login --kind cluster --strict --junit report.xml
-  keyferry plugin test --list KP117                    what a code means, and what to change
+  keyferry plugin test --list KP117                    explain a code
 
 exit codes: 0 no errors; 1 errors, or with --strict warnings; 2 wrong usage; 3 the plugin is missing or cannot be run"""
 
@@ -37,7 +37,7 @@ _FORMATS = ("table", "json", "junit")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry plugin test``."""
+    """Declare the arguments of ``keyferry plugin test``."""
     parser.add_argument(
         "binary", nargs="?", metavar="BINARY", help="the plugin's executable (default: that of --kubeconfig)"
     )
@@ -46,30 +46,34 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         action="append",
         default=[],
         metavar="IMAGE",
-        help="an image that it should have credentials for; may be repeated, and two say more than one",
+        help="an image that the plugin has credentials for; may be repeated, and some checks require two",
     )
     add_output_argument(parser, _FORMATS)
-    parser.add_argument("--junit", metavar="FILE", help="write JUnit's XML to this file as well")
-    parser.add_argument("--only", action="append", default=[], metavar="CODE", help="only these checks")
-    parser.add_argument("--skip", action="append", default=[], metavar="CODE", help="all but these checks")
+    parser.add_argument("--junit", metavar="FILE", help="also write a JUnit XML report to this file")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="CODE", help="run only this check; may be repeated"
+    )
+    parser.add_argument(
+        "--skip", action="append", default=[], metavar="CODE", help="do not run this check; may be repeated"
+    )
     parser.add_argument(
         "--severity",
         choices=SEVERITIES,
         default=SEVERITIES[-1],
         metavar="LEVEL",
-        help="the least severe failures to report: error, warning or info (default: info)",
+        help="lowest severity to report: error, warning or info (default: info)",
     )
-    parser.add_argument("--strict", action="store_true", help="warnings fail too")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 after warnings, too")
     parser.add_argument(
         "--list",
         action="store_true",
-        help="explain all codes, or the one given in place of BINARY, and leave",
+        help="explain all codes, or the one given in place of BINARY, and exit",
     )
     add_plugin_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Put it to the test."""
+    """Test the plugin, print the report, and return the exit code."""
     if args.list:
         return _list(args.binary)
     from keyferry.kit.conformance import examine
@@ -114,7 +118,7 @@ def _save(path: str, text: str) -> None:
 
 
 def _at_least(report: Report, least: Severity) -> Report:
-    """The report without failures that are less severe."""
+    """Return the report without failures that are less severe than *least*."""
     kept = SEVERITIES[: SEVERITIES.index(least) + 1]
     results = tuple(
         result
@@ -135,7 +139,7 @@ def _summary(report: Report) -> str:
         for status in (Status.PASSED, Status.SKIPPED)
     )
     runs = "1 run" if report.runs == 1 else f"{report.runs} runs"
-    found = ", ".join(counts) or "nothing to complain of"
+    found = ", ".join(counts) or "no failures"
     return f"{found}; {passed} passed, {skipped} not checked; {runs} in {report.seconds:.1f} s"
 
 
@@ -156,7 +160,7 @@ def _list(code: str | None) -> int:
 
 
 def _progress() -> "Callable[[int, int], None] | None":
-    """What shows how far it is, on a terminal."""
+    """Return a callback that shows the progress on a terminal, or None."""
     if not sys.stderr.isatty():
         return None
 

@@ -1,4 +1,4 @@
-"""One exchange with a plugin without its secrets, for a bug report; and a stand-in that repeats it."""
+"""Record one request to a plugin and its response without secrets, or replay such a recording."""
 
 import os
 import sys
@@ -8,18 +8,18 @@ from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_unde
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, write_exact
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Run a plugin once and write down the exchange for a bug report: the request, the command, the names of its
-variables, exit status, time, its answer, the end of what it said, and what the kubelet or client-go would make
-of it and log. Secrets are replaced by placeholders; of each its shape is kept, such as "JWT, up to 1024
-characters, ends in 3600 s". Read it before you send it on.
+Run a plugin once and record the run for a bug report: the request, the command, the names of its variables,
+its exit status, time, response and the end of its standard error, and how the kubelet or client-go would
+handle and log the response. Secrets are replaced by placeholders that describe their form, such as "JWT, up to
+1024 characters, ends in 3600 s". Read the file before you pass it on.
 
-With --replay such a file becomes a stand-in for the plugin: it reads a request, and answers as the plugin
-did, with the same status and messages. As the program of a provider it takes two lines of shell:
+With --replay, the command replaces the plugin of such a file: it reads a request and responds as the plugin
+did, with the same exit status and messages. To use it as the program of a provider, write two lines of shell:
 
   #!/bin/sh
   exec keyferry plugin trace --replay /path/to/trace.json"""
@@ -31,7 +31,8 @@ examples:
   keyferry plugin trace --kubeconfig ~/.kube/config --context prod
   keyferry plugin trace --replay trace.json < request.json
 
-exit codes: 0 it answered well; 1 it did not; 2 wrong usage; 3 it is missing or cannot be run; --replay: as recorded"""
+exit codes: 0 valid response; 1 no valid response; 2 wrong usage; 3 the plugin is missing or cannot be run;
+with --replay, the recorded exit status"""
 
 TAKES_REST = True
 _FORMATS = ("json", "text")
@@ -39,9 +40,11 @@ _MODE = 0o600
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry plugin trace``."""
+    """Declare the arguments of ``keyferry plugin trace``."""
     parser.add_argument("binary", nargs="?", metavar="BINARY", help="the plugin's executable")
-    parser.add_argument("image", nargs="?", metavar="IMAGE", help="the image to ask for; not for clusters")
+    parser.add_argument(
+        "image", nargs="?", metavar="IMAGE", help="the image of the request; only for image plugins"
+    )
     parser.add_argument(
         "-o",
         "--output",
@@ -50,13 +53,13 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="FORMAT",
         help="one of json, text (default: json)",
     )
-    parser.add_argument("--out", metavar="FILE", help="write it to this file, which must not be there yet")
-    parser.add_argument("--replay", metavar="FILE", help="answer as the plugin of this trace did")
+    parser.add_argument("--out", metavar="FILE", help="write the trace to this file, which must not exist")
+    parser.add_argument("--replay", metavar="FILE", help="respond as the plugin of this trace did")
     add_plugin_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Record, or replay."""
+    """Record a trace, or replay one."""
     if args.replay:
         return _replay(args)
     from keyferry.kit.trace.record import record
@@ -72,10 +75,10 @@ def _replay(args: "argparse.Namespace") -> int:
     from keyferry.kit.trace.replay import load_trace, replay
 
     if args.binary:
-        raise WrongUsage("--replay takes the place of a plugin: name no BINARY beside it")
+        raise WrongUsage("--replay replaces the plugin and cannot be combined with BINARY")
     repeated = replay(load_trace(args.replay))
     if sys.stdin is not None and not sys.stdin.isatty():
-        sys.stdin.buffer.read()  # a plugin takes its request, whatever it says
+        sys.stdin.buffer.read()  # a plugin reads its request; the content does not matter here
     write_exact(repeated.stdout.encode("utf-8", "surrogateescape"))
     for line in repeated.stderr.splitlines(keepends=True):
         sys.stderr.write(line)
@@ -116,4 +119,4 @@ def _write(text: str, path: str | None) -> None:
         raise EnvironmentProblem(f"{path} cannot be written: {go_strerror(error)}") from None
     with open(fd, "w", encoding="utf-8") as stream:
         stream.write(text + "\n")
-    report(f"wrote {path}; read it before you send it on")
+    report(f"wrote {path}; read it before you pass it on")

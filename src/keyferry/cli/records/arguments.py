@@ -1,4 +1,4 @@
-"""What the subcommands of ``records`` share: which records, which images are there, and what could not be read."""
+"""Code that the subcommands of ``records`` share: arguments that select records and images."""
 
 import sys
 
@@ -12,7 +12,7 @@ from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import Records
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
@@ -20,7 +20,7 @@ FORMATS = ("table", "json", "yaml")
 
 
 def add_record_arguments(parser: "argparse.ArgumentParser", *, reveal: bool = False) -> None:
-    """Which records, and how they are shown."""
+    """Declare the records, and how they are shown."""
     add_output_argument(parser, FORMATS)
     parser.set_defaults(node=Node(), no_kubelet=False)
     parser.add_argument(
@@ -32,33 +32,34 @@ def add_record_arguments(parser: "argparse.ArgumentParser", *, reveal: bool = Fa
         parser.add_argument(
             "--reveal",
             action="store_true",
-            help="show credential hashes whole; they have no salt, so weak passwords can be guessed from them",
+            help="show full credential hashes; they have no salt, so weak passwords can be guessed from them",
         )
 
 
 def add_image_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Which images the node has."""
-    group = parser.add_argument_group("which images the node has")
+    """Declare the images of the node."""
+    group = parser.add_argument_group("images of the node")
     group.add_argument(
-        "--images", metavar="FILE", help="what 'crictl images -o json' prints; '-' reads standard input"
+        "--images", metavar="FILE", help="the output of 'crictl images -o json'; '-' reads standard input"
     )
     group.add_argument(
         "--cri",
         metavar="SOCKET",
         default="",
-        help="ask the container runtime, as unix:///run/containerd/containerd.sock; 'auto' finds this node's",
+        help="list the images of this container runtime, such as unix:///run/containerd/containerd.sock; 'auto' "
+        "finds this node's",
     )
     group.add_argument(
         "--image-id",
         metavar="ID",
         action="append",
         default=[],
-        help="the id of one image, as the runtime has it; may be repeated",
+        help="the id of one image in the container runtime; may be repeated",
     )
 
 
 def present_images(args: "argparse.Namespace") -> tuple[PresentImage, ...] | None:
-    """The images that the options name; None if there is no such option."""
+    """Return the images that the options name; None without such an option."""
     if args.images is None and not args.image_id and not args.cri:
         return None
     listed: tuple[PresentImage, ...] = _runtime_images(args) if args.cri else ()
@@ -70,7 +71,7 @@ def present_images(args: "argparse.Namespace") -> tuple[PresentImage, ...] | Non
 
 
 def _runtime_images(args: "argparse.Namespace") -> tuple[PresentImage, ...]:
-    """The images that a container runtime has; "auto" stands for the one of this node."""
+    """Return the images of a container runtime; "auto" stands for this node's."""
     from keyferry.pulls.cri.client import connect_runtime
 
     with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
@@ -78,18 +79,18 @@ def _runtime_images(args: "argparse.Namespace") -> tuple[PresentImage, ...]:
 
 
 def open_to_read(args: "argparse.Namespace", policy: VerificationPolicy | None = None) -> Records:
-    """The records of the root, as they are; nothing is written."""
+    """Return the records of the root for reading only."""
     return inspect_records(resolve_root(args), policy=policy)
 
 
 def open_to_write(args: "argparse.Namespace") -> Records:
-    """The same; with ``--yes`` what is written is refused beside a kubelet."""
+    """Return the records of the root; ``--yes`` permits writing, which is refused if a kubelet uses the root."""
     return inspect_records(
         resolve_root(args), read_only=not args.yes, no_kubelet=args.no_kubelet, find_node=lambda: args.node
     )
 
 
 def resolve_root(args: "argparse.Namespace") -> str:
-    """The root that is meant; the options have it from now on."""
+    """Return the root, and set it as the option's value."""
     args.root = node_root(args.root, args.node)
     return str(args.root)

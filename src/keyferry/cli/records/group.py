@@ -1,27 +1,26 @@
-"""Who may use the images of this node, as the kubelet remembers it."""
+"""Show and maintain the kubelet's records of who may use the node's images."""
 
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-Who may use the images of this node. A kubelet remembers whose credentials each image was pulled with
-(since Kubernetes 1.35), in <root>/image_manager; an image that is there already is then used only by
-pods that can show the same, or may be verified anew.
+Show and maintain the records of who may use the images of this node. Since Kubernetes 1.35, a kubelet records
+in <root>/image_manager which credentials each image was pulled with. An image that is already present is then
+used only by pods with the same credentials; for other pods the kubelet pulls it again to verify their access.
 
-  list     every image with a record, who may use it, and pulls that were begun and not finished
-  show     all that is recorded about one image
-  who      who may use an image on this node, and why
-  plan     what another verification policy would change, for pods you name
-  prune    remove the records of images that are gone; only shows them unless you say --yes
-  recover  settle pulls whose process died; only shows them unless you say --yes
+  list     list the recorded images, who may use them, and unfinished pulls
+  show     show all records of one image
+  who      show who may use an image on this node, and why
+  plan     show what another verification policy would change, for given pods
+  prune    remove the records of images that are no longer present; without --yes, only list them
+  recover  complete the records of pulls whose process died; without --yes, only list them
 
-Only 'prune --yes' and 'recover --yes' write. A file that somebody else could have made is never
-believed; it is reported on standard error. 'keyferry lint <root>/image_manager' lists every
-problem with a code."""
+Only 'prune --yes' and 'recover --yes' write. A file that another user could have written is never used; it
+is reported on standard error. 'keyferry lint <root>/image_manager' lists every problem with a code."""
 
 EXAMPLES = """\
 examples:
@@ -30,22 +29,22 @@ examples:
   sudo keyferry records plan --policy AlwaysVerify --pod pod.yaml
   crictl images -o json > images.json; sudo keyferry records prune --images images.json"""
 
-# Each is a module of its own, so that a subcommand pays for nothing but itself.
+# One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
-    "list": Command("keyferry.cli.records.list", "every image with a record, and pulls under way"),
-    "show": Command("keyferry.cli.records.show", "all that is recorded about one image"),
-    "who": Command("keyferry.cli.records.who", "who may use an image on this node, and why"),
-    "plan": Command("keyferry.cli.records.plan", "what another verification policy would change"),
-    "prune": Command("keyferry.cli.records.prune", "remove the records of images that are gone"),
-    "recover": Command("keyferry.cli.records.recover", "settle pulls whose process died"),
+    "list": Command("keyferry.cli.records.list", "list the recorded images and unfinished pulls"),
+    "show": Command("keyferry.cli.records.show", "show all records of one image"),
+    "who": Command("keyferry.cli.records.who", "show who may use an image on this node, and why"),
+    "plan": Command("keyferry.cli.records.plan", "show what another verification policy would change"),
+    "prune": Command("keyferry.cli.records.prune", "remove the records of images that are no longer present"),
+    "recover": Command("keyferry.cli.records.recover", "complete the records of pulls whose process died"),
 }
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The subcommand; what follows is for its own parser."""
+    """Declare the subcommand; the words after it go to its own parser."""
     add_subcommand(parser, SUBCOMMANDS)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Run one subcommand; its errors are about records, and are reported as such."""
+    """Run one subcommand; report its errors without a hint."""
     return run_subcommand("records", args, SUBCOMMANDS)

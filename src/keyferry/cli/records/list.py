@@ -1,4 +1,4 @@
-"""Every image with a record, who may use it, and pulls that were begun and not finished."""
+"""List the recorded images, who may use them, and unfinished pulls."""
 
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from keyferry.pulls.records.lookups import Listing
 
 DESCRIPTION = """\
-Every image with a record, by the names it was pulled under, and who may use it; then the pulls that were
-begun and not finished. Credential hashes are shortened. Nothing is written or locked.
+List the recorded images by the names that they were pulled under, and who may use them; then the unfinished
+pulls. Credential hashes are shortened. Nothing is written or locked.
 
-Exit code 1 says that a file could not be believed; the images it was about are verified again."""
+Exit code 1 means that a file is not trusted or not valid; the kubelet verifies access to its images again."""
 
 EXAMPLES = """\
 examples:
@@ -37,12 +37,12 @@ _HEADER = ("IMAGE", "WHO", "UPDATED", "REFERENCE")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry records list``."""
+    """Declare the arguments of ``keyferry records list``."""
     add_record_arguments(parser, reveal=True)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """List them."""
+    """Print the records and the unfinished pulls."""
     records = open_to_read(args)
     found, intents = records.list(), records.list_intents()
     problems = (*found.problems, *found.strays, *intents.problems)
@@ -65,7 +65,7 @@ def _print_table(found: "Listing[ImagePulledRecord]", intents: "Listing[ImagePul
     from keyferry.show.tables import table
 
     rows = [row for record in found.believed for row in _rows(record)]
-    rows += [[intent.image, "a pull was begun and not finished", "", ""] for intent in intents.values]
+    rows += [[intent.image, "unfinished pull", "", ""] for intent in intents.values]
     if rows:
         print(table(_HEADER, sorted(rows)))
 

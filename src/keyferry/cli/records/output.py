@@ -1,4 +1,4 @@
-"""Records for people and for programs; hashes are shortened unless they are asked for."""
+"""Records as text and as documents; hashes are shortened unless they are revealed."""
 
 from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
 from keyferry.api.meta import format_instant
@@ -12,7 +12,7 @@ _SHORT = 19
 
 
 def record_document(record: ImagePulledRecord, *, reveal: bool = False) -> Json:
-    """A record with stable fields."""
+    """Return a record as a document with stable fields."""
     return {
         "imageRef": record.image_ref,
         "lastUpdatedTime": time_text(record) or None,
@@ -24,7 +24,7 @@ def record_document(record: ImagePulledRecord, *, reveal: bool = False) -> Json:
 
 
 def entry_document(entry: ImagePullCredentials, *, reveal: bool = False) -> Json:
-    """Who may use an image under one name."""
+    """Return who may use an image under one name, as a document."""
     return {
         "everyPodOfTheNode": entry.node_pods_accessible,
         "secrets": [
@@ -44,9 +44,9 @@ def entry_document(entry: ImagePullCredentials, *, reveal: bool = False) -> Json
 
 
 def entry_lines(entry: ImagePullCredentials, *, reveal: bool = False) -> list[str]:
-    """The same, one line for each."""
+    """Return who may use an image under one name, one line for each."""
     if entry.node_pods_accessible:
-        return ["every pod of the node: it was pulled anonymously, or with credentials of the node"]
+        return ["every pod of the node: the image was pulled anonymously or with credentials of the node"]
     lines = [
         f"secret {secret.namespace}/{secret.name} (uid {secret.uid or 'none'}, credential "
         f"{(secret.credential_hash if reveal else shorten(secret.credential_hash)) or 'unknown'})"
@@ -60,7 +60,7 @@ def entry_lines(entry: ImagePullCredentials, *, reveal: bool = False) -> list[st
 
 
 def decision_document(decision: Decision) -> Json:
-    """A decision and why."""
+    """Return a decision and its reasons as a document."""
     return {
         "mustPull": decision.must_pull,
         "rule": str(decision.rule),
@@ -70,15 +70,15 @@ def decision_document(decision: Decision) -> Json:
 
 
 def problem_document(problem: RecordError) -> Json:
-    """A file that was not believed, and why."""
+    """Return a file that is not used, and why, as a document."""
     return {"file": problem.path, "cause": str(problem.kind), "message": problem.message}
 
 
 def time_text(record: ImagePulledRecord) -> str:
-    """When a record was changed last, or nothing."""
+    """Return the time of a record's last change; empty if it has none."""
     return "" if record.last_updated_ns == NO_TIME_NS else format_instant(record.last_updated_ns)
 
 
 def short_reference(image_ref: str) -> str:
-    """As much of a digest as tools usually show."""
+    """Return a digest in the short form that tools usually show; any other reference unchanged."""
     return image_ref[:_SHORT] if image_ref.startswith("sha256:") else image_ref

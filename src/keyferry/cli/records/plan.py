@@ -1,4 +1,4 @@
-"""What another verification policy would change."""
+"""Show what another verification policy would change."""
 
 from keyferry.cli.frame.commands import Exit, most_severe
 from keyferry.cli.frame.image_lookup import missing_lines
@@ -26,22 +26,22 @@ from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing, nor for argparse
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
 DESCRIPTION = """\
-What another verification policy would change on this node: for each pod you name and each of its images,
-whether the image is used as it is or must be pulled anew to verify the pod's credentials, now and then.
-Without pods: for every recorded image, and a pod that can show nothing.
+Show what another verification policy would change on this node. For each given pod and each of its images,
+the plan shows under both policies whether the image is used at once or must be pulled again to verify the
+pod's credentials. Without pods, it covers every recorded image and a pod without credentials.
 
-A pod's secrets and service account may follow it in its file, or stand in files of their own (--secret). An
-account is taken to get credentials from its plugin. Which image a name means is looked up in --images; without
-it, in the records, and whether an image without a record is there is not known then. Nothing is written and
-no plugin run.
+A pod's secrets and service account may follow it in its file, or be in files of their own (--secret). The
+plan assumes that plugins return credentials for the service account. Image names are looked up in --images or,
+without it, in the records; then it is unknown whether an image without a record is present. Nothing is written
+and no plugin is run.
 
-Exit code 1 says that something would change, 6 that nobody can tell: a secret or account that a pod has, or
-the node's images, were not given."""
+Exit code 1 means that the policy changes something, 6 that the result is unknown: a secret or account of a
+pod, or the list of the node's images, is missing."""
 
 EXAMPLES = """\
 examples:
@@ -55,32 +55,32 @@ _EFFECTS = {
     PolicyEffect.SAME: "",
     PolicyEffect.VERIFIED: "must pull",
     PolicyEffect.FREE: "need not pull",
-    PolicyEffect.UNKNOWN: "cannot tell",
+    PolicyEffect.UNKNOWN: "unknown",
 }
 _CODES = {PolicyEffect.SAME: Exit.OK, PolicyEffect.UNKNOWN: Exit.UNKNOWN}
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry records plan``."""
-    group = parser.add_argument_group("policies, in the kubelet's words")
+    """Declare the arguments of ``keyferry records plan``."""
+    group = parser.add_argument_group("policies, with the kubelet's names")
     _add_policy(group, "--policy", "--allow", "the policy to try", required=True)
     _add_policy(
-        group, "--from-policy", "--from-allow", f"the policy of now (default: the kubelet's, else {DEFAULT})"
+        group, "--from-policy", "--from-allow", f"the current policy (default: the kubelet's, else {DEFAULT})"
     )
-    group = parser.add_argument_group("which pods")
+    group = parser.add_argument_group("pods")
     group.add_argument(
         "--pod",
         metavar="FILE",
         action="append",
         default=[],
-        help="a pod, as 'kubectl get pod -o yaml' prints it; may be repeated",
+        help="a pod, as printed by 'kubectl get pod -o yaml'; may be repeated",
     )
     group.add_argument(
         "--secret",
         metavar="FILE",
         action="append",
         default=[],
-        help="a pull secret of these pods, as 'kubectl get secret -o yaml' prints it; may be repeated",
+        help="a pull secret of these pods, as printed by 'kubectl get secret -o yaml'; may be repeated",
     )
     add_image_arguments(parser)
     add_record_arguments(parser)
@@ -106,7 +106,7 @@ def _add_policy(
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Plan it."""
+    """Print the plan, and return the exit code."""
     after = parse_policy(args.policy, args.allow)
     root = resolve_root(args)
     before = node_policy(args.from_policy, args.from_allow, root, args.node)
@@ -131,10 +131,10 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _report(args: "argparse.Namespace", root: str, changes: tuple[Change, ...]) -> None:
-    """Say on standard error what was not given, and which option gives it."""
+    """Report the missing inputs on standard error, with the options that give them."""
     if args.from_policy is None and settings_of_root(root, args.node) is None:
-        message = f"the policy of now was not given, so the kubelet's default {DEFAULT} is taken"
-        report(f"{message}; --from-policy tells")
+        message = f"the current policy is unknown, so the kubelet's default {DEFAULT} is used"
+        report(f"{message}; set it with --from-policy")
     turned = (change.missing for change in changes if UseOutcome.UNKNOWN in (change.now, change.then))
     report(*missing_lines(distinct(*turned)))
 
@@ -152,7 +152,7 @@ def _use_document(change: Change) -> dict[str, object]:
 
 
 def _decision(decision: Decision, outcome: UseOutcome) -> dict[str, object]:
-    """A decision; whether it is to pull is null where nobody can tell."""
+    """Return a decision as a document; ``mustPull`` is null if the outcome is unknown."""
     must_pull = None if outcome is UseOutcome.UNKNOWN else decision.must_pull
     return {**decision_document(decision), "mustPull": must_pull, "outcome": str(outcome)}
 

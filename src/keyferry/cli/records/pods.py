@@ -1,4 +1,4 @@
-"""Pods from files, with their images and all that they can show for themselves."""
+"""Pods from files, with their images and their credentials."""
 
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 
 
 def read_uses(pods: Sequence[str], secrets: Sequence[str]) -> tuple[ImageUse, ...]:
-    """Every image of every pod in the files, with the pod's own secrets and account."""
+    """Return every image of every pod in the files, with the pod's own secrets and account."""
     return tuple(use for path in pods for use in _read_pod(path, secrets))
 
 

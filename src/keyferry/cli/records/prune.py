@@ -1,4 +1,4 @@
-"""Remove the records of images that are gone."""
+"""Remove the records of images that are no longer present."""
 
 import os
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from keyferry.pulls.records.maintenance import Pruning
 
 DESCRIPTION = """\
-Remove the records of images that the node no longer has, as a kubelet does after it has collected garbage. It
-needs the list of images that are there (--cri, --images, --image-id), and removes only records that were last
-changed before that list was made: what changed later belongs to a later pull.
+Remove the records of images that the node no longer has, as a kubelet does after image garbage collection.
+The command requires the list of present images (--cri, --images, --image-id). It removes only records whose
+last change is older than that list: a later change belongs to a later pull.
 
-Without --yes nothing is removed, only shown. Files that cannot be read are never removed. While a kubelet
-uses the root, --yes is refused: it has its records in memory, and prunes them itself.
+Without --yes, the records are only listed. Files that cannot be read are never removed. While a kubelet uses
+the root, --yes is refused: the kubelet keeps its records in memory and prunes them itself.
 
-Exit code 0 says that nothing is, or was, to be removed or all of it was; 1 that --yes would remove something."""
+Exit code 0 means that nothing is left to remove; 1 that --yes would remove records."""
 
 EXAMPLES = """\
 examples:
@@ -43,28 +43,26 @@ _HEADER = ("REFERENCE", "UPDATED", "NAMES")
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry records prune``."""
+    """Declare the arguments of ``keyferry records prune``."""
     add_image_arguments(parser)
     parser.add_argument(
         "--until",
         metavar="TIME",
-        help="when the list was made, as 2026-01-02T03:04:05Z (default: when its file was last changed, else now)",
+        help="time of the list, such as 2026-01-02T03:04:05Z (default: the file's last change, else now)",
     )
-    parser.add_argument("--yes", action="store_true", help="remove them")
+    parser.add_argument("--yes", action="store_true", help="remove the records")
     add_record_arguments(parser)
     add_no_kubelet_argument(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Prune, or show what would go."""
-    until_ns = _until(args)  # before the list is read: what is pulled meanwhile is not in it
+    """Remove the records, or list those that ``--yes`` would remove."""
+    until_ns = _until(args)  # before the list is read, because it lacks the images that are pulled meanwhile
     images = present_images(args)
     if images is None:
-        raise WrongUsage("which images are there? give --cri, --images or --image-id")
+        raise WrongUsage("the present images are unknown; give --cri, --images or --image-id")
     if not images:
-        raise EnvironmentProblem(
-            f"{args.images or args.cri}: the list has no images; a node without any is hardly meant"
-        )
+        raise EnvironmentProblem(f"{args.images or args.cri}: the list has no images, expected at least one")
     records = open_to_write(args)
     pruning = records.prune([image.id for image in images], until_ns, dry_run=not args.yes)
     report(*pruning.problems)
@@ -72,14 +70,14 @@ def run(args: "argparse.Namespace") -> int:
         _print_table(pruning)
     else:
         print(render_document(_document(args, pruning), args.output))
-    done = "removed" if args.yes else "would be removed; --yes does it"
+    done = "removed" if args.yes else "would be removed; remove them with --yes"
     number = len(pruning.removed)
     report(f"{number} of {number + len(pruning.kept)} records {done}")
     return Exit.NO if number and not args.yes else Exit.OK
 
 
 def _until(args: "argparse.Namespace") -> int:
-    """When the list of images was made, in whole seconds, as records have it: only what is older may go."""
+    """Return the time of the image list in whole seconds, as in records; only older records may be removed."""
     from keyferry._core.clock import time_ns
     from keyferry.api.meta import parse_time
 

@@ -1,4 +1,4 @@
-"""Settle pulls whose process died."""
+"""Complete the records of pulls whose process died."""
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.frame.node_settings import add_no_kubelet_argument
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from keyferry.pulls.records.records import Records
 
 DESCRIPTION = """\
-Settle pulls that were begun and whose process died, as a kubelet does when it starts. An image that did
-arrive gets a record that names nobody, so that its use is verified; the note of the pull goes. A pull
-whose image is not there stays noted, and so does one whose process lives.
+Complete the records of pulls whose process died, as a kubelet does when it starts. An image that is present
+gets a record without credentials, so that each pod's access is verified, and the intent of its pull is removed.
+The intent stays if the image is not present or if the process of the pull is still running.
 
-It needs the list of images that are there (--cri, --images). Names are compared as they are written.
-Without --yes nothing is changed, only shown. While a kubelet uses the root, --yes is refused.
+The command requires the list of present images (--cri, --images). Names must be equal in every character.
+Without --yes, the pulls are only listed. While a kubelet uses the root, --yes is refused.
 
-Exit code 0 says that nothing is, or was, to be settled or all of it was; 1 that --yes would settle something."""
+Exit code 0 means that nothing is left to complete; 1 that --yes would complete records."""
 
 EXAMPLES = """\
 examples:
@@ -38,18 +38,18 @@ examples:
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry records recover``."""
+    """Declare the arguments of ``keyferry records recover``."""
     add_image_arguments(parser)
-    parser.add_argument("--yes", action="store_true", help="settle them")
+    parser.add_argument("--yes", action="store_true", help="complete the records")
     add_record_arguments(parser)
     add_no_kubelet_argument(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Recover, or show what would be."""
+    """Complete the records, or list those that ``--yes`` would complete."""
     images = present_images(args)
     if images is None:
-        raise WrongUsage("which images are there? give --cri or --images")
+        raise WrongUsage("the present images are unknown; give --cri or --images")
     records = open_to_write(args)
     recovery = records.recover(lambda: images) if args.yes else _foresee(records, images)
     report(*recovery.problems)
@@ -57,7 +57,7 @@ def run(args: "argparse.Namespace") -> int:
         _print_table(recovery)
     else:
         print(render_document(_document(args, recovery), args.output))
-    done = "settled" if args.yes else "would be settled; --yes does it"
+    done = "completed" if args.yes else "would be completed; complete them with --yes"
     number = len(recovery.recovered)
     report(f"{number} of {number + len(recovery.left)} pulls {done}")
     return Exit.NO if number and not args.yes else Exit.OK
@@ -85,7 +85,7 @@ def _document(args: "argparse.Namespace", recovery: Recovery) -> dict[str, objec
 def _print_table(recovery: Recovery) -> None:
     from keyferry.show.tables import table
 
-    rows = [(image, short_reference(ref), "nobody: it is verified") for image, ref in recovery.recovered]
-    rows += [(image, "-", "not there: it stays noted") for image in recovery.left]
+    rows = [(image, short_reference(ref), "nobody: access is verified") for image, ref in recovery.recovered]
+    rows += [(image, "-", "not present: the intent stays") for image in recovery.left]
     if rows:
         print(table(("IMAGE", "REFERENCE", "MAY USE IT"), rows))

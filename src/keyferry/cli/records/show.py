@@ -1,4 +1,4 @@
-"""All that is recorded about one image."""
+"""Show all records of one image."""
 
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.records.arguments import (
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from keyferry.pulls.records.records import Records
 
 DESCRIPTION = """\
-All that is recorded about one image: every record in which it appears, with its file, all names the image was
-pulled under, and whose credentials it was pulled with. Credential hashes are shortened.
+Show all records of one image: the file, all names that the image was pulled under, and the credentials that
+it was pulled with. Credential hashes are shortened.
 
-Exit code 1 says that there is no record."""
+Exit code 1 means that there is no record."""
 
 EXAMPLES = """\
 examples:
@@ -33,20 +33,20 @@ examples:
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry records show``."""
+    """Declare the arguments of ``keyferry records show``."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
     add_record_arguments(parser, reveal=True)
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Show it."""
+    """Print the records of the image."""
     records = open_to_read(args)
     listing = records.list()
     accesses = find_access(listing.believed, args.image)
     found = list({access.record.image_ref: access.record for access in accesses}.values())
     report(*listing.problems, *listing.strays)
     if not found:
-        report(f"nothing is recorded about {args.image!r}")
+        report(f"found no record of {args.image!r}")
     if args.output == "table":
         for record in found:
             print(Lines("\n".join(_lines(records, record, reveal=args.reveal))))
@@ -70,4 +70,4 @@ def _lines(records: "Records", record: "ImagePulledRecord", *, reveal: bool) -> 
         yield f"  pulled as {printable(name)}, for"
         yield from (f"    {printable(line)}" for line in entry_lines(entry, reveal=reveal))
     if not record.credential_mapping:
-        yield "  pulled by a process that crashed: nobody is named, so every use is verified"
+        yield "  pulled by a process that died: it names no credentials, so every access is verified"

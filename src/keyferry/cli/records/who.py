@@ -1,4 +1,4 @@
-"""Who may use an image on this node, and why."""
+"""Show who may use an image on this node, and why."""
 
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.node_settings import node_policy
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from keyferry.pulls.records.records import Records
 
 DESCRIPTION = """\
-Who may use an image on this node without pulling it again: which secrets (namespace, name, uid), which
-service accounts, or every pod; and what happens to a pod that can show nothing, under the node's policy.
+Show who may use an image on this node without pulling it again: secrets (namespace, name, uid), service
+accounts, or every pod; and the decision for a pod without credentials under the node's policy.
 
-Records count for one spelling of a name: what was pulled as 'busybox' is not recorded for
-'docker.io/library/busybox'. Exit code 1 says that nobody is recorded for the image."""
+A record applies to one spelling of a name: a pull of 'busybox' is not recorded for
+'docker.io/library/busybox'. Exit code 1 means that no record lets anybody use the image."""
 
 EXAMPLES = """\
 examples:
@@ -42,20 +42,20 @@ examples:
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The options of ``keyferry records who``."""
+    """Declare the arguments of ``keyferry records who``."""
     parser.add_argument("image", metavar="IMAGE", help="the image, as a pod names it, or the runtime's id")
     add_record_arguments(parser, reveal=True)
     add_policy_arguments(parser)
 
 
 def add_policy_arguments(parser: "argparse.ArgumentParser") -> None:
-    """The node's policy, in the kubelet's words."""
+    """Declare the node's policy, with the kubelet's names."""
     group = parser.add_argument_group("the kubelet's imagePullCredentialsVerificationPolicy")
     group.add_argument(
         "--policy",
         choices=POLICIES,
         metavar="POLICY",
-        help=f"one of {', '.join(POLICIES)} (default: that of the running kubelet whose root it is, else {DEFAULT})",
+        help=f"one of {', '.join(POLICIES)} (default: that of the running kubelet with this root, else {DEFAULT})",
     )
     group.add_argument(
         "--allow",
@@ -67,7 +67,7 @@ def add_policy_arguments(parser: "argparse.ArgumentParser") -> None:
 
 
 def run(args: "argparse.Namespace") -> int:
-    """Answer it."""
+    """Print who may use the image, and why."""
     policy = node_policy(args.policy, args.allow, resolve_root(args), args.node)
     records = open_to_read(args, policy)
     listing = records.list()
@@ -82,16 +82,16 @@ def run(args: "argparse.Namespace") -> int:
         not access.entry.is_empty for access in found if access.match is not AccessMatch.ANOTHER_SPELLING
     )
     if not is_known:
-        report(f"nobody is recorded for {args.image!r}")
+        report(f"found no record that lets anybody use {args.image!r}")
     return Exit.OK if is_known else Exit.NO
 
 
 def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Decision":
-    """What is decided for a pod that can show nothing; an image without a record is taken to be there."""
+    """Return the decision for a pod without credentials; an image without a record is assumed to be present."""
     if not found:
         return records.decide(image, image)
     first = found[0]
-    # Another spelling is the same image to the runtime, so it is its record that is looked at.
+    # Another spelling is the same image in the runtime, so the decision reads that image's record.
     return records.decide(
         first.name if first.match is AccessMatch.REFERENCE else image, first.record.image_ref
     )
@@ -127,11 +127,11 @@ def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, revea
     for access in found:
         note = ""
         if access.match is AccessMatch.ANOTHER_SPELLING:
-            note = ": another spelling, which counts only for pods that write it so"
+            note = ": another spelling, which applies only to pods that use it"
         name = access.name or "no name"
         yield f"  as {printable(name)} ({short_reference(printable(access.record.image_ref))}){note}"
         yield from (f"    {printable(line)}" for line in entry_lines(access.entry, reveal=reveal))
     if not found:
-        yield "  nothing is recorded"
-    yield f"  a pod that can show nothing, under {stranger.policy.name}:"
+        yield "  no record"
+    yield f"  a pod without credentials, under {stranger.policy.name}:"
     yield from (f"    {reason.stage}: {printable(reason.text)}" for reason in stranger.reasons)

@@ -1,1 +1,1 @@
-"""The codes of the conformance kit: what each check demands, and why."""
+"""The codes of the conformance kit: what each check requires, and why."""

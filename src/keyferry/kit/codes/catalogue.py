@@ -15,7 +15,7 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
 class Check(Value):
-    """One promise of a plugin: how bad it is to break it, why it matters, and what to change."""
+    """One requirement of a plugin: the severity of a violation, the reason, and what to change."""
 
     code: str
     severity: Severity
@@ -33,5 +33,5 @@ _FOREIGN = {PluginKind.IMAGE: CLUSTER_CODES, PluginKind.CLUSTER: IMAGE_CODES}
 
 
 def checks_for(kind: PluginKind) -> tuple[Check, ...]:
-    """The checks that apply to one kind of plugin."""
+    """Return the checks that apply to plugins of *kind*."""
     return tuple(check for code, check in CHECKS.items() if code not in _FOREIGN[kind])

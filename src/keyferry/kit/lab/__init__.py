@@ -1,1 +1,1 @@
-"""Experiments with a plugin: what it is asked, how it is run and watched, the evidence."""
+"""Experiments with a plugin: requests, runs under observation, and the evidence."""

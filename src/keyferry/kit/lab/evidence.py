@@ -1,4 +1,4 @@
-"""What the runs have shown, and how the kubelet or client-go would read it; rules are functions of this."""
+"""The results of the runs, read as the kubelet or client-go reads them; rules are functions of this."""
 
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
@@ -28,16 +28,16 @@ __all__ = [
     "succeeded",
 ]
 
-# What a program's own failures end with: klog.Fatalf with 255, the AWS CLI with 252 to 255. In between stand those
-# of a shell, for a program that it cannot run and for a signal.
+# The exit statuses of a program's own failures: klog.Fatalf exits with 255, the AWS CLI with 252 to 255. The
+# statuses in between are a shell's, for a program that it cannot run and for a signal.
 _OWN_STATUSES = (range(1, 126), range(252, 256))
-A_FAILURE = "a status from 1 to 125, or from 252, and a message"
-# The questions that must have a good answer.
+A_FAILURE = "an exit status from 1 to 125 or from 252 to 255, and a message"
+# The requests that must have a valid response.
 GOOD_EXPERIMENTS = ("good", "good *")
 
 
 class Violation(Value):
-    """A promise broken: in which experiment, what was found and what was expected."""
+    """A violated requirement: the experiment, what was found and what was expected."""
 
     experiment: str
     found: str
@@ -45,11 +45,11 @@ class Violation(Value):
 
 
 class Unchecked(Exception):
-    """Why something could not be checked."""
+    """The reason why a requirement could not be checked."""
 
 
 class Evidence(Value):
-    """Every run by its experiment's name, and what was found on disk after them."""
+    """Every run by the name of its experiment, and the state of the disk after the runs."""
 
     plugin: PluginUnderTest
     experiments: Mapping[str, Experiment]
@@ -60,67 +60,67 @@ class Evidence(Value):
     canary_made: bool = False
 
     def run(self, name: str) -> Run:
-        """One run; Unchecked if it was not made."""
+        """Return one run; raise Unchecked if it was not made."""
         if name not in self.runs:
             raise Unchecked("it was not run")
         return self.runs[name]
 
     def outcome(self, name: str) -> ProcessOutcome:
-        """How one run ended, and what it printed."""
+        """Return how one run ended, and what it printed."""
         return self.run(name).outcome
 
     def names(self, *patterns: str) -> Iterator[str]:
-        """The experiments that were run and match one of the patterns, in the order they are listed."""
+        """Yield the experiments that were run and match one of *patterns*, in the order of the list."""
         for name in self.experiments:
             if name in self.runs and any(fnmatchcase(name, pattern) for pattern in patterns):
                 yield name
 
     def good_experiments(self) -> tuple[str, ...]:
-        """The experiments that must have a good answer: each image, or the cluster, asked for once."""
+        """Return the experiments that must have a valid response: one for each image, or one for the cluster."""
         return tuple(self.names(*GOOD_EXPERIMENTS))
 
     def version(self, name: str) -> str:
-        """The apiVersion that an experiment was asked in."""
+        """Return the apiVersion of an experiment's request."""
         return self.experiments[name].api_version or self.plugin.api_version
 
     def problem(self, name: str) -> PluginProtocolError | None:
-        """What Kubernetes would say against the answer of a run that ended well; None if nothing."""
+        """Return Kubernetes' error for the response of a successful run; None if it is valid."""
         try:
             self._decode(name)
         except PluginProtocolError as error:
-            error.__traceback__ = None  # its frames hold the answer
+            error.__traceback__ = None  # its frames contain the response
             return error
         return None
 
     def response(self, name: str) -> CredentialProviderResponse:
-        """The answer of an image plugin; Unchecked if there is none that decodes."""
+        """Return the response of an image plugin; raise Unchecked if none can be decoded."""
         if succeeded(self.outcome(name)):
             try:
                 return decode_response(self.plugin.name, self.version(name), self.outcome(name).stdout)
             except PluginProtocolError:
                 pass
-        raise Unchecked("there is no answer to look at")
+        raise Unchecked("there is no valid response to check")
 
     def credential(self, name: str) -> ClusterCredential:
-        """The answer of a cluster plugin; Unchecked if there is none that decodes."""
+        """Return the response of a cluster plugin; raise Unchecked if none can be decoded."""
         if succeeded(self.outcome(name)):
             try:
                 return read_credential(self.version(name), self.outcome(name).stdout)
             except (PluginProtocolError, EnvironmentProblem):
                 pass
-        raise Unchecked("there is no answer to look at")
+        raise Unchecked("there is no valid response to check")
 
     def is_good(self, name: str) -> bool:
-        """Tell whether a run ended with an answer that decodes."""
+        """Return whether a run ended with a valid response."""
         return succeeded(self.outcome(name)) and self.problem(name) is None
 
     def require_good(self) -> None:
-        """Unchecked unless the plugin answers well when all is well: then other failures say something."""
+        """Raise Unchecked unless the plugin answers a normal request; else other failures have no meaning."""
         if not self.is_good("good"):
-            raise Unchecked("the plugin gives no good answer to begin with")
+            raise Unchecked("the plugin returns no valid response to a normal request")
 
     def describe(self, name: str) -> str:
-        """How a run ended, in words without secrets."""
+        """Return how a run ended, without secrets."""
         outcome = self.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
             return f"it did not end within {self.limit(name):g} s" + stderr_text(outcome, self.secrets)
@@ -132,13 +132,13 @@ class Evidence(Value):
         return go_exit_text(outcome.status) + stderr_text(outcome, self.secrets)
 
     def good_answer(self) -> str:
-        """What is expected of a good question; with a hint where the plugin may miss its home."""
+        """Return the expected result of a normal request, with a hint if the plugin may require HOME."""
         if "HOME" in dict(self.plugin.env):
-            return "exit status 0 and an answer"
-        return "exit status 0 and an answer (its HOME was empty: if it needs yours, say --env HOME=$HOME)"
+            return "exit status 0 and a valid response"
+        return "exit status 0 and a valid response (its HOME was empty: pass yours with --env HOME=$HOME)"
 
     def limit(self, name: str) -> float:
-        """How long a run was allowed to take."""
+        """Return the time limit of a run, in seconds."""
         return limit_for(self.plugin, self.experiments[name])
 
     def _decode(self, name: str) -> None:
@@ -149,30 +149,30 @@ class Evidence(Value):
         try:
             read_credential(self.version(name), stdout, plugin=self.plugin.name)
         except EnvironmentProblem:
-            return  # no means to look into a certificate: the rule for it says so
+            return  # certificates cannot be parsed here; the rule about them reports that
 
 
 class Rule(Value):
-    """How a check is made: the experiments it needs, by pattern, and the function that judges them."""
+    """The implementation of a check: patterns of the experiments it requires, and the function that judges them."""
 
     needs: tuple[str, ...]
     judge: "Callable[[Evidence], Iterator[Violation]]"
 
 
-# Bad input is refused before anything slow is done, so nobody waits a minute for it.
+# A plugin refuses invalid input before any slow work, so that a shorter limit is enough.
 _SOON_SECONDS = 15.0
 
 
 def limit_for(plugin: PluginUnderTest, experiment: Experiment) -> float:
-    """The time limit of an experiment."""
+    """Return the time limit of an experiment, in seconds."""
     is_question = experiment.is_patient or experiment.name == "good" or experiment.name.startswith("good ")
     return plugin.timeout_seconds if is_question else min(plugin.timeout_seconds, _SOON_SECONDS)
 
 
 def is_reached(code: str, found: str, order: tuple[tuple[str, ...], ...]) -> bool:
-    """Tell whether an answer was read as far as *code* says something of it, where *found* is what stopped it.
+    """Return whether the checks got as far as *code*, if *found* is the code of the first problem.
 
-    In *order* stands what is looked at first; of codes that stand together the first one stops it.
+    *order* lists the codes in the order of the checks; of codes in one group, only the found one is reached.
     """
     if not found or code == found:
         return True
@@ -181,16 +181,16 @@ def is_reached(code: str, found: str, order: tuple[tuple[str, ...], ...]) -> boo
 
 
 def succeeded(outcome: ProcessOutcome) -> bool:
-    """Tell whether a run ended by itself with status 0."""
+    """Return whether a run exited with status 0."""
     return outcome.ending is Ending.EXITED and outcome.status == 0
 
 
 def failed(outcome: ProcessOutcome) -> bool:
-    """Tell whether a run ended by itself with a status that says no."""
+    """Return whether a run exited with a status that reports a failure of its own."""
     return outcome.ending is Ending.EXITED and any(outcome.status in statuses for statuses in _OWN_STATUSES)
 
 
 def stderr_text(outcome: ProcessOutcome, secrets: Secrets) -> str:
-    """The end of what a run printed on standard error, without secrets; empty if that is nothing."""
+    """Return the end of a run's standard error, without secrets, as the end of a sentence."""
     tail = secrets.hide(stderr_tail(outcome.stderr, tuple(secrets.texts)))
-    return f"; it said: {tail}" if tail else "; it said nothing"
+    return f"; standard error: {tail}" if tail else "; standard error is empty"

@@ -1,4 +1,4 @@
-"""What the kit asks a cluster plugin, in KUBERNETES_EXEC_INFO: as client-go does, in other versions, and broken."""
+"""Requests to a cluster plugin in KUBERNETES_EXEC_INFO: client-go's own, other versions, and malformed ones."""
 
 from collections.abc import Iterator
 
@@ -15,20 +15,20 @@ __all__ = ["cluster_experiments", "good_infos"]
 _MADE_UP = ClusterInfo(
     server="https://kubernetes.keyferry.invalid:6443", certificate_authority_data=b"", config='{"a":"b"}'
 )
-# One variable may be 128 KiB on Linux; this leaves room for its name.
+# A variable is limited to 128 KiB on Linux; this leaves room for its name.
 _HUGE = 100_000
 _INPUT = b"keyferry\n"
 
 
 def good_infos(plugin: PluginUnderTest) -> Iterator[Experiment]:
-    """The question as client-go asks it, and the same again."""
+    """Yield client-go's own request, and the same request again."""
     good = _ask("good", plugin.api_version, plugin.cluster)
     yield replace(good, is_sampled=True)
     yield replace(good, name="again")
 
 
 def cluster_experiments(plugin: PluginUnderTest) -> Iterator[Experiment]:
-    """Every question beside the good ones."""
+    """Yield all experiments other than the normal requests."""
     good = _ask("good", plugin.api_version, plugin.cluster)
     for version in plugin.other_versions():
         yield _ask(f"version {version.rpartition('/')[2]}", version, plugin.cluster)

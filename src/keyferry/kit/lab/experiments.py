@@ -1,4 +1,4 @@
-"""One question to a plugin, and the circumstances it is asked in: what is given, and how a shell would give it."""
+"""One request to a plugin, the environment of its run, and the shell command that repeats it."""
 
 import os
 import shlex
@@ -13,15 +13,15 @@ from keyferry.kit.plugin_kind import PluginKind
 
 __all__ = ["Experiment", "Surroundings", "environment", "repeat_command"]
 
-# A variable is shown as it is where the kit has set it, and the plugin's own ones never.
+# Variables that place a user's files; the plugin does not get them.
 _PLACES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 _KEPT = ("PATH",)
 
 
 class Experiment(Value):
-    """One run. *shown* is its input, or exec info, without secrets; *feed* is a shell's way to make a long one.
+    """One run. *shown* is its input, or exec info, without secrets; *feed* is a shell command for a long input.
 
-    *env* is set and *unset* is taken away last. A *bare* run has PATH and the plugin's own variables only.
+    *env* is set and *unset* is removed last. A *bare* run has only PATH and the plugin's own variables.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Experiment(Value):
 
 
 class Surroundings(Value):
-    """What all runs share: a home and a folder for temporary files that are new, and our own environment."""
+    """The environment that all runs share: an empty HOME and TMPDIR, and this process's variables."""
 
     home: str
     temporary: str
@@ -50,7 +50,7 @@ class Surroundings(Value):
 
 
 def environment(plugin: PluginUnderTest, around: Surroundings, experiment: Experiment) -> dict[str, str]:
-    """All variables of a run."""
+    """Return all variables of a run."""
     environ = {name: around.environ[name] for name in _KEPT if name in around.environ}
     if not experiment.is_bare:
         environ = {name: value for name, value in around.environ.items() if name not in _PLACES}
@@ -63,7 +63,7 @@ def environment(plugin: PluginUnderTest, around: Surroundings, experiment: Exper
 
 
 def repeat_command(plugin: PluginUnderTest, experiment: Experiment) -> str:
-    """The shell command that repeats an experiment; secrets in it are masked."""
+    """Return the shell command that repeats an experiment, with secrets masked."""
     words = [
         *_env_words(plugin, experiment),
         *experiment.prefix,
@@ -104,12 +104,12 @@ def _feed(experiment: Experiment) -> str:
 
 
 def _is_plain(data: bytes) -> bool:
-    """Tell whether a terminal shows bytes as they are: a line break in them would not be shown as one."""
+    """Return whether a terminal shows the bytes unchanged; a line break is not shown as one."""
     return data.isascii() and _text(data).isprintable()
 
 
 def _octal(data: bytes) -> Iterable[str]:
-    """Bytes as ``printf`` takes them in every shell."""
+    """Yield the bytes in the form that ``printf`` accepts in every shell."""
     for byte in data:
         char = chr(byte)
         is_plain = (char.isalnum() and byte < 128) or char in '{}:, ./_-"'

@@ -1,6 +1,6 @@
-"""Run a program under watch: what it answers, and what else it does, uses and leaves behind.
+"""Run a program and observe its output, the resources it uses and the processes it leaves behind.
 
-``keyferry.invoke`` runs plugins as fast as it can; here a run may be slow, and everything about it is noted.
+``keyferry.invoke`` runs plugins as fast as possible; here a run may be slow and is observed in detail.
 """
 
 import errno
@@ -21,7 +21,7 @@ from keyferry.kit.lab import processes
 
 __all__ = ["Launch", "Run", "launch"]
 
-# How long an output pipe may stay open after the program has ended before its holder counts as left behind.
+# The time that an output pipe may stay open after the program's exit before the pipe counts as held.
 _HOLD_SECONDS = 1.0
 _LOOK_SECONDS = 0.005
 _REST_SECONDS = 0.25
@@ -30,10 +30,10 @@ _ENTER = 'cd "$0" && exec "$@"'
 
 
 class Launch(Value):
-    """How one run is made. Without *stdin* it reads an empty device; *environ* is all it is given.
+    """The settings of one run. Without *stdin*, standard input is empty; *environ* is the whole environment.
 
-    With *is_input_watched* its input is looked at afterwards: was it read? With *has_reader* false nobody
-    reads its output. A run that *is_sampled* has its command lines looked at, again and again.
+    With *is_input_watched*, the run reports whether the input was read. Without *has_reader*, nobody reads its
+    output. With *is_sampled*, the command lines of its processes are read repeatedly.
     """
 
     argv: tuple[str, ...] = field(repr=False)
@@ -47,9 +47,9 @@ class Launch(Value):
 
 
 class Run(Value):
-    """What came of a run. *left_behind* is None where this system does not let us look.
+    """The result of a run. *left_behind* is None if the system does not show processes.
 
-    *peak_bytes* is None where the system cannot tell the program's memory from our own.
+    *peak_bytes* is None if the system cannot separate the program's memory from this process's.
     """
 
     outcome: ProcessOutcome
@@ -61,7 +61,7 @@ class Run(Value):
 
 
 def launch(what: Launch) -> Run:
-    """Make one run; raises OSError or ValueError if the program cannot be started."""
+    """Run a program once; raise OSError or ValueError if it cannot be started."""
     mark = secrets.token_hex(8)
     started = time.monotonic()
     argv = ("/bin/sh", "-c", _ENTER, what.cwd, *what.argv) if what.cwd else what.argv
@@ -80,14 +80,14 @@ def launch(what: Launch) -> Run:
         try:
             child.end()
         finally:
-            child.end()  # again, for an interrupt that came just as the first began
+            child.end()  # again, in case an interrupt stopped the first call
         for fd in (pidfd, watched_fd):
             if fd >= 0:
                 os.close(fd)
 
 
 class _Watch:
-    """One run while it lasts."""
+    """One run in progress."""
 
     def __init__(self, what: Launch, child: Child, mark: str, started: float, *, is_woken: bool) -> None:
         self._what = what
@@ -108,7 +108,7 @@ class _Watch:
                 left = processes.find_left_behind(self._pid, self._mark)
         except ChildProcessError:
             ending = Ending.LOST
-        # The leader is not collected yet, so its id, and the session of that number, are still its own.
+        # The leader is not reaped yet, so its id and the session of that id cannot belong to another process.
         if ending is not Ending.LOST and left != ():
             processes.end_all(self._pid, self._mark)
         status, peak = _collect(self._pid)
@@ -156,7 +156,7 @@ def _spawn(
 
 
 def _make_input(data: bytes) -> int:
-    """The end of a pipe from which *data*, or what a pipe takes of it at once, can be read, and then no more."""
+    """Return the read end of a pipe that has *data*, or as much of it as the pipe holds, and no writer."""
     reader, writer = make_pipe()
     try:
         os.set_blocking(writer, False)
@@ -191,7 +191,7 @@ def _pending(fd: int) -> bool:
 
 
 def _collect(pid: int) -> tuple[int | None, int | None]:
-    """The exit status and the most memory that it or a child of it held."""
+    """Return the exit status, and the peak memory of the program or one of its children."""
     deadline = time.monotonic() + DEATH_SECONDS
     while True:
         try:
@@ -206,7 +206,7 @@ def _collect(pid: int) -> tuple[int | None, int | None]:
         time.sleep(0.002)
     import resource  # not on Windows, where there is no kit
 
-    # A spawned program counts our own memory as its own until it has become itself.
+    # Until its exec, a spawned program is charged with the memory of this process.
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     peak = usage.ru_maxrss * _KIBIBYTE if usage.ru_maxrss > own else None
     return os.waitstatus_to_exitcode(status), peak

@@ -1,4 +1,4 @@
-"""What is put to the test: a program, how it is run, and what it is asked for."""
+"""The plugin under test: a program, how it is run, and the images it is tested with."""
 
 import os
 import shutil
@@ -23,8 +23,8 @@ KNOWN_VERSIONS = {PluginKind.IMAGE: ("v1", "v1beta1", "v1alpha1"), PluginKind.CL
 class PluginUnderTest(Value):
     """A plugin under test.
 
-    *images* are images that it should have credentials for. The first of *api_versions*, in full, is the
-    one most requests are made in; it must know the others too. *cache_type* is that of a config's tokenAttributes.
+    *images* are images that it has credentials for. *api_versions* are full versions; most requests use the
+    first, and the plugin must support the others too. *cache_type* is that of a config's tokenAttributes.
     """
 
     path: str
@@ -41,7 +41,7 @@ class PluginUnderTest(Value):
 
     @property
     def api_version(self) -> str:
-        """The version that most requests are made in."""
+        """The version of most requests."""
         return self.api_versions[0] if self.api_versions else full_api_version(self.kind, "v1")
 
     @property
@@ -50,19 +50,19 @@ class PluginUnderTest(Value):
         return os.path.basename(self.path)
 
     def other_versions(self) -> tuple[str, ...]:
-        """The versions of its protocol beside the first, those that it must know before the rest."""
+        """Return all other versions of its protocol; those that it must support come first."""
         every = (full_api_version(self.kind, version) for version in KNOWN_VERSIONS[self.kind])
         ordered = dict.fromkeys((*self.api_versions, *every))
         return tuple(version for version in ordered if version != self.api_version)
 
 
 def full_api_version(kind: PluginKind, version: str) -> str:
-    """A version with its group: ``v1`` is as good as the whole of it."""
+    """Return *version* with its group; ``v1`` stands for the full version."""
     return version if "/" in version else f"{_GROUPS[kind]}/{version}"
 
 
 def find_program(name: str) -> str:
-    """The absolute path of a program, by path or by name; raises EnvironmentProblem if it cannot be run."""
+    """Return the absolute path of a program, given by path or name; raise EnvironmentProblem if it cannot be run."""
     path = name if os.sep in name else shutil.which(name) or name
     path = os.path.abspath(path)
     if not os.path.exists(path):

@@ -1,4 +1,4 @@
-"""What a plugin starts: found in /proc, by the session it was given and by a mark in its environment."""
+"""The processes that a plugin starts, found in /proc by their session and by a mark in their environment."""
 
 import os
 import signal
@@ -10,13 +10,13 @@ from keyferry._core.values import Value
 
 __all__ = ["MARK", "Process", "can_look", "command_lines", "end_all", "find_left_behind"]
 
-# A variable that every run has with a value of its own: a child that leaves the session still carries it.
+# A variable with a different value in every run, which a child that leaves the session still has.
 MARK = "KEYFERRY_KIT_RUN"
 _PROC = "/proc"
-# A child that is about to end by itself, as the last of a pipeline may be, is given this long.
+# The time in which a child may exit by itself, such as the last process of a pipeline.
 _PARTING_SECONDS = 0.5
 _PASSES = 20
-# Where the time of its start stands, after the name of a process.
+# The index of the start time in the fields after a process's name.
 _BEGAN = 19
 
 
@@ -28,12 +28,12 @@ class Process(Value):
 
 
 def can_look() -> bool:
-    """Tell whether this system lets us see what a program has started."""
+    """Return whether this system shows the processes that a program has started."""
     return sys.platform == "linux" and os.path.exists(f"{_PROC}/self/stat")
 
 
 def find_left_behind(leader: int, mark: str) -> tuple[Process, ...]:
-    """Every process of a run that lives on after its leader ended, once those on their way out are gone."""
+    """Return the processes of a run that are still alive half a second after their leader ended."""
     deadline = time.monotonic() + _PARTING_SECONDS
     while found := tuple(_members(leader, mark)):
         if time.monotonic() >= deadline:
@@ -43,7 +43,7 @@ def find_left_behind(leader: int, mark: str) -> tuple[Process, ...]:
 
 
 def end_all(leader: int, mark: str) -> None:
-    """Kill every process of a run; in several passes, since one may start another meanwhile."""
+    """Kill every process of a run, in several passes, because one may start another meanwhile."""
     for _ in range(_PASSES):
         try:
             os.killpg(leader, signal.SIGKILL)
@@ -58,7 +58,7 @@ def end_all(leader: int, mark: str) -> None:
 
 
 def command_lines(leader: int) -> Iterator[bytes]:
-    """The command lines of a program and of everything below it, as anyone on the machine can read them."""
+    """Yield the command lines of a program and its descendants, which every user of the machine can read."""
     waiting = [leader]
     while waiting:
         pid = waiting.pop()
@@ -69,7 +69,7 @@ def command_lines(leader: int) -> Iterator[bytes]:
 
 
 def _members(leader: int, mark: str) -> Iterator[Process]:
-    """The living processes of the leader's session or with its mark, the leader itself left out."""
+    """Yield the living processes of the leader's session or with its mark, without the leader."""
     wanted = f"{MARK}={mark}".encode()
     began = _began(_stat(leader)[1])
     for name in os.listdir(_PROC):
@@ -77,7 +77,7 @@ def _members(leader: int, mark: str) -> Iterator[Process]:
             continue
         pid = int(name)
         shown, fields = _stat(pid)
-        # What was there before the run is not of the run, and need not be looked into.
+        # A process that is older than the run does not belong to it.
         if not fields or fields[0] in (b"Z", b"X") or _began(fields) < began:
             continue
         if int(fields[3]) == leader or wanted in _read(pid, "environ").split(b"\0"):
@@ -85,7 +85,7 @@ def _members(leader: int, mark: str) -> Iterator[Process]:
 
 
 def _stat(pid: int) -> tuple[str, list[bytes]]:
-    """The name of a process, and what follows it: state, parent, process group, session and so on."""
+    """Return the name of a process and the fields after it: state, parent, process group, session and so on."""
     head, _, rest = _read(pid, "stat").rpartition(b")")
     return head.partition(b"(")[2].decode("utf-8", "replace"), rest.split()
 
@@ -106,4 +106,4 @@ def _read(pid: int, what: str) -> bytes:
         with open(f"{_PROC}/{pid}/{what}", "rb") as stream:
             return stream.read(1 << 16)
     except OSError:
-        return b""  # gone meanwhile, or somebody else's
+        return b""  # the process has ended or belongs to another user

@@ -1,4 +1,4 @@
-"""What the kit asks an image plugin: good requests, other versions, and everything that may go wrong with one."""
+"""Requests to an image plugin: normal ones, other versions, and malformed ones."""
 
 import shlex
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 
 __all__ = ["CANARY", "FOREIGN", "ask", "good_requests", "image_experiments", "sibling_of"]
 
-# A registry that nobody can have: the name is reserved.
+# A registry that cannot exist, because the domain is reserved.
 FOREIGN = "registry.invalid/none"
-# Stands for a service account's token where there is none; it must not turn up on standard error.
+# The service account token if none is given; it must not appear on standard error.
 CANARY = "keyferry-kit-canary-5c1b0e7d2f94a8"
 _ANNOTATIONS = {"keyferry.example/unknown-to-you": "value"}
 _DEPTH = 100_000
@@ -23,7 +23,7 @@ _LONG = 5000
 
 
 def image_experiments(plugin: PluginUnderTest, canary_file: str) -> Iterator[Experiment]:
-    """Every request beside the good ones; *canary_file* is what an image name that is run would make."""
+    """Yield all experiments other than the normal requests; a command in an image name creates *canary_file*."""
     image = plugin.images[0]
     yield ask(plugin, "sibling", sibling_of(image))
     yield ask(plugin, "foreign", FOREIGN)
@@ -36,7 +36,7 @@ def image_experiments(plugin: PluginUnderTest, canary_file: str) -> Iterator[Exp
 
 
 def good_requests(plugin: PluginUnderTest) -> Iterator[Experiment]:
-    """The first image, the same again, and all other images."""
+    """Yield requests for the first image, for the same again, and for all other images."""
     first, *others = plugin.images
     yield ask(plugin, "good", first, is_sampled=True)
     yield ask(plugin, "again", first)
@@ -45,7 +45,7 @@ def good_requests(plugin: PluginUnderTest) -> Iterator[Experiment]:
 
 
 def sibling_of(image: str) -> str:
-    """Another image of the same registry."""
+    """Return another image of the same registry."""
     return f"{registry_of(image)}/keyferry-kit/other"
 
 
@@ -58,7 +58,7 @@ def ask(
     with_account: bool = False,
     is_sampled: bool = False,
 ) -> Experiment:
-    """The request that a kubelet makes for an image."""
+    """Return an experiment with the kubelet's request for an image."""
     version = api_version or plugin.api_version
     token, annotations = "", {}
     if with_account or plugin.token:
@@ -115,7 +115,7 @@ def _malformed(plugin: PluginUnderTest, image: str) -> Iterator[Experiment]:
 
 
 def _printing(head: str, middle: str, times: int, tail: str) -> str:
-    """A shell's way to print what is too long to be shown."""
+    """Return a shell command that prints an input that is too long to be shown."""
     return f"python3 -c {shlex.quote(f'print({head!r} + {middle!r} * {times} + {tail.strip()!r})')}"
 
 

@@ -1,4 +1,4 @@
-"""The secrets of a plugin, as far as its answers show them: finding them elsewhere, and hiding them."""
+"""The secrets in a plugin's responses: finding them elsewhere, and hiding them."""
 
 import os
 import re
@@ -13,14 +13,14 @@ from keyferry.errors import DocumentError
 
 __all__ = ["LeakedFile", "Secrets", "list_files", "secrets_in", "shown_key"]
 
-# What is shorter turns up in any text by chance.
+# Shorter texts appear in other texts by chance.
 SHORTEST = 8
 _SECRET_FIELDS = ("password", "token", "clientKeyData")
 _LARGEST_FILE = 16 * 1024 * 1024
 _MOST_FILES = 2000
 
 
-# A registry as people write one: a host with a dot, a port or a star in it, perhaps a scheme before and a path after.
+# A registry: a host with a dot, a port or a star, optionally with a scheme before it and a path after it.
 _REGISTRY = (
     r"(?:(?:https?|docker|oci)://)?(?:[\w*.-]*[.*][\w*.-]*|localhost|[\w-]+(?=:\d)|\[[0-9a-f:]+\])(?::\d+)?"
     r"(?:[/?][\w.*?/~-]*)?"
@@ -29,24 +29,24 @@ _LONGEST_KEY = 100
 
 
 def shown_key(key: str) -> str:
-    """A key of auth as it may be shown: a plugin may have put anything there, its password for one.
+    """Return a key of auth for output, masked unless it is a registry without user info.
 
-    What is not a registry's name, or has user info, is masked.
+    A plugin may return any text as a key, even its password.
     """
     return key if len(key) <= _LONGEST_KEY and re.fullmatch(_REGISTRY, key) else MASK
 
 
 class Secrets(Value):
-    """Texts that must not turn up anywhere but in an answer."""
+    """Texts that must not appear anywhere except in a response."""
 
     texts: frozenset[str] = field(default=frozenset(), repr=False)
 
     def found_in(self, data: bytes) -> bool:
-        """Tell whether one of them, or the base64 of one, is in *data*."""
+        """Return whether *data* contains one of them, or the base64 of one."""
         return any(needle in data for text in self.texts for needle in _spellings(text))
 
     def hide(self, text: str) -> str:
-        """*text* as it may be shown."""
+        """Return *text* with the secrets masked."""
         for secret in sorted(self.texts, key=len, reverse=True):
             for needle in _spellings(secret):
                 text = text.replace(needle.decode("utf-8", "replace"), MASK)
@@ -54,14 +54,14 @@ class Secrets(Value):
 
 
 class LeakedFile(Value):
-    """A file that holds a secret: where, relative to its folder, and whether others may read it."""
+    """A file that contains a secret: its path, relative to its folder, and whether others may read it."""
 
     path: str
     is_open: bool
 
 
 def secrets_in(stdout: bytes) -> frozenset[str]:
-    """Every secret of an answer, in either protocol, and each pair as an Authorization header has it."""
+    """Return every secret of a response, in either protocol, and each pair as in an Authorization header."""
     try:
         document = loads(stdout)
     except DocumentError:
@@ -70,7 +70,7 @@ def secrets_in(stdout: bytes) -> frozenset[str]:
 
 
 def list_files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """The regular files below a folder, with what is known of each; a bounded number of them."""
+    """Yield the regular files below a folder with their status; at most 2000 entries are read."""
     count = 0
     for where, _, names in os.walk(folder):
         for name in names:
@@ -87,7 +87,7 @@ def list_files(folder: str) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def find_leaks(folder: str, secrets: Secrets) -> Iterator[LeakedFile]:
-    """The files below a folder that hold a secret."""
+    """Yield the files below a folder that contain a secret."""
     for path, status in list_files(folder):
         try:
             with open(path, "rb") as stream:
@@ -100,7 +100,7 @@ def find_leaks(folder: str, secrets: Secrets) -> Iterator[LeakedFile]:
 
 
 def _salvage(stdout: bytes) -> object:
-    """What stands between the first and the last brace of an answer with something around it."""
+    """Return the document between the first and the last brace of a response with other text around it."""
     start, end = stdout.find(b"{"), stdout.rfind(b"}")
     try:
         return loads(stdout[start : end + 1]) if 0 <= start < end else None
@@ -125,7 +125,7 @@ def _walk(document: object) -> Iterator[str]:
 
 def _spellings(text: str) -> Iterable[bytes]:
     raw = text.encode("utf-8", "replace")
-    # Without the end, which depends on what follows; standard and URL-safe spelling.
+    # Without the end, which depends on the text that follows; standard and URL-safe base64.
     encoded = b64encode(raw).rstrip(b"=")[: len(raw) * 4 // 3]
     safe = urlsafe_b64encode(raw).rstrip(b"=")[: len(raw) * 4 // 3]
     return (raw, *(spelling for spelling in {encoded, safe} if len(spelling) >= SHORTEST))

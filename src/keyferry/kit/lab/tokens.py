@@ -1,4 +1,4 @@
-"""What can be seen of a secret without showing it: its shape, and when a JSON web token ends."""
+"""Properties of a secret that can be shown: its form, and the expiry of a JSON web token."""
 
 import json
 import re
@@ -17,11 +17,11 @@ _SHAPES = (
     ("base64url", re.compile(r"[0-9A-Za-z_-]+={0,2}")),
     ("printable ASCII", re.compile(r"[ -~]+")),
 )
-# Lengths are rounded up to one of these: the exact one of a password is nobody's business.
+# Lengths are rounded up to one of these, because a password's exact length helps to guess it.
 _LENGTHS = (8, 16, 32, 64, 128, 256, 512, 1024, 4096, 16384)
 _SECOND = 1_000_000_000
 _LATEST = 253402300799  # the end of the year 9999
-# Words of the two protocols, which a skeleton keeps; only as a whole string, as they may be part of a secret.
+# Words of the two protocols, which a skeleton keeps; only as whole strings, because a secret may contain them.
 _WORDS = re.compile(
     r'"(?:CredentialProviderResponse|ExecCredential|apiVersion|kind|cacheKeyType|cacheDuration|auth|username|'
     r"password|Image|Registry|Global|status|token|clientCertificateData|clientKeyData|expirationTimestamp|"
@@ -31,13 +31,13 @@ _WORDS = re.compile(
 
 
 class Claims(Value):
-    """When a JSON web token ends, if it says so; in Unix nanoseconds."""
+    """The expiry of a JSON web token in Unix nanoseconds; None if it has none."""
 
     expires_ns: int | None = None
 
 
 def read_claims(text: str) -> Claims | None:
-    """The claims of a JSON web token, unchecked; None for any other text."""
+    """Return the claims of a JSON web token without verifying it; None for any other text."""
     if not _JWT.fullmatch(text):
         return None
     head, body, _ = text.split(".")
@@ -53,13 +53,13 @@ def read_claims(text: str) -> Claims | None:
 
 
 def expiry_of(text: str) -> int | None:
-    """When a JSON web token ends, in Unix nanoseconds; None for other texts and for tokens that never do."""
+    """Return the expiry of a JSON web token in Unix nanoseconds; None for other texts and tokens without expiry."""
     claims = read_claims(text)
     return claims.expires_ns if claims is not None else None
 
 
 def describe(secret: str, now_ns: int | None = None) -> str:
-    """A secret's shape: ``JWT, up to 1024 characters, ends in 3600 s``."""
+    """Return a secret's form, such as ``JWT, up to 1024 characters, ends in 3600 s``."""
     if not secret:
         return "empty"
     size = next((f"up to {length}" for length in _LENGTHS if len(secret) <= length), f"over {_LENGTHS[-1]}")
@@ -76,7 +76,7 @@ def describe(secret: str, now_ns: int | None = None) -> str:
 
 
 def skeleton(text: str) -> str:
-    """*text* with every letter as ``x`` and every digit as ``0``, but for the words of the protocols."""
+    """Return *text* with every letter as ``x`` and every digit as ``0``, except the protocols' words."""
 
     def keep(match: "re.Match[str]") -> str:
         if match[1]:

@@ -1,4 +1,4 @@
-"""The same good question under other circumstances: environments, directories, no network, many at once."""
+"""The normal request in other environments: variables, directories, no network, several at once."""
 
 import shutil
 import socket
@@ -17,7 +17,7 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 
 def variations(good: Experiment) -> Iterator[Experiment]:
-    """The good question, asked otherwise."""
+    """Yield the normal request in other environments."""
     good = replace(good, is_sampled=False)
     yield replace(good, name="bare environment", is_bare=True)
     yield replace(good, name="no home", unset=("HOME",))
@@ -40,7 +40,7 @@ def variations(good: Experiment) -> Iterator[Experiment]:
 
 
 def simultaneous_runs(good: Experiment) -> tuple[Experiment, ...]:
-    """The good question, to be asked many times at once."""
+    """Return copies of the normal request, to be run at once."""
     return tuple(
         replace(good, name=f"at once {number}", is_sampled=False)
         for number in range(1, SIMULTANEOUS_RUNS + 1)
@@ -49,7 +49,7 @@ def simultaneous_runs(good: Experiment) -> tuple[Experiment, ...]:
 
 @cache
 def isolation() -> tuple[str, ...]:
-    """The words that put a program in a network of its own, without any way out; none where that is not possible."""
+    """Return the words that run a program in a network of its own without connections; none if that is not possible."""
     program = shutil.which("unshare")
     for flags in ("-rn", "-n") if program else ():
         words = (program or "", flags)
@@ -60,7 +60,7 @@ def isolation() -> tuple[str, ...]:
 
 
 def _closed_port() -> int:
-    """A port of this machine that nobody listens on."""
+    """Return a port of this machine that nobody listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

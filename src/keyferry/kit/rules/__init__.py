@@ -1,1 +1,1 @@
-"""What the evidence must show."""
+"""The rules that judge the evidence."""

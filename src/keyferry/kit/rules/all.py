@@ -1,4 +1,4 @@
-"""Which rule makes which check."""
+"""The rule of each check, by code."""
 
 from keyferry.kit.lab.evidence import Rule
 from keyferry.kit.rules.answer import ANSWER_RULES

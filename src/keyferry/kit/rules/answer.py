@@ -1,4 +1,4 @@
-"""Judge how an image plugin answers good requests: whether the kubelet takes the answer at all."""
+"""Rules about an image plugin's responses to normal requests: whether the kubelet accepts them."""
 
 from collections.abc import Iterator
 
@@ -27,29 +27,29 @@ _CODES = {
 
 
 def classify(error: PluginProtocolError) -> str:
-    """The code of what the kubelet has against an answer."""
+    """Return the code of the kubelet's objection to a response."""
     return _CODES.get(error.fault, "KP105")
 
 
-# As the kubelet reads: what is wrong first hides what comes after.
+# The order of the kubelet's checks: the first problem hides those after it.
 _ORDER = (("KP102",), ("KP103",), ("KP104",), ("KP105", "KP107"))
 _EXPECTED = {
-    "KP102": "one JSON object, nothing before or after it",
+    "KP102": "one JSON object, with nothing before or after it",
     "KP103": "the apiVersion of the request",
     "KP104": "'CredentialProviderResponse'",
     "KP105": "the five fields of the protocol, each of its type",
-    "KP107": "text such as '10m' or '0s'",
+    "KP107": "a string such as '10m' or '0s'",
 }
 
 
 def decodes(code: str) -> Rule:
-    """The rule for one class of answers that the kubelet refuses."""
+    """Return the rule for one class of responses that the kubelet rejects."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
         errors = {name: evidence.problem(name) for name in _answered(evidence)}
         codes = {name: "" if error is None else classify(error) for name, error in errors.items()}
         if not any(is_reached(code, found, _ORDER) for found in codes.values()):
-            raise Unchecked("no answer can be read that far")
+            raise Unchecked("an earlier problem hides this part of every response")
         for name, error in errors.items():
             if error is not None and codes[name] == code:
                 yield Violation(name, error.problem, _EXPECTED[code])
@@ -60,12 +60,12 @@ def decodes(code: str) -> Rule:
 def _answered(evidence: Evidence) -> list[str]:
     names = [name for name in evidence.good_experiments() if succeeded(evidence.outcome(name))]
     if not names:
-        raise Unchecked("there is no answer to look at")
+        raise Unchecked("there is no valid response to check")
     return names
 
 
 def ends_well(evidence: Evidence) -> Iterator[Violation]:
-    """Exit status 0, whatever else another check has against how it ended."""
+    """Yield a violation for each normal request without exit status 0."""
     for name in evidence.good_experiments():
         if not succeeded(evidence.outcome(name)):
             yield Violation(name, evidence.describe(name), evidence.good_answer())
@@ -74,13 +74,13 @@ def ends_well(evidence: Evidence) -> Iterator[Violation]:
 def _newline(evidence: Evidence) -> Iterator[Violation]:
     for name in _answered(evidence):
         if evidence.is_good(name) and not evidence.outcome(name).stdout.endswith(b"\n"):
-            yield Violation(name, "no line end after the answer", "a newline at the end")
+            yield Violation(name, "no line end after the response", "a newline at the end")
 
 
 def _flood(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.good_experiments():
         if evidence.outcome(name).ending is Ending.STDOUT_LIMIT:
-            yield Violation(name, "more than 16 MB on standard output", "some kilobytes")
+            yield Violation(name, "more than 16 MB on standard output", "a few kilobytes")
 
 
 def _duration(evidence: Evidence) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""Judge the answers of a cluster plugin as client-go does, and what client-go finds out only later."""
+"""Rules about a cluster plugin's responses: those of client-go, and problems that appear only later."""
 
 from collections.abc import Iterator
 
@@ -32,24 +32,24 @@ _CODES = {
     Fault.KEY_PAIR: "KP208",
     Fault.FIELD: "KP209",
 }
-# What a document lacks, or has, where its kind and version should be.
+# Problems of a document's kind and version.
 _TYPELESS = (Kind.UNKNOWN_TYPE, Kind.MISSING_API_VERSION, Kind.MISSING_KIND)
-# As client-go reads: what is wrong first hides what comes after.
+# The order of client-go's checks: the first problem hides those after it.
 _ORDER = (("KP202",), ("KP204",), ("KP203", "KP209"), ("KP205",), ("KP206",), ("KP207",), ("KP208",))
 _EXPECTED = {
-    "KP202": "one ExecCredential, nothing before or after it",
+    "KP202": "one ExecCredential, with nothing before or after it",
     "KP203": "the apiVersion of KUBERNETES_EXEC_INFO",
     "KP204": "'ExecCredential'",
     "KP205": "a status",
     "KP206": "status.token, or a certificate and key",
     "KP207": "both clientCertificateData and clientKeyData, or neither",
     "KP208": "PEM of a certificate and of its key",
-    "KP209": "text in all fields, and a time such as '2006-01-02T15:04:05Z'",
+    "KP209": "strings in all fields, and a time such as '2006-01-02T15:04:05Z'",
 }
 
 
 def classify_cluster(error: PluginProtocolError, stdout: bytes) -> str:
-    """The code of what client-go has against an answer."""
+    """Return the code of client-go's objection to a response."""
     if not stdout.strip():
         return "KP202"
     if error.document_kind in _TYPELESS:
@@ -68,11 +68,11 @@ def _kind(stdout: bytes) -> object:
 def _decodes(code: str) -> Rule:
     def judge(evidence: Evidence) -> Iterator[Violation]:
         if not succeeded(evidence.outcome("good")):
-            raise Unchecked("there is no answer to look at")
+            raise Unchecked("there is no valid response to check")
         error = evidence.problem("good")
         found = "" if error is None else classify_cluster(error, evidence.outcome("good").stdout)
         if not is_reached(code, found, _ORDER):
-            raise Unchecked("its answer cannot be read that far")
+            raise Unchecked("an earlier problem hides this part of the response")
         if error is not None and found == code:
             yield Violation("good", error.problem, _EXPECTED[code])
 
@@ -88,7 +88,7 @@ def _pair(evidence: Evidence) -> Iterator[Violation]:
     credential = evidence.credential("good") if evidence.is_good("good") else None
     if credential is not None:
         if not credential.certificate_pem:
-            raise Unchecked("it gives no certificate")
+            raise Unchecked("the plugin returns no certificate")
         try:
             parse_key_pair(credential.certificate_pem, credential.key_pem)
         except EnvironmentProblem as error:
@@ -99,18 +99,20 @@ def _pair(evidence: Evidence) -> Iterator[Violation]:
 def _ended(evidence: Evidence) -> Iterator[Violation]:
     end = evidence.credential("good").expires_ns
     if end is not None and end <= evidence.now_ns:
-        yield Violation("good", f"it ended {(evidence.now_ns - end) // _SECOND} s ago", "a time to come")
+        yield Violation(
+            "good", f"it expired {(evidence.now_ns - end) // _SECOND} s ago", "a time in the future"
+        )
 
 
 def _own_end(evidence: Evidence) -> int | None:
-    """When the token or certificate ends, by what is in it; the sooner of the two."""
+    """Return the expiry inside the token or the certificate, the earlier of the two; None without any."""
     credential = evidence.credential("good")
     ends = [expiry_of(credential.token)]
     if credential.certificate_pem:
         try:
             ends.append(parse_key_pair(credential.certificate_pem, credential.key_pem).not_after_ns)
         except KeyferryError:
-            pass  # another check's
+            pass  # KP208 reports it
     return min((end for end in ends if end is not None), default=None)
 
 
@@ -119,13 +121,15 @@ def _outlives(evidence: Evidence) -> Iterator[Violation]:
     if end is not None and own is not None and end > own:
         late = (end - own) // _SECOND
         yield Violation(
-            "good", f"an expirationTimestamp {late} s after the credential's own end", "not after it"
+            "good", f"an expirationTimestamp {late} s after the credential's own expiry", "no later time"
         )
 
 
 def _no_end(evidence: Evidence) -> Iterator[Violation]:
     if evidence.credential("good").expires_ns is None and _own_end(evidence) is not None:
-        yield Violation("good", "no expirationTimestamp for a credential that ends", "the time when it ends")
+        yield Violation(
+            "good", "no expirationTimestamp for a credential with an expiry", "the time of the expiry"
+        )
 
 
 def _unsendable(evidence: Evidence) -> Iterator[Violation]:
@@ -149,22 +153,22 @@ def _other_versions(evidence: Evidence) -> Iterator[Violation]:
 def _required_versions(evidence: Evidence) -> Iterator[Violation]:
     names = _versions(evidence, required=True)
     if not names:
-        raise Unchecked("no second --api-version was given")
+        raise Unchecked("no second --api-version is given")
     for name in names:
         if not evidence.is_good(name):
-            yield Violation(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
+            yield Violation(name, evidence.describe(name), f"a response in {evidence.version(name)}")
 
 
 def _reads_input(evidence: Evidence) -> Iterator[Violation]:
     if evidence.run("input").was_input_read:
-        yield Violation("input", "it read from standard input", "that it leaves it alone")
+        yield Violation("input", "it reads standard input", "no read")
 
 
 def _like_first(name: str) -> Rule:
     def judge(evidence: Evidence) -> Iterator[Violation]:
         evidence.require_good()
         if not evidence.is_good(name):
-            yield Violation(name, evidence.describe(name), "an answer as good as the first")
+            yield Violation(name, evidence.describe(name), "a response as valid as the first")
 
     return Rule((name,), judge)
 
@@ -183,7 +187,7 @@ def _plain_json(evidence: Evidence) -> Iterator[Violation]:
 
 def _flood(evidence: Evidence) -> Iterator[Violation]:
     if evidence.outcome("good").ending is Ending.STDOUT_LIMIT:
-        yield Violation("good", "more than 16 MB on standard output", "some kilobytes")
+        yield Violation("good", "more than 16 MB on standard output", "a few kilobytes")
 
 
 _BROKEN = (

@@ -1,4 +1,4 @@
-"""Judge what is in a good answer of an image plugin: keys, durations, user names and passwords."""
+"""Rules about the content of an image plugin's responses: keys, durations, user names and passwords."""
 
 from collections.abc import Callable, Iterator
 
@@ -23,16 +23,16 @@ JudgeAnswer = Callable[[CredentialProviderResponse, str, Evidence], Iterator[tup
 
 
 def each_answer(judge_answer: JudgeAnswer, *, needs_credentials: bool = False) -> Rule:
-    """A rule that looks at each good answer that decodes; or only at those with credentials."""
+    """Return a rule that judges each valid response, or only those with credentials."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
         names = [name for name in evidence.good_experiments() if evidence.is_good(name)]
         if not names:
-            raise Unchecked("there is no answer to look at")
+            raise Unchecked("there is no valid response to check")
         if needs_credentials:
             names = [name for name in names if evidence.response(name).auth]
             if not names:
-                raise Unchecked("there are no credentials to look at")
+                raise Unchecked("there are no credentials to check")
         for name in names:
             image = evidence.experiments[name].image
             for found, expected in judge_answer(evidence.response(name), image, evidence):
@@ -63,7 +63,7 @@ def _zero_duration(
     response: CredentialProviderResponse, _image: str, _: Evidence
 ) -> Iterator[tuple[str, str]]:
     if response.cache_duration_ns == 0:
-        yield "a cacheDuration of 0s", "some minutes"
+        yield "a cacheDuration of 0s", "a few minutes"
 
 
 def _outlives(
@@ -73,8 +73,8 @@ def _outlives(
         end = expiry_of(auth.password)
         left = None if end is None else end - evidence.now_ns
         if left is not None and (response.cache_duration_ns or 0) > max(left, 0):
-            found = f"{_seconds(response.cache_duration_ns)} s in the cache, for a token under {_shown(key)}"
-            yield f"{found} that ends in {_seconds(left)} s", f"less than {_seconds(max(left, 0))} s"
+            found = f"{_seconds(response.cache_duration_ns)} s in the cache for a token under {_shown(key)}"
+            yield f"{found} that expires in {_seconds(left)} s", f"less than {_seconds(max(left, 0))} s"
 
 
 def _covers(response: CredentialProviderResponse, image: str, _: Evidence) -> Iterator[tuple[str, str]]:
@@ -83,46 +83,46 @@ def _covers(response: CredentialProviderResponse, image: str, _: Evidence) -> It
         return
     reasons = [_reason(key, judge_match(normalise_key(key), image).why) for key in keys[:3]]
     found = "; ".join(reasons) or f"none of {len(response.auth or {})} keys can be parsed"
-    yield found, f"a key that covers {image}, such as {image.partition('/')[0]!r}"
+    yield found, f"a key that matches {image}, such as {image.partition('/')[0]!r}"
 
 
 def _has_some(response: CredentialProviderResponse, image: str, _: Evidence) -> Iterator[tuple[str, str]]:
     if not response.auth:
-        yield "an answer without credentials", f"credentials for {image}"
+        yield "a response without credentials", f"credentials for {image}"
 
 
 def _keys_parse(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
     for key in response.auth or {}:
         why = why_unmatchable(key)
         if why:
-            yield _reason(key, why), "a registry's host, with port and path where it matters"
+            yield _reason(key, why), "a registry's host, with port and path if required"
 
 
 def why_unmatchable(key: str) -> str:
-    """Why a key of auth can match no image; empty if it can."""
+    """Return why a key of auth can match no image; empty if it can match one."""
     try:
         normalised = normalise_key(key)
     except MatchError as error:
         return error.message
     host, _, path = normalised.partition("/")
     if "://" in key and not key.startswith(("http://", "https://")):
-        return "its scheme is not known, and is taken for the host"
+        return "its scheme is unknown and is read as the host"
     if "*" in path:
-        return "a '*' in a path is an ordinary character, which no image has"
+        return "a '*' in a path is an ordinary character, which image names cannot contain"
     if "?" in key:
-        return "everything from the '?' on is ignored, it is no wildcard"
+        return "the '?' and everything after it is ignored; it is not a wildcard"
     return "" if host else "it has no host"
 
 
 def _too_wide(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
     for key, auth in (response.auth or {}).items():
         if not auth.username and not auth.password:
-            continue  # an anonymous attempt: there is nothing to keep to anyone
+            continue  # an anonymous attempt, which has no credential to protect
         host = key.split("://")[-1].partition("/")[0].partition(":")[0]
         labels = host.split(".")
         literal = [label for label in labels if "*" not in label]
         if "*" in host and len(literal) < min(2, len(labels)):
-            yield f"the key {_shown(key)}", "at least two parts of the host without a '*'"
+            yield f"the key {_shown(key)}", "at least two labels of the host without a '*'"
 
 
 def _incomplete(response: CredentialProviderResponse, _image: str, _: Evidence) -> Iterator[tuple[str, str]]:
@@ -138,7 +138,7 @@ def _unsendable(response: CredentialProviderResponse, _image: str, _: Evidence) 
             yield f"a ':' in the user name under {_shown(key)}", "a user name without ':'"
         for part in ("username", "password"):
             if any(char in getattr(auth, part) for char in _UNSENDABLE):
-                yield f"a line end or NUL in the {part} under {_shown(key)}", "text on one line"
+                yield f"a line end or NUL in the {part} under {_shown(key)}", "a string on one line"
 
 
 def _parses(key: str) -> bool:
@@ -149,7 +149,7 @@ def _parses(key: str) -> bool:
 
 
 def serves(key: str, image: str) -> bool:
-    """Tell whether the kubelet would try what stands under *key* for an image."""
+    """Return whether the kubelet tries the credential under *key* for *image*."""
     if not _parses(key):
         return False
     normalised = normalise_key(key)
@@ -168,9 +168,9 @@ def _shown(key: str) -> str:
 
 
 def _reason(key: str, why: str) -> str:
-    """What is said against a key; not why, where that would quote what must not be shown."""
+    """Return the objection to a key; without the reason if the key must not be shown."""
     shown = _shown(key)
-    return "a key that is no registry's name" if shown == MASK else f"{shown}: {why}"
+    return "a key that is not the name of a registry" if shown == MASK else f"{shown}: {why}"
 
 
 CONTENT_RULES: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Judge what a plugin makes of input that is broken, hostile or merely odd."""
+"""Rules about input that is malformed, hostile or unusual."""
 
 from collections.abc import Iterator
 
@@ -9,16 +9,16 @@ from keyferry.kit.rules.scope import refuses
 __all__ = ["INPUT_RULES", "survives"]
 
 _SHELL = ("image: shell words", "image: shell quotes")
-_EXPECTED = f"{A_FAILURE}, or a good answer"
+_EXPECTED = f"{A_FAILURE}, or a valid response"
 
 
 def survives(*names: str) -> Rule:
-    """The rule that experiments must end in time with a status that says no, or with a good answer."""
+    """Return the rule that experiments must exit in time with a failure of their own or a valid response."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
         for name in evidence.names(*names):
             outcome = evidence.outcome(name)
-            # An answer in a version of its own choice is as good: what it was asked could not be read.
+            # A response in any version is valid, because the version of the request cannot be read.
             if not failed(outcome) and not (succeeded(outcome) and is_answer(evidence, name)):
                 yield Violation(name, evidence.describe(name), _EXPECTED)
 
@@ -26,7 +26,7 @@ def survives(*names: str) -> Rule:
 
 
 def is_answer(evidence: Evidence, name: str) -> bool:
-    """Tell whether what was printed is an answer in a version that was not asked for, or a good one."""
+    """Return whether the output is a valid response, or one in another version than the request's."""
     error = evidence.problem(name)
     return error is None or (bool(evidence.outcome(name).stdout.strip()) and error.fault is Fault.VERSION)
 
@@ -34,7 +34,7 @@ def is_answer(evidence: Evidence, name: str) -> bool:
 def _injected(evidence: Evidence) -> Iterator[Violation]:
     names = list(evidence.names(*_SHELL))
     if evidence.canary_made and names:
-        yield Violation(names[0], "a file that a command in the image's name has made", "no such file")
+        yield Violation(names[0], "a file that a command in the image's name has created", "no such file")
 
 
 INPUT_RULES: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Judge how a plugin behaves as a process: how it fails, what it uses, what it leaves, and where it works."""
+"""Rules about the process of a plugin: failures, resources, what it leaves behind, and its environment."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ _CRASHES = (
     b"Exception in thread ",
     b"    at node:internal",
 )
-# Those that no other rule looks at for a signal.
+# The experiments that no other rule checks for a signal.
 _ORDINARY = (
     "good",
     "good *",
@@ -50,47 +50,47 @@ _ORDINARY = (
 
 
 def _failed(evidence: Evidence) -> list[str]:
-    """The runs that ended with a status that says no; Unchecked if there are none."""
+    """Return the runs that failed with an exit status of their own; raise Unchecked if there are none."""
     names = [
         name
         for name in evidence.names(*_EVERYTHING)
         if failed(evidence.outcome(name)) and evidence.experiments[name].has_reader
     ]
     if not names:
-        raise Unchecked("no run failed with a status of its own")
+        raise Unchecked("no run failed with an exit status of its own")
     return names
 
 
 def _silent(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         if not evidence.outcome(name).stderr.strip():
-            yield Violation(name, f"{evidence.describe(name)}", "a line that says what was wrong")
+            yield Violation(name, f"{evidence.describe(name)}", "a line with the reason of the failure")
 
 
 def _half_answer(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         size = len(evidence.outcome(name).stdout)
         if size:
-            yield Violation(name, f"a failure with {size} bytes on standard output", "nothing there")
+            yield Violation(name, f"a failure with {size} bytes on standard output", "no output")
 
 
 def _crash_report(evidence: Evidence) -> Iterator[Violation]:
     for name in _failed(evidence):
         if any(mark in evidence.outcome(name).stderr for mark in _CRASHES):
-            yield Violation(name, "a crash report on standard error", "a sentence")
+            yield Violation(name, "a stack trace on standard error", "one sentence")
 
 
 def _loud(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_EVERYTHING):
         if evidence.outcome(name).ending is Ending.STDERR_LIMIT:
-            yield Violation(name, "more than 64 MB on standard error", "some lines")
+            yield Violation(name, "more than 64 MB on standard error", "a few lines")
 
 
 def _late(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.good_experiments():
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
-            yield Violation(name, evidence.describe(name), f"an end within {evidence.limit(name):g} s")
+            yield Violation(name, evidence.describe(name), f"an exit within {evidence.limit(name):g} s")
         elif outcome.seconds > _KUBELET_SECONDS:
             yield Violation(name, f"it took {outcome.seconds:.0f} s", f"less than {_KUBELET_SECONDS:g} s")
 
@@ -114,19 +114,21 @@ def _crashed(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_ORDINARY):
         outcome = evidence.outcome(name)
         if outcome.ending is Ending.TIMED_OUT:
-            yield Violation(name, evidence.describe(name), "that it ends")
+            yield Violation(name, evidence.describe(name), "an exit")
         elif outcome.ending is Ending.EXITED and not succeeded(outcome) and not failed(outcome):
-            yield Violation(name, go_exit_text(outcome.status or 0), "a status from 0 to 125, or from 252")
+            yield Violation(
+                name, go_exit_text(outcome.status or 0), "an exit status from 0 to 125 or from 252 to 255"
+            )
 
 
 def _left_behind(evidence: Evidence) -> Iterator[Violation]:
     if all(run.left_behind is None for run in evidence.runs.values()):
-        raise Unchecked("no run came to an end" if can_look() else "this system has no /proc to look at")
+        raise Unchecked("no run exited" if can_look() else "this system has no /proc")
     for name in evidence.names(*_EVERYTHING):
         run = evidence.run(name)
         if run.left_behind and not run.held_output:
             programs = ", ".join(sorted({process.name for process in run.left_behind}))
-            yield Violation(name, f"still running after it ended: {programs}", "nothing")
+            yield Violation(name, f"still running after its exit: {programs}", "no process")
 
 
 def _holding(evidence: Evidence) -> Iterator[Violation]:
@@ -134,18 +136,18 @@ def _holding(evidence: Evidence) -> Iterator[Violation]:
         run = evidence.run(name)
         if run.held_output:
             programs = ", ".join(sorted({process.name for process in run.left_behind or ()}))
-            found = "its output is still open a second after it ended"
-            yield Violation(name, found + (f", held by: {programs}" if programs else ""), "all of it closed")
+            found = "its output is still open a second after its exit"
+            yield Violation(name, found + (f", held by: {programs}" if programs else ""), "closed output")
 
 
 def as_good(*names: str) -> Rule:
-    """The rule that experiments must end with an answer that decodes, as the first one did."""
+    """Return the rule that experiments must end with a valid response, as the first one did."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
         evidence.require_good()
         for name in evidence.names(*names):
             if not evidence.is_good(name):
-                yield Violation(name, evidence.describe(name), "an answer as good as the first")
+                yield Violation(name, evidence.describe(name), "a response as valid as the first")
 
     return Rule(names, judge)
 
@@ -153,23 +155,23 @@ def as_good(*names: str) -> Rule:
 def _bare(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("bare environment") and not evidence.is_good("no home"):
-        raise Unchecked("it fails without a home, which is KP329")
+        raise Unchecked("it fails without a home folder, see KP329")
     yield from as_good("bare environment").judge(evidence)
 
 
 def _unread(evidence: Evidence) -> Iterator[Violation]:
     if evidence.outcome("no reader").ending is not Ending.EXITED:
-        yield Violation("no reader", evidence.describe("no reader"), "that it ends, in whatever way")
+        yield Violation("no reader", evidence.describe("no reader"), "an exit, with any status")
 
 
 def _no_network(evidence: Evidence) -> Iterator[Violation]:
     outcome = evidence.outcome("no network")
     refused = failed(outcome)
-    # With a network its answer may be as bad, which is another check's.
+    # A response that is also wrong with a network is reported by another check.
     is_worse = not evidence.is_good("no network") and (outcome.status != 0 or evidence.is_good("good"))
     if not refused and is_worse:
         yield Violation(
-            "no network", evidence.describe("no network"), "a good answer, or a failure with a message"
+            "no network", evidence.describe("no network"), "a valid response, or a failure with a message"
         )
 
 

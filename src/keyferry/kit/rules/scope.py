@@ -1,4 +1,4 @@
-"""Judge how the answers of an image plugin fit together: other images, versions, tokens, and the same again."""
+"""Rules that compare an image plugin's responses: to other images, versions, tokens, and the same request."""
 
 from collections.abc import Iterable, Iterator
 
@@ -22,7 +22,7 @@ def _logins(response: CredentialProviderResponse, *, with_passwords: bool) -> Lo
 
 
 def _has_fixed_passwords(evidence: Evidence) -> bool:
-    """Tell whether the same question gets the same passwords; tokens made anew each time cannot be compared."""
+    """Return whether the same request gets the same passwords; new tokens in each response cannot be compared."""
     if "again" not in evidence.runs or not evidence.is_good("again"):
         return False
     first, second = (_logins(evidence.response(name), with_passwords=True) for name in ("good", "again"))
@@ -30,7 +30,7 @@ def _has_fixed_passwords(evidence: Evidence) -> bool:
 
 
 def _others(evidence: Evidence, key_type: str, *, of_registry: bool) -> list[str]:
-    """The experiments whose answers must not differ from the first one's."""
+    """Return the experiments whose responses must be equal to the first one's."""
     if evidence.response("good").cache_key_type != key_type:
         raise Unchecked(f"its cacheKeyType is not {key_type}")
     registry = registry_of(evidence.experiments["good"].image)
@@ -41,7 +41,7 @@ def _others(evidence: Evidence, key_type: str, *, of_registry: bool) -> list[str
         and (not of_registry or registry_of(evidence.experiments[name].image) == registry)
     ]
     if not names:
-        raise Unchecked("it answers for no other image; name one more with --image")
+        raise Unchecked("the plugin has a response for one image only; add another with --image")
     return names
 
 
@@ -68,7 +68,7 @@ def _needless_image(evidence: Evidence) -> Iterator[Violation]:
     names = _others(evidence, "Image", of_registry=True)
     if not any(_differing(evidence, "Image", of_registry=True)):
         image = evidence.experiments[names[0]].image
-        yield Violation(names[0], f"the same credentials for {image}", "credentials of the image's own")
+        yield Violation(names[0], f"the same credentials for {image}", "credentials that depend on the image")
 
 
 def _echoes(evidence: Evidence) -> bool:
@@ -97,14 +97,16 @@ def _account(evidence: Evidence) -> Iterator[Violation]:
     if evidence.is_good("account"):
         return
     if not evidence.plugin.token:
-        raise Unchecked("it refuses a made-up token; give a real one with --service-account-token-file")
-    yield Violation("account", evidence.describe("account"), "an answer")
+        raise Unchecked(
+            "the plugin refuses an invented token; give a real one with --service-account-token-file"
+        )
+    yield Violation("account", evidence.describe("account"), "a valid response")
 
 
 def _again(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("again"):
-        yield Violation("again", evidence.describe("again"), "an answer as good as the first")
+        yield Violation("again", evidence.describe("again"), "a response as valid as the first")
         return
     first, second = evidence.response("good"), evidence.response("again")
     if first.cache_key_type != second.cache_key_type:
@@ -117,18 +119,18 @@ def _unknown_field(evidence: Evidence) -> Iterator[Violation]:
     evidence.require_good()
     if not evidence.is_good("unknown field"):
         yield Violation(
-            "unknown field", evidence.describe("unknown field"), "an answer, as without the field"
+            "unknown field", evidence.describe("unknown field"), "a valid response, as without the field"
         )
 
 
 def was_refused(evidence: Evidence, name: str) -> bool:
-    """Tell whether a run ended with a status that says no."""
+    """Return whether a run exited with a status other than 0."""
     outcome = evidence.outcome(name)
     return outcome.ending is Ending.EXITED and outcome.status != 0
 
 
 def refuses(*names: str) -> Rule:
-    """The rule that some experiments must be refused; a plugin that refuses everything proves nothing by it."""
+    """Return the rule that experiments must be refused, by a plugin that answers normal requests."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
         taken = [name for name in evidence.names(*names) if not was_refused(evidence, name)]
@@ -166,32 +168,32 @@ def _older_versions(evidence: Evidence) -> Iterator[Violation]:
 
 
 def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
-    """What is neither a good answer in the version asked in nor a refusal, from a plugin that can answer."""
+    """Yield the experiments with neither a valid response in the requested version nor a refusal."""
     evidence.require_good()
     for name in names:
         if not evidence.is_good(name) and not was_refused(evidence, name):
-            expected = f"an answer in {evidence.version(name)!r}, or a failure"
+            expected = f"a response in {evidence.version(name)!r}, or a failure"
             yield Violation(name, evidence.describe(name), expected)
 
 
 def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
-    """What was refused, by a plugin that can answer."""
+    """Yield the experiments that were refused, by a plugin that answers normal requests."""
     evidence.require_good()
     told = [name for name in names if evidence.is_good(name) or was_refused(evidence, name)]
     if not told:
-        raise Unchecked("it neither answers nor refuses other versions")
+        raise Unchecked("the plugin neither answers nor refuses other versions")
     for name in told:
         if was_refused(evidence, name):
-            yield Violation(name, f"it refuses {evidence.version(name)}", "an answer in that version")
+            yield Violation(name, f"it refuses {evidence.version(name)}", "a response in that version")
 
 
 def _required_versions(evidence: Evidence) -> Iterator[Violation]:
     names = list(_versions(evidence, required=True))
     if not names:
-        raise Unchecked("no second --api-version was given")
+        raise Unchecked("no second --api-version is given")
     for name in names:
         if not evidence.is_good(name):
-            yield Violation(name, evidence.describe(name), f"an answer in {evidence.version(name)}")
+            yield Violation(name, evidence.describe(name), f"a response in {evidence.version(name)}")
 
 
 SCOPE_RULES: dict[str, Rule] = {

@@ -1,4 +1,4 @@
-"""Judge where the secrets of a plugin have turned up beside its answer, and what it has left on disk."""
+"""Rules about a plugin's secrets outside its response, and about the files it leaves behind."""
 
 from collections.abc import Iterator
 
@@ -14,13 +14,13 @@ _EVERYTHING = ("*",)
 def _on_stderr(evidence: Evidence) -> Iterator[Violation]:
     for name in evidence.names(*_EVERYTHING):
         if evidence.secrets.found_in(evidence.outcome(name).stderr):
-            yield Violation(name, "a secret of the request or the answer on standard error", "no secret")
+            yield Violation(name, "a secret of the request or the response on standard error", "no secret")
 
 
 def _on_command_line(evidence: Evidence) -> Iterator[Violation]:
     _require_secrets(evidence)
     if not can_look():
-        raise Unchecked("this system has no /proc to look at")
+        raise Unchecked("this system has no /proc")
     for name in evidence.names(*_EVERYTHING):
         for line in evidence.run(name).command_lines:
             if evidence.secrets.found_in(line):
@@ -30,9 +30,9 @@ def _on_command_line(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _require_secrets(evidence: Evidence) -> None:
-    """Unchecked unless an answer has shown what there is to look for."""
+    """Raise Unchecked unless a response contains a secret to search for."""
     if not any(secrets_in(run.outcome.stdout) for run in evidence.runs.values()):
-        raise Unchecked("no answer has shown what its secrets are")
+        raise Unchecked("no response contains a secret to search for")
 
 
 def _leaks(evidence: Evidence, folder: str) -> list[LeakedFile]:
@@ -45,20 +45,20 @@ def _readable(evidence: Evidence) -> Iterator[Violation]:
         for leak in _leaks(evidence, folder):
             if leak.is_open:
                 yield Violation(
-                    "good", f"{title}/{leak.path} holds a secret and others can read it", "mode 0600"
+                    "good", f"{title}/{leak.path} contains a secret and others can read it", "mode 0600"
                 )
 
 
 def _in_temporary(evidence: Evidence) -> Iterator[Violation]:
     for leak in _leaks(evidence, evidence.around.temporary):
         if not leak.is_open:
-            yield Violation("good", f"TMPDIR/{leak.path} holds a secret", "no such file")
+            yield Violation("good", f"TMPDIR/{leak.path} contains a secret", "no such file")
 
 
 def _in_home(evidence: Evidence) -> Iterator[Violation]:
     for leak in _leaks(evidence, evidence.around.home):
         if not leak.is_open:
-            yield Violation("good", f"HOME/{leak.path} holds a secret", "no such file")
+            yield Violation("good", f"HOME/{leak.path} contains a secret", "no such file")
 
 
 def _left_files(evidence: Evidence) -> Iterator[Violation]:

@@ -1,4 +1,4 @@
-"""Put a reference plugin where a kubelet or kubectl looks for it, as a small program that starts fast and isolated."""
+"""Install a reference plugin as a small program that starts fast and is isolated from the user's settings."""
 
 import os
 import shlex
@@ -12,12 +12,12 @@ from keyferry.kit.plugin_kind import PluginKind
 __all__ = ["PLUGINS", "Plugin", "install", "launcher_text"]
 
 _MODE = 0o755
-# The kernel cuts a "#!" line here.
+# The kernel truncates a "#!" line at this length.
 _LONGEST_FIRST_LINE = 127
 
 
 class Plugin(Value):
-    """A reference plugin: its module, the program it can stand in for, whose it is, and what it is for."""
+    """A reference plugin: its name, the program it replaces, its kind, and a description."""
 
     name: str
     upstream: str
@@ -31,7 +31,7 @@ class Plugin(Value):
 
     @property
     def program(self) -> str:
-        """The name it has by default."""
+        """The default name of its program."""
         return f"keyferry-{self.name}"
 
 
@@ -54,19 +54,21 @@ PLUGINS = {
 
 
 def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) -> str:
-    """Write a program called *name* into *folder* that runs *plugin*; give its path.
+    """Write a program called *name* into *folder* that runs *plugin*; return its path.
 
-    Raises EnvironmentProblem: the folder is missing or closed to us, or there is such a program already.
+    Raise EnvironmentProblem if the folder does not exist or cannot be written, or the program exists already.
     """
     path = os.path.join(folder, name)
     if not os.path.isdir(folder):
-        raise EnvironmentProblem(f"{folder!r} is not a folder; make it first: mkdir -p {shlex.quote(folder)}")
+        raise EnvironmentProblem(
+            f"{folder!r} is not a folder; create it with: mkdir -p {shlex.quote(folder)}"
+        )
     text = os.fsencode(launcher_text(plugin))
     try:
         with open_folder(folder) as opened:
             if not replace and opened.has(name):
-                raise EnvironmentProblem(f"{path!r} is there already; --force replaces it")
-            # Whatever the umask is: the kubelet may be another user.
+                raise EnvironmentProblem(f"{path!r} exists already; replace it with --force")
+            # The mode does not depend on the umask, because the kubelet may be another user.
             opened.replace(name, text, mode=_MODE, is_exact=True)
     except OSError as error:
         raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
@@ -74,7 +76,7 @@ def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) ->
 
 
 def launcher_text(plugin: Plugin, executable: str = "") -> str:
-    """The program: this interpreter, without the user's settings and without ``site``, and the paths it needs."""
+    """Return the program: this interpreter without the user's settings and ``site``, and the required paths."""
     lines = [
         f"{_first_lines(executable or sys.executable)}import sys",
         f"sys.path += {_paths()!a}",
@@ -87,20 +89,20 @@ def launcher_text(plugin: Plugin, executable: str = "") -> str:
 
 def _first_lines(executable: str) -> str:
     if not executable or any(mark in executable for mark in "\\\n\r"):
-        raise EnvironmentProblem(f"this Python's path, {executable!r}, cannot be written into a program")
+        raise EnvironmentProblem(f"the path of this Python, {executable!r}, cannot be written into a program")
     line = f"#!{executable} -IS\n"
     is_plain = executable.isascii() and not any(mark in executable for mark in " \t")
     if is_plain and len(line) <= _LONGEST_FIRST_LINE:
         return line
-    # The path's bytes may be in any encoding; this one takes them all.
+    # The path's bytes may be in any encoding; latin-1 can decode all of them.
     coding = "" if executable.isascii() else "# -*- coding: latin-1 -*-\n"
-    # A shell reads the line after that, Python takes it for a text.
+    # The shell executes the next line; to Python it is a string.
     quoted = executable.replace("'", "'\\''")
     return f"#!/bin/sh\n{coding}'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n"
 
 
 def _paths() -> list[str]:
-    """Where keyferry is, and where the one package is that some of its plugins use."""
+    """Return the paths of keyferry and of cryptography, which some of its plugins use."""
     import sysconfig
     from importlib.util import find_spec
 
@@ -108,7 +110,7 @@ def _paths() -> list[str]:
 
     places = sysconfig.get_paths()
     paths = [_parent(_parent(keyferry.__file__)), places["purelib"], places["platlib"]]
-    # Not always beside the others: a system's packages have a folder of their own.
+    # Not always in the same folder: the system's packages have a folder of their own.
     extra = find_spec("cryptography")
     if extra is not None and extra.origin:
         paths.append(_parent(_parent(extra.origin)))

@@ -1,4 +1,4 @@
-"""Write the project of a new plugin: one function, its tests, a config; it passes its own tests at once."""
+"""Write the project of a new plugin: one function, its tests, a config; its tests pass."""
 
 import keyword
 import os
@@ -30,9 +30,9 @@ _WORDS = {
 
 
 def check_name(name: str) -> str:
-    """Why *name* cannot be a plugin's, or nothing: it becomes a program, a Python module and a config's entry."""
+    """Return why *name* is not valid for a program, a Python module and a config entry; empty if it is."""
     if not re.fullmatch(_NAME, name):
-        return "expected lower-case letters, digits and single dashes, a letter first, 63 characters at most"
+        return "expected lower-case letters, digits and single dashes, first a letter, at most 63 characters"
     module = name.replace("-", "_")
     if keyword.iskeyword(module) or module in sys.stdlib_module_names or module in _TAKEN:
         return "Python, keyferry or the tests have a module of that name"
@@ -40,9 +40,9 @@ def check_name(name: str) -> str:
 
 
 def write_project(name: str, kind: PluginKind, folder: str) -> list[str]:
-    """Write the files of a project into *folder*, which must be new or empty; give their paths.
+    """Write the files of a project into *folder*, which must be new or empty; return their paths.
 
-    Raises EnvironmentProblem; what was there before is never touched.
+    Raise EnvironmentProblem. Existing files are never changed.
     """
     try:
         if os.path.isdir(folder) and os.listdir(folder):
@@ -56,7 +56,7 @@ def _fill(name: str, kind: PluginKind) -> dict[str, str]:
     module = name.replace("-", "_")
     words = {**_WORDS[kind], "name": name, "module": module, "NAME": module.upper(), "version": __version__}
     filled = dict(_FILES[kind])
-    # Some of the words have words in them.
+    # Some of the replacements contain placeholders.
     for _ in range(2):
         filled = {_replace(path, words): _replace(text, words) for path, text in filled.items()}
     return filled

@@ -1,4 +1,4 @@
-"""The files of a new plugin project; ``{{name}}`` and ``{{module}}`` stand for the plugin's name and its module's."""
+"""The files of a new plugin project; ``{{name}}`` and ``{{module}}`` are the names of the plugin and its module."""
 
 __all__ = ["CLUSTER_FILES", "IMAGE_FILES"]
 
@@ -31,7 +31,7 @@ pythonpath = ["src"]
 _INIT = '"""{{about}}."""\n'
 
 _MAIN = """\
-\"\"\"``python -m {{module}}`` is the plugin.\"\"\"
+\"\"\"Run the plugin with ``python -m {{module}}``.\"\"\"
 
 from {{module}}.plugin import main
 
@@ -39,7 +39,7 @@ main()
 """
 
 _CONFTEST = """\
-\"\"\"How the tests start the plugin: as the program that a node runs, from the sources beside them.\"\"\"
+\"\"\"Fixtures that run the plugin as a program, from the sources of this project.\"\"\"
 
 import os
 import sys
@@ -52,27 +52,27 @@ SOURCES = Path(__file__).parents[1] / "src"
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    \"\"\"The words that start the plugin.\"\"\"
+    \"\"\"Return the command that runs the plugin.\"\"\"
     paths = [str(SOURCES), *filter(None, [os.environ.get("PYTHONPATH")])]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
     return [sys.executable, "-m", "{{module}}"]
 """
 
 _IMAGE_PLUGIN = """\
-\"\"\"An image credential provider: what the kubelet runs to get a registry's user name and password.\"\"\"
+\"\"\"An image credential provider, which the kubelet runs to get a registry's user name and password.\"\"\"
 
 import os
 
 from keyferry.sdk import ProvideError, Request, Response, serve
 
-# The registry this plugin has logins for; config/provider.yaml sends it no other images.
+# The registry of this plugin; by config/provider.yaml, the kubelet runs it for no other images.
 REGISTRY = "registry.example.com"
 USERNAME = "{{NAME}}_USERNAME"
 PASSWORD_FILE = "{{NAME}}_PASSWORD_FILE"
 
 
 def provide(request: Request) -> Response:
-    \"\"\"The login for the registry of the image that the kubelet wants to pull.\"\"\"
+    \"\"\"Return the credentials for the registry of the image that the kubelet pulls.\"\"\"
     if request.registry != REGISTRY:
         return Response()
     path = os.environ.get(PASSWORD_FILE)
@@ -84,7 +84,7 @@ def provide(request: Request) -> Response:
 
 
 def read_password(path: str) -> str:
-    \"\"\"The first line of a file. Replace it by whatever your registry wants: a call, a socket, a vault.\"\"\"
+    \"\"\"Return the first line of a file; replace this with the way to get your registry's password.\"\"\"
     try:
         with open(path, encoding="utf-8") as file:
             return file.readline().strip()
@@ -93,12 +93,12 @@ def read_password(path: str) -> str:
 
 
 def main() -> None:
-    \"\"\"Read the request, answer it, exit.\"\"\"
+    \"\"\"Read the request, write the response, and exit.\"\"\"
     serve(provide)
 """
 
 _IMAGE_TEST = """\
-\"\"\"The plugin, asked as the kubelet asks it.\"\"\"
+\"\"\"Tests of the plugin with the kubelet's requests.\"\"\"
 
 from pathlib import Path
 
@@ -112,7 +112,7 @@ IMAGE = f"{REGISTRY}/team/app"
 
 @pytest.fixture(autouse=True)
 def password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    \"\"\"A password in a file of its own.\"\"\"
+    \"\"\"Write a password to a file and return it.\"\"\"
     path = tmp_path / "password"
     path.write_text("not-a-real-password\\n")
     monkeypatch.setenv(PASSWORD_FILE, str(path))
@@ -120,7 +120,7 @@ def password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_registry_gets_its_login(password: str) -> None:
-    \"\"\"An image of the registry gets a login that is good for all of it, for ten minutes.\"\"\"
+    \"\"\"The credentials are valid for the whole registry and cached for ten minutes.\"\"\"
     outcome = ask(provide, IMAGE)
     assert outcome.response.cache_key_type == "Registry"
     assert outcome.cache_seconds == 600
@@ -128,12 +128,12 @@ def test_the_registry_gets_its_login(password: str) -> None:
 
 
 def test_another_registry_gets_nothing() -> None:
-    \"\"\"No login is offered for a registry it is not meant for.\"\"\"
+    \"\"\"The plugin returns no credentials for another registry.\"\"\"
     assert ask(provide, "elsewhere.example/app").auth == {}
 
 
 def test_a_missing_password_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    \"\"\"Without a password there is a message and a status, and no answer.\"\"\"
+    \"\"\"Without a password, the plugin fails with a message.\"\"\"
     monkeypatch.delenv(PASSWORD_FILE)
     outcome = ask(provide, IMAGE)
     assert outcome.status == 1
@@ -142,7 +142,7 @@ def test_a_missing_password_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha1"])
 def test_the_program_answers_in_the_version_asked(command: list[str], version: str, password: str) -> None:
-    \"\"\"Started as the kubelet starts it, the program gives one document and exits with 0.\"\"\"
+    \"\"\"The program, run as by the kubelet, prints one document and exits with 0.\"\"\"
     outcome = run(command, IMAGE, api_version=version)
     document = outcome.document("CredentialProviderResponse")
     assert document["apiVersion"] == f"credentialprovider.kubelet.k8s.io/{version}"
@@ -151,7 +151,7 @@ def test_the_program_answers_in_the_version_asked(command: list[str], version: s
 """
 
 _IMAGE_CONFIG = """\
-# For the kubelet: --image-credential-provider-config=THIS --image-credential-provider-bin-dir=WHERE-{{name}}-IS
+# Kubelet flags: --image-credential-provider-config=THIS-FILE --image-credential-provider-bin-dir=FOLDER-OF-{{name}}
 apiVersion: kubelet.config.k8s.io/v1
 kind: CredentialProviderConfig
 providers:
@@ -166,7 +166,7 @@ providers:
 """
 
 _CLUSTER_PLUGIN = """\
-\"\"\"An exec plugin for kubeconfigs: what kubectl runs to get a token for a cluster.\"\"\"
+\"\"\"An exec plugin for kubeconfigs, which kubectl runs to get a token for a cluster.\"\"\"
 
 import os
 from time import time
@@ -178,14 +178,14 @@ LIFETIME_SECONDS = 600
 
 
 def provide(request: ExecRequest) -> ExecResponse:
-    \"\"\"A token, from a file if one is named, else typed by the user.\"\"\"
+    \"\"\"Return a token from the file of TOKEN_FILE, else ask the user for one.\"\"\"
     path = os.environ.get(TOKEN_FILE)
     token = read_token(path) if path else ask(request, "Token: ", is_secret=True)
     return ExecResponse(token, expires_at=time() + LIFETIME_SECONDS)
 
 
 def read_token(path: str) -> str:
-    \"\"\"The first line of a file. Replace it by whatever your cluster wants: a call, a socket, a vault.\"\"\"
+    \"\"\"Return the first line of a file; replace this with the way to get your cluster's token.\"\"\"
     try:
         with open(path, encoding="utf-8") as file:
             return file.readline().strip()
@@ -194,12 +194,12 @@ def read_token(path: str) -> str:
 
 
 def main() -> None:
-    \"\"\"Read what the client tells, answer it, exit.\"\"\"
+    \"\"\"Read the request, write the credential, and exit.\"\"\"
     serve_cluster(provide)
 """
 
 _CLUSTER_TEST = """\
-\"\"\"The plugin, asked as kubectl asks it.\"\"\"
+\"\"\"Tests of the plugin with kubectl's requests.\"\"\"
 
 from pathlib import Path
 
@@ -211,7 +211,7 @@ from {{module}}.plugin import LIFETIME_SECONDS, TOKEN_FILE, provide
 
 @pytest.fixture(autouse=True)
 def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    \"\"\"A token in a file of its own.\"\"\"
+    \"\"\"Write a token to a file and return it.\"\"\"
     path = tmp_path / "token"
     path.write_text("not-a-real-token\\n")
     monkeypatch.setenv(TOKEN_FILE, str(path))
@@ -219,14 +219,14 @@ def token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def test_the_cluster_gets_its_token(token: str) -> None:
-    \"\"\"The answer has the token, and an end within its lifetime.\"\"\"
+    \"\"\"The response has the token, and an expiry within its lifetime.\"\"\"
     outcome = ask_cluster(provide)
     assert outcome.credential.token == token
     assert 0 < (outcome.lifetime_seconds or 0) <= LIFETIME_SECONDS
 
 
 def test_nobody_is_asked_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    \"\"\"Without a file, and without a terminal, there is a message and a status instead of a hang.\"\"\"
+    \"\"\"Without a file and a terminal, the plugin fails with a message and does not wait.\"\"\"
     monkeypatch.delenv(TOKEN_FILE)
     outcome = ask_cluster(provide, interactive=False)
     assert outcome.status == 1
@@ -235,7 +235,7 @@ def test_nobody_is_asked_where_nobody_is(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
 def test_the_program_answers_in_the_version_asked(command: list[str], version: str, token: str) -> None:
-    \"\"\"Started as kubectl starts it, the program gives one document and exits with 0.\"\"\"
+    \"\"\"The program, run as by kubectl, prints one document and exits with 0.\"\"\"
     outcome = run_cluster(command, api_version=version)
     document = outcome.document("ExecCredential")
     assert document["apiVersion"] == f"client.authentication.k8s.io/{version}"
@@ -244,7 +244,7 @@ def test_the_program_answers_in_the_version_asked(command: list[str], version: s
 """
 
 _CLUSTER_CONFIG = """\
-# A user for a kubeconfig; "kubectl config view" shows where yours is.
+# A user entry for a kubeconfig.
 apiVersion: v1
 kind: Config
 users:
@@ -266,7 +266,7 @@ _README = """\
     pytest                                                  # the plugin's own tests
     keyferry plugin test "$(command -v {{name}})" {{kit_options}}
 
-The work is one function, `provide` in `src/{{module}}/plugin.py`. {{config_words}}
+Complete the function `provide` in `src/{{module}}/plugin.py`. {{config_words}}
 """
 
 

@@ -1,1 +1,1 @@
-"""Redacted records of one exchange, and their replay."""
+"""Traces: one request and its response without secrets, and their replay."""

@@ -1,4 +1,4 @@
-"""Record one exchange with a plugin for a bug report: all of it but the secrets."""
+"""Record one request to a plugin and its response for a bug report, without secrets."""
 
 import os
 import platform
@@ -33,7 +33,7 @@ __all__ = ["KIND", "PLACEHOLDER", "record"]
 KIND = "PluginTrace"
 PLACEHOLDER = "keyferry-placeholder"
 _SECRETS = ("password", "token", "clientKeyData", "clientCertificateData")
-# Fields of the protocols whose text is no secret; the rest of an answer is masked.
+# Fields of the protocols that contain no secret; the rest of a response is masked.
 _PLAIN = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "expirationTimestamp", "username")
 _LONGEST = 4096
 _STDERR_LINES = 50
@@ -46,9 +46,9 @@ _LACKS = {
 
 
 def record(plugin: PluginUnderTest) -> Json:
-    """Run a plugin once, and write down what was asked, what came back and what Kubernetes makes of it.
+    """Run a plugin once, and return its request, its response and how Kubernetes handles it.
 
-    Raises EnvironmentProblem if it cannot be started.
+    Raise EnvironmentProblem if the plugin cannot be started.
     """
     experiment = _experiment(plugin)
     outcome, names = _run(plugin, experiment)
@@ -83,7 +83,7 @@ def _experiment(plugin: PluginUnderTest) -> Experiment:
 
 
 def _run(plugin: PluginUnderTest, experiment: Experiment) -> tuple[ProcessOutcome, Iterable[str]]:
-    """One run, in our own home: a bug may lie in what is there."""
+    """Run the plugin once, with the user's own HOME, because its content may cause the bug."""
     folder = tempfile.mkdtemp(prefix="keyferry-trace-")
     try:
         home = os.environ.get("HOME", folder)
@@ -99,7 +99,7 @@ def _run(plugin: PluginUnderTest, experiment: Experiment) -> tuple[ProcessOutcom
 
 
 def _stdout(data: bytes, now_ns: int) -> Json:
-    """The answer with placeholders and the shapes of its secrets; of what is no JSON only the skeleton."""
+    """Return the response with placeholders and the forms of its secrets; only a skeleton if it is not JSON."""
     masked: object = None
     shapes: dict[str, str] = {}
     try:
@@ -128,19 +128,19 @@ def _mask(value: object, path: tuple[str | int, ...], shapes: dict[str, str], no
         return [_mask(item, (*path, index), shapes, now_ns) for index, item in enumerate(value)]
     if not isinstance(value, str) or not value:
         return value
-    if name in _PLAIN and len(value) <= 100:  # nothing that belongs there is longer
+    if name in _PLAIN and len(value) <= 100:  # valid values are shorter
         return redact(value)
     shapes[format_path(path)] = describe(value, now_ns)
     return PLACEHOLDER if name in _SECRETS else MASK
 
 
 def _field(name: str) -> str:
-    """The name of a field as it may be shown."""
-    return redact(name) if len(name) <= 100 else MASK  # longer than any field's
+    """Return the name of a field, masked if it may contain a secret."""
+    return redact(name) if len(name) <= 100 else MASK  # longer than any field of the protocols
 
 
 def _stderr(data: bytes, secrets: Secrets) -> list[str]:
-    """The last lines; hidden as a whole first, since a cut through a secret would leave a piece of it."""
+    """Return the last lines; secrets are masked before the text is cut, so that no part of one remains."""
     lines = secrets.hide(data.decode("utf-8", "replace").replace("\r\n", "\n")).split("\n")
     kept = [line for line in lines if line.strip()][-_STDERR_LINES:]
     return [line[:400] for line in kept]
@@ -149,12 +149,12 @@ def _stderr(data: bytes, secrets: Secrets) -> list[str]:
 def _verdict(
     plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome, secrets: Secrets
 ) -> Json:
-    """What the kubelet or client-go makes of it, and what it would log."""
+    """Return how the kubelet or client-go handles the response, and its log message."""
     who = "the kubelet" if plugin.kind == PluginKind.IMAGE else "client-go"
     text, log = _judge(plugin, experiment, outcome)
     return {
         "accepted": not log,
-        "text": secrets.hide(text or f"{who} takes this answer"),
+        "text": secrets.hide(text or f"{who} accepts this response"),
         "log": secrets.hide(log),
     }
 
@@ -169,18 +169,18 @@ def _judge(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutc
         response = decode_response(plugin.name, experiment.api_version, outcome.stdout)
     except KeyferryError as error:
         text = error.problem if isinstance(error, PluginProtocolError) else str(error)
-        # client-go quotes the whole answer where its kind or version is missing.
+        # client-go quotes the whole response if its kind or version is missing.
         lack = _LACKS.get(error.document_kind) if isinstance(error, PluginProtocolError) else None
         return text, error.kubernetes_text if lack is None or plugin.kind == PluginKind.IMAGE else lack
     if response.cache_key_type not in CACHE_KEY_TYPES:
         prefix = "credential provider plugin did not return a valid cacheKeyType: "
-        return "cacheKeyType is none of Image, Registry, Global", prefix + response.cache_key_type[:40]
+        return "cacheKeyType is not Image, Registry or Global", prefix + response.cache_key_type[:40]
     return "", ""
 
 
 def _failure(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:
     if outcome.ending is Ending.TIMED_OUT:
-        cause, text = "context deadline exceeded", f"it did not end within {plugin.timeout_seconds:g} s"
+        cause, text = "context deadline exceeded", f"it did not exit within {plugin.timeout_seconds:g} s"
     elif outcome.ending is Ending.EXITED and outcome.status is not None:
         cause, text = go_exit_text(outcome.status), "it failed"
     else:

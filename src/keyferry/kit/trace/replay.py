@@ -1,4 +1,4 @@
-"""A recorded trace as a stand-in for its plugin: it answers as that did, with placeholders for the secrets."""
+"""Replay a trace: respond as the recorded plugin did, with placeholders for the secrets."""
 
 import signal
 
@@ -15,12 +15,12 @@ __all__ = ["Replay", "load_trace", "replay"]
 
 _LARGEST_FILE = 64 * 1024 * 1024
 _SECOND = 1_000_000_000
-# The end of the year 9999, after which a time has no form that is read.
+# The end of the year 9999; later times cannot be written in RFC 3339.
 _END_NS = 253_402_300_800 * _SECOND
 
 
 class Replay(Value):
-    """What the stand-in prints, and its exit status."""
+    """The output and the exit status of a replay."""
 
     stdout: str = field(repr=False)
     stderr: str
@@ -28,24 +28,24 @@ class Replay(Value):
 
 
 def load_trace(path: str) -> dict[str, object]:
-    """Read a trace; raises EnvironmentProblem for what is none."""
+    """Read a trace; raise EnvironmentProblem if the file is not one."""
     try:
         with open(path, "rb") as stream:
             document = loads(stream.read(_LARGEST_FILE))
     except (OSError, ValueError) as error:
         raise EnvironmentProblem(f"{path} cannot be read: {go_strerror(error)}") from None
     except DocumentError as error:
-        raise EnvironmentProblem(f"{path} is no trace: {error.message}") from None
+        raise EnvironmentProblem(f"{path} is not a trace: {error.message}") from None
     if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (
         API_VERSION,
         KIND,
     ):
-        raise EnvironmentProblem(f"{path} is no trace, expected kind {KIND} of {API_VERSION}")
+        raise EnvironmentProblem(f"{path} is not a trace, expected kind {KIND} of {API_VERSION}")
     return document
 
 
 def replay(trace: dict[str, object], now_ns: int | None = None) -> Replay:
-    """What the plugin of a trace printed; a time that was an hour away then is an hour away now."""
+    """Return the output of a trace's plugin; its expiry has the same distance from now as when it was recorded."""
     now = time_ns() if now_ns is None else now_ns
     stdout = trace.get("stdout")
     text = ""
@@ -61,7 +61,7 @@ def replay(trace: dict[str, object], now_ns: int | None = None) -> Replay:
 
 
 def _status(trace: dict[str, object]) -> int:
-    """An exit status; a signal becomes what a shell makes of it, and a run that never ended a failure."""
+    """Return the exit status; 128 and the signal's number for a signal, as a shell reports it."""
     status = trace.get("status")
     if trace.get("ending") != "exited" or not isinstance(status, int):
         return 128 + signal.SIGKILL

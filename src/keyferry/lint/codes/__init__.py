@@ -1,1 +1,1 @@
-"""The codes of lint: what each finding means and what to do."""
+"""The codes of lint: the meaning of each finding and how to correct it."""

@@ -1,4 +1,4 @@
-"""The stable codes of what can be wrong with provider configs, kubeconfigs, kuberc and pull records."""
+"""The stable codes of problems in provider configs, kubeconfigs, kuberc files and pull records."""
 
 from keyferry._core.values import Value
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
@@ -9,7 +9,7 @@ from keyferry.lint.codes.suspect import SUSPECT
 
 __all__ = ["CODES", "SEVERITIES", "Code", "Severity"]
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from typing import Literal
 
@@ -20,7 +20,7 @@ else:
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 _WARNING: Severity = "warning"
-# Legal, often meant, and still worth a look.
+# Valid and often intended, but possibly a mistake.
 _INFO = frozenset(
     {"KF162", "KF166", "KF167", "KF193", "KF254", "KF255", "KF275", "KF360", "KF362", "KF363", "KF365"}
     | {"KF422", "KF425", "KF429"}
@@ -30,7 +30,7 @@ _TABLES = (
     *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
     *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
 )
-# The Kubernetes versions a code matters to, where not to all.
+# The Kubernetes versions to which a code applies, if not to all.
 _VERSIONS = {
     "KF112": "before 1.34",
     "KF130": "since 1.33; the gate is off by default in 1.33",
@@ -53,7 +53,7 @@ _VERSIONS = {
 
 
 class Code(Value):
-    """One kind of finding: how bad it is, why it matters, what to do, and since which Kubernetes."""
+    """One kind of finding: its severity, the reason, the correction, and the versions of Kubernetes it applies to."""
 
     code: str
     severity: Severity

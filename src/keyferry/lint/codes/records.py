@@ -1,37 +1,37 @@
-"""What can be wrong with a kubelet's pull records: title, why it matters, what to do; unreadable ones first."""
+"""Problems of a kubelet's pull records: title, reason, correction; unreadable records first."""
 
-_AGAIN = "the kubelet verifies the image again, whatever the policy"
-_REMOVE = "remove the file; the image is then recorded anew with its next pull"
+_AGAIN = "the kubelet verifies access to the image again, under every policy"
+_REMOVE = "remove the file; the next pull of the image writes a new record"
 
 REFUSED_RECORDS: dict[str, tuple[str, str, str]] = {
-    "KF401": ("a record is not valid JSON or YAML", f"it was cut short or damaged; {_AGAIN}", _REMOVE),
+    "KF401": ("a record is not valid JSON or YAML", f"it is truncated or damaged; {_AGAIN}", _REMOVE),
     "KF402": (
-        "a record of an unknown kind or version",
+        "a record has an unknown kind or version",
         f"only ImagePullIntent and ImagePulledRecord of v1beta1 and v1alpha1 are read; {_AGAIN}",
-        f"{_REMOVE}; or run the kubelet that wrote it",
+        f"{_REMOVE}; or use the version of the kubelet that wrote it",
     ),
     "KF403": (
         "a field of a record is unknown, given twice, or of the wrong type",
         f"records are decoded strictly; {_AGAIN}",
         _REMOVE,
     ),
-    "KF404": ("a record or its folder cannot be read", _AGAIN, "see to its permissions, or to the disk"),
+    "KF404": ("a record or its folder cannot be read", _AGAIN, "check its permissions and the disk"),
 }
 
 SUSPECT_RECORDS: dict[str, tuple[str, str, str]] = {
     "KF410": (
-        "a file whose name is not the hash of what it is about",
-        "nobody looks for it there, except a kubelet that starts, which believes it; keyferry does not",
-        "remove it; somebody may have put it there to gain access",
+        "the name of a file is not the hash of its image",
+        "only a kubelet that starts reads and trusts it; keyferry does not trust it",
+        "remove it; an attacker may have written it to gain access",
     ),
     "KF411": (
         "a record or its folder is a symbolic link",
-        "kubelets make files and folders, never links; keyferry does not follow it",
+        "kubelets create files and folders, never links; keyferry does not follow it",
         _REMOVE,
     ),
     "KF412": (
         "a record has several names (hard links)",
-        "somebody may still be able to change it through the other name; keyferry does not believe it",
+        "another user may be able to change it through the other name; keyferry does not trust it",
         _REMOVE,
     ),
     "KF413": (
@@ -40,69 +40,73 @@ SUSPECT_RECORDS: dict[str, tuple[str, str, str]] = {
         _REMOVE,
     ),
     "KF414": (
-        "others can write a record or its folder",
-        "whoever writes it decides who may use the images of this node; keyferry does not believe it",
-        "chmod 600 the file, chmod 700 the folder, and find out who wrote it",
+        "other users can write a record or its folder",
+        "a user who can write it decides who may use the images of this node; keyferry does not trust it",
+        "run chmod 600 on the file and chmod 700 on the folder, and find out who wrote the file",
     ),
     "KF415": (
-        "others can read a record or its folder",
-        "records hold unsalted hashes of credentials, from which a weak password can be guessed",
-        "chmod 600 the file, chmod 700 the folder",
+        "other users can read a record or its folder",
+        "records contain unsalted hashes of credentials, from which a weak password can be guessed",
+        "run chmod 600 on the file and chmod 700 on the folder",
     ),
     "KF416": (
-        "a record or its folder belongs to somebody else",
-        "its owner decides who may use the images of this node; keyferry does not believe it",
-        "remove it, or chown it to root if you know where it comes from",
+        "a record or its folder belongs to another user",
+        "its owner decides who may use the images of this node; keyferry does not trust it",
+        "remove it, or run chown root on it if you know where it comes from",
     ),
-    "KF417": ("a record is far too large", "no kubelet writes so much; keyferry does not read it", _REMOVE),
+    "KF417": (
+        "a record is too large",
+        "no kubelet writes such a large record; keyferry does not read it",
+        _REMOVE,
+    ),
     "KF420": (
-        "a temporary file that was left behind",
-        "a process ended while it wrote a record; the file is passed over",
+        "a temporary file was left behind",
+        "a process ended while it wrote a record; the file is ignored",
         "remove it",
     ),
     "KF421": (
-        "a file or folder that does not belong here",
+        "a file or folder does not belong here",
         "only files whose names begin with 'sha256-' are read",
         "remove it",
     ),
     "KF422": (
-        "a record in an old version",
+        "a record has an old version",
         "the kubelet reads it, and rewrites it when it starts",
         "nothing, if the kubelet is 1.35 or later",
     ),
     "KF423": (
-        "a record without a time, or from the future",
-        "records are removed by their time: without one at the next clean-up, from the future not for long",
-        "see to the clock of the node; or remove the file",
+        "a record has no time, or a time in the future",
+        "records are removed by their time: without a time at the next garbage collection, with a future time too late",
+        "check the clock of the node, or remove the file",
     ),
     "KF424": (
-        "a name that no image of a pod can have",
-        "names are compared without tag and digest, and as written; this one is never found",
+        "a record has a name that no image of a pod can have",
+        "names are compared as strings, without tag and digest; this one is never found",
         _REMOVE,
     ),
     "KF425": (
-        "a record that names nobody",
-        "the pull was cut short by a crash, so every use is verified; with imagePullPolicy Never that fails",
-        "nothing; the next pull that works records who may use the image",
+        "a record names no credentials",
+        "a crash interrupted the pull, so every access is verified; with imagePullPolicy Never that fails",
+        "nothing; the next successful pull records who may use the image",
     ),
     "KF426": (
-        "a secret without a hash, or with something else in its place",
-        "it is recognised by namespace, name and uid alone",
-        "nothing; it is mended when the secret is used next",
+        "a secret has no valid hash",
+        "it is recognised only by namespace, name and uid",
+        "nothing; the next use of the secret corrects the record",
     ),
     "KF427": (
-        "a hundred or more secrets for one name",
-        "no more are added while a kubelet decides, and a secret that was changed is no longer trusted",
-        "use fewer secrets for one image, or one that is shared",
+        "one name has a hundred or more secrets",
+        "a kubelet adds no more secrets when it verifies access, and no longer trusts a secret that was changed",
+        "use fewer secrets for one image, or a shared one",
     ),
     "KF428": (
-        "secrets or accounts beside 'every pod'",
-        "nodePodsAccessible lets every pod of the node use the image; the rest is not looked at",
-        "remove the record if the image is not meant for everybody",
+        "a record has nodePodsAccessible and secrets or accounts",
+        "nodePodsAccessible lets every pod of the node use the image; the secrets and accounts are ignored",
+        "remove the record if not every pod may use the image",
     ),
     "KF429": (
-        "a pull that was begun long ago and not finished",
-        "a kubelet that starts makes a record of it if the image is there; until then its image is verified",
-        "nothing, if the node still pulls; else remove the file",
+        "a pull began long ago and did not finish",
+        "a kubelet that starts writes a record for it if the image is present; until then access is verified",
+        "nothing, if the pull is still running; else remove the file",
     ),
 }

@@ -1,7 +1,7 @@
-"""Everything wrong with a kubeconfig at once: what client-go refuses, and what is legal and hardly meant.
+"""Lint a kubeconfig: report what client-go refuses, and what is valid but probably not intended.
 
-Nothing here repeats client-go's rules: the file is loaded, validated and resolved by the code that uses
-kubeconfigs, once for every context, and gives what it refuses a code.
+Client-go's rules are not repeated here: the code that uses kubeconfigs loads, validates and resolves the
+file, once for every context, and its refusals get a code.
 """
 
 import os
@@ -29,7 +29,7 @@ from keyferry.lint.report import FileKind, LintReport, make_report
 
 __all__ = ["lint_kubeconfig"]
 
-# A server for users that no context names: what would be said of them if one did.
+# A server for users that no context names, so that they are checked too.
 _SOMEWHERE = "https://unused.invalid"
 _SYNTAX, _FOREIGN, _TOO_LARGE = "KF201", "KF202", "KF286"
 _TYPE = "KF203"
@@ -48,9 +48,9 @@ _NOT_FILES = ("/proc/", "/sys/", "/dev/")
 
 
 def lint_kubeconfig(path: str, data: bytes) -> LintReport:
-    """Find everything wrong with the kubeconfig *path*, whose content is *data*."""
+    """Return all problems of the kubeconfig *path*, whose content is *data*."""
     file = decode_file(path, data)
-    # Alone, as kubectl would see it; relative paths count from the folder of the file.
+    # As kubectl reads this file alone; relative paths start at the folder of the file.
     loaded = LoadedKubeconfig(merge_configs([file.config], None), (file,), paths=(path,))
     refusals = [*file.problems, *_invalid(loaded, file)]
     text = file.kubernetes_text
@@ -65,7 +65,7 @@ def lint_kubeconfig(path: str, data: bytes) -> LintReport:
 
 
 def _invalid(loaded: LoadedKubeconfig, file: KubeconfigFile) -> Iterator[Problem]:
-    """What validation finds; with a file that does not load, only in entries that were read in full."""
+    """Yield the problems that validation finds; if the file does not load, only in entries that were fully read."""
     broken = {_entry(problem.path) for problem in file.problems}
     if file.problems and not all(broken):
         return
@@ -76,13 +76,13 @@ def _invalid(loaded: LoadedKubeconfig, file: KubeconfigFile) -> Iterator[Problem
 
 
 def _entry(path: str) -> str:
-    """``clusters[0]`` of a path in that entry; empty for other paths, and for an entry's name."""
+    """Return ``clusters[0]`` for a path inside that entry; empty for other paths and for an entry's name."""
     match = re.match(r"(?:clusters|users|contexts)\[\d+\](?!\.name)", path)
     return match[0] if match else ""
 
 
 def _unusable(loaded: LoadedKubeconfig) -> Iterator[Problem]:
-    """What client-go finds only when a context is used: every context is tried, and users without one."""
+    """Yield the problems that appear when a context is used; every context is tried, and users without one."""
     for overrides in _uses(loaded.config):
         try:
             config = _resolved(loaded, overrides)
@@ -103,7 +103,7 @@ def _uses(config: Kubeconfig) -> Iterator[Overrides]:
 
 
 def _resolved(loaded: LoadedKubeconfig, overrides: Overrides) -> ClientConfig | None:
-    """A client config, or None where validation has said already why there is none."""
+    """Return a client config; None if validation has already reported why there is none."""
     choice = choose(loaded.config, overrides)
     user, cluster = (choice.user_name, choice.user), (choice.cluster_name, choice.cluster)
     if confirm_usable(loaded.config, choice.context_name, user, cluster):
@@ -112,7 +112,7 @@ def _resolved(loaded: LoadedKubeconfig, overrides: Overrides) -> ClientConfig | 
 
 
 def _first_refusal(loaded: LoadedKubeconfig) -> str:
-    """What kubectl would stop with, without any flags."""
+    """Return the error with which kubectl fails without any flags; empty if there is none."""
     try:
         check_transport(resolve(loaded))
     except ConfigError as error:
@@ -137,7 +137,7 @@ def _too_large(loaded: LoadedKubeconfig) -> Iterator[Problem]:
 
 
 def _readable(loaded: LoadedKubeconfig) -> LoadedKubeconfig:
-    """*loaded* without the files that reading might not come to an end of: a linter must not hang on them."""
+    """Return *loaded* without special or very large files, on which the linter could hang."""
     config = loaded.config
     users = {name: _without_odd_files(user) for name, user in config.users.items()}
     clusters = {name: _without_odd_authority(cluster) for name, cluster in config.clusters.items()}
@@ -166,7 +166,7 @@ def _is_odd(path: str) -> bool:
             return False  # reading it fails at once
         real = os.path.realpath(path)
     except (OSError, ValueError):
-        return False  # that is said by whoever tries to read it
+        return False  # reported when the file is read
     is_plain = stat.S_ISREG(status.st_mode) and status.st_size <= _LARGEST_FILE
     return not is_plain or real.startswith(_NOT_FILES)
 
@@ -184,7 +184,7 @@ def _with_code(path: str, problem: Problem, config: Kubeconfig) -> Problem:
 
 
 def _scrub(text: str, config: Kubeconfig) -> str:
-    """Kubernetes' words without the passwords of proxies, which they quote."""
+    """Return Kubernetes' message without the passwords of proxies, which it quotes."""
     for cluster in config.clusters.values():
         if "@" in cluster.proxy_url:
             hidden = hide_user_info(cluster.proxy_url)

@@ -1,4 +1,4 @@
-"""What is hardly meant in an exec section: which program it leads to, and what it is told."""
+"""Suspicious values in an exec section: its program, arguments and variables."""
 
 import os
 import stat
@@ -19,7 +19,7 @@ Suspicion = tuple[Path, str, str]
 
 
 def check_exec(written: ExecConfig | None, anchored: ExecConfig | None) -> Iterator[Suspicion]:
-    """What is suspicious about a plugin, as it is *written* and *anchored* to its kubeconfig's folder."""
+    """Yield the suspicions about a plugin as *written*, and as *anchored* at its kubeconfig's folder."""
     if written is None or anchored is None:
         return
     for at, code, message in (
@@ -35,9 +35,9 @@ def check_exec(written: ExecConfig | None, anchored: ExecConfig | None) -> Itera
 def _check_command(written: str, anchored: str) -> Iterator[Suspicion]:
     at = ("command",)
     if not written:
-        return  # a refusal
+        return  # reported as a refusal
     if written != anchored:
-        message = f"{written!r} counts from the folder of this file, not from yours: it means {anchored!r}"
+        message = f"{written!r} is relative to the folder of this file, not to the current one: it means {anchored!r}"
         yield at, "KF274", message
     found = look_path(clean_path(anchored))
     is_path = os.sep in anchored
@@ -46,7 +46,7 @@ def _check_command(written: str, anchored: str) -> Iterator[Suspicion]:
     elif is_path:
         yield at, "KF276", f"{anchored!r} cannot be run on this machine: {found.reason}"
     else:
-        message = f"{written!r} is not found in the PATH of this process; install it, or write its path"
+        message = f"{written!r} is not found in the PATH of this process; install it, or set its path"
         yield at, "KF275", message
 
 
@@ -54,16 +54,20 @@ def _check_program(at: Path, path: str) -> Iterator[Suspicion]:
     target = os.path.realpath(path)
     try:
         status = os.stat(target)
-        # Who can replace the link chooses the program as well as who can replace what it leads to.
+        # A user who can replace the link chooses the program, like one who can replace its target.
         replaceable = [each for each in dict.fromkeys((target, path)) if _is_replaceable(each)]
     except OSError:
         return
     who = who_writes(status.st_mode)
     if who:
-        yield at, "KF283", f"{who} can write {target} and so choose what runs; chmod go-w {target}"
+        yield (
+            at,
+            "KF283",
+            f"{who} can write {target} and choose the program that runs; run chmod go-w {target}",
+        )
     elif replaceable:
         folder, name = os.path.split(replaceable[0])
-        yield at, "KF283", f"everybody can write to {folder} and so replace {name}; chmod o-w {folder}"
+        yield at, "KF283", f"everybody can write to {folder} and replace {name}; run chmod o-w {folder}"
     elif status.st_uid not in (0, os.geteuid()):
         yield at, "KF283", f"{target} belongs to user {status.st_uid}, who can change it"
 
@@ -76,15 +80,15 @@ def _is_replaceable(path: str) -> bool:
 def _check_version(plugin: ExecConfig) -> Iterator[Suspicion]:
     if plugin.api_version == v1beta1.API_VERSION:
         message = (
-            f"{plugin.api_version!r} is old; write {v1.API_VERSION!r} if the plugin speaks it, "
-            "and an interactiveMode beside it"
+            f"{plugin.api_version!r} is an old version; set {v1.API_VERSION!r} if the plugin supports it, "
+            "and an interactiveMode"
         )
         yield ("apiVersion",), "KF273", message
 
 
 def _check_hint(hint: str) -> Iterator[Suspicion]:
     if clean_install_hint(hint) != hint:
-        message = "there are control characters in it, which are shown as U+001B and the like; remove them"
+        message = "it contains control characters, which are shown as code points such as U+001B; remove them"
         yield ("installHint",), "KF281", message
 
 
@@ -95,29 +99,35 @@ def _check_environment(plugin: ExecConfig) -> Iterator[Suspicion]:
             yield ("env", index, "value" if code == "KF271" else "name"), code, message
         first = names.setdefault(variable.name, index)
         if first != index and variable.name:
-            message = f"{variable.name!r} is set by env[{first}] already; the last one counts"
+            message = f"{variable.name!r} is already set by env[{first}]; the last value is used"
             yield ("env", index, "name"), "KF279", message
 
 
 def _check_variable(name: str, value: str) -> Iterator[tuple[str, str]]:
     if "=" in name or "\0" in name + value:
-        what = "a NUL, with which no plugin can be started" if "\0" in name + value else "a '=' in its name"
+        what = "a NUL, so the plugin cannot be started" if "\0" in name + value else "a '=' in its name"
         yield "KF280", f"{name!r} has {what}"
     if name == EXEC_INFO:
-        yield "KF278", f"{name!r} is set for every plugin, and what stands here is replaced; remove it"
+        yield "KF278", f"{name!r} is set for every plugin, which replaces this value; remove it"
     elif name == "PATH":
         message = (
-            "it counts for what the plugin itself starts; the plugin is looked for in the PATH of whoever "
-            "runs kubectl"
+            "it applies to the programs that the plugin starts; the plugin itself is searched in the PATH of "
+            "kubectl"
         )
-        yield "KF277", f"{name!r} decides which code is run: {message}"
+        yield "KF277", f"{name!r} changes which code runs: {message}"
     elif is_loader(name):
-        yield "KF277", f"{name!r} loads foreign code into the plugin; make sure that this is meant"
+        yield "KF277", f"{name!r} loads other code into the plugin; make sure that this is intended"
     if looks_secret(name, value):
-        message = f"the value of {name!r} looks like a secret; let the plugin read it from a file of your own"
+        message = (
+            f"the value of {name!r} looks like a secret; let the plugin read a file that only you can read"
+        )
         yield "KF271", message
 
 
 def _check_arguments(args: tuple[str, ...]) -> Iterator[Suspicion]:
     for index, what in secret_arguments(args):
-        yield ("args", index), "KF271", f"{what} looks like a secret, and arguments show in the process list"
+        yield (
+            ("args", index),
+            "KF271",
+            f"{what} looks like a secret, and arguments are visible in the process list",
+        )

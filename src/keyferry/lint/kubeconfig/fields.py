@@ -1,4 +1,4 @@
-"""What client-go passes over in a kubeconfig without a word: fields, keys, documents, and entries nobody names."""
+"""Parts of a kubeconfig that client-go silently ignores: fields, keys, documents, and unused entries."""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.errors import Kind, Problem
 from keyferry.lint.files import second_document
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from typing import Any
 
@@ -28,7 +28,7 @@ _NO_CURRENT, _FRAGMENT, _UNUSED = "KF253", "KF254", "KF255"
 
 
 class NotingReader(Reader):
-    """A strict reader that remembers which fields each object may have."""
+    """A strict reader that records the known fields of each object."""
 
     __slots__ = ("known",)
 
@@ -37,19 +37,19 @@ class NotingReader(Reader):
         self.known: dict[Path, tuple[str, ...]] = {}
 
     def struct(self, value: object, path: Path, fields: "Mapping[str, Any]") -> "dict[str, Any]":
-        """As every reader's, after noting the names."""
+        """Record the names of the fields, then read them."""
         self.known[path] = tuple(fields)
         return super().struct(value, path, fields)
 
 
 def check_fields(file: KubeconfigFile, data: bytes) -> Iterator[Problem]:
-    """Everything in *file* that has no effect, or is missing without an error."""
+    """Yield the problems of *file* with parts that have no effect, or that are missing without an error."""
     if file.document is None:
         return
-    # The file is read once more, this time by a reader that minds; what is a refusal is said elsewhere.
+    # The file is read again by a strict reader; refusals are reported elsewhere.
     reader = NotingReader()
     read_kubeconfig(file.document.value, reader)
-    for at, message in unknown_fields(reader, "client-go ignores it without a word"):
+    for at, message in unknown_fields(reader, "client-go silently ignores it"):
         yield file.problem(at, Problem("", message, code=_UNKNOWN))
     yield from repeated_keys(file, _REPEATED)
     yield from later_document(file.path, data, _LATER)
@@ -58,7 +58,7 @@ def check_fields(file: KubeconfigFile, data: bytes) -> Iterator[Problem]:
 
 
 def unknown_fields(reader: NotingReader, consequence: str) -> Iterator[tuple[Path, str]]:
-    """The unknown fields a reader came across, each with what was probably meant."""
+    """Yield the unknown fields that a reader found, each with the field that was probably intended."""
     for at, problem in reader.problems:
         if problem.kind is Kind.STRICT:
             known = reader.known.get(at[:-1], ())
@@ -78,11 +78,11 @@ def _squeeze(name: str) -> str:
 
 
 def repeated_keys(file: KubeconfigFile, code: str) -> Iterator[Problem]:
-    """The keys that a document gives more than once."""
+    """Yield the keys that a document has more than once."""
     for each in file.document.duplicates if file.document else ():
         message = (
             f"the key is given more than once, first in line {each.first.line}; "
-            "the last one counts, without a word ('<<' brings keys too)"
+            "the last one is silently used ('<<' also adds keys)"
         )
         yield Problem(
             format_path(each.path),
@@ -95,27 +95,27 @@ def repeated_keys(file: KubeconfigFile, code: str) -> Iterator[Problem]:
 
 
 def later_document(path: str, data: bytes, code: str) -> Iterator[Problem]:
-    """Say where a second YAML document begins."""
+    """Yield a problem at the start of the second YAML document, if there is one."""
     start = second_document(data)
     if start is not None:
-        message = "only the first YAML document is read: all from this '---' on is ignored"
+        message = "only the first YAML document is read: everything from this '---' on is ignored"
         yield Problem("", message, code=code, file=path, line=start[0], column=start[1])
 
 
 def _check_contexts(file: KubeconfigFile) -> Iterator[Problem]:
     config = file.config
     if config.is_empty:
-        return  # a refusal
+        return  # reported as a refusal
     if not config.contexts:
         message = (
-            "there are no contexts, so this file is of use only beside others (KUBECONFIG); "
-            "kubectl alone would say that no configuration has been provided"
+            "there are no contexts, so this file can only be used together with others (KUBECONFIG); "
+            "with this file alone, kubectl reports that no configuration has been provided"
         )
         yield file.problem((), Problem("", message, code=_FRAGMENT))
         return
     if not config.current_context:
         message = (
-            "current-context is not set: without --context kubectl tries http://localhost:8080 or gives up; "
+            "current-context is not set: without --context kubectl tries http://localhost:8080 or fails; "
             f"set it to one of {', '.join(map(repr, config.contexts))}"
         )
         yield file.problem((), Problem("", message, code=_NO_CURRENT))
@@ -125,7 +125,7 @@ def _check_contexts(file: KubeconfigFile) -> Iterator[Problem]:
 
 
 def entry_indices(file: KubeconfigFile, section: str) -> dict[str, int]:
-    """Where the entries of a section stand, by name; of two with one name the last counts."""
+    """Return the indices of a section's entries by name; of two with one name, the last one's."""
     value = file.document.value if file.document else None
     entries = value.get(section) if isinstance(value, dict) else None
     listed = enumerate(entries if isinstance(entries, list) else ())

@@ -1,4 +1,4 @@
-"""Who else can read or write a kubeconfig."""
+"""The permissions of a kubeconfig: who else can read or write it."""
 
 import os
 import stat
@@ -11,16 +11,16 @@ from keyferry.errors import Problem
 __all__ = ["check_file", "check_writers"]
 
 _READABLE, _UNTRUSTED = "KF290", "KF291"
-# Findings that say that the file holds a secret.
+# The codes of findings about a secret in the file.
 _SECRETS = frozenset({"KF264", "KF270", "KF271"})
 
 
 def check_file(path: str, config: Kubeconfig, found: Iterable[Problem]) -> Iterator[Problem]:
-    """Who else can read *path*, if one of the problems *found* is a secret in it, and who can write it."""
+    """Yield who else can write *path*, and who else can read it if *found* has a secret."""
     if any(problem.code in _SECRETS for problem in found):
         yield from _readers(path)
     runs = any(user.exec is not None for user in config.users.values())
-    consequence = "and so choose which program runs" if runs else "and so choose which server is trusted"
+    consequence = "and choose which program runs" if runs else "and choose which server is trusted"
     yield from check_writers(path, consequence, _UNTRUSTED)
 
 
@@ -28,20 +28,20 @@ def _readers(path: str) -> Iterator[Problem]:
     mode = _mode(path)
     if mode & (stat.S_IRGRP | stat.S_IROTH):
         who = "everybody" if mode & stat.S_IROTH else "its group"
-        message = f"{who} can read this file, and there are secrets in it; chmod go-r {path}"
+        message = f"{who} can read this file, which contains secrets; run chmod go-r {path}"
         yield Problem("", message, code=_READABLE, file=path)
 
 
 def check_writers(path: str, consequence: str, code: str) -> Iterator[Problem]:
-    """Who beside its user could have written *path*: the verdict by which keyferry follows the file, or not."""
+    """Yield who besides its user could have written *path*, by the rule with which keyferry trusts a file."""
     try:
         why = why_untrusted(path, os.stat(path))
     except (OSError, ValueError):
         why = UNJUDGED
     if why:
         message = (
-            f"{why}: others can change this file {consequence}; keep it where only you or root can write, "
-            f"chown it to yourself, chmod go-w {path}"
+            f"{why}: other users can change this file {consequence}; keep it in a folder that only you or root can "
+            f"write, and make it yours with chown and chmod go-w {path}"
         )
         yield Problem("", message, code=code, file=path)
 

@@ -1,4 +1,4 @@
-"""What client-go accepts of clusters and users though it is hardly meant."""
+"""Values of clusters and users that client-go accepts but that are probably not intended."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -20,7 +20,7 @@ from keyferry.lint.kubeconfig.fields import entry_indices
 
 __all__ = ["check_values"]
 
-# Files whose content is nobody's token, and would be sent to the server as one.
+# Files that do not contain a token, but whose content would be sent to the server as one.
 _NO_TOKEN = re.compile(
     r"/(?:proc|sys|dev|boot)/|/etc/(?:g?shadow|passwd|sudoers|ssh/|ssl/private/|security/|.*\.keytab)|"
     r".*/\.(?:ssh|gnupg|aws|azure|config/gcloud|docker|netrc|pgpass|git-credentials|vault-token|\w+_history)"
@@ -28,9 +28,9 @@ _NO_TOKEN = re.compile(
 
 
 def check_values(file: KubeconfigFile, config: Kubeconfig) -> Iterator[Problem]:
-    """Everything about the clusters and users of *file* that is legal and hardly meant.
+    """Yield the problems of the clusters and users of *file* that are valid but probably not intended.
 
-    *config* is what the file comes to, with the folders that its relative paths count from.
+    *config* is the loaded file, with the folders at which its relative paths start.
     """
     if file.document is None:
         return
@@ -50,14 +50,14 @@ def _placed(file: KubeconfigFile, section: str, index: int, found: Iterable[Susp
 
 
 def check_cluster(cluster: Cluster) -> Iterator[Suspicion]:
-    """What is suspicious about one cluster."""
+    """Yield the suspicions about one cluster."""
     yield from _check_server(cluster.server)
     if cluster.insecure_skip_tls_verify:
-        message = "any server that answers is believed, and is given the credentials; give the cluster's CA"
+        message = "any server is trusted and gets the credentials; set the cluster's certificate authority"
         yield ("insecure-skip-tls-verify",), "KF262", message
         if cluster.certificate_authority or cluster.certificate_authority_data:
             message = (
-                "client-go refuses to connect when a certificate authority stands beside this: "
+                "client-go refuses to connect if a certificate authority is also set: "
                 "specifying a root certificates file with the insecure flag is not allowed; remove this field"
             )
             yield ("insecure-skip-tls-verify",), "KF263", message
@@ -68,25 +68,25 @@ def check_cluster(cluster: Cluster) -> Iterator[Suspicion]:
 
 def _check_server(server: str) -> Iterator[Suspicion]:
     if not server:
-        return  # a refusal
+        return  # reported as a refusal
     url, shown = parse_url(server), hide_user_info(server)
     if url is not None and url.scheme == "http":
         message = (
-            f"{shown!r} is plain http, where client-go sends no credentials at all and never runs the plugin, "
-            "without a word; write https"
+            f"{shown!r} is plain http, for which client-go silently sends no credentials and runs no plugin; "
+            "use https"
         )
         yield ("server",), "KF260", message
     elif url is None or url.scheme != "https" or not url.host:
         message = (
-            f"{shown!r} does not begin with 'https://', so client-go takes it for plain http and sends no "
-            "credentials, without a word"
+            f"{shown!r} does not begin with 'https://', so client-go treats it as plain http and silently sends no "
+            "credentials"
         )
         yield ("server",), "KF261", message
     if "@" in ((url.authority if url else server) or ""):
         yield (
             ("server",),
             "KF270",
-            f"there is a user or password in {shown!r}; it shows wherever the server does",
+            f"{shown!r} contains a user name or password, which is visible in every output of the server's URL",
         )
 
 
@@ -94,37 +94,37 @@ def _check_proxy(proxy: str, url: Url) -> Iterator[Suspicion]:
     shown = hide_user_info(proxy)
     if "@" in (url.authority or ""):
         message = (
-            f"there is a user or password in {shown!r}, which a plugin with provideClusterInfo is told too; "
-            "let the proxy know its users by other means"
+            f"{shown!r} contains a user name or password, which plugins with provideClusterInfo also get; "
+            "authenticate to the proxy in another way"
         )
         yield ("proxy-url",), "KF264", message
     if url.scheme == "http":
         message = (
-            f"{shown!r} is reached by plain http: whoever listens there sees which cluster is asked for, "
-            "and the proxy's password; write https if the proxy has it"
+            f"{shown!r} is plain http: others on the network can read the name of the cluster and the proxy's "
+            "password; use https if the proxy supports it"
         )
         yield ("proxy-url",), "KF265", message
 
 
 def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
-    """What is suspicious about one user, its plugin apart."""
+    """Yield the suspicions about one user, except those about its plugin."""
     if user.token:
-        yield ("token",), "KF270", "a token is written into the file; use tokenFile, or exec"
+        yield ("token",), "KF270", "the file contains a token; use tokenFile or exec"
     if user.password:
         yield (
             ("password",),
             "KF270",
-            "a password is written into the file; use a token or certificate by exec",
+            "the file contains a password; use a token or certificate from exec",
         )
     if user.client_key_data:
-        yield ("client-key-data",), "KF270", "a private key is written into the file; use client-key, or exec"
+        yield ("client-key-data",), "KF270", "the file contains a private key; use client-key or exec"
     if user.token_file and _NO_TOKEN.match(anchored.token_file):
-        message = f"{anchored.token_file!r} would be sent to the server as a token, and is none"
+        message = f"{anchored.token_file!r} would be sent to the server as a token, but does not contain one"
         yield ("tokenFile",), "KF282", message
     if user.exec is not None and not _counts(user):
         message = (
-            "the plugin is never run: a token, tokenFile, username or client certificate beside "
-            "it goes before it"
+            "the plugin is never run: the user's token, tokenFile, username or client certificate takes "
+            "precedence"
         )
         yield ("exec",), "KF272", message
     if user.client_certificate_data and user.client_key_data:
@@ -150,10 +150,10 @@ def _check_pair(user: AuthInfo) -> Iterator[Suspicion]:
     try:
         pair = parse_key_pair(certificate.decode("utf-8", "replace"), key.decode("utf-8", "replace"))
     except ClusterAuthError as error:
-        yield at, "KF287", f"client-go fails when it connects: {error.message}"
+        yield at, "KF287", f"client-go cannot connect with it: {error.message}"
     except EnvironmentProblem:
-        return  # certificates can only be read with keyferry[crypto]
+        return  # certificates can only be parsed with keyferry[crypto]
     else:
         if pair.not_after_ns < time_ns():
-            message = f"the certificate ended on {format_time(pair.not_after_ns)}; get another"
+            message = f"the certificate expired on {format_time(pair.not_after_ns)}; obtain a new one"
             yield at, "KF288", message

@@ -1,4 +1,4 @@
-"""Everything wrong with a provider config at once: what would stop a kubelet, and what is hardly meant."""
+"""Lint a provider config: report what stops a kubelet, and what is valid but probably not intended."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -35,10 +35,10 @@ def lint(
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
 ) -> LintReport:
-    """Find everything wrong with the config at *path*, a file or a directory.
+    """Return all problems of the config at *path*, a file or a directory.
 
-    With *bin_dir* the plugins are looked at too. *gates* are feature gates of the kubelet that differ from
-    the defaults of its version. Raises ValueError for a version of Kubernetes that is not known.
+    With *bin_dir*, the plugins are checked too. *gates* are feature gates of the kubelet that differ from the
+    defaults of its version. Raise ValueError for an unknown version of Kubernetes.
     """
     rules = rules_for(kubernetes, gates)
     config = read_config(path)
@@ -57,7 +57,7 @@ def lint(
 
 
 def _refusals(config: ReadConfig, bin_dir: str | None, rules: Rules) -> Iterator[Refusals]:
-    """What stops a kubelet of one version: what would stop the latest, and what that version does not know yet."""
+    """Yield what stops a kubelet of one version: the latest rules, and the fields that it does not know yet."""
     stages = find_refusals(
         config,
         bin_dir,

@@ -1,4 +1,4 @@
-"""Patterns that a kubelet accepts and that cover other images than people mean."""
+"""Patterns that a kubelet accepts but that match other images than intended."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,10 +11,10 @@ from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import Pattern, parse_pattern
 from keyferry.lint.providers.unreachable import CodedMessage, hub_alias, why_misread, why_unmatchable
 
-# Where in a provider, which code, and what to say.
+# The path in a provider, the code and the message.
 Suspicion = tuple[Path, str, str]
 
-# Registries whose hosts have more labels than a short wildcard covers: how many, and what to write.
+# Registries whose hosts have more labels than a short wildcard matches: domain, labels, name, pattern.
 _CLOUDS = (
     ("amazonaws.com", 6, "ECR", "*.dkr.ecr.*.amazonaws.com"),
     ("amazonaws.com.cn", 7, "ECR", "*.dkr.ecr.*.amazonaws.com.cn"),
@@ -30,7 +30,7 @@ _WHOLE_TOP_LEVEL = 2
 
 
 def check_patterns(provider: CredentialProvider) -> Iterator[Suspicion]:
-    """What is odd about the patterns of one provider; those that do not parse are refused elsewhere."""
+    """Yield the suspicions about the patterns of one provider; patterns that cannot be parsed are refused elsewhere."""
     sound = []
     for index, pattern in parse_all(provider):
         reason = why_misread(pattern) or why_unmatchable(pattern)
@@ -43,7 +43,7 @@ def check_patterns(provider: CredentialProvider) -> Iterator[Suspicion]:
 
 
 def parse_all(provider: CredentialProvider) -> list[tuple[int, Pattern]]:
-    """The patterns of a provider that parse, and where they stand."""
+    """Return the patterns of a provider that can be parsed, with their indices."""
     parsed = []
     for index, text in enumerate(provider.match_images or ()):
         try:
@@ -54,14 +54,14 @@ def parse_all(provider: CredentialProvider) -> list[tuple[int, Pattern]]:
 
 
 def check_shared(providers: Sequence[CredentialProvider]) -> Iterator[tuple[int, Suspicion]]:
-    """Patterns that a provider before this one has too; with the place of the provider."""
+    """Yield the patterns that an earlier provider also has, with the index of the provider."""
     owners: dict[tuple[object, ...], int] = {}
     for number, provider in enumerate(providers):
         for index, pattern in parse_all(provider):
             first = owners.setdefault(_identity(pattern), number)
             if first != number:
                 message = (
-                    f"{hide_user_info(pattern.text)!r} is a pattern of {providers[first].name!r} too: both plugins "
+                    f"{hide_user_info(pattern.text)!r} is also a pattern of {providers[first].name!r}: both plugins "
                     "are run, "
                     f"and the credentials of {providers[first].name!r} are tried first"
                 )
@@ -73,7 +73,7 @@ def _identity(pattern: Pattern) -> tuple[object, ...]:
 
 
 def _first_reason(pattern: Pattern) -> CodedMessage | None:
-    """One reason for each pattern: the rest is looked at again once that is mended."""
+    """Return the first reason only; others are reported after that one is corrected."""
     return next((reason for check in _CHECKS if (reason := check(pattern))), None)
 
 
@@ -81,12 +81,12 @@ def _broad(pattern: Pattern) -> CodedMessage | None:
     if pattern.path.strip("/") or any(label.strip("*") or not label for label in pattern.labels):
         return None
     count = len(pattern.labels)
-    parts = "1 part" if count == 1 else f"{count} parts"
+    parts = "1 label" if count == 1 else f"{count} labels"
     port = f" on port {pattern.url.port}" if pattern.url.port else ""
     return "KF165", (
-        f"the plugin is run for every registry whose host has {parts}{port}, and what it "
-        "answers may be offered "
-        "to it; name the registries it is for"
+        f"the plugin is run for every registry whose host has {parts}{port}, and its "
+        "credentials may be sent "
+        "to it; list the registries of the plugin"
     )
 
 
@@ -97,16 +97,16 @@ def _few_labels(pattern: Pattern) -> CodedMessage | None:
     for domain, needed, who, wanted in _CLOUDS:
         if host.endswith(domain) and count < needed:
             return "KF163", (
-                f"a * stays within one part of the host, so this covers hosts of {count} parts; those "
+                f"a * matches within one label of the host, so this matches hosts of {count} labels; those "
                 f"of {who} have "
-                f"{needed}: write {wanted!r}"
+                f"{needed}: use {wanted!r}"
             )
     if count == _WHOLE_TOP_LEVEL and not pattern.labels[0].strip("*") and pattern.labels[1] in _TOP_LEVEL:
         tail = pattern.labels[1]
         return "KF163", (
-            f"a * stays within one part of the host, so this covers 'quay.{tail}' and not "
+            f"a * matches within one label of the host, so this matches 'quay.{tail}' but not "
             f"'registry.quay.{tail}'; "
-            "write one part for each part of the hosts that are meant"
+            "use one label for each label of the hosts"
         )
     return None
 
@@ -116,8 +116,8 @@ def _hub_image(pattern: Pattern) -> CodedMessage | None:
     if pattern.url.host != HUB or not name or "/" in name or name == "library":
         return None
     return "KF161", (
-        f"it covers the images of the account {name!r}, not the official image, which is looked up as "
-        f"'docker.io/library/{name}'; write that, or 'docker.io/{name}/' for the account"
+        f"it matches the images of the account {name!r}, not the official image, which is looked up as "
+        f"'docker.io/library/{name}'; use that, or 'docker.io/{name}/' for the account"
     )
 
 
@@ -127,7 +127,7 @@ def _default_port(pattern: Pattern) -> CodedMessage | None:
         return None
     without = pattern.text.replace(f":{port}", "", 1)
     return "KF164", (
-        f"it covers only images that name port {port}, which few do; write {without!r}, or list both"
+        f"it matches only images with port {port} in their name, which is rare; use {without!r}, or list both"
     )
 
 
@@ -136,8 +136,8 @@ def _boundary(pattern: Pattern) -> CodedMessage | None:
         return None
     example = pattern.text + "-other/app"
     return "KF162", (
-        f"a path is a plain prefix, so {example!r} is covered too; write "
-        f"{pattern.text + '/'!r} if a folder is meant"
+        f"a path is a string prefix, so it also matches {example!r}; use "
+        f"{pattern.text + '/'!r} to match a folder"
     )
 
 
@@ -148,8 +148,8 @@ def _redundant(patterns: list[tuple[int, Pattern]]) -> Iterator[Suspicion]:
         for other, wider in places.match(text):
             if other < index or (other > index and (index, text) not in places.match(wider)):
                 message = (
-                    f"{hide_user_info(text)!r} adds nothing: matchImages[{other}], {hide_user_info(wider)!r}, "
-                    "covers the same images"
+                    f"{hide_user_info(text)!r} is redundant: matchImages[{other}], {hide_user_info(wider)!r}, "
+                    "matches the same images"
                 )
                 yield ("matchImages", index), "KF166", message
                 break

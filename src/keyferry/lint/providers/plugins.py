@@ -1,4 +1,4 @@
-"""Who beside root could change the programs that a kubelet runs: the bin dir, the plugins, linked files."""
+"""Owners and permissions of the programs that a kubelet runs: the bin dir, the plugins, linked files."""
 
 import os
 from collections.abc import Iterator
@@ -11,28 +11,28 @@ CodedMessage = tuple[str, str]  # code and message
 
 
 def check_bin_dir_owner(bin_dir: str) -> Iterator[Problem]:
-    """Who else can change the bin dir."""
+    """Yield who else can change the bin dir."""
     try:
         found = os.stat(bin_dir)
     except OSError:
-        return  # an error of its own
+        return  # reported as an error of its own
     who = who_writes(found.st_mode)
     if who:
         message = (
-            f"{who} can write to the bin dir and so choose what the kubelet runs as root; chmod "
+            f"{who} can write to the bin dir and choose the programs that the kubelet runs as root; run chmod "
             f"go-w {bin_dir}"
         )
         yield Problem("", message, code="KF190", file=bin_dir)
     if _is_foreign(found.st_uid):
         message = (
-            f"the bin dir belongs to user {found.st_uid}, who can change what the kubelet runs; "
-            f"chown root {bin_dir}"
+            f"the bin dir belongs to user {found.st_uid}, who can change the programs that the kubelet runs; "
+            f"run chown root {bin_dir}"
         )
         yield Problem("", message, code="KF192", file=bin_dir)
 
 
 def check_plugin(bin_dir: str, name: str) -> Iterator[CodedMessage]:
-    """Who else can change one plugin; nothing is said of one that cannot be run."""
+    """Yield who else can change one plugin; nothing for a plugin that cannot be run."""
     path = plugin_path(bin_dir, name)
     target = os.path.realpath(path)
     if not name or os.path.dirname(path) != os.path.normpath(bin_dir) or not os.path.isfile(target):
@@ -43,10 +43,10 @@ def check_plugin(bin_dir: str, name: str) -> Iterator[CodedMessage]:
     if who:
         yield (
             "KF191",
-            f"{who} can write {shown} and so choose what the kubelet runs as root; chmod go-w {target}",
+            f"{who} can write {shown} and choose the program that the kubelet runs as root; run chmod go-w {target}",
         )
     if _is_foreign(found.st_uid):
-        yield "KF192", f"{shown} belongs to user {found.st_uid}, who can change it; chown root {target}"
+        yield "KF192", f"{shown} belongs to user {found.st_uid}, who can change it; run chown root {target}"
     yield from _link(bin_dir, path, target)
 
 
@@ -57,15 +57,15 @@ def _link(bin_dir: str, path: str, target: str) -> Iterator[CodedMessage]:
     yield (
         "KF193",
         (
-            f"{path} is a link that leads out of the bin dir, to {target}; the bin dir's "
-            "permissions do not protect that"
+            f"{path} is a link to {target}, outside the bin dir; the bin dir's "
+            "permissions do not protect that file"
         ),
     )
     who = who_writes(os.stat(folder).st_mode)
     if who:
         yield (
             "KF191",
-            f"{who} can write to {folder}, where {path} leads, and replace the plugin; chmod go-w {folder}",
+            f"{who} can write to {folder}, where {path} points, and replace the plugin; run chmod go-w {folder}",
         )
 
 

@@ -1,4 +1,4 @@
-"""What a kubelet accepts of a provider though hardly meant: name, times, versions, variables, secrets."""
+"""Settings of a provider that a kubelet accepts but that are probably not intended."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ _LONG_NS = 12 * 3600 * 10**9
 
 
 def check_provider(provider: CredentialProvider) -> Iterator[Suspicion]:
-    """Everything about one provider that is legal and hardly meant."""
+    """Yield the suspicions about one provider."""
     for check in _CHECKS:
         yield from check(provider)
 
@@ -23,19 +23,19 @@ def _name(provider: CredentialProvider) -> Iterator[Suspicion]:
     name = provider.name
     if not name:
         message = (
-            "the name is empty: validation lets it pass, but the kubelet exits when it looks for the plugin"
+            "the name is empty: validation accepts it, but the kubelet exits when it searches for the plugin"
         )
-        yield ("name",), "KF170", f"{message}; write the file name of the plugin"
+        yield ("name",), "KF170", f"{message}; set the file name of the plugin"
         return
     for pattern, what in (
-        (r"[\x00-\x1f\x7f]", "has a control character (a tab or a line break?)"),
+        (r"[\x00-\x1f\x7f]", "has a control character, such as a tab or a line break"),
         (r"\\", "has a backslash"),
         (r"^-", "begins with a dash"),
-        (r"[^\x00-\x7f]", "has a character beyond ASCII, which may look like another"),
-        (r"(?i)\.exe$", "ends in '.exe', which only nodes with Windows have"),
+        (r"[^\x00-\x7f]", "has a character outside ASCII, which may look like another one"),
+        (r"(?i)\.exe$", "ends in '.exe', which is only used on Windows nodes"),
     ):
         if re.search(pattern, name):
-            message = f"the name {name!r} {what}; it must be the plugin's file name to the letter"
+            message = f"the name {name!r} {what}; it must be exactly the plugin's file name"
             yield ("name",), "KF171", message
             return
 
@@ -45,13 +45,13 @@ def _cache(provider: CredentialProvider) -> Iterator[Suspicion]:
     at = ("defaultCacheDuration",)
     if duration == 0:
         message = (
-            "with '0s' the plugin is run for every pull unless its answer says otherwise; write "
+            "with '0s' the plugin is run for every pull unless its response sets cacheDuration; set "
             "for example '10m'"
         )
         yield at, "KF176", message
     elif duration is not None and duration > _LONG_NS:
         shown = format_duration(duration)
-        message = f"{shown!r} is longer than registry tokens last (ECR: 12h); write '12h' or less"
+        message = f"{shown!r} is longer than registry tokens are valid (ECR: 12h); set '12h' or less"
         yield at, "KF177", message
 
 
@@ -59,7 +59,7 @@ def _protocol(provider: CredentialProvider) -> Iterator[Suspicion]:
     version = provider.api_version
     if version in PROVIDER_API_VERSIONS and version != PROVIDER_V1:
         message = (
-            f"{version!r} is outdated since Kubernetes 1.26; write {PROVIDER_V1!r} once the plugin speaks it"
+            f"{version!r} is outdated since Kubernetes 1.26; set {PROVIDER_V1!r} if the plugin supports it"
         )
         yield ("apiVersion",), "KF178", message
 
@@ -71,9 +71,7 @@ def _environment(provider: CredentialProvider) -> Iterator[Suspicion]:
             yield ("env", index, "value" if code == "KF175" else "name"), code, message
         first = names.setdefault(variable.name, index)
         if first != index and variable.name:
-            message = (
-                f"{variable.name!r} is set by env[{first}] already; the last one wins, so remove the other"
-            )
+            message = f"{variable.name!r} is already set by env[{first}]; the last value is used, so remove the other"
             yield ("env", index, "name"), "KF174", message
 
 
@@ -84,15 +82,15 @@ def _variable(variable: ExecEnvVar) -> Iterator[tuple[str, str]]:
     elif "=" in name:
         yield "KF172", f"{name!r} has a '=' in its name, so the plugin sees {name.partition('=')[0]!r}"
     elif "\0" in name + value:
-        yield "KF172", f"{name!r} has a NUL character, with which no plugin can be started"
+        yield "KF172", f"{name!r} has a NUL character, so the plugin cannot be started"
     if is_loader(name):
         yield (
             "KF173",
-            f"{name!r} decides which code the plugin runs, and takes the place of the kubelet's own value",
+            f"{name!r} changes which code the plugin runs, and replaces the kubelet's own value",
         )
     if looks_secret(name, value):
         message = (
-            f"the value of {name!r} looks like a secret; let the plugin read it from a file only "
+            f"the value of {name!r} looks like a secret; let the plugin read it from a file that only "
             "root can read"
         )
         yield "KF175", message
@@ -100,9 +98,7 @@ def _variable(variable: ExecEnvVar) -> Iterator[tuple[str, str]]:
 
 def _arguments(provider: CredentialProvider) -> Iterator[Suspicion]:
     for index, what in secret_arguments(provider.args or ()):
-        message = (
-            f"{what} looks like a secret, and arguments show in the process list; let the plugin read a file"
-        )
+        message = f"{what} looks like a secret, and arguments are visible in the process list; use a file"
         yield ("args", index), "KF175", message
 
 

@@ -1,7 +1,7 @@
-"""Patterns that no image can match, and what to write instead.
+"""Patterns that no image can match, and their corrections.
 
-Nothing here repeats the rules of matching: a pattern is tried on image names made to fit it, and if the
-kubelet would use none of them, the most telling reason is looked for.
+The matching rules are not repeated here: a pattern is tried on image names that are made to match it. If the
+kubelet would match none of them, the most helpful reason is reported.
 """
 
 import re
@@ -17,32 +17,32 @@ CodedMessage = tuple[str, str]  # code and message
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?=[^/])")
 _USER_INFO = re.compile(r"\A[^/?#]*@")
-# An upper-case letter makes a registry of a first part without a dot, as does the name localhost.
+# A first part without a dot is a registry if it has an upper-case letter or is localhost.
 _FILLERS = ("a", "A", "localhost", "")
 _STRANGE = re.compile(r"[^A-Za-z0-9.*-]")
 
 
 def why_misread(pattern: Pattern) -> CodedMessage | None:
-    """Why a pattern is not what it looks like: parts of it are ignored, or taken for something else."""
+    """Return why parts of a pattern are ignored or read as something else; None if none are."""
     text = pattern.text
     scheme = _SCHEME.match(text)
     if scheme:
         rest = _USER_INFO.sub("", text[scheme.end() :]).rstrip("/")
-        return "KF150", f"it never matches: the scheme makes its host {pattern.url.host!r}; write {rest!r}"
+        return "KF150", f"it never matches: with the scheme its host is {pattern.url.host!r}; use {rest!r}"
     host = _USER_INFO.sub("", text)
     if host != text:
-        return "KF156", f"what stands before the '@' is ignored, and no place for a password; write {host!r}"
+        return "KF156", f"the part before the '@' is ignored, and must not contain a password; use {host!r}"
     ignored = re.search(r"[?#]", text)
     if ignored:
         return "KF155", (
-            f"{ignored[0]!r} is no wildcard: all from there on is ignored, and the pattern means "
+            f"{ignored[0]!r} is not a wildcard: everything from there on is ignored, and the pattern means "
             f"{text[: ignored.start()]!r}; use * for part of a host label"
         )
     return None
 
 
 def why_unmatchable(pattern: Pattern) -> CodedMessage | None:
-    """Why no image can match a pattern, None if one can."""
+    """Return why no image can match a pattern; None if one can."""
     if any(_is_covered(pattern, image) for image in _candidates(pattern)):
         return None
     reasons = (reason for check in _CHECKS if (reason := check(pattern)))
@@ -75,7 +75,7 @@ def _empty(pattern: Pattern) -> CodedMessage | None:
     if pattern.url.host:
         return None
     what = "the pattern is empty" if not pattern.text else "the pattern has no host"
-    return "KF154", f"it never matches: {what}; write a registry such as 'registry.example'"
+    return "KF154", f"it never matches: {what}; use a registry such as 'registry.example'"
 
 
 def _address(pattern: Pattern) -> CodedMessage | None:
@@ -83,7 +83,7 @@ def _address(pattern: Pattern) -> CodedMessage | None:
     if not host.startswith("["):
         return None
     return "KF157", (
-        f"it never matches: without a port, {host!r} is read as a character class; write for "
+        f"it never matches: without a port, {host!r} is read as a character class; use for "
         f"example {host + ':5000'!r}"
     )
 
@@ -93,14 +93,14 @@ def _hub_alias(pattern: Pattern) -> CodedMessage | None:
 
 
 def hub_alias(pattern: Pattern) -> CodedMessage | None:
-    """What is wrong with a pattern for Docker Hub under another name."""
+    """Return the problem of a pattern with another name of Docker Hub; None for other patterns."""
     host = pattern.url.host
     if host not in ALIASES:
         return None
     wanted = HUB + pattern.url.path
     return "KF160", (
-        "it does not cover Docker Hub: its images are looked up as 'docker.io/...', never as "
-        f"{host!r}; write {wanted!r}"
+        "it does not match Docker Hub: its images are looked up as 'docker.io/...', never as "
+        f"{host!r}; use {wanted!r}"
     )
 
 
@@ -110,9 +110,9 @@ def _host(pattern: Pattern) -> CodedMessage | None:
     host = pattern.url.host
     strange = _STRANGE.search(host)
     if host.endswith("."):
-        why = f"its host ends in a dot; write {host.rstrip('.') + pattern.url.path!r}"
+        why = f"its host ends with a dot; use {host.rstrip('.') + pattern.url.path!r}"
     elif "" in host.split("."):
-        why = f"its host {host!r} has an empty part between dots"
+        why = f"its host {host!r} has an empty label"
     elif strange:
         why = f"no image name can have {strange[0]!r} in its host"
     else:
@@ -126,8 +126,8 @@ def _short_host(pattern: Pattern) -> CodedMessage | None:
         return None
     host = pattern.url.host
     return "KF159", (
-        f"it never matches: {host + '/app'!r} means 'docker.io/{host}/app'; write the full host name, "
-        f"{host + '.example'!r}, or the port, {host + ':5000'!r}"
+        f"it never matches: {host + '/app'!r} means 'docker.io/{host}/app'; use the full host name, "
+        f"{host + '.example'!r}, or add the port, {host + ':5000'!r}"
     )
 
 
@@ -138,8 +138,8 @@ def _path_wildcard(pattern: Pattern) -> CodedMessage | None:
         return None
     wanted = host + slash + prefix if prefix else host
     return "KF151", (
-        "there are no wildcards in paths: this covers only paths that literally begin with "
-        f"{'/' + prefix + '*'!r}, which no image has; a path is a prefix anyway, write {wanted!r}"
+        "there are no wildcards in paths: this matches only paths that begin with the characters "
+        f"{'/' + prefix + '*'!r}, which no image has; a path is a prefix, so use {wanted!r}"
     )
 
 
@@ -150,8 +150,7 @@ def _tag(pattern: Pattern) -> CodedMessage | None:
         return None
     what = "digest" if cut[0] == "@" else "tag"
     return "KF153", (
-        f"it never matches: images are matched without their {what}; write "
-        f"{host + '/' + path[: cut.start()]!r}"
+        f"it never matches: images are matched without their {what}; use {host + '/' + path[: cut.start()]!r}"
     )
 
 
@@ -159,7 +158,7 @@ def _upper_case(pattern: Pattern) -> CodedMessage | None:
     host, _, path = pattern.text.partition("/")
     if path == path.lower():
         return None
-    return "KF152", f"it never matches: repositories are lower case; write {host + '/' + path.lower()!r}"
+    return "KF152", f"it never matches: repositories are lower case; use {host + '/' + path.lower()!r}"
 
 
 _CHECKS: tuple[Callable[[Pattern], CodedMessage | None], ...] = (

@@ -1,4 +1,4 @@
-"""What is odd about a record that can be read: names never found, nobody named, times, too many secrets."""
+"""Problems in the content of a valid record: names, credentials, times and the number of secrets."""
 
 import re
 from collections.abc import Iterator
@@ -14,14 +14,16 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def check_record(record: ImagePulledRecord, now_ns: int) -> Iterator[Problem]:
-    """Everything odd about one record; no hash is quoted."""
+    """Yield the problems of one record, without quoting hashes."""
     if record.last_updated_ns == NO_TIME_NS:
-        yield Problem("lastUpdatedTime", "it is missing: the next clean-up takes the record", code="KF423")
+        yield Problem(
+            "lastUpdatedTime", "it is missing: the next garbage collection removes the record", code="KF423"
+        )
     elif record.last_updated_ns > now_ns + _SLACK_NS:
         shown = format_instant(record.last_updated_ns)
         yield Problem("lastUpdatedTime", f"{shown} is in the future", code="KF423")
     if not record.credential_mapping:
-        message = "nobody is named: every use of this image is verified"
+        message = "it names no credentials: every access to this image is verified"
         yield Problem("credentialMapping", message, code="KF425")
     for name, entry in record.credential_mapping.items():
         yield from _check_name(name)
@@ -42,15 +44,17 @@ def _check_name(name: str) -> Iterator[Problem]:
 
 def _check_entry(where: str, entry: ImagePullCredentials) -> Iterator[Problem]:
     if entry.is_empty:
-        yield Problem(where, "nobody is named: every use under this name is verified", code="KF425")
+        yield Problem(
+            where, "it names no credentials: every access under this name is verified", code="KF425"
+        )
     if entry.node_pods_accessible and (entry.kubernetes_secrets or entry.kubernetes_service_accounts):
-        message = "every pod may use it, so the secrets and accounts beside that do not count"
+        message = "every pod may use the image, so the secrets and accounts are ignored"
         yield Problem(where, message, code="KF428")
     if len(entry.kubernetes_secrets) >= MOST_ADDED:
-        message = f"it has {len(entry.kubernetes_secrets)} secrets; from {MOST_ADDED} on changed ones are not trusted"
+        message = f"it has {len(entry.kubernetes_secrets)} secrets; from {MOST_ADDED} on, changed ones are not trusted"
         yield Problem(where, message, code="KF427")
     for at, secret in enumerate(entry.kubernetes_secrets):
         if not _HASH.fullmatch(secret.credential_hash):
-            found = "something else" if secret.credential_hash else "nothing"
+            found = "another value" if secret.credential_hash else "nothing"
             message = f"found {found}, expected a SHA-256 in hexadecimal"
             yield Problem(f"{where}.kubernetesSecrets[{at}].credentialHash", message, code="KF426")

@@ -1,4 +1,4 @@
-"""What is odd about the files of pull records, whatever is in them: links, owners, modes, names."""
+"""Problems of record files that do not depend on their content: links, owners, modes, names."""
 
 import os
 import stat
@@ -13,7 +13,7 @@ _OTHERS_READ = stat.S_IRGRP | stat.S_IROTH | stat.S_IXGRP | stat.S_IXOTH
 
 
 def check_folder(path: str) -> Iterator[Problem]:
-    """Who beside its owner can do what with a folder, and who owns it."""
+    """Yield the problems of a folder's owner and permissions."""
     try:
         found = os.stat(path)
     except OSError as error:
@@ -25,13 +25,13 @@ def check_folder(path: str) -> Iterator[Problem]:
 
 
 def check_entry(entry: os.DirEntry[str]) -> Iterator[Problem]:
-    """Everything odd about one name in a folder of records."""
+    """Yield the problems of one entry of a folder of records."""
     if entry.is_dir(follow_symlinks=False) or not entry.name.startswith(PREFIX):
-        message = "it is passed over: only files whose names begin with 'sha256-' are read; remove it"
+        message = "it is ignored: only files whose names begin with 'sha256-' are read; remove it"
         yield Problem("", message, code="KF421", file=entry.path)
         return
     if entry.name.endswith(".tmp"):
-        message = "a writer that ended left it behind; it is passed over; remove it"
+        message = "it is ignored: a process that ended while writing left it behind; remove it"
         yield Problem("", message, code="KF420", file=entry.path)
         return
     if entry.is_symlink():
@@ -58,10 +58,10 @@ def _link(path: str, expected: str) -> Problem:
 def _check_mode(path: str, found: os.stat_result, what: str, mode: str) -> Iterator[Problem]:
     shown = f"mode {stat.S_IMODE(found.st_mode):04o}"
     if found.st_mode & OTHERS_WRITE:
-        message = f"{who_writes(found.st_mode)} can write the {what} ({shown}); chmod {mode} {path}"
+        message = f"{who_writes(found.st_mode)} can write the {what} ({shown}); run chmod {mode} {path}"
         yield Problem("", message, code="KF414", file=path)
     elif found.st_mode & _OTHERS_READ:
-        message = f"others can read the {what} ({shown}); chmod {mode} {path}"
+        message = f"other users can read the {what} ({shown}); run chmod {mode} {path}"
         yield Problem("", message, code="KF415", file=path)
     if found.st_uid not in (0, os.geteuid()):
         message = f"the {what} belongs to user {found.st_uid}, expected root or user {os.geteuid()}"

@@ -1,4 +1,4 @@
-"""Everything wrong with a kubelet's pull records at once: what cannot be read, what must not be believed."""
+"""Lint a kubelet's pull records: report files that cannot be read and files that cannot be trusted."""
 
 import os
 import stat
@@ -34,14 +34,14 @@ _CODES = {Kind.SYNTAX: "KF401", Kind.TYPE: "KF402", Kind.CONTENT: "KF403"}
 
 
 def is_records_folder(path: str) -> bool:
-    """Tell whether a folder is a kubelet's ``image_manager``, or one of the two inside it."""
+    """Return whether a folder is a kubelet's ``image_manager``, or one of the two inside it."""
     name = os.path.basename(os.path.abspath(path))
     above = os.path.basename(os.path.dirname(os.path.abspath(path)))
     return os.path.isdir(path) and (name == FOLDER or (name in (PULLING, PULLED) and above == FOLDER))
 
 
 def lint_records(path: str, *, clock: Callable[[], int] = time_ns) -> LintReport:
-    """Find everything wrong with a folder of records."""
+    """Return all problems of a folder of records."""
     inside = [os.path.join(path, name) for name in (PULLING, PULLED)]
     folders = [each for each in inside if os.path.isdir(each)] or [path]
     files: list[str] = []
@@ -53,7 +53,7 @@ def lint_records(path: str, *, clock: Callable[[], int] = time_ns) -> LintReport
 
 
 def lint_record_file(path: str, data: bytes, *, clock: Callable[[], int] = time_ns) -> LintReport:
-    """Find everything wrong with one record or intent, wherever it lies."""
+    """Return all problems of one record or intent, in any folder."""
     kind = INTENT if INTENT.encode() in data else RECORD
     return _report(
         FileKind.PULL_RECORD, path, (path,), list(_check_content(path, data, kind, clock(), is_placed=False))
@@ -77,7 +77,7 @@ def _check_all(folder: str, files: list[str], now_ns: int) -> Iterator[Problem]:
         try:
             odd, is_read = list(check_entry(entry)), _is_read(entry)
         except FileNotFoundError:
-            continue  # a kubelet beside us has removed it, or given it its name
+            continue  # a running kubelet has removed or renamed it
         yield from odd
         if is_read:
             files.append(entry.path)
@@ -105,7 +105,7 @@ def _check_file(path: str, kind: str, now_ns: int) -> Iterator[Problem]:
     yield from _check_content(path, data, kind, now_ns)
     if kind == INTENT and now_ns - found.st_mtime_ns > _DAY_NS:
         days = (now_ns - found.st_mtime_ns) // _DAY_NS
-        message = f"this pull was begun {days} day{'s' if days > 1 else ''} ago and not finished"
+        message = f"this pull began {days} day{'s' if days > 1 else ''} ago and did not finish"
         yield Problem("", message, code="KF429", file=path)
 
 
@@ -121,18 +121,18 @@ def _check_content(
     value = decoded.value
     if not decoded.is_current:
         yield Problem(
-            "apiVersion", "it is in version v1alpha1; now v1beta1 is written", code="KF422", file=path
+            "apiVersion", "found version v1alpha1; the current version is v1beta1", code="KF422", file=path
         )
     key = value.image if isinstance(value, ImagePullIntent) else value.image_ref
     if is_placed and os.path.basename(path) != file_name(key):
-        message = f"it is about {key!r}, whose file would be called {file_name(key)}"
+        message = f"{key!r} belongs in a file with the name {file_name(key)}"
         yield Problem("image" if kind == INTENT else "imageRef", message, code="KF410", file=path)
     if isinstance(value, ImagePulledRecord):
         yield from (each.placed(path, None, None) for each in check_record(value, now_ns))
 
 
 def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator[Problem]:
-    """What keeps a file from being read; of its content all of it, with positions."""
+    """Yield the reasons why a file cannot be read; for its content, all of them with positions."""
     code = _CODES.get(error.kind, "KF404")
     if error.kind is Kind.SYNTAX:
         line, column = _position(data)
@@ -147,7 +147,7 @@ def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator
         )
         return
     if error.kind is not Kind.CONTENT:
-        # Kubernetes quotes a file without a kind whole, hashes and all.
+        # For a file without a kind, Kubernetes quotes all of it, including hashes.
         yield Problem("", error.message, code=code, kubernetes_text=error.message, file=path)
         return
     document = read_document(data)

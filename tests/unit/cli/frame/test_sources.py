@@ -57,7 +57,7 @@ def test_a_root_that_may_not_be_seen_may_hold_a_docker_config(
         for option in (None, "auto"):
             (unseen,) = missing_config(node, option)
             assert unseen.name == str(path)
-            assert "may not be seen" in str(unseen)
+            assert "no permission to see whether it exists" in str(unseen)
         assert missing_config(node, "/given.json") == []
     finally:
         os.seteuid(was)

@@ -135,13 +135,13 @@ def test_a_program_is_not_replaced_unasked(tmp_path: Path) -> None:
     """And if asked, at once; a link is replaced, not followed."""
     (tmp_path / "victim").write_text("mine")
     (tmp_path / "plugin").symlink_to("victim")
-    with pytest.raises(EnvironmentProblem, match="is there already; --force replaces it"):
+    with pytest.raises(EnvironmentProblem, match="exists already; replace it with --force"):
         install(STATIC, str(tmp_path), "plugin")
     install(STATIC, str(tmp_path), "plugin", replace=True)
     assert not (tmp_path / "plugin").is_symlink()
     assert (tmp_path / "victim").read_text() == "mine"
     (tmp_path / "dangling").symlink_to("nowhere")
-    with pytest.raises(EnvironmentProblem, match="is there already"):
+    with pytest.raises(EnvironmentProblem, match="exists already"):
         install(STATIC, str(tmp_path), "dangling")
 
 
@@ -151,5 +151,5 @@ def test_a_place_that_does_not_do_is_said_and_left_clean(tmp_path: Path) -> None
     with pytest.raises(EnvironmentProblem, match="cannot be written: is a directory"):
         install(STATIC, str(tmp_path), "plugin", replace=True)
     assert [path.name for path in tmp_path.iterdir()] == ["plugin"]
-    with pytest.raises(EnvironmentProblem, match=r"is not a folder; make it first: mkdir -p '.*/no where'"):
+    with pytest.raises(EnvironmentProblem, match=r"is not a folder; create it with: mkdir -p '.*/no where'"):
         install(STATIC, str(tmp_path / "no where"), "plugin")
