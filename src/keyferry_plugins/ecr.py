@@ -24,7 +24,7 @@ __all__ = ["main", "provide"]
 ROLE_ANNOTATION = "eks.amazonaws.com/ecr-role-arn"
 ROLE_VARIABLE = "AWS_ECR_ROLE_ARN"
 SESSION_NAME = "ecr-credential-provider"
-# No token of ECR is valid for more than twice this; a longer expiry in a response is ignored.
+# No token of ECR is valid for more than twice this, so a later expiry in a response is capped.
 _LONGEST_CACHE_SECONDS = 6 * 3600
 
 ABOUT = """\

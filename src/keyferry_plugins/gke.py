@@ -133,7 +133,7 @@ def _default_token(calls: "Calls", impersonate: str) -> "Token":
 
 
 def _try_as_upstream(calls: "Calls") -> "Token":
-    """Return a token, with up to four attempts at every step that can fail."""
+    """Return a token of the default credentials, after up to four attempts with short pauses."""
     from time import sleep
 
     from keyferry.sdk import ProvideError

@@ -13,7 +13,6 @@ __all__ = ["ECR", "ECR_PUBLIC", "STS", "Endpoint", "find_endpoint", "standard_ho
 ECR, ECR_PUBLIC, STS = "ecr", "ecr-public", "sts"
 PUBLIC_REGION = "us-east-1"
 GLOBAL_REGION = "aws-global"
-# The endpoint variables and the profiles' sections use underscores in service names.
 _GOVERNMENT = "aws-us-gov"
 # Until 2022 these regions shared one endpoint; botocore still has the setting that restores it.
 LEGACY_STS_REGIONS = frozenset(
@@ -77,6 +76,7 @@ def configured_endpoint(environment: "Environment", service: str) -> str:
     """Return the URL that variables or the profile set for *service*, or an empty string."""
     if environment.is_on("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS", "ignore_configured_endpoint_urls"):
         return ""
+    # The endpoint variables and the profiles' sections use underscores in service names.
     name = service.replace("-", "_")
     return (
         environment.variable(f"AWS_ENDPOINT_URL_{name.upper()}")
