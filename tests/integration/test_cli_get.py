@@ -166,7 +166,7 @@ def test_a_pods_own_list_decides_which_secrets_count(node: Node, tmp_path: Path)
     done = run_keyferry("get", IMAGE, "--pod", str(pod), *options, "-o", "json", *node.options())
     assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["b", "user"]
     assert "pull secret 'absent', which the pod lists, was not given" in done.stderr
-    assert "secret 'a' was given, but the pod does not list it" in done.stderr
+    assert "secret 'a' is given, but the pod does not list it" in done.stderr
 
 
 def test_a_secret_of_another_namespace_is_not_the_pods(node: Node, tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_secret_of_another_namespace_is_not_the_pods(node: Node, tmp_path: Pat
         file.write_text(own.replace("namespace: team", namespace))
         done = run_keyferry(*words, *node.options())
         assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == users
-    assert "secret 'b' was given, but it is in the namespace 'other' and the pod in 'team'" in done.stderr
+    assert "secret 'b' is given, but its namespace is 'other' and the pod's is 'team'" in done.stderr
     assert "pull secret 'b', which the pod lists, was not given" in done.stderr
 
 

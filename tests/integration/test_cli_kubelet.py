@@ -99,7 +99,7 @@ def test_explain_says_whose_environment_it_was(processes: Processes, node: Node)
     hidden = run_keyferry("explain", IMAGE_OF_PLUGIN)
     assert hidden.returncode == 0
     assert "BEWARE" in hidden.stdout
-    warning = "not that of the kubelet, process 17, since its own may not be read"
+    warning = "not that of the kubelet, process 17, which cannot be read"
     assert warning in hidden.stdout
     for words in (
         ["get"],

@@ -170,7 +170,7 @@ def test_a_file_that_may_not_be_read_is_an_environment_problem(
 @pytest.mark.parametrize(
     ("words", "part"),
     [
-        (("--kubernetes", "1.25"), "the v1 provider config came with 1.26"),
+        (("--kubernetes", "1.25"), "the v1 provider config exists since 1.26"),
         (("--kubernetes", "latest"), "is not a Kubernetes version"),
         (("--feature-gates", "A"), "expected NAME=true or NAME=false"),
         (("--severity", "fatal"), "invalid choice"),
@@ -191,7 +191,7 @@ def test_the_feature_gate_is_taken_as_the_kubelet_takes_it(tmp_path: Path) -> No
     assert "KF130" in _run(path, "--kubernetes", "v1.33.1").stdout
     done = _run(path, "--kubernetes", "1.33", "--feature-gates", f"Other=false,{gate}=true")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "'Other' has no bearing" in done.stderr
+    assert "'Other' does not affect" in done.stderr
 
 
 def test_codes_are_listed_with_what_to_do() -> None:

@@ -76,12 +76,12 @@ def test_a_name_of_the_users_own(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "unknown": (("nope", "--bin-dir", "."), "there is no reference plugin 'nope', only ecr, "),
+    "unknown": (("nope", "--bin-dir", "."), "'nope' is not a reference plugin; expected one of ecr, "),
     "no-folder": (("ecr",), "no folder is given; set it with --bin-dir DIR"),
     "one-name-for-two": (("ecr", "gcr", "--bin-dir", ".", "--as", "x"), "--as names one program"),
-    "path": (("ecr", "--bin-dir", ".", "--as", "../x"), "'../x' cannot be a program's name"),
-    "dot": (("ecr", "--bin-dir", ".", "--as", ".."), "'..' cannot be a program's name"),
-    "blank": (("ecr", "--bin-dir", ".", "--as", " "), "' ' cannot be a program's name"),
+    "path": (("ecr", "--bin-dir", ".", "--as", "../x"), "--as '../x': not a valid name of a program"),
+    "dot": (("ecr", "--bin-dir", ".", "--as", ".."), "--as '..': not a valid name of a program"),
+    "blank": (("ecr", "--bin-dir", ".", "--as", " "), "--as ' ': not a valid name of a program"),
     "both": (("ecr", "--bin-dir", ".", "--as", "x", "--upstream-name"), "not allowed with"),
 }
 

@@ -44,7 +44,7 @@ def test_an_error_is_exit_code_1_with_all_there_is_to_know(tmp_path: Path) -> No
     block = done.stdout[start : done.stdout.index("\n\n", start)].splitlines()
     assert [line.split()[0] for line in block if not line.startswith(" " * 14)] == [
         "✗",
-        "asked",
+        "request",
         "found",
         "expected",
         "repeat",
@@ -212,10 +212,10 @@ def test_a_hanging_plugin_is_ended_at_its_time_limit(tmp_path: Path) -> None:
     ("words", "code", "text"),
     [
         ((), 2, "no plugin is given"),
-        (("{plugin}",), 2, "which image"),
+        (("{plugin}",), 2, "no image is given"),
         (("{plugin}", "--image", "UPPER/Case"), 2, "lower case"),
         (("{plugin}", "--image", "a/b", "--only", "KP999"), 2, "'KP999' is not a code"),
-        (("{plugin}", "--image", "a/b", "--api-version", "v7"), 2, "none of v1, v1beta1, v1alpha1"),
+        (("{plugin}", "--image", "a/b", "--api-version", "v7"), 2, "expected one of v1, v1beta1, v1alpha1"),
         (("{plugin}", "--image", "a/b", "--env", "secret-without-name"), 2, "expected NAME=VALUE"),
         (("{plugin}", "--image", "a/b", "--context", "x"), 2, "--context is for --kind cluster"),
         (("{plugin}", "--kind", "cluster", "--config", "x"), 2, "--config is for --kind image"),
@@ -248,5 +248,5 @@ def test_codes_can_be_looked_up() -> None:
     """One, or all."""
     one = run_keyferry("plugin", "test", "--list", "kp117")
     assert one.returncode == 0
-    assert one.stdout.startswith("KP117  error: gives a Registry answer")
+    assert one.stdout.startswith("KP117  error: returns the same Registry response")
     assert len(run_keyferry("plugin", "test", "--list").stdout.split("KP")) > 60

@@ -90,7 +90,7 @@ def test_a_good_exchange_is_recorded_without_its_secrets(tmp_path: Path) -> None
     assert stdout["shapes"]["auth.registry.example.password"].startswith(
         "JWT, up to 128 characters, ends in 3"
     )
-    assert document["verdict"] == {"accepted": True, "text": "the kubelet takes this answer", "log": ""}
+    assert document["verdict"] == {"accepted": True, "text": "the kubelet accepts this response", "log": ""}
     assert "s3cret" not in printed
     assert jwt(3600)[:20] not in printed
 
@@ -256,11 +256,11 @@ def test_text_can_be_read_by_people(tmp_path: Path) -> None:
     ("words", "code", "text"),
     [
         ((), 2, "no plugin is given"),
-        (("{plugin}",), 2, "which image"),
+        (("{plugin}",), 2, "no image is given"),
         (("./missing", "a/b"), 3, "does not exist"),
         (("--replay", "./missing"), 3, "cannot be read"),
         (("--replay", "{plugin}"), 3, "is not a trace"),
-        (("--replay", "{other}"), 3, "is no trace, expected kind PluginTrace"),
+        (("--replay", "{other}"), 3, "is not a trace, expected kind PluginTrace"),
         (("{plugin}", "--replay", "{other}"), 2, "cannot be combined with BINARY"),
         (("{plugin}", "registry.example/a", "--out", "{other}"), 3, "cannot be written: file exists"),
     ],
