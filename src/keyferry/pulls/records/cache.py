@@ -90,7 +90,7 @@ class LruCache(Generic[_T]):
 
     @contextmanager
     def in_doubt(self, key: str) -> Iterator[None]:
-        """If the change of a file fails, drop its key and reset *authoritative*, so that the next lookup reads the file."""
+        """Drop a key and reset *authoritative* if the change of its file fails; the next lookup reads the file."""
         try:
             yield
         except BaseException:
