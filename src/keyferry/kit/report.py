@@ -34,7 +34,7 @@ class ReportedViolation(Value):
 
 
 class Result(Value):
-    """The result of one check; *reason* is why it was skipped, *is_asked_for* is false if ``--only`` does not select it."""
+    """The result of one check; *reason* is why it was skipped; *is_asked_for* is false if ``--only`` excludes it."""
 
     check: Check
     status: Status
