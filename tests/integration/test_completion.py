@@ -96,6 +96,6 @@ def test_zsh_loads_and_completes(tmp_path: Path) -> None:
         offers=(); CURRENT=3; words=(keyferry get ''); _keyferry; print -l -- $offers
     """
     done = subprocess.run([need("zsh"), "-f", "-c", program], capture_output=True, text=True, check=False)
-    assert "explain:why the kubelet would" in done.stdout, done.stderr
+    assert "explain:explain why the kubelet has" in done.stdout, done.stderr
     assert "*--reveal[show passwords instead of masking them]" in done.stdout
     assert "(table wide json yaml dockerconfig env)" in done.stdout

@@ -34,7 +34,7 @@ class ReportedViolation(Value):
 
 
 class Result(Value):
-    """The result of one check; *reason* is why it was skipped, *is_asked_for* whether it was selected."""
+    """The result of one check; *reason* is why it was skipped; *is_asked_for* is false if ``--only`` excludes it."""
 
     check: Check
     status: Status

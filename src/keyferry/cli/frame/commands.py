@@ -55,7 +55,7 @@ class Command(Value):
 
 COMMANDS = {
     "get": Command(
-        "keyferry.cli.image.get", "print the credentials for an image, in the kubelet's trial order"
+        "keyferry.cli.image.get", "print the credentials for an image, in the order the kubelet tries them"
     ),
     "explain": Command(
         "keyferry.cli.image.explain",
@@ -68,13 +68,13 @@ COMMANDS = {
     "lint": Command("keyferry.cli.lint", "list every problem of a config file, with line and column"),
     "records": Command(
         "keyferry.cli.records.group",
-        "show and maintain the kubelet's records of who may use the node's images",
+        "show and maintain the records of who may use the images of this node",
     ),
     "kube": Command(
         "keyferry.cli.kube.group",
         "authenticate to any cluster that kubectl can reach, and explain failures",
     ),
-    "plugin": Command("keyferry.cli.plugin.group", "for plugin authors: create, test and trace a plugin"),
+    "plugin": Command("keyferry.cli.plugin.group", "create, test, trace and install credential plugins"),
     "demo": Command(
         "keyferry.cli.demo", "show the main commands on this machine, without installing anything else"
     ),

@@ -19,7 +19,7 @@ def report_lines(report: Report) -> Iterator[str]:
     yield f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}"
     yield ""
     for result in report.results:
-        # Checks that --only or --skip excludes are not listed.
+        # Checks that --only does not select are not listed; those of --skip are.
         if result.is_asked_for:
             yield from _result(result)
     if report.notes:
