@@ -150,7 +150,9 @@ class PullOperation:
 
     def _look_up(self) -> Answer:
         request = self._request
-        return self._context.providers.lookup(self._name, pod=request.pod, pull_secrets=request.pull_secrets)
+        # By its text, by which finished answers are kept: a puller looks up the same image for one pod after the other.
+        image = self._name.text
+        return self._context.providers.lookup(image, pod=request.pod, pull_secrets=request.pull_secrets)
 
     def _pull(self, credentials: Sequence[Credential]) -> PullOutcome:
         records, image = self._context.records, self._request.image
