@@ -116,8 +116,12 @@ def _retry(config: "Config", *, compat: bool) -> "Retry | None":
 
 
 def _locate(image: str, mirrors: str, cloud: "Cloud", *, compat: bool) -> RegistryLocation | None:
-    from keyferry_plugins.azure.login_server import find_login_server, find_login_server_compat
-    from keyferry_plugins.azure.mirrors import apply_mirror, parse_mirrors
+    from keyferry_plugins.azure.login_server import (
+        apply_mirror,
+        find_login_server,
+        find_login_server_compat,
+        parse_mirrors,
+    )
 
     targets, refused = parse_mirrors(mirrors)
     for entry in refused:

@@ -121,7 +121,7 @@ def _account_token(request: "Request", settings: "PullSettings", calls: "Calls")
 
 def _by_config(settings: "PullSettings", calls: "Calls") -> "Response":
     from keyferry.sdk import REGISTRY, Response
-    from keyferry_plugins.google.instance_config import fetch_dockercfg
+    from keyferry_plugins.google.dockercfg import fetch_dockercfg
 
     # The expiry of passwords is unknown here, so the config sets how long they are cached.
     auth = fetch_dockercfg(calls, is_by_url=settings.flow == "dockercfg-url")

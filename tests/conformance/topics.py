@@ -29,7 +29,7 @@ from keyferry.errors import (
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import covers, matches
 from keyferry.images.provider.plugin import ExecPlugin, decode_response
-from keyferry.images.reference import parse_image, trim, with_default_tag
+from keyferry.images.reference import parse_image, trim
 
 Json = dict[str, object]
 _ENCODERS = {module.API_VERSION: module.encode_request for module in (v1, v1beta1, v1alpha1)}
@@ -90,7 +90,7 @@ def _trimmed(image: str) -> Json:
 
 def _tagged(image: str) -> str | None:
     try:
-        return with_default_tag(image)
+        return parse_image(image).with_default_tag().text
     except ImageNameError:
         return None
 

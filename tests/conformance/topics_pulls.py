@@ -16,7 +16,6 @@ from keyferry.api.kubeletconfig import records as api
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import format_instant, parse_time
 from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, RecordError
-from keyferry.pulls.records.allowlist import parse_pattern
 from keyferry.pulls.records.cache import CacheSizes
 from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.decision import PodCredentials
@@ -25,7 +24,7 @@ from keyferry.pulls.records.folder_lock import NAME as LOCK_NAME
 from keyferry.pulls.records.hashes import RuntimeAuth, file_name, hash_auth, hashed_json
 from keyferry.pulls.records.load import open_records
 from keyferry.pulls.records.merge import merge_credentials, merge_secrets, merge_service_accounts
-from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.policy import VerificationPolicy, parse_pattern
 from keyferry.pulls.records.records import Records
 from keyferry.pulls.records.stripes import StripedLocks, stripe_of
 

@@ -194,3 +194,5 @@ def test_a_parsed_name_is_as_good_as_its_text(image: str) -> None:
     by_name = world.providers.lookup(name)
     assert (by_text.image, by_text.name) == (by_name.image, by_name.name) == (image, name.repository)
     assert by_text.credentials == by_name.credentials
+    # A finished answer is kept once for both, and neither drops it.
+    assert world.providers.lookup(name) is world.providers.lookup(image) is world.providers.lookup(name)

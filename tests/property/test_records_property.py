@@ -12,13 +12,12 @@ from keyferry.api.kubeletconfig.records import (
 )
 from keyferry.errors import ImageNameError, RecordError
 from keyferry.images.reference import trim
-from keyferry.pulls.records.allowlist import Allowlist
 from keyferry.pulls.records.codec import decode_record
 from keyferry.pulls.records.decide import decide
 from keyferry.pulls.records.decision import PodCredentials, Situation
 from keyferry.pulls.records.lookups import RecordLookup
 from keyferry.pulls.records.merge import merge_credentials
-from keyferry.pulls.records.policy import VerificationPolicy
+from keyferry.pulls.records.policy import Allowlist, VerificationPolicy
 from keyferry.pulls.records.stripes import stripe_count, stripe_of
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

@@ -12,6 +12,7 @@ from typing import Any
 from keyferry.errors import ContainerRuntimeError, KeyferryError, Kind
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
+from keyferry.images.reference import ImageName
 from keyferry.pulls.puller.target import OnProgress
 from keyferry.pulls.stored_image import StoredImage
 from keyferry.pulls.trial import AttemptResult
@@ -92,23 +93,23 @@ class FakeTarget:
 
     def pull_image(
         self,
-        image: str,
+        image: ImageName,
         credential: Credential | None,
         *,
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> AttemptResult:
         """Pull the image if the credential is accepted."""
-        assert ":" in image, "a name without a tag"
+        assert ":" in image.text, "a name without a tag"
         assert timeout_seconds is None or timeout_seconds > 0
         assert on_progress is None or callable(on_progress)
         with self.lock:
-            self.asked.append((image, "" if credential is None else credential.password))
+            self.asked.append((image.text, "" if credential is None else credential.password))
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
         try:
-            self.before(image)
-            return self._answer(image, credential)
+            self.before(image.text)
+            return self._answer(image.text, credential)
         finally:
             with self.lock:
                 self.at_once -= 1

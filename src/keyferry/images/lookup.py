@@ -116,7 +116,7 @@ class Providers:
         """
         if pod is None and not pull_secrets:
             # The fast path is inlined: a function call would take a quarter of its time.
-            warm = self._warm.get(image)
+            warm = self._warm.get(image if isinstance(image, str) else image.text)
             if warm is not None:
                 now = self._clock()
                 if warm.since_ns <= now < warm.until_ns:
@@ -141,7 +141,7 @@ class Providers:
         Cancellation does not stop a running plugin: as in the kubelet, its response is cached.
         """
         if pod is None and not pull_secrets:
-            warm = self._warm.get(image)
+            warm = self._warm.get(image if isinstance(image, str) else image.text)
             if warm is not None and (given := warm.give(self._clock())) is not None:
                 return given
         question = self._question(image, pod, pull_secrets)

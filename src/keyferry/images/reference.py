@@ -7,7 +7,7 @@ from keyferry._core.gotext import quote
 from keyferry._core.values import NamedTuple, Value, replace
 from keyferry.errors import ImageNameError
 
-__all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim", "with_default_tag"]
+__all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim"]
 
 _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
@@ -71,6 +71,28 @@ class ImageName(NamedTuple):
         """The registry, with its port."""
         return registry_of(self.repository)
 
+    @property
+    def path(self) -> str:
+        """The repository without its registry."""
+        return self.repository.partition("/")[2]
+
+    @property
+    def reference(self) -> str:
+        """The reference to request from the registry: the digest if there is one, else the tag."""
+        return self.digest or self.tag
+
+    def with_default_tag(self) -> "ImageName":
+        """Return the name with ":latest" appended to its text if that has neither tag nor digest."""
+        # A port is never at the end of the text, because a path follows it; so this can only be the tag.
+        has_either = self.digest or self.text.endswith(f":{self.tag}")
+        return self if has_either else ImageName(f"{self.text}:{self.tag}", *self[1:])
+
+    def in_full(self) -> "ImageName":
+        """Return the name with its text in full: the repository, and the tag and digest if there are any."""
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return ImageName(f"{self.repository}{tag}{digest}", *self[1:])
+
 
 def parse_image(image: str | ImageName) -> ImageName:
     """Parse *image* as the kubelet does, or raise ImageNameError; return an ImageName unchanged.
@@ -100,12 +122,6 @@ def trim(image: str) -> str:
     assert match is not None  # noqa: S101 - what does not match has a flaw
     name: str = match[1]
     return name
-
-
-def with_default_tag(image: str) -> str:
-    """Return *image* with ":latest" appended if it has neither tag nor digest."""
-    _, tag, digest = _parse(image)
-    return image if tag or digest else f"{image}:{_DEFAULT_TAG}"
 
 
 def registry_of(image: str) -> str:

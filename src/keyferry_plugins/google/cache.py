@@ -2,7 +2,8 @@
 
 import os
 
-from keyferry.sdk.files import read_private, write_private
+from keyferry.sdk import ProvideError
+from keyferry.sdk.files import read_bounded, read_private, write_private
 from keyferry.sdk.json import DocumentError, dumps, loads
 from keyferry.sdk.times import format_time
 from keyferry.sdk.values import Value
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["CacheKey", "cache_key", "cache_path", "format_indented", "read_cache", "write_cache"]
 
 _FILE = "gke_gcloud_auth_plugin_cache"
+_STRICT = "GKE_AUTH_PLUGIN_STRICT_CACHE_INVALIDATION"
 _NANOSECONDS = 1_000_000_000
 # A token that expires before the request arrives is useless.
 _MARGIN_SECONDS = 10
@@ -43,12 +45,32 @@ def cache_key(call: "GcloudCall", calls: "Calls") -> CacheKey | None:
     context = current_context(calls.environ)
     if context is None:
         return None
-    config = None
-    if not call.is_edge:
-        from keyferry_plugins.google.gcloud_config import describe_config
-
-        config = describe_config(calls)
+    config = None if call.is_edge else _describe_config(calls)
     return CacheKey(context, call.extra_text, config)
+
+
+def _describe_config(calls: "Calls") -> dict[str, str] | None:
+    """Return folder, name and digest of gcloud's active configuration; None if disabled or unreadable."""
+    if calls.setting(_STRICT) != "true":
+        return None
+    from hashlib import sha256
+
+    from keyferry_plugins.google.adc import gcloud_folder
+
+    folder = calls.setting("CLOUDSDK_CONFIG") or gcloud_folder(calls)
+    try:
+        name = calls.setting("CLOUDSDK_ACTIVE_CONFIG_NAME") or _active_name(folder)
+        data = read_bounded(
+            os.path.join(folder, "configurations", f"config_{name}"), "gcloud's configuration"
+        )
+    except ProvideError:
+        return None
+    return {"config_dir": folder, "active_config": name, "config_hash": sha256(data).hexdigest()}
+
+
+def _active_name(folder: str) -> str:
+    data = read_bounded(os.path.join(folder, "active_config"), "gcloud's active configuration")
+    return data.decode("utf-8", "replace").strip()
 
 
 def read_cache(path: str, key: CacheKey, now: float) -> Token | None:

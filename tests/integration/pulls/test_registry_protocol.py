@@ -11,6 +11,7 @@ from threading import Lock
 import pytest
 
 from keyferry.errors import EnvironmentProblem, ImagePullError
+from keyferry.images.reference import parse_image
 from keyferry.pulls.layout.pull import LayoutPull
 from keyferry.pulls.registry.check import check_registry
 from keyferry.pulls.registry.destinations import find_origin
@@ -316,7 +317,7 @@ def hanging(image: BuiltImage) -> tuple[FakeRegistry, threading.Event, Callable[
 def test_a_pull_can_be_cancelled_from_another_thread(tmp_path: Path) -> None:
     registry, asked, end = hanging(IMAGE)
     with serving(registry) as server:
-        pull = LayoutPull(image_of(server), tmp_path)
+        pull = LayoutPull(parse_image(image_of(server)), tmp_path)
         problems: list[BaseException] = []
 
         def run() -> None:

@@ -13,7 +13,6 @@ from keyferry.images.reference import (
     parse_image,
     registry_of,
     trim,
-    with_default_tag,
 )
 
 SHA256 = "sha256:" + "a" * 64
@@ -140,7 +139,7 @@ def test_bad_names_are_refused_in_kubernetes_words_and_ours(
     assert refusal.kubernetes_text.endswith(f'": {parsing}')
     assert str(refusal).startswith(f"{image!r} is not an image name: {message}")
     assert str(refusal).endswith("; expected a name such as 'registry.example:5000/team/app:v1'")
-    assert refusal_of(normalise, image).args == refusal_of(with_default_tag, image).args == refusal.args
+    assert refusal_of(normalise, image).args == refusal.args
     assert refusal_of(trim, image).kubernetes_text == trimming
 
 
@@ -185,7 +184,25 @@ def test_an_upper_case_algorithm_is_taken_for_an_upper_case_name() -> None:
     ],
 )
 def test_the_default_tag_is_added_where_nothing_is_given(image: str, expected: str) -> None:
-    assert with_default_tag(image) == expected
+    parsed = parse_image(image)
+    assert parsed.with_default_tag() == ImageName(expected, *parsed[1:])
+
+
+@pytest.mark.parametrize(
+    ("image", "full", "path", "reference"),
+    [
+        ("busybox", "docker.io/library/busybox:latest", "library/busybox", "latest"),
+        ("reg.io:5000/team/app:v1", "reg.io:5000/team/app:v1", "team/app", "v1"),
+        (f"reg.io/app@{SHA256}", f"reg.io/app@{SHA256}", "app", SHA256),
+        (f"team/app:v1@{SHA256}", f"docker.io/team/app:v1@{SHA256}", "team/app", SHA256),
+    ],
+)
+def test_a_name_in_full_and_what_its_registry_is_asked_for(
+    image: str, full: str, path: str, reference: str
+) -> None:
+    parsed = parse_image(image)
+    assert parsed.in_full() == ImageName(full, *parsed[1:]) == parse_image(full)
+    assert (parsed.path, parsed.reference) == (path, reference)
 
 
 def test_the_registry_of_a_normalised_name_keeps_its_port() -> None:
@@ -202,7 +219,7 @@ def test_any_text_is_a_name_or_an_image_name_error(image: str) -> None:
         return
     assert normalise(image) == parsed.repository == normalise(parsed.repository)
     assert image.startswith(trim(image))
-    assert parse_image(with_default_tag(image))[1:] == parsed[1:]
+    assert parse_image(parsed.with_default_tag().text) == parsed.with_default_tag()
 
 
 @pytest.mark.parametrize("image", HOSTILE, ids=lambda image: image[:4])

@@ -4,7 +4,7 @@ from keyferry.cli.frame.node_settings import node_policy, node_root, node_runtim
 from keyferry.cli.image.pull_arguments import add_root_arguments
 from keyferry.images.answer import Answer
 from keyferry.images.node.kubelet import KUBELET_ROOT
-from keyferry.images.reference import with_default_tag
+from keyferry.images.reference import parse_image
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ def _find_reference(args: "argparse.Namespace", records: "Records") -> str | Non
         from keyferry.pulls.cri.client import connect_runtime
 
         with connect_runtime(node_runtime(args.cri, args.node)) as runtime:
-            found = runtime.find_image(with_default_tag(args.image))
+            found = runtime.find_image(parse_image(args.image).with_default_tag().text)
         return "" if found is None else found.id
     from keyferry.pulls.records.node_images import NodeImages
 

@@ -18,7 +18,7 @@ from keyferry.cli.image.pull_arguments import (
 from keyferry.cli.image.pull_output import outcome_table, outcomes_document
 from keyferry.cli.image.pull_progress import ProgressReporter
 from keyferry.cli.image.pull_threads import run_in_parallel
-from keyferry.images.reference import normalise
+from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import Puller, open_target
 from keyferry.pulls.puller.target import PullTarget
@@ -79,8 +79,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Pull the images, print the result for each, and report failures on standard error."""
-    for image in args.images:
-        normalise(image)  # reports a wrong image name before anything is pulled
+    images = tuple(map(parse_image, args.images))  # reports a wrong image name before anything is pulled
     if args.root is None and (args.policy or args.allow):
         raise WrongUsage("--policy and --allow require --root DIR, the folder of the records")
     if args.platform and args.to is None:
@@ -116,7 +115,7 @@ def run(args: "argparse.Namespace") -> int:
             no_kubelet=args.no_kubelet,
             find_node=lambda: args.node,
         )
-        outcomes = _pull_all(args, puller, sources)
+        outcomes = _pull_all(args, images, puller, sources)
     _print(args, outcomes)
     for outcome in outcomes:
         _report(outcome)
@@ -135,12 +134,14 @@ def _recover(records: Records, target: PullTarget) -> None:
     report(*(f"{image!r} {died}" for image, _ in recovery.recovered), *recovery.problems)
 
 
-def _pull_all(args: "argparse.Namespace", puller: Puller, sources: Sources) -> tuple[PullOutcome, ...]:
-    at_once = min(args.parallel, len(args.images))
+def _pull_all(
+    args: "argparse.Namespace", images: Sequence[ImageName], puller: Puller, sources: Sources
+) -> tuple[PullOutcome, ...]:
+    at_once = min(args.parallel, len(images))
     reporter = ProgressReporter(is_quiet=args.quiet, has_bytes=args.to is not None, is_alone=at_once == 1)
 
-    def work(image: str) -> PullOutcome:
-        with reporter.reporting(image) as on_progress:
+    def work(image: ImageName) -> PullOutcome:
+        with reporter.reporting(image.text) as on_progress:
             return puller.ensure(
                 image,
                 pull_policy=args.pull_policy,
@@ -152,8 +153,8 @@ def _pull_all(args: "argparse.Namespace", puller: Puller, sources: Sources) -> t
 
     if at_once == 1:
         # Not in a thread, so that an interrupt ends the pull itself.
-        return tuple(map(work, args.images))
-    return run_in_parallel(at_once, work, args.images, puller.close)
+        return tuple(map(work, images))
+    return run_in_parallel(at_once, work, images, puller.close)
 
 
 def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:

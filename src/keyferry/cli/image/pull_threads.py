@@ -9,6 +9,8 @@ TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from keyferry.images.reference import ImageName
+
     _Result = TypeVar("_Result")
 
 __all__ = ["run_in_parallel"]
@@ -18,13 +20,16 @@ _WAIT_SECONDS = 0.2
 
 
 def run_in_parallel(
-    number: int, work: "Callable[[str], _Result]", images: Sequence[str], cancel: Callable[[], None]
+    number: int,
+    work: "Callable[[ImageName], _Result]",
+    images: "Sequence[ImageName]",
+    cancel: Callable[[], None],
 ) -> "tuple[_Result, ...]":
     """Call *work* for each image, *number* at a time; return the results in the order of the images.
 
     After an interrupt or error, *cancel* is called. Threads that do not end within a second end with the process.
     """
-    todo: SimpleQueue[tuple[int, str]] = SimpleQueue()
+    todo: SimpleQueue[tuple[int, ImageName]] = SimpleQueue()
     done: SimpleQueue[tuple[int, _Result | BaseException]] = SimpleQueue()
     for each in enumerate(images):
         todo.put(each)
@@ -43,8 +48,8 @@ def run_in_parallel(
 
 
 def _serve(
-    work: "Callable[[str], _Result]",
-    todo: "SimpleQueue[tuple[int, str]]",
+    work: "Callable[[ImageName], _Result]",
+    todo: "SimpleQueue[tuple[int, ImageName]]",
     done: "SimpleQueue[tuple[int, _Result | BaseException]]",
 ) -> None:
     while True:

@@ -167,16 +167,15 @@ def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
 def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
     for provision in answer.provisions:
         if provision.error is None and provision.outcome in _ANSWERED and not provision.auth:
-            kept = (
-                "from its cache"
-                if provision.outcome is ProvisionOutcome.CACHED
-                else "and this answer is cached like any other"
-            )
             if provision.expires_ns is None:
-                kept = "and this answer is not cached"
+                kept, how_long = "and this answer is not cached", "for this image"
+            elif provision.outcome is ProvisionOutcome.CACHED:
+                kept, how_long = "from its cache", "until it expires"
+            else:
+                kept, how_long = "and this answer is cached like any other", "until it expires"
             text = (
                 f"{provision.provider!r} answered with no credentials, {kept}: "
-                "until it expires, no credentials of this provider are tried"
+                f"no credentials of this provider are tried {how_long}"
             )
             yield _trap(ImageTrap.EMPTY_ANSWER, provision.provider, text)
 

@@ -5,9 +5,8 @@ import os
 from keyferry._core.extras import install_hint
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value
-from keyferry.errors import ContainerRuntimeError, EnvironmentProblem
+from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, Kind
 from keyferry.images.keyring import Credential
-from keyferry.pulls.cri.errors import classify
 from keyferry.pulls.cri.messages import IMAGE_SERVICE, RUNTIME_SERVICE, message
 from keyferry.pulls.stored_image import StoredImage
 
@@ -15,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Self
 
-__all__ = ["Runtime", "RuntimeInfo", "connect_runtime"]
+__all__ = ["Runtime", "RuntimeInfo", "classify", "connect_runtime"]
 
 # The kubelet's limit: the responses of runtimes with many images are long.
 _MOST_BYTES = 16 * 1024 * 1024
@@ -26,6 +25,42 @@ SOCKETS = (
     "/run/crio/crio.sock",
     "/run/k3s/containerd/containerd.sock",
     "/var/run/cri-dockerd.sock",
+)
+# The status codes that are specific enough to classify a failed pull.
+_CODES = {
+    "UNAUTHENTICATED": Kind.REFUSED,
+    "PERMISSION_DENIED": Kind.REFUSED,
+    "NOT_FOUND": Kind.NOT_FOUND,
+    "DEADLINE_EXCEEDED": Kind.TIMEOUT,
+    "UNAVAILABLE": Kind.UNREACHABLE,
+}
+# Other failures are classified by the messages of containerd and CRI-O, which send most failures as UNKNOWN. The order
+# matters: for a private repository that the registry hides, the message is "does not exist or may require
+# authorization", which is a refusal.
+_WORDS = (
+    (Kind.REFUSED, "401 unauthorized"),
+    (Kind.REFUSED, "403 forbidden"),
+    (Kind.REFUSED, "pull access denied"),
+    (Kind.REFUSED, "insufficient_scope"),
+    (Kind.REFUSED, "authorization failed"),
+    (Kind.REFUSED, "failed to authorize"),
+    (Kind.REFUSED, "authentication required"),
+    (Kind.REFUSED, "unauthorized:"),
+    (Kind.REFUSED, "is not authorized"),
+    (Kind.REFUSED, "invalid username/password"),
+    (Kind.REFUSED, "requested access to the resource is denied"),
+    (Kind.REFUSED, "no basic auth credentials"),
+    (Kind.NOT_FOUND, ": not found"),
+    (Kind.NOT_FOUND, "manifest unknown"),
+    (Kind.NOT_FOUND, "name unknown"),
+    (Kind.TIMEOUT, "deadline exceeded"),
+    (Kind.TIMEOUT, "i/o timeout"),
+    (Kind.UNREACHABLE, "connection refused"),
+    (Kind.UNREACHABLE, "no such host"),
+    (Kind.UNREACHABLE, "connection reset"),
+    (Kind.UNREACHABLE, "failed to do request"),
+    (Kind.UNREACHABLE, "tls: "),
+    (Kind.UNREACHABLE, "x509: "),
 )
 
 
@@ -143,6 +178,15 @@ def connect_runtime(address: str = "", *, timeout_seconds: float = TIMEOUT_SECON
     if not os.path.exists(path):
         raise EnvironmentProblem(f"socket {path!r} does not exist; is the container runtime running?")
     return Runtime(os.path.abspath(path), timeout_seconds=timeout_seconds)
+
+
+def classify(code: str, said: str) -> Kind:
+    """Return the kind of a failure: refused, not found, unreachable, timeout, or error."""
+    known = _CODES.get(code)
+    if known is not None:
+        return known
+    words = said.lower()
+    return next((kind for kind, mark in _WORDS if mark in words), Kind.ERROR)
 
 
 def _to_image(image: "Any") -> StoredImage:

@@ -8,7 +8,7 @@ from threading import Event
 from keyferry._core.values import replace
 from keyferry.errors import Kind, RegistryError
 from keyferry.images.keyring import Credential
-from keyferry.images.reference import normalise
+from keyferry.images.reference import ImageName
 from keyferry.pulls.layout.blobs import FetchContext, Meter, Progress, fetch_blobs
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IndexEntry
@@ -23,7 +23,6 @@ from keyferry.pulls.platform import Platform, preferences, this_machine
 from keyferry.pulls.registry.access import RegistryAccess
 from keyferry.pulls.registry.client import Fetched, Registry
 from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.registry.transport import Deadline, Transport
 from keyferry.pulls.stored_image import StoredImage
 from keyferry.pulls.trial import AttemptResult
@@ -38,7 +37,7 @@ class LayoutPull:
 
     def __init__(
         self,
-        image: str,
+        image: ImageName,
         folder: "str | os.PathLike[str]",
         *,
         platform: Platform | None = None,
@@ -46,7 +45,7 @@ class LayoutPull:
         timeout_seconds: float | None = None,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> None:
-        self._target = find_target(image)
+        self._image = image
         self._layout = Layout(os.fspath(folder))
         self._platform = platform
         self._threads = route.parallel_blobs
@@ -59,7 +58,7 @@ class LayoutPull:
         """Pull the image; raise RegistryError if the registry fails, EnvironmentProblem if the folder is not usable."""
         self._layout.prepare()
         with closing(self._transport):
-            registry = RegistryAccess(self._transport, self._target).with_credential(credential)
+            registry = RegistryAccess(self._transport, self._image).with_credential(credential)
             if self._stop.is_set():
                 raise RegistryError(registry.name, 0, "cancelled", Kind.ERROR)
             try:
@@ -67,7 +66,7 @@ class LayoutPull:
                 platform = self._fetch(registry, manifest)
             except ContentError as error:
                 raise RegistryError(
-                    registry.name, 0, f"{self._target.image!r}: {error}", Kind.CONTENT
+                    registry.name, 0, f"{self._image.text!r}: {error}", Kind.CONTENT
                 ) from None
         stored = self._store(manifest, platform)
         return AttemptResult(stored.id, registry.asked_for_credential, fetched.digest, stored)
@@ -79,7 +78,7 @@ class LayoutPull:
 
     def _find_manifest(self, registry: Registry) -> tuple[Fetched, ImageManifest]:
         """Return the manifest or index that the name refers to, and the manifest for the wanted platform."""
-        first = fetched = registry.get_manifest(self._target.reference)
+        first = fetched = registry.get_manifest(self._image.reference)
         for _ in range(_DEEPEST):
             found = read_manifest(fetched.content, fetched.content_type, fetched.digest)
             if isinstance(found, ImageManifest):
@@ -103,27 +102,22 @@ class LayoutPull:
         return platform
 
     def _store(self, manifest: ImageManifest, platform: Platform) -> StoredImage:
-        target, size = self._target, len(manifest.content)
+        image, size = self._image.in_full(), len(manifest.content)
         self._layout.put(manifest.content, manifest.digest)
-        entry = IndexEntry(manifest.media_type, manifest.digest, size, platform, target.full_name, target.tag)
+        entry = IndexEntry(manifest.media_type, manifest.digest, size, platform, image.text, image.tag)
         name = self._layout.add(entry)
-        return describe_image(manifest, target.full_name, name, platform)
+        return describe_image(manifest, image, name, platform)
 
 
 def describe_image(
-    manifest: ImageManifest, full_name: str, name: str, platform: Platform | None
+    manifest: ImageManifest, image: ImageName, name: str, platform: Platform | None
 ) -> StoredImage:
-    """Return the image of a layout with this manifest and the names of its index entry.
-
-    Raise ImageNameError if *full_name* is invalid.
-    """
-    is_tagged = "@" not in full_name
-    digests = dict.fromkeys(
-        (f"{normalise(full_name)}@{manifest.digest}", *(() if is_tagged else (full_name,)))
-    )
+    """Return the image of a layout with this manifest and the names of its index entry: the full one and the short."""
+    tags, by_digest = ((), (image.text,)) if image.digest else ((image.text,), ())
+    digests = dict.fromkeys((f"{image.repository}@{manifest.digest}", *by_digest))
     return StoredImage(
         manifest.config.digest,
-        (full_name,) if is_tagged else (),
+        tags,
         tuple(digests),
         len(manifest.content) + sum(blob.size for blob in manifest.blobs),
         name=name,

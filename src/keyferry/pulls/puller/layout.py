@@ -6,6 +6,7 @@ from threading import Lock
 
 from keyferry.errors import EnvironmentProblem, ImageNameError
 from keyferry.images.keyring import Credential
+from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IMAGE_NAME, REF_NAME, read_index
 from keyferry.pulls.layout.pull import LayoutPull, describe_image
@@ -14,7 +15,6 @@ from keyferry.pulls.platform import Platform, preferences
 from keyferry.pulls.platform import normalise as normalise_platform
 from keyferry.pulls.puller.target import OnProgress
 from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.stored_image import StoredImage
 from keyferry.pulls.trial import AttemptResult
 
@@ -65,7 +65,7 @@ class LayoutTarget:
 
     def pull_image(
         self,
-        image: str,
+        image: ImageName,
         credential: Credential | None,
         *,
         timeout_seconds: float | None = None,
@@ -123,9 +123,10 @@ def _read_image(layout: Layout, entry: dict[str, object]) -> StoredImage | None:
     if manifest is None or not _is_whole(layout, manifest):
         return None
     try:
-        return describe_image(manifest, full_name, name, _platform(entry.get("platform")))
+        image = parse_image(full_name)
     except ImageNameError:
         return None
+    return describe_image(manifest, image, name, _platform(entry.get("platform")))
 
 
 def _names_in(entry: dict[str, object]) -> tuple[str, str]:
@@ -175,10 +176,10 @@ def _platform(document: object) -> Platform | None:
 def _names_of(image: str) -> frozenset[str]:
     """Return the full names that an image may have in an index."""
     try:
-        target = find_target(image)
+        name = parse_image(image)
     except ImageNameError:
         return frozenset()
-    names = {target.full_name}
-    if target.digest:
-        names.add(f"{target.registry}/{target.repository}@{target.digest}")
+    names = {name.in_full().text}
+    if name.digest:
+        names.add(f"{name.repository}@{name.digest}")
     return frozenset(names)

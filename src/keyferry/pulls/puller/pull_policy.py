@@ -1,7 +1,6 @@
 """The ``imagePullPolicy`` of a container, and its default in Kubernetes."""
 
-from keyferry.errors import ImageNameError
-from keyferry.images.reference import parse_image
+from keyferry.images.reference import ImageName
 
 __all__ = ["ALWAYS", "IF_NOT_PRESENT", "NEVER", "PULL_POLICIES", "choose_pull_policy", "default_pull_policy"]
 
@@ -10,19 +9,15 @@ PULL_POLICIES = (ALWAYS, IF_NOT_PRESENT, NEVER)
 _MOVING_TAG = "latest"
 
 
-def default_pull_policy(image: str) -> str:
+def default_pull_policy(image: ImageName | None) -> str:
     """Return the API server's default: Always if the tag is "latest" or missing, else IfNotPresent.
 
-    For a digest without a tag, and for a name that does not parse, it is IfNotPresent.
+    For a digest without a tag, and for None, a name that does not parse, it is IfNotPresent.
     """
-    try:
-        tag = parse_image(image).tag
-    except ImageNameError:
-        return IF_NOT_PRESENT
-    return ALWAYS if tag == _MOVING_TAG else IF_NOT_PRESENT
+    return ALWAYS if image is not None and image.tag == _MOVING_TAG else IF_NOT_PRESENT
 
 
-def choose_pull_policy(given: str, image: str) -> str:
+def choose_pull_policy(given: str, image: ImageName | None) -> str:
     """Return the given policy, or the default for *image*; raise ValueError for an unknown policy."""
     if given and given not in PULL_POLICIES:
         raise ValueError(f"unknown pull policy {given!r}, expected one of {', '.join(PULL_POLICIES)}")

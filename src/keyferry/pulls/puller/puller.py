@@ -6,11 +6,13 @@ from threading import BoundedSemaphore, Lock
 from typing import Self, TypedDict, Unpack
 
 from keyferry._core.values import Value, field
+from keyferry.errors import ImageNameError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.node.node import Node
 from keyferry.images.provider.accounts import Pod
+from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.cri.client import connect_runtime
 from keyferry.pulls.kubelet_guard import check_runtime
 from keyferry.pulls.platform import Platform, parse_platform
@@ -108,12 +110,15 @@ class Puller:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ensure(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
+    def ensure(self, image: str | ImageName, **options: Unpack[PullOptions]) -> PullOutcome:
         """Make *image* available to the pod, if it may use it; a failure is part of the outcome."""
-        policy = choose_pull_policy(options.get("pull_policy", ""), image)
+        name = _parse(image)
+        known = name if isinstance(name, ImageName) else None
+        policy = choose_pull_policy(options.get("pull_policy", ""), known)
         credentials = options.get("credentials")
         request = PullRequest(
-            image,
+            image.text if isinstance(image, ImageName) else image,
+            name,
             policy,
             options.get("pod"),
             tuple(options.get("pull_secrets", ())),
@@ -123,13 +128,13 @@ class Puller:
         )
         return PullOperation(self._context, request).run()
 
-    def pull(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
+    def pull(self, image: str | ImageName, **options: Unpack[PullOptions]) -> PullOutcome:
         """Do the same as ``ensure``, but raise a failure: ImagePullError, or the error that prevented the pull."""
         outcome = self.ensure(image, **options)
         outcome.raise_for_failure()
         return outcome
 
-    async def pull_async(self, image: str, **options: Unpack[PullOptions]) -> PullOutcome:
+    async def pull_async(self, image: str | ImageName, **options: Unpack[PullOptions]) -> PullOutcome:
         """Do the same as ``pull``, without blocking the event loop.
 
         Cancellation does not stop a running pull: it continues, and is recorded when it is done.
@@ -159,6 +164,13 @@ class Puller:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(self._max_threads, thread_name_prefix="keyferry-pull")
             return self._executor
+
+
+def _parse(image: str | ImageName) -> ImageName | ImageNameError:
+    try:
+        return parse_image(image).with_default_tag()
+    except ImageNameError as error:
+        return error
 
 
 class TargetOptions(TypedDict, total=False):
@@ -204,7 +216,7 @@ def open_target(
     return LayoutTarget(to, platform=wanted or None, route=route)
 
 
-def pull(image: str, **settings: Unpack[PullSettings]) -> PullOutcome:
+def pull(image: str | ImageName, **settings: Unpack[PullSettings]) -> PullOutcome:
     """Pull one image as the kubelet would, into a container runtime or, with *to*, into an OCI layout.
 
     See ``open_target``, ``Puller`` and ``PullOptions`` for the settings. Raise ImagePullError if the pull fails, and
@@ -214,7 +226,7 @@ def pull(image: str, **settings: Unpack[PullSettings]) -> PullOutcome:
     return plan.run(plan.open())
 
 
-async def pull_async(image: str, **settings: Unpack[PullSettings]) -> PullOutcome:
+async def pull_async(image: str | ImageName, **settings: Unpack[PullSettings]) -> PullOutcome:
     """Do the same as ``pull``, without blocking the event loop.
 
     Cancellation stops a pull into a folder. A container runtime's pull continues, and is recorded when it is done.
@@ -234,7 +246,7 @@ async def pull_async(image: str, **settings: Unpack[PullSettings]) -> PullOutcom
 class _Plan(Value):
     """The arguments of one pull, grouped by the steps that use them."""
 
-    image: str
+    image: str | ImageName
     place: TargetOptions
     make: Callable[[PullTarget], Puller]
     options: PullOptions = field(repr=False)
@@ -250,7 +262,7 @@ class _Plan(Value):
 
 
 def _plan(
-    image: str,
+    image: str | ImageName,
     *,
     cri: str = "",
     to: "str | os.PathLike[str] | None" = None,

@@ -11,7 +11,7 @@ from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.accounts import Pod
-from keyferry.images.reference import with_default_tag
+from keyferry.images.reference import ImageName
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.errors import (
     absent_image_error,
@@ -55,9 +55,13 @@ class PullContext(Value):
 
 
 class PullRequest(Value):
-    """An image and the pod that needs it; *credentials* are tried instead of the result of a lookup."""
+    """An image and the pod that needs it; *credentials* are tried instead of the result of a lookup.
+
+    *image* is the image as given, *name* its parsed name with the default tag, or why it does not parse.
+    """
 
     image: str
+    name: ImageName | ImageNameError
     pull_policy: str
     pod: Pod | None = None
     pull_secrets: tuple[PullSecret, ...] = ()
@@ -72,7 +76,6 @@ class PullOperation:
     def __init__(self, context: PullContext, request: PullRequest) -> None:
         self._context = context
         self._request = request
-        self._name = request.image
         self._is_present: bool | None = None
         self._must_pull: bool | None = None
         self._decision: Decision | None = None
@@ -107,17 +110,20 @@ class PullOperation:
             self._context.check_private()
         return self._pull(credentials)
 
+    @property
+    def _name(self) -> ImageName:
+        name = self._request.name
+        if isinstance(name, ImageNameError):
+            raise invalid_name_error(self._request.image, name)
+        return name
+
     def _find(self) -> StoredImage | None:
         """Return the image if it is present; None without a check if the pull policy is Always."""
-        image = self._request.image
-        try:
-            self._name = with_default_tag(image)
-        except ImageNameError as error:
-            raise invalid_name_error(image, error) from None
+        image, name = self._request.image, self._name
         if self._request.pull_policy == ALWAYS:
             return None
         try:
-            found = self._context.target.find_image(self._name)
+            found = self._context.target.find_image(name.text)
         except KeyferryError as error:
             raise inspect_error(image, error) from None
         self._is_present = found is not None
@@ -144,7 +150,9 @@ class PullOperation:
 
     def _look_up(self) -> Answer:
         request = self._request
-        return self._context.providers.lookup(self._name, pod=request.pod, pull_secrets=request.pull_secrets)
+        # By its text, by which finished answers are kept: a puller looks up the same image for one pod after the other.
+        image = self._name.text
+        return self._context.providers.lookup(image, pod=request.pod, pull_secrets=request.pull_secrets)
 
     def _pull(self, credentials: Sequence[Credential]) -> PullOutcome:
         records, image = self._context.records, self._request.image

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from keyferry.errors import ContainerRuntimeError
 from keyferry.images.keyring import Credential
+from keyferry.images.reference import ImageName
 from keyferry.pulls.cri.client import Runtime
 from keyferry.pulls.layout.blobs import Progress
 from keyferry.pulls.stored_image import StoredImage
@@ -34,13 +35,16 @@ class PullTarget(Protocol):
 
     def pull_image(
         self,
-        image: str,
+        image: ImageName,
         credential: Credential | None,
         *,
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> AttemptResult:
-        """Pull with one credential, or anonymously; raise ContainerRuntimeError or RegistryError if it fails."""
+        """Pull with one credential, or anonymously; raise ContainerRuntimeError or RegistryError if it fails.
+
+        The text of *image* includes its tag.
+        """
 
     def close(self) -> None:
         """Stop the pulls in progress, and close the target."""
@@ -72,17 +76,17 @@ class RuntimeTarget:
 
     def pull_image(
         self,
-        image: str,
+        image: ImageName,
         credential: Credential | None,
         *,
         timeout_seconds: float | None = None,
         on_progress: OnProgress | None = None,  # noqa: ARG002 - the CRI reports no progress
     ) -> AttemptResult:
         """Have the runtime pull the image from its registry."""
-        ref = self._runtime.pull_image(image, credential, timeout_seconds=timeout_seconds)
+        ref = self._runtime.pull_image(image.text, credential, timeout_seconds=timeout_seconds)
         if not ref:
             raise ContainerRuntimeError(
-                self._runtime.socket, "UNKNOWN", f'imageRef of image "{image}" is not set'
+                self._runtime.socket, "UNKNOWN", f'imageRef of image "{image.text}" is not set'
             )
         return AttemptResult(ref)
 

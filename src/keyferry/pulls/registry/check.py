@@ -5,9 +5,9 @@ from contextlib import closing
 
 from keyferry._core.clock import check_timeout
 from keyferry.images.keyring import Credential
+from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.registry.access import RegistryAccess
 from keyferry.pulls.registry.route import RegistryRoute
-from keyferry.pulls.registry.target import find_target
 from keyferry.pulls.registry.transport import Deadline, Transport
 from keyferry.pulls.trial import Attempt, AttemptResult, Trial
 
@@ -15,7 +15,7 @@ __all__ = ["check_registry", "check_registry_async"]
 
 
 def check_registry(
-    image: str,
+    image: str | ImageName,
     credentials: Sequence[Credential] = (),
     *,
     route: RegistryRoute = RegistryRoute(),
@@ -27,20 +27,20 @@ def check_registry(
     ImageNameError, EnvironmentProblem if the CA file cannot be read, and ValueError if *timeout_seconds* is not valid.
     """
     check_timeout(timeout_seconds)
-    target = find_target(image)
+    name = parse_image(image)
     with closing(Transport(route, Deadline(timeout_seconds))) as transport:
-        access = RegistryAccess(transport, target)
+        access = RegistryAccess(transport, name)
 
         def ask(credential: Credential | None) -> AttemptResult:
             registry = access.with_credential(credential)
-            digest = registry.has_manifest(target.reference)
+            digest = registry.has_manifest(name.reference)
             return AttemptResult(was_asked=registry.asked_for_credential, digest=digest)
 
         return Trial(ask).run_all(credentials)
 
 
 async def check_registry_async(
-    image: str,
+    image: str | ImageName,
     credentials: Sequence[Credential] = (),
     *,
     route: RegistryRoute = RegistryRoute(),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from keyferry.errors import EnvironmentProblem, RegistryError
+from keyferry.images.reference import parse_image
 from keyferry.pulls.platform import parse_platform
 from keyferry.pulls.puller.layout import LayoutTarget, list_layout
 from support.fake_cloud import serving
@@ -112,5 +113,5 @@ def test_a_closed_target_pulls_no_more(tmp_path: Path) -> None:
         target = LayoutTarget(tmp_path)
         target.close()
         with pytest.raises(RegistryError, match="cancelled"):
-            target.pull_image(f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}", None)
+            target.pull_image(parse_image(f"127.0.0.1:{server.port}/{REPOSITORY}:{TAG}"), None)
     assert not [request for request in server.received if "manifests" in request.path]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from keyferry.images.reference import parse_image
 from keyferry.pulls.puller.pull_policy import choose_pull_policy, default_pull_policy
 
 DIGEST = "sha256:" + "a" * 64
@@ -17,17 +18,21 @@ DIGEST = "sha256:" + "a" * 64
         ("busybox:1", "IfNotPresent"),
         ("reg.io/app:Latest", "IfNotPresent"),
         (f"reg.io/app@{DIGEST}", "IfNotPresent"),
-        ("reg.io/Not An Image", "IfNotPresent"),
     ],
 )
 def test_the_default_goes_by_the_tag(image: str, expected: str) -> None:
     """Only a name that means "latest" is pulled always; a digest alone is not that."""
-    assert default_pull_policy(image) == expected
-    assert choose_pull_policy("", image) == expected
+    assert default_pull_policy(parse_image(image)) == expected
+    assert choose_pull_policy("", parse_image(image)) == expected
+
+
+def test_a_name_that_does_not_parse_has_no_tag_that_moves() -> None:
+    """Its pull fails with either policy."""
+    assert default_pull_policy(None) == choose_pull_policy("", None) == "IfNotPresent"
 
 
 def test_what_is_given_counts_and_must_be_known() -> None:
     """Whatever the tag; in Kubernetes' spelling."""
-    assert choose_pull_policy("Never", "busybox") == "Never"
+    assert choose_pull_policy("Never", parse_image("busybox")) == "Never"
     with pytest.raises(ValueError, match=r"'always', expected one of Always, IfNotPresent, Never"):
-        choose_pull_policy("always", "busybox")
+        choose_pull_policy("always", parse_image("busybox"))

@@ -17,6 +17,7 @@ from keyferry.errors import (
 )
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.provider.accounts import Pod
+from keyferry.images.reference import parse_image
 from keyferry.pulls.puller.backoff import BackOff
 from keyferry.pulls.puller.puller import Puller, open_target
 from keyferry.pulls.records.records import Records
@@ -263,6 +264,8 @@ def test_names_that_do_not_parse_and_runtimes_that_do_not_answer_have_reasons_of
         'Failed to apply default image tag "UPPER case": couldn\'t parse image'
     )
 
+    assert Puller(FakeTarget()).ensure("reg.io/Not An Image").pull_policy == "IfNotPresent"
+
     class Silent(FakeTarget):
         def find_image(self, image: str) -> None:
             raise ContainerRuntimeError("s", "UNAVAILABLE", f"no {image}", Kind.UNREACHABLE)
@@ -273,6 +276,18 @@ def test_names_that_do_not_parse_and_runtimes_that_do_not_answer_have_reasons_of
         error.kubernetes_text
         == f'Failed to inspect image "": rpc error: code = Unavailable desc = no {IMAGE}'
     )
+
+
+def test_a_parsed_name_is_pulled_as_its_text_is() -> None:
+    """With the default tag for the target and the look-up, and as written in the outcome."""
+    there = FakeTarget(logins={("", "")})
+    by_text, by_name = (Puller(there).ensure(image) for image in ("app", parse_image("app")))
+    assert there.asked == [("app:latest", "")] * 2
+    assert by_name.image == by_text.image == "app"
+    assert by_name.pull_policy == by_text.pull_policy == "Always"
+    assert by_name.answer is not None
+    assert by_text.answer is not None
+    assert by_name.answer.image == by_text.answer.image == "app:latest"
 
 
 def test_a_provider_is_asked_once_more_when_its_credential_is_refused(node: Node, tmp_path: Path) -> None:

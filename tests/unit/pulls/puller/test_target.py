@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from keyferry.errors import ContainerRuntimeError
+from keyferry.images.reference import parse_image
 from keyferry.pulls.cri.client import Runtime
 from keyferry.pulls.cri.messages import message
 from keyferry.pulls.puller.target import RuntimeTarget
@@ -18,7 +19,7 @@ def test_a_runtime_that_gives_no_reference_has_not_pulled(tmp_path: Path) -> Non
         target = RuntimeTarget(runtime)
         assert target.place == f"unix://{tmp_path}/c.sock"
         with pytest.raises(ContainerRuntimeError, match='imageRef of image "a:1" is not set'):
-            target.pull_image("a:1", None)
+            target.pull_image(parse_image("a:1"), None)
         target.close()
 
 

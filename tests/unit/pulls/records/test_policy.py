@@ -3,7 +3,7 @@
 import pytest
 
 from keyferry.errors import PolicyError
-from keyferry.pulls.records.policy import ALLOWLISTED, VerificationPolicy, make_policy
+from keyferry.pulls.records.policy import ALLOWLISTED, Allowlist, VerificationPolicy, make_policy
 
 
 def test_a_verdict_names_its_rule() -> None:
@@ -17,3 +17,21 @@ def test_a_list_for_another_policy_is_refused() -> None:
     """The kubelet's configuration does not let it pass either."""
     with pytest.raises(PolicyError, match="takes no allowlist"):
         make_policy("AlwaysVerify", ["reg.io/*"])
+
+
+def test_a_wildcard_stops_at_segments() -> None:
+    """``reg.io/a/*`` covers what is below, and neither the folder itself nor its neighbours."""
+    allowed = Allowlist(["reg.io/a/*", "busybox"])
+    assert str(allowed.find("reg.io/a/b:v1")) == "reg.io/a/*"
+    assert str(allowed.find("reg.io/a/b/c@sha256:" + "0" * 64)) == "reg.io/a/*"
+    assert allowed.find("reg.io/a") is None
+    assert allowed.find("reg.io/ab/c") is None
+    assert str(allowed.find("busybox:1")) == "busybox"
+    assert allowed.find("docker.io/library/busybox") is None
+
+
+@pytest.mark.parametrize("pattern", ["", "/*", "*", " a", "a:1"])
+def test_a_bad_pattern_is_refused(pattern: str) -> None:
+    """One bad pattern refuses the whole list."""
+    with pytest.raises(PolicyError):
+        Allowlist(["reg.io/*", pattern])

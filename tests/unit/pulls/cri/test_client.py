@@ -3,7 +3,7 @@
 import pytest
 
 from keyferry.errors import ContainerRuntimeError, Kind
-from keyferry.pulls.cri.errors import classify
+from keyferry.pulls.cri.client import classify
 
 PULL = 'failed to pull and unpack image "R": failed to resolve reference "R": '
 
