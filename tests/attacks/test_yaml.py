@@ -70,7 +70,7 @@ def test_a_megabyte_of_yaml_is_no_answer_of_a_plugin(tmp_path: Path, body: str) 
     script = write_script(tmp_path, "plugin", f"cat {tmp_path}/answer")
     config = ExecConfig(str(script), api_version=API_VERSION, interactive_mode="Never")
     with pytest.raises(
-        PluginProtocolError, match="found [0-9]+ bytes of YAML, expected at most 262144"
+        PluginProtocolError, match=r"found [0-9]+ bytes of YAML, expected at most 262144"
     ) as caught:
         ExecRunner(config).credential()
     assert SECRET not in f"{caught.value!r} {caught.value.kubernetes_text}"
