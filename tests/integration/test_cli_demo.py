@@ -109,6 +109,16 @@ def test_what_is_kept_can_be_played_with(tmp_path: Path) -> None:
         [sys.executable, "-m", "keyferry", *words], cwd=kept, capture_output=True, text=True, check=False
     )
     assert again.returncode == 0, again.stderr
+    assert f"The files are in {kept}." in done.stdout
+
+
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    words = (sys.executable, "-m", "keyferry", "demo", "--keep", str(tmp_path / "file"))
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert "cannot be created: File exists" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_step_that_goes_wrong_is_said_and_fails_the_demo(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import sys
 import tempfile
 
 from keyferry.cli.frame.commands import Exit
+from keyferry.errors import EnvironmentProblem
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, style
 
@@ -117,8 +118,14 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Write the files, then run the commands on them."""
     if args.keep:
-        os.makedirs(args.keep, exist_ok=True)
-        return _tell(os.path.abspath(args.keep))
+        folder = os.path.abspath(args.keep)
+        try:
+            os.makedirs(folder, exist_ok=True)
+        except OSError as error:
+            raise EnvironmentProblem(f"{args.keep!r} cannot be created: {error.strerror}") from None
+        code = _tell(folder)
+        print(Lines(f"\nThe files are in {folder}."))
+        return code
     with tempfile.TemporaryDirectory(prefix="keyferry-demo-") as folder:
         return _tell(folder)
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -21,7 +22,7 @@ from support.kit_plugins import (
     say,
     write_plugin,
 )
-from support.plugins import provider_entry, write_config
+from support.plugins import provider_entry, write_config, write_executable
 
 QUICK = ("--timeout", "20")
 
@@ -186,6 +187,22 @@ def kubeconfig(folder: Path, plugin: Path) -> Path:
     path.write_text(json.dumps(document))
     path.chmod(0o600)
     return path
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes of files")
+@pytest.mark.parametrize("command", ["test", "trace"])
+def test_no_plugin_of_a_kubeconfig_that_others_can_write_is_run(tmp_path: Path, command: str) -> None:
+    """As for ``keyferry kube``: only --trust runs it."""
+    ran = tmp_path / "ran"
+    plugin = write_executable(tmp_path / "plugin", f"#!/bin/sh\ntouch {ran}\nexit 1\n")
+    path = kubeconfig(tmp_path, plugin)
+    path.chmod(0o666)
+    done = run_keyferry("plugin", command, "--kubeconfig", str(path))
+    assert done.returncode == 3, done.stderr
+    assert "which is not trusted" in done.stderr
+    assert not ran.exists()
+    run_keyferry("plugin", command, "--kubeconfig", str(path), "--trust")
+    assert ran.exists()
 
 
 def test_a_kubeconfig_says_how_a_cluster_plugin_is_run(tmp_path: Path) -> None:

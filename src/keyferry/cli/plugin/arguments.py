@@ -94,10 +94,20 @@ def _add_sources(parser: "argparse.ArgumentParser") -> None:
         "--context", metavar="NAME", help="the context in that kubeconfig (default: the current one)"
     )
     group.add_argument("--user", metavar="NAME", help="use this user instead of the context's")
+    group.add_argument(
+        "--trust",
+        action="store_true",
+        help="run the plugin even if another user could have written the kubeconfig",
+    )
 
 
-def make_plugin_under_test(args: "argparse.Namespace", images: tuple[str, ...]) -> PluginUnderTest:
-    """Return the plugin that the options describe; raise WrongUsage, ConfigError or EnvironmentProblem."""
+def make_plugin_under_test(
+    args: "argparse.Namespace", images: tuple[str, ...], *, where: str
+) -> PluginUnderTest:
+    """Return the plugin that the options describe; raise WrongUsage, ConfigError or EnvironmentProblem.
+
+    *where* states how the command takes an image.
+    """
     kind = (
         PluginKind(args.kind) if args.kind else (PluginKind.CLUSTER if args.kubeconfig else PluginKind.IMAGE)
     )
@@ -114,7 +124,9 @@ def make_plugin_under_test(args: "argparse.Namespace", images: tuple[str, ...]) 
         token=_read_token(args.service_account_token_file),
         annotations=dict(args.annotation),
     )
-    return plugin if kind == PluginKind.CLUSTER else replace(plugin, images=_images(images, plugin.images))
+    if kind == PluginKind.CLUSTER:
+        return plugin
+    return replace(plugin, images=_images(images, plugin.images, where))
 
 
 def _check_kind(args: "argparse.Namespace", kind: PluginKind) -> None:
@@ -164,6 +176,7 @@ def _from_kubeconfig(args: "argparse.Namespace", plugin: PluginUnderTest) -> Plu
         return plugin
     from keyferry.clusters.kubeconfig.files import load_kubeconfig
     from keyferry.clusters.kubeconfig.resolve import Overrides, resolve
+    from keyferry.clusters.load import check_trust
 
     config = resolve(
         load_kubeconfig(args.kubeconfig), Overrides(context=args.context or "", user=args.user or "")
@@ -171,6 +184,7 @@ def _from_kubeconfig(args: "argparse.Namespace", plugin: PluginUnderTest) -> Plu
     exec_config = config.exec
     if exec_config is None:
         raise WrongUsage(f"user {config.user_name!r} of {args.kubeconfig} has no exec plugin")
+    check_trust(config, trust=args.trust)
     return replace(
         plugin,
         path=exec_config.command,
@@ -181,14 +195,14 @@ def _from_kubeconfig(args: "argparse.Namespace", plugin: PluginUnderTest) -> Plu
     )
 
 
-def _images(given: tuple[str, ...], configured: tuple[str, ...]) -> tuple[str, ...]:
+def _images(given: tuple[str, ...], configured: tuple[str, ...], where: str) -> tuple[str, ...]:
     from keyferry.images.reference import normalise
 
     images = given or configured
     if not images:
-        raise WrongUsage("no image is given; give one that the plugin has credentials for with --image")
+        raise WrongUsage(f"no image is given; give one that the plugin has credentials for, {where}")
     if not given:
-        report(f"testing with {', '.join(images)} from matchImages; give other images with --image")
+        report(f"testing with {', '.join(images)} from matchImages; give others, {where}")
     return tuple(dict.fromkeys(normalise(image) for image in images))
 
 

@@ -79,7 +79,7 @@ def run(args: "argparse.Namespace") -> int:
     from keyferry.kit.conformance import examine
 
     only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
-    plugin = make_plugin_under_test(args, tuple(args.image))
+    plugin = make_plugin_under_test(args, tuple(args.image), where="with --image")
     found = examine(plugin, only=only, skip=skip, progress=_progress())
     shown = _at_least(found, args.severity)
     _write(shown, args)

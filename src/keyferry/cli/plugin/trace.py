@@ -64,7 +64,7 @@ def run(args: "argparse.Namespace") -> int:
         return _replay(args)
     from keyferry.kit.trace.record import record
 
-    plugin = make_plugin_under_test(args, (args.image,) if args.image else ())
+    plugin = make_plugin_under_test(args, (args.image,) if args.image else (), where="as IMAGE after BINARY")
     trace = record(plugin)
     _write(_text(trace) if args.output == "text" else _json(trace), args.out)
     verdict = trace["verdict"]

@@ -70,8 +70,8 @@ def run(args: "argparse.Namespace") -> int:
         _print_table(pruning)
     else:
         print(render_document(_document(args, pruning), args.output))
-    done = "removed" if args.yes else "would be removed; remove them with --yes"
     number = len(pruning.removed)
+    done = "removed" if args.yes else "would be removed" + "; remove them with --yes" * bool(number)
     report(f"{number} of {number + len(pruning.kept)} records {done}")
     return Exit.NO if number and not args.yes else Exit.OK
 

@@ -57,8 +57,8 @@ def run(args: "argparse.Namespace") -> int:
         _print_table(recovery)
     else:
         print(render_document(_document(args, recovery), args.output))
-    done = "completed" if args.yes else "would be completed; complete them with --yes"
     number = len(recovery.recovered)
+    done = "completed" if args.yes else "would be completed" + "; complete them with --yes" * bool(number)
     report(f"{number} of {number + len(recovery.left)} pulls {done}")
     return Exit.NO if number and not args.yes else Exit.OK
 
