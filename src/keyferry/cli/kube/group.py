@@ -65,7 +65,7 @@ def _report(error: KeyferryError) -> int:
 def _hint(error: KeyferryError) -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
-        return "kubectl rejects this kubeconfig too; 'keyferry kube contexts' lists its contexts"
+        return "check the file with 'keyferry lint'; 'keyferry kube contexts' lists the contexts"
     if isinstance(error, ClusterAuthError | PolicyError):
         return "'keyferry kube explain' shows every step"
     return ""

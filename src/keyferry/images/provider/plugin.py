@@ -216,13 +216,15 @@ def _version_message(expected: str, answered: str) -> str:
 def _shape_message(reader: Reader) -> str:
     """Return a message by field, without auth keys and unknown names, which may be secrets."""
     (path, problem), *rest = reader.problems
-    field_name = next((part for part in path[:1] if part in _FIELDS), "an unknown field")
-    more = f" and {len(rest)} more" if rest else ""
+    name = next((str(part) for part in path[:1] if part in _FIELDS), "")
+    field_name = name or "a field"
+    more = f"; its other problems: {len(rest)}" if rest else ""
     if problem.kind is Kind.DURATION:
         return f"{field_name} of its response is not a Go duration such as '10m'{more}"
     if problem.kind is Kind.WRONG_TYPE:
         return f"{field_name} of its response: {problem.message}{more}"
-    return f"{field_name} of its response: unknown or repeated field{more}"
+    where = f"{name} of its response" if name else "its response"
+    return f"{where} has an unknown or repeated field{more}"
 
 
 _FIELDS = ("kind", "apiVersion", "cacheKeyType", "cacheDuration", "auth")
