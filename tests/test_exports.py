@@ -20,6 +20,7 @@ SDK = [
     "forms",
     "http",
     "json",
+    "jwt_claims",
     "process",
     "testing",
     "text",
