@@ -14,6 +14,7 @@ from keyferry import errors, sdk
 
 DOORS = [keyferry, sdk]
 SDK = [
+    "challenge",
     "docker_hub",
     "files",
     "flags",
