@@ -30,8 +30,11 @@ def parse_bearer(header: str) -> dict[str, str] | None:
 
     Raise ChallengeError if a name occurs twice, as neither value can be trusted, or a quote is not closed.
     """
-    scheme, parameters = next(read_challenges(header, is_strict=True), ("", {}))
-    return parameters if scheme == "bearer" else None
+    header = header.strip()
+    # Checked first, so that a fault in a challenge of another scheme is not an error.
+    if header.partition(" ")[0].lower() != "bearer":
+        return None
+    return next(read_challenges(header, is_strict=True))[1]
 
 
 def _complete(parameters: dict[str, str]) -> dict[str, str]:
