@@ -14,12 +14,14 @@ from keyferry import errors, sdk
 
 DOORS = [keyferry, sdk]
 SDK = [
+    "challenge",
     "docker_hub",
     "files",
     "flags",
     "forms",
     "http",
     "json",
+    "jwt_claims",
     "process",
     "testing",
     "text",

@@ -48,7 +48,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("json_wording", "kept_folder", "masking", "positions", "program", "reasons"),
         ("json_errors", "secrets"),
         ("json",),
-        ("yaml_scalars",),
+        ("jwt_claims", "yaml_scalars"),
         ("yaml",),
         ("documents",),
     ),

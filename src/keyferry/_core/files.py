@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-__all__ = ["DistrustedError", "Folder", "open_folder"]
+__all__ = ["DistrustedError", "Folder", "open_folder", "write_all"]
 
 _HAS_DESCRIPTORS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -177,9 +177,7 @@ class Folder:
 
     def write(self, fd: int, data: bytes) -> None:
         """Write all of *data* to the descriptor *fd*."""
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
+        write_all(fd, data)
 
     def sync_file(self, fd: int) -> None:
         """Wait until the file's content is on the disk."""
@@ -293,6 +291,13 @@ class _Naming:
         if isinstance(error, OSError):
             error.filename = self._folder.path_of(self._name) if self._name else self._folder.path
             error.filename2 = None
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of *data* to a descriptor, in as many calls as the system needs."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
 
 
 def open_folder(path: str, *names: str, make: int | None = None, durable: bool = True) -> Folder:

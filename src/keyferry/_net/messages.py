@@ -9,9 +9,9 @@ from keyferry._net.errors import ClosedEarlyError, MalformedAnswerError, Request
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["Head", "Incoming", "encode_request_head"]
+__all__ = ["Head", "Incoming", "encode_request_head", "header_values"]
 
 _MOST_HEAD_BYTES = 1 << 16
 _MOST_HEADERS = 200
@@ -36,11 +36,16 @@ class Head(Value):
 
     def values(self, name: str) -> list[str]:
         """Return all values of a field."""
-        return [value for found, value in self.headers if found == name]
+        return header_values(self.headers, name)
 
     def value(self, name: str) -> str:
         """Return the first value of a field, or an empty string."""
         return next(iter(self.values(name)), "")
+
+
+def header_values(headers: "Iterable[tuple[str, str]]", name: str) -> list[str]:
+    """Return all values of a field, whose name is given in lower case."""
+    return [value for found, value in headers if found == name]
 
 
 def encode_request_head(method: str, target: str, headers: "list[tuple[str, str]]") -> bytes:

@@ -11,6 +11,7 @@ import sys
 from _thread import LockType, allocate_lock
 from collections.abc import Callable
 
+from keyferry._core.files import write_all
 from keyferry._net.errors import why_untrusted
 from keyferry._net.trust import encode_name, judge_as_go
 from keyferry.clusters.auth.pem import find_authorities
@@ -206,7 +207,7 @@ def _load_from_memory(context: ssl.SSLContext, certificate: bytes, key: bytes) -
 
     fd = os.memfd_create("keyferry", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
-        _write_all(fd, certificate.rstrip() + b"\n" + key)
+        write_all(fd, certificate.rstrip() + b"\n" + key)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
         context.load_cert_chain(f"/proc/self/fd/{fd}", password=_refuse_pass_phrase)
@@ -232,7 +233,7 @@ def _fed_pipe(data: bytes) -> int:
 
     def feed() -> None:
         try:
-            _write_all(theirs, data)
+            write_all(theirs, data)
         except BrokenPipeError:
             pass
         finally:
@@ -240,9 +241,3 @@ def _fed_pipe(data: bytes) -> int:
 
     Thread(target=feed, daemon=True).start()
     return ours
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -43,7 +43,9 @@ class Reply(Value):
 
     def values(self, name: str) -> list[str]:
         """Return all values of a header, whose name is given in lower case."""
-        return [value for found, value in self.headers if found == name]
+        from keyferry._net.messages import header_values
+
+        return header_values(self.headers, name)
 
     def json(self) -> dict[str, object]:
         """Return the body as a JSON object; raise HttpError, which does not quote it, if it is anything else."""

@@ -1,29 +1,22 @@
 """Split a URL and choose its proxy, by the rules of Go's programs."""
 
+from keyferry._net import http_errors
 from keyferry._net import proxy as net
-from keyferry._net.errors import NetworkError, TimedOutError, UntrustedError
+from keyferry._net.errors import NetworkError
+from keyferry._net.http_errors import split_url
 from keyferry._net.proxy import Origin, authorization
-from keyferry.errors import HttpError
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from keyferry.errors import HttpError
 
 __all__ = ["Origin", "authorization", "choose_proxy", "split_url", "to_http_error"]
 
 _PRIVATE_AUTHORITY = (
     "if a proxy or a private authority issued it, set SSL_CERT_FILE to a bundle with that authority"
 )
-
-
-def split_url(url: str) -> Origin:
-    """Return the parts of an http or https URL; raise HttpError, which quotes no secret, for any other text."""
-    try:
-        return net.split_url(url)
-    except NetworkError as error:
-        failure = to_http_error(error)
-    del url
-    raise failure
 
 
 def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> Origin | None:
@@ -36,7 +29,6 @@ def choose_proxy(origin: Origin, environ: "Mapping[str, str] | None" = None) -> 
     raise failure
 
 
-def to_http_error(error: NetworkError, url: str = "") -> HttpError:
+def to_http_error(error: NetworkError, url: str = "") -> "HttpError":
     """Return *error*, raised by a request to *url*, as the exception for plugins."""
-    hint = error.hint or (_PRIVATE_AUTHORITY if isinstance(error, UntrustedError) else "")
-    return HttpError(error.subject or url, error.problem, hint, isinstance(error, TimedOutError))
+    return http_errors.to_http_error(error, url, _PRIVATE_AUTHORITY)

@@ -1,16 +1,12 @@
-"""Parse a registry's WWW-Authenticate header."""
+"""Find the Bearer challenge in a registry's WWW-Authenticate headers."""
+
+from keyferry.sdk.challenge import ChallengeError, read_challenges
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-__all__ = ["parse_bearer", "read_bearer", "read_bearer_compat"]
-
-_TOKEN = frozenset("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-
-
-class ChallengeError(Exception):
-    """The reason why a header is not a usable challenge."""
+__all__ = ["ChallengeError", "parse_bearer", "read_bearer", "read_bearer_compat"]
 
 
 def read_bearer(headers: "Sequence[str]") -> dict[str, str]:
@@ -30,20 +26,15 @@ def read_bearer_compat(headers: "Sequence[str]") -> dict[str, str]:
 
 
 def parse_bearer(header: str) -> dict[str, str] | None:
-    """Return the parameters of the Bearer challenge in a header, by lower-case name; None if it has none.
+    """Return the parameters of a header's first challenge, by lower-case name; None if it is not a Bearer challenge.
 
-    A value is a token or a quoted string with backslash escapes. Raise ChallengeError if a name occurs twice,
-    as neither value can be trusted.
+    Raise ChallengeError if a name occurs twice, as neither value can be trusted, or a quote is not closed.
     """
-    scheme, _, rest = header.strip().partition(" ")
-    if scheme.lower() != "bearer":
+    header = header.strip()
+    # Checked first, so that a fault in a challenge of another scheme is not an error.
+    if header.partition(" ")[0].lower() != "bearer":
         return None
-    parameters: dict[str, str] = {}
-    for name, value in _parameters(rest):
-        if name in parameters:
-            raise ChallengeError(f"it gives {name[:40]!r} twice")
-        parameters[name] = value
-    return parameters
+    return next(read_challenges(header, is_strict=True))[1]
 
 
 def _complete(parameters: dict[str, str]) -> dict[str, str]:
@@ -51,47 +42,3 @@ def _complete(parameters: dict[str, str]) -> dict[str, str]:
         if not parameters.get(name):
             raise ChallengeError(f"its Bearer challenge has no {name}")
     return parameters
-
-
-def _parameters(text: str) -> "Iterator[tuple[str, str]]":
-    at = _skip(text, 0, " \t,")
-    while at < len(text):
-        end = _word_end(text, at)
-        name = text[at:end].lower()
-        equals = _skip(text, end, " \t")
-        if not name or text[equals : equals + 1] != "=":
-            # Another scheme begins here, or the text is malformed; the parameters before it still count.
-            return
-        value, at = _value(text, _skip(text, equals + 1, " \t"))
-        yield name, value
-        at = _skip(text, at, " \t,")
-
-
-def _value(text: str, at: int) -> tuple[str, int]:
-    if text[at : at + 1] != '"':
-        end = at
-        # More characters than a token allows: registries write URLs without quotes.
-        while end < len(text) and text[end] not in ', \t"':
-            end += 1
-        return text[at:end], end
-    pieces = []
-    at += 1
-    while at < len(text) and text[at] != '"':
-        at += text[at] == "\\"
-        pieces.append(text[at : at + 1])
-        at += 1
-    if at >= len(text):
-        raise ChallengeError("a quote in it is not closed")
-    return "".join(pieces), at + 1
-
-
-def _word_end(text: str, at: int) -> int:
-    while at < len(text) and text[at] in _TOKEN:
-        at += 1
-    return at
-
-
-def _skip(text: str, at: int, blanks: str) -> int:
-    while at < len(text) and text[at] in blanks:
-        at += 1
-    return at

@@ -1,18 +1,18 @@
-"""JSON web tokens: claims are parsed here; PyJWT with ``cryptography``, an extra, signs and verifies.
+"""JSON web tokens: the SDK reads claims; PyJWT with ``cryptography``, an extra, signs and verifies.
 
 Both packages are imported on first use, as most runs of a plugin need neither.
 """
 
-from binascii import Error as Base64Error
-from binascii import a2b_base64, b2a_base64
+from binascii import b2a_base64
 
-from keyferry.sdk import ProvideError
-from keyferry.sdk.json import read_object
+from keyferry.sdk import ProvideError, jwt_claims
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
+
+    _Part = TypeVar("_Part")
 
 __all__ = [
     "decode_segment",
@@ -26,9 +26,7 @@ __all__ = [
 ]
 
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
-_STANDARD = bytes.maketrans(b"-_", b"+/")
 _LONGEST = 1 << 16
-_PARTS = 3
 _SIGNING = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 _SHORTEST_RSA_BITS, _LONGEST_RSA_BITS = 2048, 16384
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
@@ -44,32 +42,32 @@ def encode_segment(data: bytes) -> str:
 
 def decode_segment(text: str) -> bytes:
     """Decode the result of ``encode_segment``; raise ProvideError, which does not quote *text*, if it is invalid."""
-    try:
-        data = text.encode("ascii").translate(_STANDARD)
-        return a2b_base64(data + b"=" * (-len(data) % 4), strict_mode=True)
-    except (Base64Error, UnicodeEncodeError):
-        pass
-    raise ProvideError("a part of a JSON web token is not base64")
+    return _reported(jwt_claims.decode_segment, text)
 
 
 def read_header(token: str) -> dict[str, object]:
     """Return the header of a token, unverified."""
-    return _read_part(token, 0)
+    return _reported(jwt_claims.read_header, _checked(token))
 
 
 def read_claims(token: str) -> dict[str, object]:
     """Return the claims of a token, unverified; raise ProvideError if it is not a JSON web token."""
-    return _read_part(token, 1)
+    return _reported(jwt_claims.read_claims, _checked(token))
 
 
-def _read_part(token: str, at: int) -> dict[str, object]:
-    parts = token.split(".")
-    if len(parts) != _PARTS or len(token) > _LONGEST:
+def _checked(token: str) -> str:
+    if len(token) > _LONGEST:
         raise ProvideError("the token is not a JSON web token")
-    document = read_object(decode_segment(parts[at]))
-    if document is None:
-        raise ProvideError("the token is not a JSON web token")
-    return document
+    return token
+
+
+def _reported(read: "Callable[[str], _Part]", text: str) -> "_Part":
+    """Return what *read* finds in *text*, and its error as ProvideError."""
+    try:
+        return read(text)
+    except jwt_claims.JwtError as error:
+        problem = str(error)
+    raise ProvideError(problem)
 
 
 def sign_jwt(

@@ -1,13 +1,12 @@
 """Pods, and the data of their service accounts that providers receive."""
 
-import binascii
 import time
 from collections.abc import Mapping
 
-from keyferry._core.json import loads
+from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
-from keyferry.errors import DocumentError, ServiceAccountError
+from keyferry.errors import ServiceAccountError
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
 
@@ -126,19 +125,10 @@ def token_audiences(token: str) -> tuple[str, ...] | None:
 
 def _claims(token: str) -> dict[str, object] | None:
     """Return the claims of a JSON web token, unverified, or None for a token of another form."""
-    parts = token.split(".")
-    if len(parts) != 3:  # header, claims, signature
-        return None
     try:
-        claims = loads(_decode_part(parts[1]))
-    except (binascii.Error, DocumentError, ValueError):
-        claims = None
-    return claims if isinstance(claims, dict) else None
-
-
-def _decode_part(part: str) -> bytes:
-    standard = part.encode("ascii").translate(bytes.maketrans(b"-_", b"+/"))
-    return binascii.a2b_base64(standard + b"=" * (-len(standard) % 4))
+        return read_claims(token, is_strict=False)
+    except JwtError:
+        return None
 
 
 class NotApplicable(Exception):

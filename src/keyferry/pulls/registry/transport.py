@@ -6,10 +6,10 @@ from threading import Lock
 
 from keyferry._net.client import Client, HttpResponse
 from keyferry._net.deadline import Deadline, WaitLimits
-from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError, UntrustedError
+from keyferry._net.errors import ClosedEarlyError, NetworkError, TimedOutError, TlsError
 from keyferry._net.forms import encode_form, encode_query
+from keyferry._net.http_errors import split_url, to_http_error
 from keyferry._net.proxy import Origin, choose_proxy
-from keyferry._net.proxy import split_url as split
 from keyferry.errors import HttpError
 from keyferry.pulls.registry.addresses import literal_address
 from keyferry.pulls.registry.route import RegistryRoute, make_context
@@ -94,15 +94,5 @@ class Transport:
             return self._tls
 
 
-def split_url(url: str) -> Origin:
-    """Split an http or https URL into its parts; raise HttpError for anything else."""
-    try:
-        return split(url)
-    except NetworkError as error:
-        failure = HttpError(error.subject, error.problem)
-    raise failure
-
-
 def _tell(origin: Origin, error: NetworkError) -> HttpError:
-    hint = error.hint or (_PRIVATE_AUTHORITY if isinstance(error, UntrustedError) else "")
-    return HttpError(error.subject or str(origin), error.problem, hint, isinstance(error, TimedOutError))
+    return to_http_error(error, str(origin), _PRIVATE_AUTHORITY)

@@ -24,6 +24,7 @@ GOOD = 'Bearer realm="https://r/t",service="r"'
         ("Bearer ,,,", {}),
         ('Bearer realm="r"service="s"', {"realm": "r", "service": "s"}),
         ('Basic realm="x"', None),
+        ('Basic realm="x', None),
         ("", None),
         ("Bearerrealm=x", None),
     ],

@@ -1,0 +1,5 @@
+"""Read a ``WWW-Authenticate`` header: authentication schemes and their parameters."""
+
+from keyferry._net.challenge import ChallengeError, read_challenges
+
+__all__ = ["ChallengeError", "read_challenges"]
