@@ -44,7 +44,8 @@ def check_server_url(url: str) -> str:
     # A helper reads one line: it would misread or log any text after a line break.
     if not url or any(not " " < char < "\x7f" for char in url):
         raise ProvideError("the server's URL is empty, or has blanks, control or non-ASCII characters")
-    if "@" in url.rpartition("://")[2].partition("/")[0]:
+    # Anywhere, as a password may contain a slash. Not quoted: before the '@' may be a password.
+    if "@" in url:
         raise ProvideError(
             "the server's URL contains user info, which is not passed to a helper", "remove the user info"
         )
