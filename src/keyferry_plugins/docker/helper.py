@@ -3,7 +3,7 @@
 import os
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.docker_hub import HUB, is_hub_host
+from keyferry.sdk.docker_hub import HUB, IDENTITY_TOKEN, is_hub_host
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.process import run_program
 from keyferry.sdk.text import shown
@@ -18,8 +18,6 @@ __all__ = ["ask_helper", "check_server_url", "host_of", "program_of"]
 
 PREFIX = "docker-credential-"
 _NOT_FOUND = "credentials not found in native keychain"
-# The user name that marks the secret as an identity token, not a password.
-_IDENTITY_TOKEN = "<token>"  # noqa: S105 - a user name
 
 
 def program_of(helper: str) -> str:
@@ -96,7 +94,7 @@ def _read_answer(name: str, server_url: str, stdout: bytes) -> Login | None:
         )
     if not username and not secret:
         return None
-    if username == _IDENTITY_TOKEN:
+    if username == IDENTITY_TOKEN:
         raise ProvideError(
             f"{name} has an identity token for {host_of(server_url)!r}, which the kubelet's protocol cannot carry",
             "log in with a user name and a password, or an access token as the password",
