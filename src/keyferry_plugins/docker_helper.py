@@ -3,6 +3,7 @@
 from keyferry.sdk import Deadline, ProvideError, Response, serve
 from keyferry.sdk.docker_hub import HUB, LOGIN_URL
 from keyferry.sdk.flags import LOG_FLAGS, Flag, Flags, read_flags
+from keyferry.sdk.text import hide_user_info
 from keyferry_plugins.docker.durations import read_cache_duration
 from keyferry_plugins.docker.helper import ask_helper, check_server_url, host_of, program_of
 
@@ -54,7 +55,7 @@ def _server_url(registry: str, given: "Sequence[str]") -> str:
     for text in given:
         name, equals, url = text.partition("=")
         if not name or not equals:
-            raise ProvideError(f"--server-url: found {text[:200]!r}, expected REGISTRY=URL")
+            raise ProvideError(f"--server-url: found {hide_user_info(text)[:200]!r}, expected REGISTRY=URL")
         urls[name] = check_server_url(url)
     if registry in urls:
         return urls[registry]

@@ -1,6 +1,15 @@
-"""Docker Hub's names: in image references, as a registry host, and as the key of its logins."""
+"""Docker Hub's names in image references, as a registry and as the key of its logins; the mark of an identity token."""
 
-__all__ = ["ALIASES", "HUB", "LOGIN_HOST", "LOGIN_URL", "REGISTRY_HOST", "is_default_registry", "is_hub_host"]
+__all__ = [
+    "ALIASES",
+    "HUB",
+    "IDENTITY_TOKEN",
+    "LOGIN_HOST",
+    "LOGIN_URL",
+    "REGISTRY_HOST",
+    "is_default_registry",
+    "is_hub_host",
+]
 
 # The host in a fully qualified image reference.
 HUB = "docker.io"
@@ -11,6 +20,8 @@ LOGIN_URL = f"https://{LOGIN_HOST}/v1/"
 REGISTRY_HOST = "registry-1.docker.io"
 # Other names of Docker Hub. No fully qualified image reference has one of them as its host.
 ALIASES = (LOGIN_HOST, REGISTRY_HOST, "registry.hub.docker.com", "hub.docker.com")
+# The user name by which Docker's credential helpers mark a secret as an identity token, not a password.
+IDENTITY_TOKEN = "<token>"  # noqa: S105 - a user name
 
 
 def is_hub_host(host: str) -> bool:

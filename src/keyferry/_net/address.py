@@ -1,4 +1,4 @@
-"""IPv6 addresses in brackets, checked as Go checks them, and the bytewise text in which URLs are parsed.
+"""IP addresses in URLs, checked as Go checks them, loopback hosts, and the bytewise text in which URLs are parsed.
 
 Go's strings are bytes. A *bytewise* text has one character per byte, so that every string method works on bytes.
 """
@@ -9,7 +9,15 @@ if TYPE_CHECKING:
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 
-__all__ = ["UrlSyntaxError", "bytewise", "check_address", "quote_raw", "readable", "shown"]
+__all__ = [
+    "UrlSyntaxError",
+    "bytewise",
+    "check_address",
+    "is_loopback_host",
+    "quote_raw",
+    "readable",
+    "shown",
+]
 
 _HEX_DIGITS = "0123456789abcdefABCDEF"
 _GROUPS, _GROUP_DIGITS = 8, 4
@@ -68,6 +76,32 @@ def check_address(address: str) -> None:
         _refuse_address(address, "zone must be a non-empty string")
     if groups != "::":
         _check_ipv6(address, groups)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether *host*, without brackets, is ``localhost``, an address in 127.0.0.0/8, or the IPv6 address ::1.
+
+    No name is resolved. Spellings that only some resolvers take for such an address, like ``127.1``, do not count.
+    """
+    if ":" in host:
+        return host == "::1" or _is_long_ipv6_loopback(host)
+    if not host.startswith("127."):
+        return host.lower() == "localhost"
+    raw = bytewise(host)
+    try:
+        _check_ipv4(raw, raw)
+    except UrlSyntaxError:
+        return False
+    return True
+
+
+def _is_long_ipv6_loopback(host: str) -> bool:
+    from ipaddress import IPv6Address
+
+    try:
+        return str(IPv6Address(host)) == "::1"
+    except ValueError:
+        return False
 
 
 def _check_ipv6(address: str, rest: str) -> None:

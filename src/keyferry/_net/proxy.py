@@ -5,7 +5,7 @@ import os
 from keyferry._core.values import Value, field
 from keyferry._net.errors import UrlError
 from keyferry._net.forms import decode_percent, encode_percent
-from keyferry._net.url import parse_url, split_host_port
+from keyferry._net.url import DEFAULT_PORTS, parse_url, split_host_port
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ __all__ = [
     "split_url",
 ]
 
-_PORTS = {"http": 80, "https": 443}
 _LOOPBACK = ("127.0.0.0/8", "::1/128")
 _OTHER_KIND = "only http:// and https:// proxies are supported; other kinds, such as socks5://, are not"
 _SPECIAL_CHARACTERS = "write special characters in a user name or password as %XX, such as %2F for a slash"
@@ -40,7 +39,7 @@ class Origin(Value):
     def authority(self) -> str:
         """Host and port for the Host header: IPv6 addresses in brackets, the default port omitted."""
         name = f"[{self.host}]" if ":" in self.host else self.host
-        return name if self.port == _PORTS[self.scheme] else f"{name}:{self.port}"
+        return name if self.port == DEFAULT_PORTS[self.scheme] else f"{name}:{self.port}"
 
     def __str__(self) -> str:
         # Safe to print: no user info, no query.
@@ -51,7 +50,7 @@ def split_url(url: str) -> Origin:
     """Return the parts of an http or https URL; raise UrlError, which quotes no secret, for any other text."""
     parsed = parse_url(url)
     # Not quoted: a URL may contain a password, which cannot be removed from a text that does not parse.
-    if parsed is None or parsed.scheme not in _PORTS or parsed.authority is None or " " in url:
+    if parsed is None or parsed.scheme not in DEFAULT_PORTS or parsed.authority is None or " " in url:
         raise UrlError("is not an http:// or https:// URL", subject="a configured URL")
     if not _split_host(parsed.host)[0] or not parsed.host.isascii():
         raise UrlError("has no host, or one that is not written in ASCII", subject="a configured URL")
@@ -64,7 +63,7 @@ def make_origin(scheme: str, place: str, target: str = "/", user_info: str = "")
     host, port = _split_host(place)
     if port and not _is_port(port):
         raise UrlError("has a port that is not in 1-65535", subject=f"{scheme}://{host}")
-    return Origin(scheme, host, int(port) if port else _PORTS.get(scheme, 0), target, user_info)
+    return Origin(scheme, host, int(port) if port else DEFAULT_PORTS.get(scheme, 0), target, user_info)
 
 
 def _is_port(text: str) -> bool:
@@ -107,7 +106,7 @@ def parse_proxy(text: str, setting: str) -> Origin:
         pass
     # An "@" after the host is part of a password with a slash or the like; the parsed host is wrong then.
     if proxy is None or "@" in proxy.target:
-        is_other = "://" in text and text.partition("://")[0].lower() not in _PORTS
+        is_other = "://" in text and text.partition("://")[0].lower() not in DEFAULT_PORTS
         raise UrlError(
             "is not a URL of the form http://[USER:PASSWORD@]HOST[:PORT]",
             _OTHER_KIND if is_other else _SPECIAL_CHARACTERS,

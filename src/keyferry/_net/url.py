@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 __all__ = [
+    "DEFAULT_PORTS",
     "Url",
     "UrlSyntaxError",
     "go_words",
@@ -26,6 +27,7 @@ __all__ = [
     "split_registry_url",
 ]
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _DIGITS = frozenset("0123456789")
 _HEX_DIGITS = _DIGITS.union("abcdefABCDEF")
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")

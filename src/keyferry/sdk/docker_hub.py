@@ -1,5 +1,12 @@
-"""Docker Hub's names."""
+"""Docker Hub's names, and the user name that marks an identity token."""
 
-from keyferry._core.docker_hub import HUB, LOGIN_HOST, LOGIN_URL, is_default_registry, is_hub_host
+from keyferry._core.docker_hub import (
+    HUB,
+    IDENTITY_TOKEN,
+    LOGIN_HOST,
+    LOGIN_URL,
+    is_default_registry,
+    is_hub_host,
+)
 
-__all__ = ["HUB", "LOGIN_HOST", "LOGIN_URL", "is_default_registry", "is_hub_host"]
+__all__ = ["HUB", "IDENTITY_TOKEN", "LOGIN_HOST", "LOGIN_URL", "is_default_registry", "is_hub_host"]

@@ -3,6 +3,7 @@
 from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, Retry, fetch
 from keyferry.sdk.proxy import split_url
+from keyferry.sdk.url import is_loopback_host
 from keyferry_plugins.aws.credentials import Credentials, read_credentials
 from keyferry_plugins.aws.failures import is_transient, read_refusal
 
@@ -16,7 +17,7 @@ __all__ = ["container_credentials", "container_url"]
 SOURCE = "the container credentials endpoint"
 _RELATIVE, _FULL = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_CREDENTIALS_FULL_URI"
 _BASE = "http://169.254.170.2"
-_HOSTS = ("169.254.170.2", "169.254.170.23", "fd00:ec2::23", "localhost")
+_HOSTS = ("169.254.170.2", "169.254.170.23", "fd00:ec2::23")
 _ATTEMPT_SECONDS = 5.0
 
 
@@ -74,15 +75,14 @@ def _http_options(environment: "Environment", origin: "Origin") -> HttpOptions:
 
 
 def _is_near(origin: "Origin") -> bool:
-    if origin.host in _HOSTS:
+    if is_loopback_host(origin.host) or origin.host in _HOSTS:
         return True
     from ipaddress import ip_address
 
     try:
-        address = ip_address(origin.host)
+        return ip_address(origin.host) in map(ip_address, _HOSTS)
     except ValueError:
         return False
-    return address.is_loopback or address in map(ip_address, _HOSTS[:-1])
 
 
 def _token(environment: "Environment") -> str:

@@ -44,14 +44,9 @@ def text_of(document: "Mapping[str, object]", name: str) -> str:
 
 def check_https(url: str, what: str) -> str:
     """Return *url* if it is https or a loopback address; raise ProvideError otherwise."""
-    from keyferry.sdk.proxy import split_url
+    from keyferry.sdk.url import is_safe_for_secrets
 
-    try:
-        origin = split_url(url)
-        is_safe = origin.scheme == "https" or origin.host in ("localhost", "127.0.0.1", "::1")
-    except HttpError:
-        is_safe = False
-    if not is_safe:
+    if not is_safe_for_secrets(url):
         raise ProvideError(
             f"{what} is not an https:// URL", "a credential is sent there, so https is required"
         )

@@ -3,7 +3,7 @@
 import os
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.docker_hub import HUB, is_hub_host
+from keyferry.sdk.docker_hub import HUB, IDENTITY_TOKEN, is_hub_host
 from keyferry.sdk.json import DocumentError, loads
 from keyferry.sdk.process import run_program
 from keyferry.sdk.text import shown
@@ -18,8 +18,6 @@ __all__ = ["ask_helper", "check_server_url", "host_of", "program_of"]
 
 PREFIX = "docker-credential-"
 _NOT_FOUND = "credentials not found in native keychain"
-# The user name that marks the secret as an identity token, not a password.
-_IDENTITY_TOKEN = "<token>"  # noqa: S105 - a user name
 
 
 def program_of(helper: str) -> str:
@@ -44,7 +42,8 @@ def check_server_url(url: str) -> str:
     # A helper reads one line: it would misread or log any text after a line break.
     if not url or any(not " " < char < "\x7f" for char in url):
         raise ProvideError("the server's URL is empty, or has blanks, control or non-ASCII characters")
-    if "@" in url.rpartition("://")[2].partition("/")[0]:
+    # Anywhere, as a password may contain a slash. Not quoted: before the '@' may be a password.
+    if "@" in url:
         raise ProvideError(
             "the server's URL contains user info, which is not passed to a helper", "remove the user info"
         )
@@ -95,7 +94,7 @@ def _read_answer(name: str, server_url: str, stdout: bytes) -> Login | None:
         )
     if not username and not secret:
         return None
-    if username == _IDENTITY_TOKEN:
+    if username == IDENTITY_TOKEN:
         raise ProvideError(
             f"{name} has an identity token for {host_of(server_url)!r}, which the kubelet's protocol cannot carry",
             "log in with a user name and a password, or an access token as the password",

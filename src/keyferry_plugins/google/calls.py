@@ -3,11 +3,11 @@
 import os
 from time import time
 
-from keyferry.sdk import Deadline, HttpError, ProvideError
+from keyferry.sdk import Deadline, ProvideError
 from keyferry.sdk.forms import encode_form
 from keyferry.sdk.http import HttpOptions, Retry, fetch
 from keyferry.sdk.json import dumps
-from keyferry.sdk.proxy import split_url
+from keyferry.sdk.url import is_safe_for_secrets
 from keyferry.sdk.values import Value, field
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -23,7 +23,6 @@ __all__ = [
     "Token",
     "check_endpoint",
     "fetch_source",
-    "is_loopback",
     "post_form",
     "post_json",
 ]
@@ -93,20 +92,9 @@ def fetch_source(calls: Calls, method: str, url: str, headers: dict[str, str]) -
 
 def check_endpoint(url: str, where: str) -> str:
     """Return *url* if a secret may be sent there, by TLS or to loopback; raise ProvideError otherwise."""
-    try:
-        origin = split_url(url)
-        is_safe = origin.scheme == "https" or is_loopback(origin.host)
-    except HttpError:
-        is_safe = False
-    if not is_safe:
+    if not is_safe_for_secrets(url):
         # Not quoted: it may contain a password.
         raise ProvideError(
             f"{where} is not an https:// URL", "a credential is only sent over TLS; correct the file"
         )
     return url
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether a URL's host is a loopback name or address, compared as a whole."""
-    is_network = host.startswith("127.") and host.replace(".", "").isdigit()
-    return is_network or host in ("localhost", "::1")

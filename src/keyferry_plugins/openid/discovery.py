@@ -4,6 +4,7 @@ from keyferry.sdk import ProvideError
 from keyferry.sdk.http import HttpOptions, fetch
 from keyferry.sdk.proxy import split_url
 from keyferry.sdk.text import shown
+from keyferry.sdk.url import is_safe_for_secrets
 from keyferry.sdk.values import Value
 from keyferry_plugins.openid.fields import texts_of
 
@@ -17,7 +18,6 @@ __all__ = ["Issuer", "check_url", "discover", "http_options", "read_keys"]
 
 _WELL_KNOWN = "/.well-known/openid-configuration"
 _MOST_BYTES = 1 << 20
-_LOOPBACK = ("localhost", "::1")
 
 
 class Issuer(Value):
@@ -82,7 +82,7 @@ def check_issuer(url: str) -> None:
 def check_url(url: str, what: str, *, is_loopback_fine: bool = True) -> str:
     """Return *url* if it is https, or http to loopback; raise ProvideError otherwise."""
     origin = split_url(url)
-    if origin.scheme == "https" or (is_loopback_fine and _is_loopback(origin.host)):
+    if origin.scheme == "https" or (is_loopback_fine and is_safe_for_secrets(url)):
         return url
     raise ProvideError(f"{what} is {shown(str(origin), 200)!r}, expected an https URL")
 
@@ -116,9 +116,3 @@ def _endpoint(document: dict[str, object], name: str, issuer: str, *, is_require
     # A remote issuer must not direct requests to this machine, so plain http needs a local issuer.
     is_local = issuer.lower().startswith("http://")
     return check_url(value, f"{name} of the issuer {issuer!r}", is_loopback_fine=is_local)
-
-
-def _is_loopback(host: str) -> bool:
-    octets = host.split(".")
-    is_address = len(octets) == 4 and all(octet.isascii() and octet.isdigit() for octet in octets)
-    return host.lower() in _LOOPBACK or (is_address and octets[0] == "127")

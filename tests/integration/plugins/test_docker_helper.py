@@ -105,6 +105,11 @@ def test_a_hostile_image_starts_no_helper(tmp_path: Path, image: str) -> None:
         (["--helper", "test", "--cache-duration", "soon"], 1, "expected a duration"),
         (["--helper", "test", "--cache-duration", "-5m"], 1, "expected a duration"),
         (["--helper", "test", "--server-url", "https://reg.io"], 1, "expected REGISTRY=URL"),
+        (
+            ["--helper", "test", "--server-url", "https://me:p/w@reg.io"],
+            1,
+            "found 'https://***@reg.io', expected",
+        ),
         (["--helper", "test", "--server-url", "reg.io=a@b"], 1, "contains user info"),
         (["--nonsense"], 2, "unknown flag '--nonsense'"),
     ],

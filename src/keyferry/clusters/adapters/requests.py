@@ -16,6 +16,7 @@ from requests.structures import CaseInsensitiveDict
 from requests.utils import get_netrc_auth, rewind_body
 from urllib3.exceptions import ClosedPoolError
 
+from keyferry._net.url import DEFAULT_PORTS
 from keyferry.clusters.access import ClusterAccess, Grant
 from keyferry.clusters.adapters.urllib3_pools import ConnectionKeeper, check_proxy, discard, with_grant
 from keyferry.errors import ClusterAuthError
@@ -23,7 +24,6 @@ from keyferry.errors import ClusterAuthError
 __all__ = ["ClusterAdapter", "mount"]
 
 _UNAUTHORIZED = 401
-_PORTS = {"http": 80, "https": 443}
 
 
 def mount(cluster: ClusterAccess, session: requests.Session) -> requests.Session:
@@ -102,7 +102,7 @@ class ClusterAdapter(HTTPAdapter):
         timeout: Any,
     ) -> requests.Response:
         sent = self._prepare(request, grant)
-        proxies = dict.fromkeys(_PORTS, self._proxy) if self._proxy else {}
+        proxies = dict.fromkeys(DEFAULT_PORTS, self._proxy) if self._proxy else {}
         while True:
             self._keeper.settle((self.poolmanager, *self.proxy_manager.values()))
             try:
@@ -137,9 +137,9 @@ def _prefixes(cluster: ClusterAccess) -> set[str]:
         port = url.port
     except (RequestException, ValueError):
         port = url = None
-    if url is None or url.scheme not in _PORTS:
+    if url is None or url.scheme not in DEFAULT_PORTS:
         raise ClusterAuthError(cluster.server, "the server is not a URL that requests can use")
-    usual = _PORTS[url.scheme]
+    usual = DEFAULT_PORTS[url.scheme]
     host = url.netloc if port is None else url.netloc.removesuffix(f":{port}")
     hosts = {host, f"{host}:{usual}"} if port in {None, usual} else {url.netloc}
     return {f"{url.scheme}://{name}{url.path.rstrip('/')}/" for name in hosts}

@@ -4,6 +4,7 @@ import socket
 from collections.abc import Callable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
+from keyferry._net.address import is_loopback_host
 from keyferry.pulls.registry.machine_addresses import is_machine_address
 
 __all__ = ["is_loopback", "is_loopback_name", "is_this_machine", "literal_address", "why_forbidden"]
@@ -53,8 +54,8 @@ def is_this_machine(address: str) -> bool:
 
 def is_loopback_name(host: str) -> bool:
     """Return whether a host, as written, is a loopback address or ``localhost``."""
-    literal = literal_address(host)
-    return is_loopback(literal) if literal else host.lower().rstrip(".") == "localhost"
+    name = literal_address(host) or host.lower()
+    return is_loopback_host(name) or name == "localhost."
 
 
 def literal_address(host: str) -> str:
@@ -97,8 +98,8 @@ def _parse(address: str) -> Address:
 
 
 def _is_loopback(address: Address) -> bool:
-    # Not only by the property: from Python 3.13 on it is also True for mapped addresses.
-    return address == _LOOPBACK_6 or (isinstance(address, IPv4Address) and address.is_loopback)
+    # Not by the property: from Python 3.13 on it is also True for mapped addresses.
+    return is_loopback_host(str(address))
 
 
 def _embedded(address: Address) -> Iterator[IPv4Address]:

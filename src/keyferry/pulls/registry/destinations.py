@@ -2,7 +2,7 @@
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
 from keyferry._core.values import replace
-from keyferry._net.url import join_url
+from keyferry._net.url import DEFAULT_PORTS, join_url
 from keyferry.errors import HttpError, Kind, RegistryError
 from keyferry.pulls.registry.addresses import is_loopback, is_loopback_name, is_this_machine, why_forbidden
 from keyferry.pulls.registry.transport import Admit, HttpResponse, Origin, Transport, split_url
@@ -10,7 +10,6 @@ from keyferry.pulls.registry.transport import Admit, HttpResponse, Origin, Trans
 __all__ = ["admit_server_named", "admit_user_named", "find_origin", "find_realm", "find_redirect"]
 
 _PING = "/v2/"
-_PORTS = {"http": 80, "https": 443}
 _BAD_REQUEST = 400
 _MOST_WORDS = 1 << 12
 
@@ -25,8 +24,8 @@ def find_origin(transport: Transport, registry: str) -> Origin:
     is_local = is_loopback_name(origin.host)
     if not is_local and not transport.route.is_insecure:
         return origin
-    has_port = origin.port != _PORTS["https"] or registry.endswith(f":{_PORTS['https']}")
-    plain = replace(origin, scheme="http", port=origin.port if has_port else _PORTS["http"])
+    has_port = origin.port != DEFAULT_PORTS["https"] or registry.endswith(f":{DEFAULT_PORTS['https']}")
+    plain = replace(origin, scheme="http", port=origin.port if has_port else DEFAULT_PORTS["http"])
     if is_local and not transport.route.ca_file:
         return plain if _speaks_http(transport, plain) else origin
     return origin if transport.speaks_tls(origin) else plain

@@ -4,6 +4,7 @@ from base64 import b64encode
 from collections.abc import Mapping
 from threading import Lock
 
+from keyferry._core.docker_hub import IDENTITY_TOKEN
 from keyferry._core.json import loads
 from keyferry._core.secrets import printable, redact
 from keyferry._core.values import replace
@@ -20,9 +21,8 @@ from keyferry.pulls.registry.transport import (
     encode_query,
 )
 
-__all__ = ["IDENTITY_TOKEN", "Authorizer", "read_words"]
+__all__ = ["Authorizer", "read_words"]
 
-IDENTITY_TOKEN = "<token>"  # noqa: S105 - the user name that docker's credential helpers use for such a secret
 _CLIENT = "keyferry"
 _MOST_BYTES = 1 << 18
 _MOST_WORDS = 1 << 16

@@ -352,7 +352,8 @@ def test_https_leads_a_container_anywhere(machine: AwsMachine, tmp_path: Path) -
 @pytest.mark.parametrize(
     "url",
     ["http://198.51.100.1/v1", "http://169.254.169.254/v1", "http://evil.test/v1", "http://127.0.0.1.evil.test/v1",
-     "http://127.0.0.1@198.51.100.1/v1", "http://2130706433/v1", "http://[::ffff:198.51.100.1]/v1", "http://0.0.0.0/v1"],
+     "http://127.0.0.1@198.51.100.1/v1", "http://2130706433/v1", "http://[::ffff:198.51.100.1]/v1", "http://0.0.0.0/v1",
+     "http://[::ffff:127.0.0.1]/v1", "http://127..1/v1"],
 )  # fmt: skip
 def test_plain_http_goes_nowhere_else(machine: AwsMachine, url: str) -> None:
     """A URL that would send the token across a network is refused before anything is sent."""

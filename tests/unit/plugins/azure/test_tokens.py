@@ -59,7 +59,15 @@ def test_a_token_does_not_show() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://x/y", "HTTPS://x", "http://localhost:1/x", "http://127.0.0.1", "http://[::1]:2/"]
+    "url",
+    [
+        "https://x/y",
+        "HTTPS://x",
+        "http://localhost:1/x",
+        "http://127.0.0.1",
+        "http://127.0.0.2",
+        "http://[::1]:2/",
+    ],
 )
 def test_secrets_go_over_tls_or_stay_here(url: str) -> None:
     """Loopback needs no TLS."""
@@ -67,7 +75,16 @@ def test_secrets_go_over_tls_or_stay_here(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["http://x", "ftp://localhost", "localhost", "", "http://localhost@x/", "http://127.0.0.1.x/"]
+    "url",
+    [
+        "http://x",
+        "ftp://localhost",
+        "localhost",
+        "",
+        "http://localhost@x/",
+        "http://127.0.0.1.x/",
+        "http://127..1/",
+    ],
 )
 def test_secrets_go_nowhere_else(url: str) -> None:
     """Not by plain HTTP to another machine, however it is written."""

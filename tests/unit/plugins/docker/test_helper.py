@@ -160,6 +160,10 @@ def test_a_login_for_another_host_is_refused(helper: Helper, server: str) -> Non
         ":5000",
         "https://me:pw@reg.io",
         "me@reg.io",
+        "https://me:1/pw@reg.io/",
+        "https://me:pw/x@reg.io/",
+        "me:1/pw@reg.io",
+        "https://me:pw@sha256:5000/",
     ],
 )
 def test_urls_that_could_mislead_a_helper_are_not_sent(helper: Helper, url: str) -> None:

@@ -19,6 +19,8 @@ def test_values_that_hold_secrets_do_not_show_them() -> None:
     [
         "http://127.0.0.1.evil.com/",
         "http://localhost.evil.com/",
+        "http://127..1/",
+        "http://127.999.1.1/",
         "http://127.0.0.1@evil.com/",
         "http://evil.com/?https://",
         "HTTP://evil.com",
@@ -34,7 +36,14 @@ def test_a_secret_goes_over_tls_or_stays_on_this_machine(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["https://x.example.com/", "http://127.0.0.1:80/", "http://localhost/", "http://[::1]:8/"]
+    "url",
+    [
+        "https://x.example.com/",
+        "http://127.0.0.1:80/",
+        "http://localhost/",
+        "http://LocalHost/",
+        "http://[::1]:8/",
+    ],
 )
 def test_tls_and_loopback_are_fine(url: str) -> None:
     """The URL is given back."""

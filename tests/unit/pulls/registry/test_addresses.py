@@ -156,6 +156,7 @@ def test_an_address_is_seen_in_every_spelling(host: str, address: str) -> None:
         ("127.0.0.2", True),
         ("::1", True),
         ("127.1", True),
+        ("127.0.0.1.", False),
         ("localhost.example", False),
         ("10.0.0.1", False),
         ("registry.example", False),
