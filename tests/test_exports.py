@@ -6,6 +6,7 @@ import pkgutil
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import get_args, get_type_hints
 
 import pytest
 
@@ -97,6 +98,38 @@ def test_every_name_of_a_module_of_the_sdk_is_there(name: str) -> None:
     for each in module.__all__:
         value = getattr(module, each)
         assert getattr(value, "__doc__", None), each
+
+
+def named_types(hint: object) -> set[type]:
+    """The classes of the package that a type hint names."""
+    if isinstance(hint, list):
+        return set().union(*map(named_types, hint))
+    inner = set().union(*map(named_types, get_args(hint)))
+    is_ours = isinstance(hint, type) and hint.__module__.partition(".")[0] == "keyferry"
+    return inner | {hint} if is_ours and isinstance(hint, type) else inner
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        keyferry.pull,
+        keyferry.parse_image,
+        keyferry.check_registry,
+        keyferry.load_providers,
+        keyferry.load_records,
+        keyferry.Providers.lookup,
+        keyferry.PullOptions,
+        keyferry.PullTarget.find_image,
+        keyferry.PullTarget.pull_image,
+        keyferry.Puller.__init__,
+        keyferry.Puller.ensure,
+    ],
+    ids=lambda function: str(function.__qualname__),
+)
+def test_what_a_public_function_takes_and_returns_is_public(function: object) -> None:
+    """A caller can make it and annotate it without a private import."""
+    used = set().union(*map(named_types, get_type_hints(function).values()))
+    assert {each.__name__ for each in used} - set(keyferry.__all__) == set()
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

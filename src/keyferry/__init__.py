@@ -9,21 +9,28 @@ __all__ = [
     "AllowlistEntry",
     "Answer",
     "Attempt",
+    "AttemptResult",
+    "BackOff",
     "ClusterSession",
     "Credential",
     "Decision",
     "DecisionRule",
     "ExecInfo",
     "Failure",
+    "ImageName",
+    "Node",
     "Platform",
     "PluginPolicy",
     "Pod",
     "PodCredentials",
+    "Progress",
     "Providers",
     "PullAction",
     "PullOptions",
     "PullOutcome",
     "PullSecret",
+    "PullSettings",
+    "PullTarget",
     "Puller",
     "Reason",
     "ReasonStage",
@@ -34,6 +41,7 @@ __all__ = [
     "Source",
     "SourceKind",
     "StaticAccount",
+    "StoredImage",
     "TokenRequest",
     "VerificationPolicy",
     "check_registry",
@@ -45,6 +53,7 @@ __all__ = [
     "load_records",
     "metrics_collector",
     "open_target",
+    "parse_image",
     "pull",
     "pull_async",
     "pull_metrics_collector",
@@ -69,24 +78,31 @@ if TYPE_CHECKING:
     from .images.keyring import SourceKind as SourceKind
     from .images.load import load_providers as load_providers
     from .images.lookup import Providers as Providers
+    from .images.node.node import Node as Node
     from .images.provider.accounts import Pod as Pod
     from .images.provider.accounts import ServiceAccount as ServiceAccount
     from .images.provider.accounts import ServiceAccounts as ServiceAccounts
     from .images.provider.accounts import StaticAccount as StaticAccount
     from .images.provider.accounts import TokenRequest as TokenRequest
+    from .images.reference import ImageName as ImageName
+    from .images.reference import parse_image as parse_image
     from .invoke.policy import AllowlistEntry as AllowlistEntry
     from .invoke.policy import PluginPolicy as PluginPolicy
     from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
     from .metrics.images import metrics_collector as metrics_collector
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
+    from .pulls.layout.blobs import Progress as Progress
     from .pulls.platform import Platform as Platform
+    from .pulls.puller.backoff import BackOff as BackOff
     from .pulls.puller.outcome import PullAction as PullAction
     from .pulls.puller.outcome import PullOutcome as PullOutcome
     from .pulls.puller.puller import Puller as Puller
     from .pulls.puller.puller import PullOptions as PullOptions
+    from .pulls.puller.puller import PullSettings as PullSettings
     from .pulls.puller.puller import open_target as open_target
     from .pulls.puller.puller import pull as pull
     from .pulls.puller.puller import pull_async as pull_async
+    from .pulls.puller.target import PullTarget as PullTarget
     from .pulls.records.decision import Decision as Decision
     from .pulls.records.decision import DecisionRule as DecisionRule
     from .pulls.records.decision import PodCredentials as PodCredentials
@@ -96,7 +112,9 @@ if TYPE_CHECKING:
     from .pulls.registry.check import check_registry as check_registry
     from .pulls.registry.check import check_registry_async as check_registry_async
     from .pulls.registry.route import RegistryRoute as RegistryRoute
+    from .pulls.stored_image import StoredImage as StoredImage
     from .pulls.trial import Attempt as Attempt
+    from .pulls.trial import AttemptResult as AttemptResult
 else:
     # Public subpackages, available as attributes after "import keyferry".
     _DOORS = ("api", "errors", "sdk")
@@ -104,21 +122,28 @@ else:
         "AllowlistEntry": "invoke.policy",
         "Answer": "images.answer",
         "Attempt": "pulls.trial",
+        "AttemptResult": "pulls.trial",
+        "BackOff": "pulls.puller.backoff",
         "ClusterSession": "clusters.session",
         "Credential": "images.keyring",
         "Decision": "pulls.records.decision",
         "DecisionRule": "pulls.records.decision",
         "ExecInfo": "clusters.exec_info",
         "Failure": "images.answer",
+        "ImageName": "images.reference",
+        "Node": "images.node.node",
         "Platform": "pulls.platform",
         "PluginPolicy": "invoke.policy",
         "Pod": "images.provider.accounts",
         "PodCredentials": "pulls.records.decision",
+        "Progress": "pulls.layout.blobs",
         "Providers": "images.lookup",
         "PullAction": "pulls.puller.outcome",
         "PullOptions": "pulls.puller.puller",
         "PullOutcome": "pulls.puller.outcome",
         "PullSecret": "images.dockerconfig",
+        "PullSettings": "pulls.puller.puller",
+        "PullTarget": "pulls.puller.target",
         "Puller": "pulls.puller.puller",
         "Reason": "_core.reasons",
         "ReasonStage": "_core.reasons",
@@ -129,6 +154,7 @@ else:
         "Source": "images.keyring",
         "SourceKind": "images.keyring",
         "StaticAccount": "images.provider.accounts",
+        "StoredImage": "pulls.stored_image",
         "TokenRequest": "images.provider.accounts",
         "VerificationPolicy": "pulls.records.policy",
         "check_registry": "pulls.registry.check",
@@ -140,6 +166,7 @@ else:
         "load_records": "pulls.records.load",
         "metrics_collector": "metrics.images",
         "open_target": "pulls.puller.puller",
+        "parse_image": "images.reference",
         "pull": "pulls.puller.puller",
         "pull_async": "pulls.puller.puller",
         "pull_metrics_collector": "metrics.pulls",

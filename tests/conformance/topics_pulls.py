@@ -16,12 +16,13 @@ from keyferry.api.kubeletconfig import records as api
 from keyferry.api.kubeletconfig.v1 import GROUP
 from keyferry.api.meta import format_instant, parse_time
 from keyferry.errors import EnvironmentProblem, KeyferryError, PolicyError, RecordError
+from keyferry.images.keyring import credential_hash, hashed_json
 from keyferry.pulls.records.cache import CacheSizes
 from keyferry.pulls.records.codec import decode_intent, decode_record
 from keyferry.pulls.records.decision import PodCredentials
 from keyferry.pulls.records.files import RecordFiles
 from keyferry.pulls.records.folder_lock import NAME as LOCK_NAME
-from keyferry.pulls.records.hashes import RuntimeAuth, file_name, hash_auth, hashed_json
+from keyferry.pulls.records.hashes import file_name
 from keyferry.pulls.records.load import open_records
 from keyferry.pulls.records.merge import merge_credentials, merge_secrets, merge_service_accounts
 from keyferry.pulls.records.policy import VerificationPolicy, parse_pattern
@@ -114,13 +115,10 @@ def _merge_record(given: Json) -> Json:
 def _hash_auth(given: Json) -> Json:
     fields = given["auth"]
     assert isinstance(fields, dict)
-    names = {
-        "serveraddress": "server_address",
-        "identitytoken": "identity_token",
-        "registrytoken": "registry_token",
+    return {
+        "hash": credential_hash(**{"username": "", "password": ""} | fields),
+        "hashed_json": hashed_json(fields),
     }
-    auth = RuntimeAuth(**{names.get(str(name), str(name)): value for name, value in fields.items()})
-    return {"hash": hash_auth(auth), "hashed_json": hashed_json(auth)}
 
 
 def _directory(given: Json) -> Json:

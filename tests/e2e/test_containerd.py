@@ -269,7 +269,7 @@ def test_a_pull_that_is_killed_never_leaves_an_image_that_strangers_may_use(
         records.recover(runtime.list_images)
         check_safe(records, runtime, image, own)
         records.close()
-        runtime.remove_image(image)
+        world.containerd.remove(image)
     assert interrupted
     done = run_keyferry("pull", image, "--root", str(root), *options)
     assert done.returncode == 0, done.stderr
@@ -356,7 +356,7 @@ def test_a_process_that_dies_between_pull_and_record_is_settled_by_the_next(
     assert load_records(str(tmp_path)).decide(image, found.id).must_pull
     pruned = run_keyferry("records", "prune", *options, "--until", "2100-01-01T00:00:00Z", "--yes")
     assert (pruned.returncode, list(records_in(tmp_path))) == (0, [found.id])
-    runtime.remove_image(image)
+    world.containerd.remove(image)
     pruned = run_keyferry("records", "prune", *options, "--until", "2100-01-01T00:00:00Z", "--yes")
     assert (pruned.returncode, records_in(tmp_path)) == (0, {}), pruned.stderr
 

@@ -95,7 +95,8 @@ def test_who_knows_one_spelling(root: Path) -> None:
     assert "the image must be pulled: " in done.stdout
     document = run_keyferry("records", "who", IMAGE, "--root", str(root), "-o", "json")
     answer = json.loads(document.stdout)
-    assert answer["podWithoutCredentials"]["mustPull"] is True
+    stranger = answer["podWithoutCredentials"]
+    assert (stranger["mustPull"], stranger["outcome"], stranger["imageRef"]) == (True, "pull", REF)
     assert answer["access"][0]["secrets"][0]["name"] == "s1"
 
 
@@ -153,6 +154,7 @@ def test_plan_does_not_take_what_was_not_given_for_what_a_pod_lacks(
     freed = run_keyferry(*words, "--policy", "NeverVerify", "-o", "json")
     assert freed.returncode == 6
     (use,) = json.loads(freed.stdout)["uses"]
+    assert use["now"]["imageRef"] == use["then"]["imageRef"] == use["imageRef"]
     assert (use["effect"], use["now"]["outcome"], use["then"]["outcome"]) == ("unknown", "unknown", "use")
     assert (use["now"]["mustPull"], use["then"]["mustPull"]) == (None, False)
     shown = run_keyferry(*words, "--policy", "NeverVerify")

@@ -17,6 +17,7 @@ from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
 from keyferry.images.provider.provision import ProvisionOutcome
 from support.plugins import IMAGE, REGISTRY, Node, SteppedClock, exit_code_in_fork, wait_until
+from support.scripted import cache_entries
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="forks and runs shell scripts")
 
@@ -418,7 +419,7 @@ def test_a_cancelled_lookup_leaves_its_answer_to_the_next(node: Node) -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         node.file("gate").touch()
-        await asyncio.to_thread(wait_until, providers.providers[0].cache_entries, "the answer")
+        await asyncio.to_thread(wait_until, lambda: cache_entries(providers.providers[0]), "the answer")
 
     asyncio.run(give_up())
     answer = providers.lookup(IMAGE)

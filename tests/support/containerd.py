@@ -9,6 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
+
+from support.cri_server import IMAGE_SERVICE, encode
 from support.parts import missing, need
 
 PATIENCE_SECONDS = 60.0
@@ -60,6 +63,14 @@ class Containerd:
         """Load an image from an archive, as for preloaded images of a node."""
         command = ["ctr", "-a", str(self.socket), "-n", "k8s.io", "images", "import", str(archive)]
         subprocess.run(command, check=True, capture_output=True)
+
+    def remove(self, image: str) -> None:
+        """Remove an image with all its names, as a node's garbage collection does."""
+        with grpc.insecure_channel(f"unix:{self.socket}", [("grpc.enable_http_proxy", 0)]) as channel:
+            ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                f"{IMAGE_SERVICE}RemoveImage"
+            )
+            ask(encode((1, [(1, image)])), timeout=PATIENCE_SECONDS)
 
 
 @contextmanager

@@ -24,6 +24,11 @@ CONFIG_V1 = "kubelet.config.k8s.io/v1"
 Response = CredentialProviderResponse
 
 
+def cache_entries(provider: Provider) -> int:
+    """Return the number of cache entries, including expired entries that are not removed yet."""
+    return len(provider._cache)
+
+
 class Clock:
     """A clock that advances only when it is stepped."""
 

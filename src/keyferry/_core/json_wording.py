@@ -7,6 +7,7 @@ The texts are those of ``encoding/json`` since Go 1.27, as in the recorded answe
 import re
 
 from keyferry._core.gotext import quote, quote_rune
+from keyferry._core.values import NamedTuple
 from keyferry.errors.kinds import WordEnum
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -65,13 +66,13 @@ def go_syntax_text(problem: str, text: str, offset: int, shown: str | None) -> s
         return ENDS_EARLY
     if stop is Stop.ESCAPE:
         return _escape_text(text, offset, shown)
-    at, where = _locate(stop, text, offset)
-    if at >= len(text):
+    place = _locate(stop, text, offset)
+    if place.offset >= len(text):
         return ENDS_EARLY
     if shown is not None:
-        return f"invalid character {quote_rune(shown[at])} {where}"
+        return f"invalid character {quote_rune(shown[place.offset])} {place.where}"
     # The name of the literal would reveal a character of the text.
-    return f"invalid character {_VALUE if where.startswith('in literal') else where}"
+    return f"invalid character {_VALUE if place.is_in_literal else place.where}"
 
 
 def stop_of(problem: str) -> Stop:
@@ -90,20 +91,27 @@ def brackets(text: str) -> "Iterator[str]":
     return (match[0] for match in re.finditer(_BRACKET, text) if match[0] in "[]{}")
 
 
-def _locate(stop: Stop, text: str, offset: int) -> tuple[int, str]:
-    """Return the offset where Go stops, and Go's description of the context."""
+# The offset where Go stops, and Go's description of the context.
+class _Place(NamedTuple):
+    offset: int
+    where: str
+    is_in_literal: bool = False
+
+
+def _locate(stop: Stop, text: str, offset: int) -> _Place:
     if stop in (Stop.MEMBER_COMMA, Stop.ELEMENT_COMMA):
         # Python 3.13 points at the comma, Go at the character after it.
-        return _skip_blanks(text, offset + 1), _KEY if stop is Stop.MEMBER_COMMA else _VALUE
+        return _Place(_skip_blanks(text, offset + 1), _KEY if stop is Stop.MEMBER_COMMA else _VALUE)
     if stop is Stop.CONTROL:
-        return offset, "in string"
+        return _Place(offset, "in string")
     offset = _skip_blanks(text, offset)
     if stop is Stop.VALUE:
         return _locate_in_value(text, offset)
     at = _locate_in_number(text, offset)
     if at is not None:
-        return at, _NUMBER
-    return offset, _AFTER.get(stop) or _AFTER_MEMBER.get(_innermost(text[:offset]), _AFTER[Stop.AFTER_VALUE])
+        return _Place(at, _NUMBER)
+    after = _AFTER.get(stop) or _AFTER_MEMBER.get(_innermost(text[:offset]), _AFTER[Stop.AFTER_VALUE])
+    return _Place(offset, after)
 
 
 def _innermost(text: str) -> str:
@@ -123,14 +131,16 @@ def _skip_blanks(text: str, offset: int) -> int:
     return offset
 
 
-def _locate_in_value(text: str, offset: int) -> tuple[int, str]:
+def _locate_in_value(text: str, offset: int) -> _Place:
     if text[offset : offset + 1] == "-":
-        return offset + 1, _NUMBER
+        return _Place(offset + 1, _NUMBER)
     for literal in ("true", "false", "null"):
         if text[offset : offset + 1] == literal[0]:
             same = next(n for n in range(len(literal)) if text[offset + n : offset + n + 1] != literal[n])
-            return offset + same, f"in literal {literal} (expecting '{literal[same]}')"
-    return offset, _VALUE
+            return _Place(
+                offset + same, f"in literal {literal} (expecting '{literal[same]}')", is_in_literal=True
+            )
+    return _Place(offset, _VALUE)
 
 
 def _locate_in_number(text: str, offset: int) -> int | None:

@@ -27,10 +27,10 @@ _DOTS, _OCTET_DIGITS, _OCTET_MAX = 3, 3, 255
 class UrlSyntaxError(Exception):
     """The reason why a URL is invalid, in keyferry's words and in Go's."""
 
-    def __init__(self, why: str, reason: str, *, is_in_fragment: bool = False) -> None:
-        super().__init__(why, reason)
+    def __init__(self, why: str, go_text: str, *, is_in_fragment: bool = False) -> None:
+        super().__init__(why, go_text)
         self.why = why
-        self.reason = reason
+        self.go_text = go_text
         self.is_in_fragment = is_in_fragment
 
 
@@ -187,5 +187,5 @@ def _check_octet(address: str, digits: str) -> None:
 
 def _refuse_address(address: str, problem: str, at: str = "") -> "NoReturn":
     where = f" (at {quote_raw(at)})" if at else ""
-    reason = f"invalid host: ParseAddr({quote_raw(address)}): {problem}{where}"
-    raise UrlSyntaxError(f"{shown(address)} in brackets is not an IPv6 address: {problem}", reason)
+    go_text = f"invalid host: ParseAddr({quote_raw(address)}): {problem}{where}"
+    raise UrlSyntaxError(f"{shown(address)} in brackets is not an IPv6 address: {problem}", go_text)

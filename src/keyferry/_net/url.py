@@ -98,7 +98,7 @@ def go_words(text: str, error: UrlSyntaxError) -> str:
     """Return Go's whole error text for an invalid URL: without the fragment, unless that is invalid."""
     raw = bytewise(text)
     reported = raw if error.is_in_fragment else raw.partition("#")[0]
-    return f"parse {quote_raw(reported)}: {error.reason}"
+    return f"parse {quote_raw(reported)}: {error.go_text}"
 
 
 def parse_url(text: str) -> Url | None:
@@ -204,7 +204,7 @@ def _check_fragment(fragment: str) -> None:
     try:
         _unescape(fragment)
     except UrlSyntaxError as error:
-        raise UrlSyntaxError(error.why, error.reason, is_in_fragment=True) from None
+        raise UrlSyntaxError(error.why, error.go_text, is_in_fragment=True) from None
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
@@ -220,8 +220,8 @@ def _check_relative(rest: str, *, is_request: bool) -> None:
     if is_request and rest != "*":
         raise UrlSyntaxError("it has neither a scheme nor a leading slash", "invalid URI for request")
     if ":" in rest.partition("/")[0]:
-        reason = "first path segment in URL cannot contain colon"
-        raise UrlSyntaxError("there is a colon before the first slash, and no scheme", reason)
+        go_text = "first path segment in URL cannot contain colon"
+        raise UrlSyntaxError("there is a colon before the first slash, and no scheme", go_text)
 
 
 def _parse_authority(authority: str) -> str:
@@ -242,7 +242,7 @@ def _check_user_info(user_info: str) -> None:
             _unescape(part)
     except UrlSyntaxError as error:
         # This message quotes nothing: the text may be part of a password.
-        raise UrlSyntaxError("the user info before the '@' has a malformed escape", error.reason) from None
+        raise UrlSyntaxError("the user info before the '@' has a malformed escape", error.go_text) from None
 
 
 def _parse_name(host: str) -> str:

@@ -1,6 +1,6 @@
 """Keyrings: which credentials cover an image, and in which order they are tried."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
@@ -11,6 +11,17 @@ from keyferry.errors import MatchError
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import covers
 from keyferry.images.match.url import normalise_key
+
+# The fields of the credential that a runtime receives, in the order in which the kubelet hashes them.
+_HASHED_FIELDS = (
+    "username",
+    "password",
+    "auth",
+    "email",
+    "serveraddress",
+    "identitytoken",
+    "registrytoken",
+)
 
 
 class SecretRef(Value):
@@ -152,9 +163,17 @@ def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
     return [credential for keyring in keyrings for credential in keyring.lookup(image)]
 
 
-def credential_hash(username: str, password: str, email: str = "") -> str:
-    """Return the hexadecimal SHA-256 of the credential's compact JSON without empty fields."""
+def credential_hash(username: str, password: str, email: str = "", **others: str) -> str:
+    """Return the hash of a credential in a pull record; it has no salt, so a weak password can be guessed from it.
+
+    A docker config supplies only these three fields; *others* are the remaining ones of a runtime's credential.
+    """
     from hashlib import sha256  # imported here: few lookups are recorded
 
-    document = {"username": username, "password": password, "email": email}
-    return sha256(dumps({name: value for name, value in document.items() if value}).encode()).hexdigest()
+    fields = {"username": username, "password": password, "email": email} | others
+    return sha256(hashed_json(fields).encode()).hexdigest()
+
+
+def hashed_json(fields: Mapping[str, str]) -> str:
+    """Return the text that is hashed: compact JSON with the fields in the kubelet's order, without empty ones."""
+    return dumps({name: fields[name] for name in _HASHED_FIELDS if fields.get(name)})

@@ -105,13 +105,6 @@ def test_an_anonymous_pull_sends_no_credential() -> None:
     assert 0 < server.seconds_left[0] < 60.0
 
 
-def test_an_image_is_removed() -> None:
-    """By name; what an image that is not there answers is the runtime's business."""
-    with running_cri(RemoveImage=answering()) as server, Runtime(server.socket) as runtime:
-        runtime.remove_image(IMAGE)
-    assert decode(server.received[0][1][1][0]) == {1: [IMAGE.encode()]}
-
-
 FAILURES = {
     "not found": (grpc.StatusCode.NOT_FOUND, "no such image", "not-found"),
     "unauthenticated": (grpc.StatusCode.UNAUTHENTICATED, "who are you", "refused"),

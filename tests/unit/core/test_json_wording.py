@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from keyferry._core.json_wording import Stop, stop_of
+from keyferry._core.json_wording import Stop, go_syntax_text, stop_of
 
 HAS_COMMA_ERRORS = sys.version_info >= (3, 13)
 TEXTS = {
@@ -29,3 +29,13 @@ def test_the_words_of_this_version_are_known(text: str, stop: Stop) -> None:
     with pytest.raises(json.JSONDecodeError) as caught:
         json.loads(text)
     assert stop_of(caught.value.msg) is stop
+
+
+@pytest.mark.parametrize("text", ["tokens", "folly", "nothing"])
+def test_a_literal_is_named_only_if_the_text_may_be_quoted(text: str) -> None:
+    """Its name would reveal the first character."""
+    with pytest.raises(json.JSONDecodeError) as caught:
+        json.loads(text)
+    words = go_syntax_text(caught.value.msg, text, caught.value.pos, None)
+    assert words == "invalid character looking for beginning of value"
+    assert "in literal" in go_syntax_text(caught.value.msg, text, caught.value.pos, text)

@@ -119,4 +119,5 @@ def test_a_refusal_has_gos_words(text: str, words: str) -> None:
     with pytest.raises(UrlSyntaxError) as caught:
         read_url(text)
     assert go_words(text, caught.value) == words
+    assert words.endswith(f": {caught.value.go_text}")
     assert "%zz" not in caught.value.why

@@ -3,9 +3,7 @@
 from keyferry.api.kubeletconfig.records import NO_TIME_NS, ImagePullCredentials, ImagePulledRecord
 from keyferry.api.meta import format_instant
 from keyferry.errors import RecordError
-from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.records.hashes import shorten
-from keyferry.show.documents import reason_document
 
 Json = dict[str, object]
 _SHORT = 19
@@ -57,16 +55,6 @@ def entry_lines(entry: ImagePullCredentials, *, reveal: bool = False) -> list[st
         for account in entry.kubernetes_service_accounts
     ]
     return lines or ["nobody: every use is verified"]
-
-
-def decision_document(decision: Decision) -> Json:
-    """Return a decision and its reasons as a document."""
-    return {
-        "mustPull": decision.must_pull,
-        "rule": str(decision.rule),
-        "policy": decision.policy.name,
-        "reasons": list(map(reason_document, decision.reasons)),
-    }
 
 
 def problem_document(problem: RecordError) -> Json:

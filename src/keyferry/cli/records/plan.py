@@ -10,8 +10,8 @@ from keyferry.cli.records.arguments import (
     present_images,
     resolve_root,
 )
-from keyferry.cli.records.output import decision_document
 from keyferry.cli.records.pods import read_uses
+from keyferry.explain.decision import decision_document
 from keyferry.images.missing import distinct, missing_documents
 from keyferry.pulls.records.access import (
     Change,
@@ -20,7 +20,6 @@ from keyferry.pulls.records.access import (
     plan_policy,
     uses_without_credentials,
 )
-from keyferry.pulls.records.decision import Decision
 from keyferry.pulls.records.node_images import NodeImages
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
@@ -145,16 +144,10 @@ def _use_document(change: Change) -> dict[str, object]:
         "image": change.use.image,
         "imageRef": change.image_ref,
         "effect": str(change.effect),
-        "now": _decision(change.before, change.now),
-        "then": _decision(change.after, change.then),
+        "now": decision_document(change.before, change.missing),
+        "then": decision_document(change.after, change.missing),
         "missing": missing_documents(change.missing),
     }
-
-
-def _decision(decision: Decision, outcome: UseOutcome) -> dict[str, object]:
-    """Return a decision as a document; ``mustPull`` is null if the outcome is unknown."""
-    must_pull = None if outcome is UseOutcome.UNKNOWN else decision.must_pull
-    return {**decision_document(decision), "mustPull": must_pull, "outcome": str(outcome)}
 
 
 def _print_table(changes: tuple[Change, ...]) -> None:

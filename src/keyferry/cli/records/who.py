@@ -7,12 +7,8 @@ from keyferry.cli.records.arguments import (
     open_to_read,
     resolve_root,
 )
-from keyferry.cli.records.output import (
-    decision_document,
-    entry_document,
-    entry_lines,
-    short_reference,
-)
+from keyferry.cli.records.output import entry_document, entry_lines, short_reference
+from keyferry.explain.decision import decision_document
 from keyferry.pulls.records.access import Access, AccessMatch, find_access
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document

@@ -109,10 +109,6 @@ class Provider:
         """The name of the provider, which is the file name of its executable."""
         return self.config.name
 
-    def cache_entries(self) -> int:
-        """Return the number of cache entries, including expired entries that are not removed yet."""
-        return len(self._cache)
-
     def soonest_expiry_seconds(self) -> float | None:
         """Return the seconds until the first cache entry expires, or None if there is none."""
         with self._lock:

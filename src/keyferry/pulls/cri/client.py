@@ -133,11 +133,6 @@ class Runtime:
         )
         return str(answer.image_ref)
 
-    def remove_image(self, image: str) -> None:
-        """Have the runtime remove an image with all its names; an image that does not exist is ignored."""
-        request = message("RemoveImageRequest")(image=message("ImageSpec")(image=image))
-        self._call(IMAGE_SERVICE, "RemoveImage", request)
-
     def _call(
         self,
         service: str,

@@ -71,8 +71,6 @@ _MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
         "sandbox_config": (3, "PodSandboxConfig"),
     },
     "PullImageResponse": {"image_ref": (1, "string")},
-    "RemoveImageRequest": {"image": (1, "ImageSpec")},
-    "RemoveImageResponse": {},
 }
 _lock = allocate_lock()
 _SCALARS = ("string", "bool", "int64", "uint64", "uint32")

@@ -17,7 +17,17 @@ from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import ProvisionOutcome
-from support.scripted import SECOND, Accounts, Clock, Scripted, attributes, configured, provider, response
+from support.scripted import (
+    SECOND,
+    Accounts,
+    Clock,
+    Scripted,
+    attributes,
+    cache_entries,
+    configured,
+    provider,
+    response,
+)
 
 POD = Pod("ns", "pod", "uid", "builder")
 
@@ -74,7 +84,7 @@ def test_a_run_fills_the_cache() -> None:
     assert asked.soonest_expiry_seconds() == 45
     assert first.seconds == 0.003
     assert first.auth == second.auth
-    assert asked.cache_entries() == 1
+    assert cache_entries(asked) == 1
     assert asked.name == "plugin"
 
 
