@@ -3,13 +3,13 @@
 import ast
 import importlib
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
 import keyferry
 import keyferry_plugins
+from keyferry._core.word_enum import WordEnum
 
 SOURCE = Path(keyferry.__file__).parent
 PLUGINS = Path(keyferry_plugins.__file__).parent
@@ -84,4 +84,4 @@ def test_what_chooses_is_an_enum(name: str) -> None:
     hints = getattr(importlib.import_module(f"keyferry.{module}"), cls).__annotations__
     for field in CHOICES[name]:
         types = getattr(hints[field], "__args__", (hints[field],))
-        assert all(issubclass(each, StrEnum | type(None)) for each in types), field
+        assert all(issubclass(each, WordEnum | type(None)) for each in types), field

@@ -7,7 +7,7 @@ The texts are those of ``encoding/json`` since Go 1.27, as in the recorded answe
 import re
 
 from keyferry._core.gotext import quote, quote_rune
-from keyferry.errors.kinds import WordEnum
+from keyferry._core.word_enum import WordEnum
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

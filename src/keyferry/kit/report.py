@@ -1,10 +1,9 @@
 """The report of a test as values: one result for each check."""
 
-from enum import StrEnum
-
 from keyferry import __version__
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value, replace
+from keyferry._core.word_enum import WordEnum
 from keyferry.kit.codes.catalogue import Check, Severity
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
 
-class Status(StrEnum):
+class Status(WordEnum):
     """The status of a check."""
 
     PASSED = "passed"

@@ -1,9 +1,9 @@
 """The results of lint as values: one finding, and the report on one target."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import Problem
 from keyferry.lint.codes.catalogue import CODES, Severity
 from keyferry.lint.versions import LATEST
@@ -13,7 +13,7 @@ __all__ = ["FileKind", "Finding", "LintReport", "finding_of", "make_report", "pl
 _UNREADABLE = "KF101"
 
 
-class FileKind(StrEnum):
+class FileKind(WordEnum):
     """The kind of a linted file, with its name in a summary."""
 
     PROVIDERS = "providers"
