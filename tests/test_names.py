@@ -27,6 +27,7 @@ CHOICES = {
     "clusters.why.diagnosis.Diagnosis": ("stage",),
     "images.config.refusals.Refusals": ("stage",),
     "images.keyring.Source": ("kind",),
+    "images.match.rules.MatchVerdict": ("rule",),
     "images.missing.MissingInput": ("input",),
     "images.provider.provision.Provision": ("outcome",),
     "kit.lab.plugin_under_test.PluginUnderTest": ("kind",),
