@@ -46,7 +46,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "word_enum",
             "words",
         ),
-        ("json_wording", "kept_folder", "masking", "positions", "program", "reasons"),
+        ("json_wording", "kept_folder", "masking", "positions", "program", "reasons", "severity"),
         ("json_errors", "secrets"),
         ("json",),
         ("yaml_scalars",),

@@ -30,16 +30,21 @@ CHOICES = {
     "images.match.rules.MatchVerdict": ("rule",),
     "images.missing.MissingInput": ("input",),
     "images.provider.provision.Provision": ("outcome",),
+    "kit.codes.catalogue.Check": ("severity",),
     "kit.lab.plugin_under_test.PluginUnderTest": ("kind",),
     "kit.report.Report": ("kind",),
     "kit.report.Result": ("status",),
     "kit.scaffold.install.Plugin": ("kind",),
+    "lint.codes.catalogue.Code": ("severity",),
+    "lint.report.Finding": ("severity",),
     "lint.report.LintReport": ("kind",),
     "pulls.puller.outcome.PullOutcome": ("action",),
     "pulls.records.access.Access": ("match",),
     "pulls.records.decision.Decision": ("rule",),
     "pulls.records.policy.PolicyVerdict": ("rule",),
     "show.junit.Case": ("outcome",),
+    "show.sarif.SarifResult": ("severity",),
+    "show.sarif.SarifRule": ("severity",),
 }
 
 
