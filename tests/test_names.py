@@ -22,6 +22,7 @@ SHARED_NAMES = {
 }
 # Fields whose value selects what happens, by module and class.
 CHOICES = {
+    "_core.documents.Document": ("format",),
     "_core.reasons.Reason": ("stage",),
     "cli.frame.sources.KubernetesObject": ("kind",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
