@@ -43,9 +43,10 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "paths",
             "user_info",
             "values",
+            "word_enum",
             "words",
         ),
-        ("json_wording", "kept_folder", "masking", "positions", "program", "reasons"),
+        ("json_wording", "kept_folder", "masking", "positions", "program", "reasons", "severity"),
         ("json_errors", "secrets"),
         ("json",),
         ("jwt_claims", "yaml_scalars"),
@@ -108,7 +109,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 # Errors stand on nothing but these, which import nothing themselves.
-FOUNDATION = ("_core.user_info",)
+FOUNDATION = ("_core.user_info", "_core.word_enum")
 # Beside the layers: what is exec'd for every call sees the wire types alone.
 SDK, SDK_SEES = "sdk", ("errors", "_core", "_net", "api")
 PLUGINS = Path(keyferry_plugins.__file__).parent

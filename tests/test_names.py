@@ -3,13 +3,13 @@
 import ast
 import importlib
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 
 import pytest
 
 import keyferry
 import keyferry_plugins
+from keyferry._core.word_enum import WordEnum
 
 SOURCE = Path(keyferry.__file__).parent
 PLUGINS = Path(keyferry_plugins.__file__).parent
@@ -22,23 +22,30 @@ SHARED_NAMES = {
 }
 # Fields whose value selects what happens, by module and class.
 CHOICES = {
+    "_core.documents.Document": ("format",),
     "_core.reasons.Reason": ("stage",),
     "cli.frame.sources.KubernetesObject": ("kind",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
     "images.config.refusals.Refusals": ("stage",),
     "images.keyring.Source": ("kind",),
+    "images.match.rules.MatchVerdict": ("rule",),
     "images.missing.MissingInput": ("input",),
     "images.provider.provision.Provision": ("outcome",),
+    "kit.codes.catalogue.Check": ("severity",),
     "kit.lab.plugin_under_test.PluginUnderTest": ("kind",),
     "kit.report.Report": ("kind",),
     "kit.report.Result": ("status",),
     "kit.scaffold.install.Plugin": ("kind",),
+    "lint.codes.catalogue.Code": ("severity",),
+    "lint.report.Finding": ("severity",),
     "lint.report.LintReport": ("kind",),
     "pulls.puller.outcome.PullOutcome": ("action",),
     "pulls.records.access.Access": ("match",),
     "pulls.records.decision.Decision": ("rule",),
     "pulls.records.policy.PolicyVerdict": ("rule",),
     "show.junit.Case": ("outcome",),
+    "show.sarif.SarifResult": ("severity",),
+    "show.sarif.SarifRule": ("severity",),
 }
 
 
@@ -84,4 +91,4 @@ def test_what_chooses_is_an_enum(name: str) -> None:
     hints = getattr(importlib.import_module(f"keyferry.{module}"), cls).__annotations__
     for field in CHOICES[name]:
         types = getattr(hints[field], "__args__", (hints[field],))
-        assert all(issubclass(each, StrEnum | type(None)) for each in types), field
+        assert all(issubclass(each, WordEnum | type(None)) for each in types), field

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry._core.severity import Severity
 from keyferry.kit.conformance import examine
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.report import Report, Status
@@ -52,7 +53,9 @@ def check(
 def failures(report: Report) -> list[str]:
     """The codes of errors and warnings."""
     return sorted(
-        result.check.code for severity in ("error", "warning") for result in report.failures(severity)
+        result.check.code
+        for severity in (Severity.ERROR, Severity.WARNING)
+        for result in report.failures(severity)
     )
 
 

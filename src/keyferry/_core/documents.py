@@ -9,10 +9,12 @@ from keyferry._core import json as _json
 from keyferry._core.paths import Path
 from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, PositionNode, Positions
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import DocumentError, Kind
 
 __all__ = [
     "Document",
+    "DocumentFormat",
     "is_json",
     "read_document",
     "read_json",
@@ -31,6 +33,13 @@ _LONGEST_KEY = 1000
 _PIECE = r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},]|[^\s\[\]{},:"]+'
 
 
+class DocumentFormat(WordEnum):
+    """The formats of documents; some rules of Kubernetes depend on them."""
+
+    JSON = "json"
+    YAML = "yaml"
+
+
 class Document(Value):
     """The value of a text and the positions in it; the value may hold secrets, so ``repr`` leaves it out.
 
@@ -40,7 +49,7 @@ class Document(Value):
     value: object = field(repr=False)
     positions: Mapping[Path, Position] = field(repr=False)
     duplicates: tuple[DuplicateKey, ...]
-    format: str
+    format: DocumentFormat
 
     def position(self, path: Path) -> Position:
         """Return the position of *path* or of its nearest known ancestor."""
@@ -70,9 +79,9 @@ def read_json(data: bytes, *, quoting: bool = False) -> Document:
     scanner = _Scanner(_json.decode_utf8(data))
     if not repeated and not _is_deep(value):
         # Positions are needed only to report problems, so a document without problems is not scanned.
-        return Document(value, Positions(scanner.place_all), (), "json")
+        return Document(value, Positions(scanner.place_all), (), DocumentFormat.JSON)
     scanner.run()
-    return Document(value, Positions(scanner.root), tuple(scanner.duplicates), "json")
+    return Document(value, Positions(scanner.root), tuple(scanner.duplicates), DocumentFormat.JSON)
 
 
 def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Document:
@@ -82,12 +91,12 @@ def read_yaml(data: bytes, *, quoting: bool = False, until: float = inf) -> Docu
     """
     is_read, value = _read_common(data)
     if is_read:
-        return Document(value, Positions(_Scanner(data.decode("ascii")).place_all), (), "yaml")
+        return Document(value, Positions(_Scanner(data.decode("ascii")).place_all), (), DocumentFormat.YAML)
     # PyYAML takes as long to import as the rest of a command takes to run.
     from keyferry._core.yaml import load
 
     value, root, duplicates = load(data, quoting=quoting, until=until)
-    return Document(value, Positions(root), duplicates, "yaml")
+    return Document(value, Positions(root), duplicates, DocumentFormat.YAML)
 
 
 def _is_deep(value: object) -> bool:

@@ -8,7 +8,7 @@ import re
 
 from keyferry._core.gotext import quote, quote_rune
 from keyferry._core.values import NamedTuple
-from keyferry.errors.kinds import WordEnum
+from keyferry._core.word_enum import WordEnum
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:

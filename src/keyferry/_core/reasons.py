@@ -1,13 +1,12 @@
 """Reasons for a decision, as values that every package can use."""
 
-from enum import StrEnum
-
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 
 __all__ = ["Reason", "ReasonOutcome", "ReasonStage"]
 
 
-class ReasonStage(StrEnum):
+class ReasonStage(WordEnum):
     """The stage at which a decision was made."""
 
     # The credentials of an image.
@@ -32,7 +31,7 @@ class ReasonStage(StrEnum):
     TRAP = "trap"
 
 
-class ReasonOutcome(StrEnum):
+class ReasonOutcome(WordEnum):
     """The outcome of a stage that has no enum of its own."""
 
     # image

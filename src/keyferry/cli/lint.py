@@ -4,13 +4,14 @@ import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from keyferry._core.severity import SEVERITIES, Severity
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.lint_output import listing, report_document, sarif_document, table_lines
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.node.node import Node
-from keyferry.lint.codes.catalogue import CODES, SEVERITIES, Severity
+from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.dispatch import lint_any
 from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.versions import LATEST, rules_for
@@ -82,8 +83,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     )
     parser.add_argument(
         "--severity",
-        choices=SEVERITIES,
-        default=SEVERITIES[-1],
+        choices=[str(severity) for severity in SEVERITIES],
+        default=str(SEVERITIES[-1]),
         metavar="LEVEL",
         help="lowest severity to report: error, warning or info (default: info)",
     )
@@ -101,9 +102,8 @@ def run(args: "argparse.Namespace") -> int:
         lint_any(path, bin_dir=bin_dir, kubernetes=args.kubernetes, gates=gates)
         for path, bin_dir in _targets(args)
     ]
-    shown = [
-        finding for report in reports for finding in report.findings if _is_shown(finding, args.severity)
-    ]
+    least = Severity(args.severity)
+    shown = [finding for report in reports for finding in report.findings if _is_shown(finding, least)]
     _write(reports, shown, args.output)
     report(_summary(reports, shown))
     if any(report.unreadable for report in reports):

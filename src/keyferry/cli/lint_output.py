@@ -4,15 +4,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.secrets import printable
-from keyferry.lint.codes.catalogue import CODES, Code, Severity
+from keyferry._core.severity import Severity
+from keyferry.lint.codes.catalogue import CODES, Code
 from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.show.documents import as_json, make_document
 from keyferry.show.writer import style
 
 Json = dict[str, object]
 
-_STYLES: dict[Severity, str] = {"error": "red", "warning": "yellow", "info": "cyan"}
-_WIDEST = len("warning")
+_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_WIDEST = max(map(len, Severity))
 # Parts of Kubernetes' messages that quote a value, which may be a secret, and their replacements.
 _QUOTED = (
     # The whole file, if its kind is missing.
@@ -103,7 +104,7 @@ def _finding(finding: Finding) -> Json:
     return _present(
         {
             "code": finding.code,
-            "severity": finding.severity,
+            "severity": str(finding.severity),
             "file": finding.file,
             "line": finding.line,
             "column": finding.column,
@@ -118,7 +119,7 @@ def _finding(finding: Finding) -> Json:
 def _code(code: Code) -> Json:
     return {
         "code": code.code,
-        "severity": code.severity,
+        "severity": str(code.severity),
         "title": code.title,
         "why": code.why,
         "fix": code.fix,

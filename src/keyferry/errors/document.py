@@ -1,6 +1,7 @@
 """Problems of a document, with their positions."""
 
-from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
+from keyferry._core.word_enum import WordEnum
+from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = ["ConfigError", "Detail", "Problem"]
 

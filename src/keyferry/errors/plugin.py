@@ -1,6 +1,7 @@
 """Errors of plugins that were run, or were to be run, and gave no usable response."""
 
-from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
+from keyferry._core.word_enum import WordEnum
+from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = [
     "Fault",

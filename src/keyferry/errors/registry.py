@@ -1,6 +1,7 @@
 """Errors of registries and container runtimes, and of images that a pod cannot use."""
 
-from keyferry.errors.kinds import KeyferryError, Kind, WordEnum
+from keyferry._core.word_enum import WordEnum
+from keyferry.errors.kinds import KeyferryError, Kind
 
 __all__ = ["ContainerRuntimeError", "ImagePullError", "KubeletReason", "RegistryError"]
 

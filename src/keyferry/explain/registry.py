@@ -1,10 +1,10 @@
 """A registry's response to each credential, as text for people and as a document for programs, without secrets."""
 
 from collections.abc import Iterator
-from enum import StrEnum
 
 from keyferry._core.secrets import printable
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
 from keyferry.images.missing import MissingInput
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["PullVerdict", "RegistryCheck", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 
 
-class PullVerdict(StrEnum):
+class PullVerdict(WordEnum):
     """Whether an image can be pulled."""
 
     YES = "yes"

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import MASK, printable
 from keyferry.images.answer import Answer
+from keyferry.images.match.rules import MatchRule
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.show.text import sections
 from keyferry.show.writer import Lines, style
@@ -13,13 +14,13 @@ _MOST_PATTERNS = 4
 _COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
 # Nearest miss first: a pattern whose last rule failed needs the smallest change to match.
 _NEARNESS = (
-    "label",
-    "path-prefix",
-    "bad-glob",
-    "label-count",
-    "port",
-    "image-unparsable",
-    "pattern-unparsable",
+    MatchRule.LABEL,
+    MatchRule.PATH_PREFIX,
+    MatchRule.BAD_GLOB,
+    MatchRule.LABEL_COUNT,
+    MatchRule.PORT,
+    MatchRule.IMAGE_UNPARSABLE,
+    MatchRule.PATTERN_UNPARSABLE,
 )
 
 
@@ -81,7 +82,7 @@ def _misses(reason: Reason, *, all_patterns: bool) -> Iterator[str]:
     patterns = reason.facts.get("patterns")
     if not isinstance(patterns, list):
         return
-    ranked = sorted(patterns, key=lambda fact: _NEARNESS.index(fact["rule"]))
+    ranked = sorted(patterns, key=lambda fact: _NEARNESS.index(MatchRule(fact["rule"])))
     shown = ranked if all_patterns else ranked[:_MOST_PATTERNS]
     for fact in shown:
         yield f"    {printable(repr(fact['pattern']))}: {printable(fact['why'])}"

@@ -1,12 +1,12 @@
 """Keyrings: which credentials cover an image, and in which order they are tried."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 
 from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
 from keyferry._core.json import dumps
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import covers
@@ -32,7 +32,7 @@ class SecretRef(Value):
     uid: str
 
 
-class SourceKind(StrEnum):
+class SourceKind(WordEnum):
     """The kind of a credential's source."""
 
     PULL_SECRET = "pull secret"  # noqa: S105 - a word for one

@@ -1,13 +1,12 @@
 """Inputs that a lookup depends on and that were not given, so that the answer may be unknown."""
 
-from enum import StrEnum
-
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 
 __all__ = ["LookupInput", "MissingInput", "distinct", "missing_documents"]
 
 
-class LookupInput(StrEnum):
+class LookupInput(WordEnum):
     """An input of a lookup that a kubelet knows, and that must be given here."""
 
     POD = "pod"

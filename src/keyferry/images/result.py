@@ -1,8 +1,7 @@
 """The result of a lookup: credentials in order, failures, and missing inputs."""
 
-from enum import StrEnum
-
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import KeyferryError
 from keyferry.images.keyring import Credential, Keyring
@@ -10,7 +9,7 @@ from keyferry.images.missing import MissingInput, distinct
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
 
-class LookupOutcome(StrEnum):
+class LookupOutcome(WordEnum):
     """What the kubelet does next: it tries credentials, makes one anonymous attempt, or it is unknown."""
 
     CREDENTIALS = "credentials"

@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from keyferry._core.documents import Document, read_document
+from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import go_strerror
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader, WrongTypeError, interpret
@@ -121,7 +121,7 @@ def load_preference(file: str, document: Document) -> LoadedKuberc:
         raise _refused(
             file, "", f"found apiVersion {api_version!r} and kind {kind!r}, expected {expected} and {KIND!r}"
         )
-    reader = Reader(sort_keys=document.format == "yaml")
+    reader = Reader(sort_keys=document.format is DocumentFormat.YAML)
     preference = read_preference(document.value, reader)
     problems = [problem for _, problem in reader.problems]
     for problem in problems:

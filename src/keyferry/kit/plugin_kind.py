@@ -1,11 +1,11 @@
 """The two kinds of credential plugins."""
 
-from enum import StrEnum
+from keyferry._core.word_enum import WordEnum
 
 __all__ = ["PluginKind"]
 
 
-class PluginKind(StrEnum):
+class PluginKind(WordEnum):
     """The kind of a plugin: the kubelet's, for images, or client-go's, for clusters."""
 
     IMAGE = "image"

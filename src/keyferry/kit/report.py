@@ -1,11 +1,11 @@
 """The report of a test as values: one result for each check."""
 
-from enum import StrEnum
-
 from keyferry import __version__
 from keyferry._core.secrets import printable
+from keyferry._core.severity import SEVERITIES, Severity
 from keyferry._core.values import Value, replace
-from keyferry.kit.codes.catalogue import Check, Severity
+from keyferry._core.word_enum import WordEnum
+from keyferry.kit.codes.catalogue import Check
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.show.documents import make_document
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to_junit"]
 
 
-class Status(StrEnum):
+class Status(WordEnum):
     """The status of a check."""
 
     PASSED = "passed"
@@ -59,7 +59,7 @@ class Report(Value):
         return tuple(
             result
             for result in self.results
-            if result.status is Status.FAILED and result.check.severity == severity
+            if result.status is Status.FAILED and result.check.severity is severity
         )
 
     @property
@@ -70,7 +70,7 @@ class Report(Value):
     @property
     def is_clean(self) -> bool:
         """Whether no check of severity error failed."""
-        return not self.failures("error")
+        return not self.failures(Severity.ERROR)
 
 
 def to_document(report: Report) -> dict[str, object]:
@@ -85,7 +85,7 @@ def to_document(report: Report) -> dict[str, object]:
         seconds=round(report.seconds, 3),
         notes=list(report.notes),
         summary={
-            **{f"{severity}s": len(report.failures(severity)) for severity in ("error", "warning", "info")},
+            **{f"{severity}s": len(report.failures(severity)) for severity in SEVERITIES},
             **{str(status): _count(report, status) for status in (Status.PASSED, Status.SKIPPED)},
         },
         results=[_result(result) for result in report.results],
@@ -100,7 +100,7 @@ def _result(result: Result) -> dict[str, object]:
     document: dict[str, object] = {
         "code": result.check.code,
         "title": result.check.title,
-        "severity": result.check.severity,
+        "severity": str(result.check.severity),
         "status": str(result.status),
     }
     if result.status is Status.SKIPPED:
@@ -132,7 +132,7 @@ def _case(report: Report, result: Result, *, strict: bool) -> "Case":
         return replace(case, outcome=CaseOutcome.SKIPPED, message=result.reason)
     if result.status is Status.PASSED:
         return case
-    if check.severity == "error" or (strict and check.severity == "warning"):
+    if check.severity is Severity.ERROR or (strict and check.severity is Severity.WARNING):
         case = replace(case, outcome=CaseOutcome.FAILED, message=result.broken[0].found, kind=check.severity)
     return replace(case, text=_text(result))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import yaml
 
+from keyferry._core.documents import DocumentFormat
 from keyferry.api.kubeletconfig import v1
 from keyferry.errors import Problem
 from keyferry.images.config.decode import ConfigFile
@@ -59,7 +60,7 @@ def _old_version(file: ConfigFile) -> Iterator[Problem]:
 
 
 def _later_documents(file: ConfigFile) -> Iterator[Problem]:
-    if file.document is None or file.document.format != "yaml":
+    if file.document is None or file.document.format is not DocumentFormat.YAML:
         return
     start = second_document(file.data)
     if start is not None:

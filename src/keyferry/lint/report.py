@@ -1,11 +1,12 @@
 """The results of lint as values: one finding, and the report on one target."""
 
 from collections.abc import Iterable
-from enum import StrEnum
 
+from keyferry._core.severity import Severity
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import Problem
-from keyferry.lint.codes.catalogue import CODES, Severity
+from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.versions import LATEST
 
 __all__ = ["FileKind", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
@@ -13,7 +14,7 @@ __all__ = ["FileKind", "Finding", "LintReport", "finding_of", "make_report", "pl
 _UNREADABLE = "KF101"
 
 
-class FileKind(StrEnum):
+class FileKind(WordEnum):
     """The kind of a linted file, with its name in a summary."""
 
     PROVIDERS = "providers"
@@ -52,7 +53,7 @@ class LintReport(Value):
     @property
     def accepted(self) -> bool:
         """Whether Kubernetes accepts this config."""
-        return all(finding.severity != "error" for finding in self.findings)
+        return all(finding.severity is not Severity.ERROR for finding in self.findings)
 
     @property
     def unreadable(self) -> bool:
@@ -64,7 +65,7 @@ def make_report(kind: FileKind, path: str, problems: Iterable[Problem], kubernet
     """Return a report of *problems*, each once and in the order of the file; the text is kept for a refusal only."""
     findings: dict[Finding, None] = {finding_of(problem): None for problem in problems}
     ordered = tuple(sorted(findings, key=place_of))
-    refused = any(finding.severity == "error" for finding in ordered)
+    refused = any(finding.severity is Severity.ERROR for finding in ordered)
     text = kubernetes_text if refused else ""
     return LintReport(path, LATEST, files=(path,), findings=ordered, kubernetes_text=text, kind=kind)
 
@@ -81,7 +82,7 @@ def finding_of(problem: Problem) -> Finding:
         problem.line,
         problem.column,
         code.kubernetes,
-        problem.kubernetes_text if code.severity == "error" else "",
+        problem.kubernetes_text if code.severity is Severity.ERROR else "",
     )
 
 

@@ -51,7 +51,7 @@ def as_yaml(document: object) -> Lines:
     import yaml
 
     class Dumper(yaml.SafeDumper):
-        """Writes members of string enums as their text, as JSON does."""
+        """Writes members of a WordEnum as their text, as JSON does."""
 
     Dumper.add_multi_representer(str, lambda dumper, text: dumper.represent_str(str(text)))
 

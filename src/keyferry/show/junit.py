@@ -1,9 +1,9 @@
 """Results as JUnit XML, which tools that show test results read."""
 
-from enum import StrEnum
 from xml.etree import ElementTree as ET
 
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["Case", "CaseOutcome", "to_junit"]
 
 
-class CaseOutcome(StrEnum):
+class CaseOutcome(WordEnum):
     """The outcome of a case."""
 
     PASSED = "passed"

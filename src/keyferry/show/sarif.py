@@ -4,6 +4,7 @@ import os
 from urllib.parse import quote
 
 from keyferry import __version__
+from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 
 TYPE_CHECKING = False
@@ -15,14 +16,14 @@ __all__ = ["SarifResult", "SarifRule", "to_sarif"]
 Json = dict[str, object]
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
-_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
 
 class SarifRule(Value):
-    """A rule: its code, its severity (error, warning or info), its explanation and its fix."""
+    """A rule: its code, its severity, its explanation and its fix."""
 
     code: str
-    severity: str
+    severity: Severity
     title: str
     why: str
     fix: str
@@ -32,7 +33,7 @@ class SarifResult(Value):
     """A finding of the rule with the code *code*: its message, the file, and the path of a field in it."""
 
     code: str
-    severity: str
+    severity: Severity
     message: str
     path: str = ""
     file: str = ""

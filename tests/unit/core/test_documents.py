@@ -348,7 +348,9 @@ def test_an_unknown_path_has_the_position_of_its_nearest_ancestor() -> None:
 
 
 def test_the_value_is_not_shown() -> None:
-    assert repr(read_yaml(b"token: hunter2")) == "Document(duplicates=(), format='yaml')"
+    assert (
+        repr(read_yaml(b"token: hunter2")) == "Document(duplicates=(), format=<DocumentFormat.YAML: 'yaml'>)"
+    )
 
 
 @pytest.mark.parametrize(

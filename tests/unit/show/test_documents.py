@@ -1,23 +1,23 @@
 """Our own documents are written alike in JSON and in YAML."""
 
 import json
-from enum import StrEnum
 
 import pytest
 import yaml
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
+from keyferry._core.word_enum import WordEnum
 from keyferry.show.documents import as_yaml, make_document, reason_document, render_document
 
 
-class Colour(StrEnum):
+class Colour(WordEnum):
     """A word of a closed set."""
 
     RED = "red"
 
 
 @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_a_member_of_a_string_enum_is_written_as_its_text(output: str, read: type) -> None:
+def test_a_member_of_a_word_enum_is_written_as_its_text(output: str, read: type) -> None:
     """Whoever makes a document need not think of it."""
     document = make_document("Paint", colour=Colour.RED, colours=[Colour.RED], by={Colour.RED: 1})
     assert read(str(render_document(document, output))) == {

@@ -1,12 +1,12 @@
 """A program that is run, with all that must be terminated, collected and closed if its run is interrupted."""
 
 import os
-from enum import Enum
 
 from keyferry._core.program.fork_exec import CAN_FORK_EXEC, fork_exec
 from keyferry._core.program.popen import popen
 from keyferry._core.program.pump import Ending, Pump
 from keyferry._core.program.reap import CAN_LOOK, await_end, await_exit, kill_group, watch_for_exit
+from keyferry._core.word_enum import WordEnum
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["USUAL_WAY", "Child", "Way"]
 
 
-class Way(Enum):
+class Way(WordEnum):
     """The way in which a program is started and its pipes are served."""
 
     FORK_EXEC = "the call that Popen makes, in the versions of Python for which its arguments are known"

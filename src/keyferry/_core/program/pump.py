@@ -3,10 +3,10 @@
 import os
 import select
 import time
-from enum import StrEnum
 
 from keyferry._core.program.reap import milliseconds
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 
 __all__ = ["CHUNK", "Ending", "Limits", "Pump"]
 
@@ -27,7 +27,7 @@ class Limits(Value):
     stderr_drained_bytes: int = 64 * 1024 * 1024
 
 
-class Ending(StrEnum):
+class Ending(WordEnum):
     """The way in which a run ended."""
 
     EXITED = "exited"

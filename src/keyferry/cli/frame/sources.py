@@ -5,11 +5,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from enum import StrEnum
 
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.images.dockerconfig import PullSecret, node_config_candidates
@@ -95,7 +95,7 @@ def read_sources(args: "argparse.Namespace") -> Sources:
     return Sources(pod, secrets, account, _docker_config(args), notes, missing)
 
 
-class ObjectKind(StrEnum):
+class ObjectKind(WordEnum):
     """The kinds of Kubernetes objects that are read from files."""
 
     POD = "Pod"

@@ -3,11 +3,12 @@
 import sys
 from collections.abc import Iterable
 
+from keyferry._core.severity import SEVERITIES, Severity
 from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
-from keyferry.kit.codes.catalogue import CHECKS, SEVERITIES, Severity
+from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.report import Report, Status, to_document, to_junit
 from keyferry.show.report import report
 from keyferry.show.writer import Lines
@@ -58,8 +59,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     )
     parser.add_argument(
         "--severity",
-        choices=SEVERITIES,
-        default=SEVERITIES[-1],
+        choices=[str(severity) for severity in SEVERITIES],
+        default=str(SEVERITIES[-1]),
         metavar="LEVEL",
         help="lowest severity to report: error, warning or info (default: info)",
     )
@@ -81,10 +82,10 @@ def run(args: "argparse.Namespace") -> int:
     only, skip = (frozenset(_codes(codes)) for codes in (args.only, args.skip))
     plugin = make_plugin_under_test(args, tuple(args.image), where="with --image")
     found = examine(plugin, only=only, skip=skip, progress=_progress())
-    shown = _at_least(found, args.severity)
+    shown = _at_least(found, Severity(args.severity))
     _write(shown, args)
     report(_summary(shown))
-    fails = found.failures("error") or (args.strict and found.failures("warning"))
+    fails = found.failures(Severity.ERROR) or (args.strict and found.failures(Severity.WARNING))
     return Exit.NO if fails else Exit.OK
 
 

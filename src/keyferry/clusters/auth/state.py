@@ -6,8 +6,7 @@ not cached. In addition, from the second consecutive failure on, the plugin is n
 is over, which grows with each failure, so that callers cannot run it in a tight loop.
 """
 
-from enum import Enum
-
+from keyferry._core.word_enum import WordEnum
 from keyferry.clusters.auth.credential import ClusterCredential
 from keyferry.errors import KeyferryError
 
@@ -15,7 +14,7 @@ _FIRST_PAUSE_NS = 500_000_000
 _LONGEST_PAUSE_NS = 30_000_000_000
 
 
-class Step(Enum):
+class Step(WordEnum):
     """The next step of a caller that needs a credential."""
 
     USE = "use the credential"

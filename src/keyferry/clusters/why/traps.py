@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterator
-from enum import StrEnum
 
 from keyferry._core.reasons import Reason, ReasonStage
+from keyferry._core.word_enum import WordEnum
 from keyferry._net.url import parse_url
 from keyferry.api.kubeconfig.v1 import ExecConfig
 from keyferry.clusters.why.diagnosis import Diagnosis
@@ -14,7 +14,7 @@ from keyferry.invoke.executable import clean_path
 __all__ = ["traps_for"]
 
 
-class ClusterTrap(StrEnum):
+class ClusterTrap(WordEnum):
     """The kinds of traps in a kubeconfig context."""
 
     HTTP_SERVER = "http-server"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from keyferry._core.documents import Document, read_document
+from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
 from keyferry._core.positions import DuplicateKey
@@ -130,13 +130,13 @@ def _decode_config(
 
 
 def _reader(document: Document) -> Reader:
-    if document.format == "yaml":
+    if document.format is DocumentFormat.YAML:
         return Reader(sort_keys=True)
     return Reader(tuple(duplicate.path for duplicate in document.duplicates))
 
 
 def _yaml_duplicates(document: Document) -> str:
-    if document.format != "yaml" or not document.duplicates:
+    if document.format is not DocumentFormat.YAML or not document.duplicates:
         return ""
     lines = (
         f"  line {duplicate.kubernetes_line}: key {quote(str(duplicate.path[-1]))} already set in map"

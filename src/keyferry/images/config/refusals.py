@@ -1,9 +1,9 @@
 """All problems of a provider config that stop a kubelet, in its order, without those that follow from others."""
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import Problem
 from keyferry.images.config.causes import Causes, explain
 from keyferry.images.config.files import ReadConfig
@@ -11,7 +11,7 @@ from keyferry.images.config.register import check_bin_dir, check_executables
 from keyferry.images.config.validate import kubernetes_validation_text, validate
 
 
-class LoadStage(StrEnum):
+class LoadStage(WordEnum):
     """The stages in which a kubelet loads a config."""
 
     BIN_DIR = "bin-dir"

@@ -7,26 +7,13 @@ import re
 
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import NamedTuple, Value
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import MatchError
 from keyferry.images.match.url import RegistryUrl, bytewise, parse_registry_url, readable, split_plain
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
-if TYPE_CHECKING:
-    from typing import Literal
-
-    MatchRule = Literal[
-        "matched",
-        "pattern-unparsable",
-        "image-unparsable",
-        "port",
-        "label-count",
-        "path-prefix",
-        "label",
-        "bad-glob",
-    ]
-
 __all__ = [
     "Glob",
+    "MatchRule",
     "MatchVerdict",
     "Pattern",
     "covers",
@@ -50,6 +37,19 @@ _RANGE = re.compile(r"([^-])(?:-([^-]))?")
 _INVALID_RUNE = 0xFFFD
 
 
+class MatchRule(WordEnum):
+    """The rule that decides whether a pattern covers an image: the first that fails, or none."""
+
+    MATCHED = "matched"
+    PATTERN_UNPARSABLE = "pattern-unparsable"
+    IMAGE_UNPARSABLE = "image-unparsable"
+    PORT = "port"
+    LABEL_COUNT = "label-count"
+    PATH_PREFIX = "path-prefix"
+    LABEL = "label"
+    BAD_GLOB = "bad-glob"
+
+
 class Pattern(NamedTuple):
     """A parsed pattern; ``labels`` and ``path`` are bytewise, and the glob of a malformed label is None."""
 
@@ -67,14 +67,14 @@ class MatchVerdict(Value):
     """
 
     matched: bool
-    rule: "MatchRule"
+    rule: MatchRule
     found: str
     expected: str
     why: str
 
 
 class _Failure(Value):
-    rule: "MatchRule"
+    rule: MatchRule
     label: int = 0
 
 
@@ -92,7 +92,7 @@ def matches(pattern_text: str, image: str) -> bool:
     """Return whether the pattern covers *image*; raise MatchError where the kubelet's function returns an error."""
     pattern = parse_pattern(pattern_text)
     failure = _first_failure(pattern, parse_registry_url(image))
-    if failure and failure.rule == "bad-glob":
+    if failure and failure.rule is MatchRule.BAD_GLOB:
         message = (
             f"{readable(pattern.labels[failure.label])!r} in {hide_user_info(pattern_text)!r} is not a glob"
         )
@@ -123,12 +123,12 @@ def judge(pattern: str, image: str) -> MatchVerdict:
     try:
         parsed = parse_pattern(pattern)
     except MatchError as error:
-        return _unparsable("pattern-unparsable", pattern, image, error)
+        return _unparsable(MatchRule.PATTERN_UNPARSABLE, pattern, image, error)
     try:
         url = parse_registry_url(image)
     except MatchError as error:
-        return _unparsable("image-unparsable", pattern, image, error)
-    return _explain(parsed, url, _first_failure(parsed, url) or _Failure("matched"))
+        return _unparsable(MatchRule.IMAGE_UNPARSABLE, pattern, image, error)
+    return _explain(parsed, url, _first_failure(parsed, url) or _Failure(MatchRule.MATCHED))
 
 
 def glob_matches(glob: Glob, label: str) -> bool:
@@ -151,18 +151,18 @@ def _labels(url: RegistryUrl) -> tuple[str, ...]:
 def _first_failure(pattern: Pattern, image: RegistryUrl) -> _Failure | None:
     labels = _labels(image)
     if pattern.url.port != image.port:
-        return _Failure("port")
+        return _Failure(MatchRule.PORT)
     if len(pattern.labels) != len(labels):
-        return _Failure("label-count")
+        return _Failure(MatchRule.LABEL_COUNT)
     # A plain string prefix, as in the kubelet: "r.io/foo" covers "r.io/foobar".
     # A stricter rule would withhold credentials that the kubelet offers.
     if not bytewise(image.path).startswith(pattern.path):
-        return _Failure("path-prefix")
+        return _Failure(MatchRule.PATH_PREFIX)
     for number, (glob, label) in enumerate(zip(pattern.globs, labels, strict=True)):
         if glob is None:
-            return _Failure("bad-glob", number)
+            return _Failure(MatchRule.BAD_GLOB, number)
         if not glob_matches(glob, label):
-            return _Failure("label", number)
+            return _Failure(MatchRule.LABEL, number)
     return None
 
 
@@ -224,7 +224,7 @@ def _rune(label: str, at: int) -> tuple[int, int]:
     return (_INVALID_RUNE if "\ud800" <= text[0] <= "\udfff" else ord(text[0])), width
 
 
-def _unparsable(rule: "MatchRule", pattern: str, image: str, error: MatchError) -> MatchVerdict:
+def _unparsable(rule: MatchRule, pattern: str, image: str, error: MatchError) -> MatchVerdict:
     return MatchVerdict(
         matched=False,
         rule=rule,
@@ -236,18 +236,18 @@ def _unparsable(rule: "MatchRule", pattern: str, image: str, error: MatchError) 
 
 def _explain(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> MatchVerdict:
     found, expected, why = _facts(pattern, image, failure)
-    return MatchVerdict(failure.rule == "matched", failure.rule, found, expected, why)
+    return MatchVerdict(failure.rule is MatchRule.MATCHED, failure.rule, found, expected, why)
 
 
 def _facts(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> tuple[str, str, str]:
     wanted = pattern.url
-    if failure.rule == "port":
+    if failure.rule is MatchRule.PORT:
         return image.port, wanted.port, _why_port(image.port, wanted.port)
-    if failure.rule == "label-count":
+    if failure.rule is MatchRule.LABEL_COUNT:
         return _count_facts(pattern, image)
-    if failure.rule == "path-prefix":
+    if failure.rule is MatchRule.PATH_PREFIX:
         return image.path, wanted.path, _why_path(image.path, wanted.path)
-    if failure.rule == "matched":
+    if failure.rule is MatchRule.MATCHED:
         return image.authority + image.path, hide_user_info(pattern.text), _why_matched(image, wanted)
     return _label_facts(pattern, image, failure)
 
@@ -286,7 +286,7 @@ def _why_matched(image: RegistryUrl, wanted: RegistryUrl) -> str:
 def _label_facts(pattern: Pattern, image: RegistryUrl, failure: _Failure) -> tuple[str, str, str]:
     found = readable(_labels(image)[failure.label])
     expected = readable(pattern.labels[failure.label])
-    if failure.rule == "bad-glob":
+    if failure.rule is MatchRule.BAD_GLOB:
         why = f"{expected!r} in the pattern's host is not a glob: its [ does not begin a complete character class"
     else:
         why = f"part {failure.label + 1} of the image's host is {found!r}, which {expected!r} does not match"

@@ -1,10 +1,10 @@
 """The answer of one provider for one image, and its origin."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from functools import cached_property
 
 from keyferry._core.values import Value, field, replace
+from keyferry._core.word_enum import WordEnum
 from keyferry.api.credentialprovider.v1 import AuthConfig
 from keyferry.errors import KeyferryError
 from keyferry.images.keyring import Keyring, ServiceAccountRef, Source, SourceKind
@@ -13,7 +13,7 @@ from keyferry.images.missing import MissingInput
 Auth = Mapping[str, AuthConfig]
 
 
-class ProvisionOutcome(StrEnum):
+class ProvisionOutcome(WordEnum):
     """The origin of a provider's answer."""
 
     CACHED = "cached"

@@ -71,7 +71,7 @@ def _no_match(provider: CredentialProvider, name: str) -> Reason:
 def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
     return {
         "pattern": pattern,
-        "rule": verdict.rule,
+        "rule": str(verdict.rule),
         "found": verdict.found,
         "expected": verdict.expected,
         "why": verdict.why,
@@ -157,7 +157,11 @@ def _keys(keyring: Keyring, answer: LookupResult) -> Iterator[Reason]:
 
 def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reason:
     verdict = judge(key, name)
-    facts: dict[str, object] = {"source": str(credential.source), "normalised": key, "rule": verdict.rule}
+    facts: dict[str, object] = {
+        "source": str(credential.source),
+        "normalised": key,
+        "rule": str(verdict.rule),
+    }
     if verdict.matched:
         return Reason(
             ReasonStage.KEY, credential.key, ReasonOutcome.COVERS, f"covers the image: {verdict.why}", facts

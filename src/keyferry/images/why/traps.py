@@ -1,20 +1,20 @@
 """Traps: correct answers that are surprising, because people expect other rules."""
 
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from itertools import pairwise
 
 from keyferry._core.docker_hub import ALIASES, HUB, LOGIN_HOST
 from keyferry._core.reasons import Reason, ReasonStage
+from keyferry._core.word_enum import WordEnum
 from keyferry.images.keyring import Credential
-from keyferry.images.match.rules import judge
+from keyferry.images.match.rules import MatchRule, judge
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.result import LookupResult
 
 _ANSWERED = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 
 
-class ImageTrap(StrEnum):
+class ImageTrap(WordEnum):
     """The kinds of traps in an answer for an image."""
 
     PORT = "port"
@@ -124,7 +124,7 @@ def _label_count(answer: LookupResult) -> Iterator[Reason]:
         if (
             stem != pattern_host
             and host.endswith("." + stem)
-            and judge(pattern, answer.name).rule == "label-count"
+            and judge(pattern, answer.name).rule is MatchRule.LABEL_COUNT
         ):
             stars = "*." * (host.count(".") - stem.count("."))
             text = (

@@ -1,17 +1,13 @@
 """The stable codes of the conformance kit."""
 
-from typing import Literal, TypeAlias, cast
-
+from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 from keyferry.kit.codes.cluster import CLUSTER_CODES
 from keyferry.kit.codes.image import IMAGE_CODES
 from keyferry.kit.codes.process import PROCESS_CODES
 from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["CHECKS", "SEVERITIES", "Check", "Severity", "checks_for"]
-
-Severity: TypeAlias = Literal["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+__all__ = ["CHECKS", "Check", "checks_for"]
 
 
 class Check(Value):
@@ -25,7 +21,7 @@ class Check(Value):
 
 
 CHECKS: dict[str, Check] = {
-    code: Check(code, cast("Severity", severity), title, why, fix)
+    code: Check(code, Severity(severity), title, why, fix)
     for table in (IMAGE_CODES, CLUSTER_CODES, PROCESS_CODES)
     for code, (severity, title, why, fix) in table.items()
 }

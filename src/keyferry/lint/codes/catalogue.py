@@ -1,5 +1,6 @@
 """The stable codes of problems in provider configs, kubeconfigs, kuberc files and pull records."""
 
+from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
@@ -7,19 +8,8 @@ from keyferry.lint.codes.records import REFUSED_RECORDS, SUSPECT_RECORDS
 from keyferry.lint.codes.refused import REFUSED
 from keyferry.lint.codes.suspect import SUSPECT
 
-__all__ = ["CODES", "SEVERITIES", "Code", "Severity"]
+__all__ = ["CODES", "Code"]
 
-TYPE_CHECKING = False  # a literal: importing typing would slow down every start
-if TYPE_CHECKING:
-    from typing import Literal
-
-    Severity = Literal["error", "warning", "info"]
-else:
-    Severity = str
-
-SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-
-_WARNING: Severity = "warning"
 # Valid and often intended, but possibly a mistake.
 _INFO = frozenset(
     {"KF162", "KF166", "KF167", "KF193", "KF254", "KF255", "KF275", "KF360", "KF362", "KF363", "KF365"}
@@ -65,8 +55,8 @@ class Code(Value):
 
 def _severity(code: str) -> Severity:
     if code in _ERRORS:
-        return "error"
-    return "info" if code in _INFO else _WARNING
+        return Severity.ERROR
+    return Severity.INFO if code in _INFO else Severity.WARNING
 
 
 CODES: dict[str, Code] = {

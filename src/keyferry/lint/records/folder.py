@@ -5,7 +5,7 @@ import stat
 from collections.abc import Callable, Iterator
 
 from keyferry._core.clock import time_ns
-from keyferry._core.documents import read_document
+from keyferry._core.documents import DocumentFormat, read_document
 from keyferry._core.paths import format_path
 from keyferry.api.codec import Reader
 from keyferry.api.kubeletconfig.records import (
@@ -151,7 +151,7 @@ def _refusals(path: str, data: bytes, kind: str, error: RecordError) -> Iterator
         yield Problem("", error.message, code=code, kubernetes_text=error.message, file=path)
         return
     document = read_document(data)
-    is_yaml = document.format == "yaml"
+    is_yaml = document.format is DocumentFormat.YAML
     reader = Reader(() if is_yaml else tuple(each.path for each in document.duplicates), sort_keys=is_yaml)
     (read_intent if kind == INTENT else read_record)(document.value, reader)
     for at, problem in reader.problems:

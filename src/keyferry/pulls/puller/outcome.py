@@ -1,8 +1,7 @@
 """The outcome of a pull, as a value with all attempts and reasons."""
 
-from enum import StrEnum
-
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.records import ImagePullCredentials
 from keyferry.errors import KeyferryError, RecordError
 from keyferry.images.answer import Answer, Failure
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["PullAction", "PullOutcome"]
 
 
-class PullAction(StrEnum):
+class PullAction(WordEnum):
     """The action taken for an image: it was pulled, it was present and is used, or it failed."""
 
     PULLED = "pulled"

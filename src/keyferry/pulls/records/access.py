@@ -1,9 +1,9 @@
 """Find out from the records which pods may use an image of the node, and the effect of another policy."""
 
 from collections.abc import Iterable, Iterator
-from enum import StrEnum
 
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.records import ImagePullCredentials, ImagePulledRecord
 from keyferry.errors import ImageNameError
 from keyferry.images.missing import LookupInput, MissingInput
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-class UseOutcome(StrEnum):
+class UseOutcome(WordEnum):
     """The outcome for a pod that needs an image: it is used without a pull, it is pulled, or that is not known."""
 
     USE = "use"
@@ -58,7 +58,7 @@ def _may_show(decision: Decision, missing: MissingInput) -> bool:
     return missing.input is LookupInput.POD
 
 
-class AccessMatch(StrEnum):
+class AccessMatch(WordEnum):
     """The property by which a record was found: its reference, its name, or another spelling of the name.
 
     The kubelet treats spellings as different names.
@@ -111,7 +111,7 @@ class ImageUse(Value):
     missing: tuple[MissingInput, ...] = ()
 
 
-class PolicyEffect(StrEnum):
+class PolicyEffect(WordEnum):
     """The effect of another policy on a use of an image: it must now be verified, or no longer."""
 
     SAME = "same"

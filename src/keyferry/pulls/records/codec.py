@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
-from keyferry._core.documents import Document, read_document
+from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8, loads_with_duplicates
 from keyferry._core.paths import Path
@@ -90,7 +90,7 @@ def _load(data: bytes) -> _Loaded:
     if data[:1] == b"{":
         return _Loaded(*loads_with_duplicates(data, quoting=True))
     document = read_document(data, quoting=True)
-    if document.format == "json":
+    if document.format is DocumentFormat.JSON:
         return _Loaded(document.value, tuple(each.path for each in document.duplicates))
     return _Loaded(document.value, (), is_yaml=True, yaml_text=_yaml_text(document))
 

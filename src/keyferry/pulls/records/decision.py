@@ -1,11 +1,11 @@
 """A decision about an image on the node, and its explanation: the record, the policy and the rule."""
 
 from collections.abc import Iterator
-from enum import StrEnum
 from functools import cached_property
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.records import (
     ImagePullCredentials,
     ImagePulledRecord,
@@ -29,7 +29,7 @@ ALLOWED, FOUND, AUTHENTICATE, ERROR = (
 )
 
 
-class DecisionRule(StrEnum):
+class DecisionRule(WordEnum):
     """The rule that decides whether an image is pulled."""
 
     ABSENT = "absent"

@@ -3,9 +3,8 @@
 One of them has an allowlist: a pattern is a name, or ``host/path/*`` for all names below.
 """
 
-from enum import StrEnum
-
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.reference import trim
 
@@ -38,7 +37,7 @@ DEFAULT = PRELOADED
 _SPACES = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 
-class PolicyRule(StrEnum):
+class PolicyRule(WordEnum):
     """The rule of a policy that applies to an image."""
 
     NEVER = "never"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import keyferry
-from keyferry.lint.codes.catalogue import CODES, SEVERITIES, Code
+from keyferry._core.severity import Severity
+from keyferry.lint.codes.catalogue import CODES, Code
 
 SOURCES = Path(keyferry.__file__).parent
 TABLES = ("codes.py", "codes_refused.py", "codes_suspect.py", "codes_clusters.py", "codes_kuberc.py")
@@ -23,7 +24,7 @@ def test_every_code_in_the_sources_is_explained_and_every_explained_one_is_used(
 
 @pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.code)
 def test_a_code_says_why_it_matters_and_what_to_do(code: Code) -> None:
-    assert code.severity in SEVERITIES
+    assert isinstance(code.severity, Severity)
     for text in (code.title, code.why, code.fix):
         assert text
         assert not text.endswith(".")
