@@ -36,9 +36,6 @@ _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
 _MOST_THREADS = 64
 _NO_KEYRING = Keyring()
-# Names for members that every lookup uses: attribute access on an enum runs Python code up to 3.11.
-_CACHED = ProvisionOutcome.CACHED
-_RAN = ProvisionOutcome.RAN
 
 _alive: "weakref.WeakSet[Providers]" = weakref.WeakSet()
 
@@ -208,7 +205,7 @@ class Providers:
                 return None
             provisions.append(provision)
         for (owner, _), provision in zip(question.covering, provisions, strict=True):
-            if provision.outcome is _CACHED:
+            if provision.outcome is ProvisionOutcome.CACHED:
                 self._providers[owner].counters.count("hits")
         return self._finish(question, tuple(provisions), [], node)
 
@@ -254,9 +251,9 @@ class Providers:
     def _keep_warm(self, table: WarmTable, answer: Answer, expires_ns: int) -> None:
         """Keep an answer that stays valid until it expires: all providers used their caches or were not run."""
         for provision in answer.provisions:
-            if provision.outcome is _RAN:
+            if provision.outcome is ProvisionOutcome.RAN:
                 return
-            if provision.outcome is _CACHED and provision.expires_ns is not None:
+            if provision.outcome is ProvisionOutcome.CACHED and provision.expires_ns is not None:
                 expires_ns = min(expires_ns, provision.expires_ns)
             elif provision.outcome not in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
                 return

@@ -27,8 +27,6 @@ class Way(WordEnum):
 
 # The fastest way on this system.
 USUAL_WAY = Way.FORK_EXEC if CAN_FORK_EXEC else Way.POPEN if hasattr(os, "killpg") else Way.THREADS
-# Bound to names because every run uses them: up to Python 3.11, reading a member of an enum runs Python code.
-_FORK_EXEC, _EXITED = Way.FORK_EXEC, Ending.EXITED
 
 
 class Child:
@@ -67,7 +65,7 @@ class Child:
         kept_fds: tuple[int, ...],
     ) -> None:
         """Start the program and set ``pid``; call it under HeldSignals. Raises OSError or ValueError."""
-        if self._way is _FORK_EXEC:
+        if self._way is Way.FORK_EXEC:
             self.pid = fork_exec(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
             return
         process = popen(path, argv, environ, streams, own_session=own_session, kept_fds=kept_fds)
@@ -88,7 +86,7 @@ class Child:
             ending = pump.finish()
         if ending is None:
             ending = pump.serve(deadline)
-        return self.wait(deadline) if ending is _EXITED else ending
+        return self.wait(deadline) if ending is Ending.EXITED else ending
 
     def wait(self, deadline: float) -> Ending:
         """Wait for the end of a program that has closed its outputs, and collect it."""
@@ -104,7 +102,7 @@ class Child:
         if status is None:
             return Ending.TIMED_OUT
         self.collected(status)
-        return _EXITED
+        return Ending.EXITED
 
     def kill(self) -> int | None:
         """Terminate the program, which is not collected yet; return its exit status or None."""

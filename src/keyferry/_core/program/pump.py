@@ -38,10 +38,6 @@ class Ending(WordEnum):
     LOST = "was collected by other code of this process"
 
 
-# Bound to a name because every run uses it: up to Python 3.11, reading a member of an enum runs Python code.
-_EXITED = Ending.EXITED
-
-
 class Pump:
     """Writes *stdin* to a program, and collects its output.
 
@@ -89,7 +85,7 @@ class Pump:
             return None
         chunk = os.read(output, CHUNK)
         ending = self._keep(_OUT, chunk)
-        return _EXITED if ending is None and len(chunk) < CHUNK else ending
+        return Ending.EXITED if ending is None and len(chunk) < CHUNK else ending
 
     def serve(self, deadline: float) -> Ending:
         """Transfer data until all pipes are closed, a limit is exceeded or the deadline passes."""

@@ -31,8 +31,6 @@ from keyferry.errors import (
 )
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
 
-# A name for a member that every run uses: attribute access on an enum runs Python code up to 3.11.
-_EXITED = Ending.EXITED
 _KIND = "CredentialProviderResponse"
 _DECODING = "error decoding credential provider plugin response from stdout"
 
@@ -57,7 +55,7 @@ class ExecPlugin(Value):
         until = monotonic() + allowed
         outcome = self._run(request, timeout_seconds)
         try:
-            if outcome.ending is not _EXITED or outcome.status != 0:
+            if outcome.ending is not Ending.EXITED or outcome.status != 0:
                 raise self._failure(request, outcome, allowed)
             return decode_response(self.name, self.api_version, outcome.stdout, until), outcome.seconds
         except PluginError as error:

@@ -32,8 +32,6 @@ from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
 
-# Names for members that every run uses: attribute access on an enum runs Python code up to 3.11.
-_RAN, _CACHED = ProvisionOutcome.RAN, ProvisionOutcome.CACHED
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
@@ -225,7 +223,7 @@ class Provider:
             # The other run failed, or its response does not cover this image: run the plugin for this image.
             wait_for_registry = False
         run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
-        return self._from_run(run, identity, _RAN)
+        return self._from_run(run, identity, ProvisionOutcome.RAN)
 
     def _wide_key(self, image: str, account_key: bytes, own_key: bytes) -> Hashable:
         """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
@@ -282,7 +280,9 @@ class Provider:
     def _keep(self, run: _Run, identity: Identity, account_key: bytes) -> None:
         assert run.response is not None  # noqa: S101 - only responses are cached
         auth, cache_key_type = run.response.auth or {}, run.response.cache_key_type
-        kept = Provision(self.name, _CACHED, auth, cache_key_type, run.expires_ns, None, identity.ref)
+        kept = Provision(
+            self.name, ProvisionOutcome.CACHED, auth, cache_key_type, run.expires_ns, None, identity.ref
+        )
         self._cache.store(run.image, account_key, kept)
 
     def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
