@@ -12,9 +12,11 @@ import pytest
 from keyferry.cli.main import main
 from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.providers.config import lint
+from support.commands import run_keyferry
 from support.lint import write
 from support.parts import BEYOND_CI
 from support.public_configs import find_public_configs, verdicts
+from support.records import plant
 from support.schemas import check_output
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -277,3 +279,14 @@ def _shape(text: str) -> str:
     if stage.startswith("error decoding config"):
         text = "error decoding config" + colon + rest
     return text.partition(" in scheme ")[0].partition("json parse error: ")[0]
+
+
+def test_several_folders_of_records_are_counted_as_such(tmp_path: Path) -> None:
+    folders = []
+    for name in ("one", "two"):
+        plant(tmp_path / name)
+        folders.append(str(tmp_path / name / "image_manager"))
+    done = run_keyferry("lint", *folders)
+    assert "no problems found in 2 folders of pull records" in done.stdout + done.stderr
+    alone = run_keyferry("lint", folders[0])
+    assert "no problems found in 1 folder of pull records" in alone.stdout + alone.stderr

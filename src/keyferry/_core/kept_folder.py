@@ -6,17 +6,22 @@ leads to the same folder takes one call.
 
 import os
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
 from weakref import finalize, ref
 
 from keyferry._core.files import Folder
+from keyferry._core.values import NamedTuple
+
+TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    _OpenedFolder = TypeVar("_OpenedFolder", Folder, Folder | None)
 
 __all__ = ["MOST_OPEN", "KeptFolder"]
 
 # For the whole process: it may have thousands of kept folders, and is often limited to a thousand descriptors.
 MOST_OPEN = 64
-_OpenedFolder = TypeVar("_OpenedFolder", Folder, Folder | None)
 _Identity = tuple[int, int, int, tuple[int, ...]]
 
 
@@ -38,7 +43,7 @@ class KeptFolder:
         self._opened: _Opened | None = None
         self._is_listed = False
 
-    def open(self, how: Callable[[], _OpenedFolder], *, makes: bool = False) -> _OpenedFolder:
+    def open(self, how: "Callable[[], _OpenedFolder]", *, makes: bool = False) -> "_OpenedFolder":
         """Return the folder; call *how* to open it unless it is open, and was opened with *makes* if that is set.
 
         Raises what *how* raises. A folder that does not exist or has no descriptor is not kept.

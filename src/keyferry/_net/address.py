@@ -7,8 +7,6 @@ TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
     from typing import NoReturn
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
-
 __all__ = [
     "UrlSyntaxError",
     "bytewise",

@@ -184,7 +184,8 @@ def _counts(counter: "Counter[Severity]") -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    head, of, rest = noun.partition(" of ")
+    return f"{number} {noun}" if number == 1 else f"{number} {head}s{of}{rest}"
 
 
 def _note_gates(gates: dict[str, bool]) -> None:
