@@ -35,14 +35,7 @@ PROBES = {
     "getattr(self.transport, '_pool', None)": "as above",
 }
 # Sentences that are cut on purpose, by file and what is cut, each with its reason.
-CUT = {
-    (
-        "keyferry/lint/dispatch.py",
-        "report.kubernetes_text",
-    ): "a temporary copy's path is replaced by the file's",
-    ("keyferry/lint/dispatch.py", "finding.message"): "as above",
-    ("keyferry/lint/dispatch.py", "finding.kubernetes_text"): "as above",
-}
+CUT: dict[tuple[str, str], str] = {}
 
 
 def probes(tree: ast.Module) -> Iterator[ast.Call]:

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from keyferry._core.documents import read_yaml
-from keyferry._core.values import replace
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
@@ -18,7 +17,7 @@ from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import KINDS as RECORD_KINDS
 from keyferry.lint.records.folder import is_records_folder, lint_record_file, lint_records
-from keyferry.lint.report import FileKind, Finding, LintReport
+from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.versions import LATEST
 
 __all__ = ["lint_any", "recognise"]
@@ -48,9 +47,9 @@ def lint_any(
         return lint_kuberc(path, data)
     if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)
-    if data is not None and not _is_regular(path):
-        return _lint_kept(path, data, kubernetes, gates, bin_dir)
-    return lint(path, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+    # A pipe cannot be read again.
+    kept = None if not data or _is_regular(path) else data
+    return lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
 
 def recognise(data: bytes) -> FileKind:
@@ -103,36 +102,3 @@ def _is_regular(path: str) -> bool:
         return stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
         return True
-
-
-def _lint_kept(
-    path: str, data: bytes, kubernetes: str, gates: Mapping[str, bool], bin_dir: str | None
-) -> LintReport:
-    """Lint a provider config from a pipe, which cannot be read again, from a copy in memory."""
-    if not data or not hasattr(os, "memfd_create"):
-        return lint(path, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
-    fd = os.memfd_create("keyferry", os.MFD_CLOEXEC)
-    try:
-        os.fchmod(fd, stat.S_IRUSR | stat.S_IWUSR)
-        with open(fd, "wb", closefd=False) as stream:
-            stream.write(data)
-        copy = f"/proc/self/fd/{fd}"
-        report = lint(copy, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
-    finally:
-        os.close(fd)
-    return replace(
-        report,
-        path=path,
-        files=tuple(path if file == copy else file for file in report.files),
-        findings=tuple(_renamed(finding, copy, path) for finding in report.findings),
-        kubernetes_text=report.kubernetes_text.replace(copy, path),
-    )
-
-
-def _renamed(finding: Finding, copy: str, path: str) -> Finding:
-    return replace(
-        finding,
-        file=path if finding.file == copy else finding.file,
-        message=finding.message.replace(copy, path),
-        kubernetes_text=finding.kubernetes_text.replace(copy, path),
-    )

@@ -61,13 +61,15 @@ def _parse_pattern(text: str) -> Pattern | MatchError:
         return error
 
 
-def read_config(path: str) -> ReadConfig:
-    """Read the file or directory at *path*; problems are part of the result."""
+def read_config(path: str, data: bytes | None = None) -> ReadConfig:
+    """Read the file or directory at *path*; problems are part of the result.
+
+    *data* is the content of a file that was read already, such as a pipe, which cannot be read again.
+    """
     try:
-        paths = _config_files(path)
+        files = tuple(map(_read_file, _config_files(path))) if data is None else (decode_file(path, data),)
     except _Unreadable as error:
         return _unread(path, error.problem)
-    files = tuple(_read_file(file) for file in paths)
     providers, locations, clashes = _merge(files)
     problems = (*(problem for file in files for problem in file.problems), *clashes)
     first = next((file for file in files if file.kubernetes_text), None)

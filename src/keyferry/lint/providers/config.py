@@ -31,17 +31,18 @@ _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 def lint(
     path: str,
     *,
+    data: bytes | None = None,
     bin_dir: str | None = None,
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
 ) -> LintReport:
-    """Return all problems of the config at *path*, a file or a directory.
+    """Return all problems of the config at *path*, a file or a directory; *data* is as in ``read_config``.
 
     With *bin_dir*, the plugins are checked too. *gates* are feature gates of the kubelet that differ from the
     defaults of its version. Raise ValueError for an unknown version of Kubernetes.
     """
     rules = rules_for(kubernetes, gates)
-    config = read_config(path)
+    config = read_config(path, data)
     stages = tuple(_refusals(config, bin_dir, rules))
     refusals = [problem for stage in stages for problem in stage.problems]
     problems = [*refusals, *Causes(refusals).remove_from(_suspicions(config, bin_dir))]
