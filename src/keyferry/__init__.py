@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
     from .metrics.images import metrics_collector as metrics_collector
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
-    from .pulls.layout.blobs import Progress as Progress
+    from .pulls.layout.meter import Progress as Progress
     from .pulls.platform import Platform as Platform
     from .pulls.puller.backoff import BackOff as BackOff
     from .pulls.puller.outcome import PullAction as PullAction
@@ -136,7 +136,7 @@ else:
         "PluginPolicy": "invoke.policy",
         "Pod": "images.provider.accounts",
         "PodCredentials": "pulls.records.decision",
-        "Progress": "pulls.layout.blobs",
+        "Progress": "pulls.layout.meter",
         "Providers": "images.lookup",
         "PullAction": "pulls.puller.outcome",
         "PullOptions": "pulls.puller.puller",

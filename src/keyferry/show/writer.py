@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _RESET = "\033[0m"
 _CLEAR = "\r\033[K"
+# The movements of a text that is redrawn in place: to the line's start, up, and the two that erase.
+_MOVES = r"\r|\033\[[0-9]*[AJK]"
 
 
 class Lines(str):
@@ -27,6 +29,15 @@ class Lines(str):
 
     def __str__(self) -> str:
         return self
+
+
+class Drawn(Lines):
+    """Lines that are redrawn in place; keyferry's own movements of the cursor stay. For standard error only.
+
+    Text from elsewhere in it has passed ``printable`` already.
+    """
+
+    __slots__ = ()
 
 
 class Output:
@@ -116,6 +127,8 @@ def _harmless(text: str, keep: str = "") -> str:
 
 def _drawn_anew(text: str) -> str:
     """Return harmless text; the carriage returns of a line that is redrawn, and so starts with one, stay."""
+    if isinstance(text, Drawn):
+        return _harmless(text, _MOVES)
     if not text.startswith("\r"):
         return _harmless(text)
     end = next((mark for mark in (_CLEAR, "\r") if text.endswith(mark, 1)), "")

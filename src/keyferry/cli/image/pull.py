@@ -15,7 +15,7 @@ from keyferry.cli.image.pull_arguments import (
     add_root_arguments,
     add_target_arguments,
 )
-from keyferry.cli.image.pull_output import outcome_table, outcomes_document
+from keyferry.cli.image.pull_output import kept_lines, outcome_table, outcomes_document
 from keyferry.cli.image.pull_progress import ProgressReporter
 from keyferry.cli.image.pull_threads import run_in_parallel
 from keyferry.images.reference import ImageName, parse_image
@@ -138,7 +138,7 @@ def _pull_all(
     args: "argparse.Namespace", images: Sequence[ImageName], puller: Puller, sources: Sources
 ) -> tuple[PullOutcome, ...]:
     at_once = min(args.parallel, len(images))
-    reporter = ProgressReporter(is_quiet=args.quiet, has_bytes=args.to is not None, is_alone=at_once == 1)
+    reporter = ProgressReporter(is_quiet=args.quiet, is_alone=at_once == 1)
 
     def work(image: ImageName) -> PullOutcome:
         with reporter.reporting(image.text) as on_progress:
@@ -151,10 +151,15 @@ def _pull_all(
                 on_progress=on_progress,
             )
 
-    if at_once == 1:
-        # Not in a thread, so that an interrupt ends the pull itself.
-        return tuple(map(work, images))
-    return run_in_parallel(at_once, work, images, puller.close)
+    try:
+        with reporter:
+            if at_once == 1:
+                # Not in a thread, so that an interrupt ends the pull itself.
+                return tuple(map(work, images))
+            return run_in_parallel(at_once, work, images, puller.close)
+    except KeyboardInterrupt:
+        report(*kept_lines(reporter.reached, puller.target.place))
+        raise
 
 
 def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:
