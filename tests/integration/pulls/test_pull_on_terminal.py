@@ -15,7 +15,7 @@ from support.images import build, noise, push
 from support.plugins import wait_until
 from support.pulling import write_secret
 from support.registry import Registry, basic, running
-from support.screen import Session, on_screen
+from support.screen import WatchedTerminal
 from support.slow_road import SlowRoad, slow_road
 
 USER, PASSWORD = "alice", "kf-marked-word"
@@ -60,12 +60,12 @@ def test_the_bar_fits_the_terminal_and_is_gone_at_the_end(
     road: SlowRoad, tmp_path: Path, columns: int
 ) -> None:
     """Layers, bytes, speed and the time left, in as far as there is room; nothing is drawn into the last column."""
-    with on_screen(*words(road, tmp_path), columns=columns) as session:
+    with WatchedTerminal(*words(road, tmp_path), columns=columns) as session:
         session.wait_for(shows_time_left)
         road.bytes_per_second = 0
-        assert session.finish() == 0, session.text
+        assert session.finish().status == 0, session.raw
         rows = session.rows
-    drawn = [line for line in lines_of(session.text) if " % " in f"{line} "]
+    drawn = [line for line in lines_of(session.raw) if " % " in f"{line} "]
     assert drawn
     assert max(map(len, drawn)) < columns
     full = next(line for line in reversed(drawn) if " left" in line)
@@ -79,17 +79,17 @@ def test_the_bar_fits_the_terminal_and_is_gone_at_the_end(
 
 def test_a_terminal_that_becomes_narrower_or_wider_keeps_one_bar(road: SlowRoad, tmp_path: Path) -> None:
     """Each line fits the width of its moment, and lines that the terminal has broken are taken away."""
-    with on_screen(*words(road, tmp_path), columns=100) as session:
+    with WatchedTerminal(*words(road, tmp_path), columns=100) as session:
         session.wait_for(shows_time_left)
         session.resize(50)
-        before = len(session.text)
+        before = len(session.raw)
         session.wait_for(lambda text: text.count("\x1b[J", before) > 5)
-        narrow = lines_of(session.text[before:].split("\x1b[2A", 1)[1])
+        narrow = lines_of(session.raw[before:].split("\x1b[2A", 1)[1])
         session.resize(120)
         road.bytes_per_second = 0
-        assert session.finish() == 0, session.text
+        assert session.finish().status == 0, session.raw
     # The bar was one row and is two in the narrow terminal, so the cursor goes up by one more.
-    assert "\r\x1b[2A" in session.text[before:]
+    assert "\r\x1b[2A" in session.raw[before:]
     assert max(len(line) for line in narrow if " % " in line) < 50
 
 
@@ -102,11 +102,11 @@ def test_several_pulls_have_one_line_each(road: SlowRoad, tmp_path: Path) -> Non
             re.search(r"one:v1  \[.*%.*\x1b\[K\r?\n.*two:v1  \[.*%", part) for part in text.split("\x1b[J")
         )
 
-    with on_screen(*options, columns=80) as session:
+    with WatchedTerminal(*options, columns=80) as session:
         session.wait_for(shows_both)
         rows = [row for row in session.rows if " % " in row]
         road.bytes_per_second = 0
-        assert session.finish() == 0, session.text
+        assert session.finish().status == 0, session.raw
         after = session.rows
     assert len(rows) == 2, rows
     assert all(re.match(r".*/team/(one|two):v1  \[", row) for row in rows), rows
@@ -121,17 +121,17 @@ def kept_bytes(folder: Path) -> int:
     return sum(each.stat().st_size for each in files if each.exists())
 
 
-def interrupt(session: Session) -> str:
+def interrupt(session: WatchedTerminal) -> str:
     session.wait_for(shows_time_left)
     session.type("\x03")
-    assert session.finish() == 130, session.text
+    assert session.finish().status == 130, session.raw
     return "\n".join(session.rows)
 
 
 def test_an_interrupted_pull_says_what_is_kept_and_goes_on_from_there(road: SlowRoad, tmp_path: Path) -> None:
     """The second run says so as well, and the registry is asked for the rest alone."""
     options = words(road, tmp_path)
-    with on_screen(*options, columns=200) as session:
+    with WatchedTerminal(*options, columns=200) as session:
         shown = interrupt(session)
     kept = kept_bytes(tmp_path)
     assert 0 < kept < TOTAL
@@ -142,8 +142,8 @@ def test_an_interrupted_pull_says_what_is_kept_and_goes_on_from_there(road: Slow
     road.bytes_per_second = 0
     wait_until(lambda: road.is_idle, "the end of the first run's connections")
     before = road.received
-    with on_screen(*options, columns=200) as session:
-        assert session.finish() == 0, session.text
+    with WatchedTerminal(*options, columns=200) as session:
+        assert session.finish().status == 0, session.raw
         again = "\n".join(session.rows)
     assert f"{road.host}/team/one:v1: goes on from the {amount} that are already there" in again
     headers = 20_000  # of the responses, and the manifest
@@ -153,7 +153,7 @@ def test_an_interrupted_pull_says_what_is_kept_and_goes_on_from_there(road: Slow
 
 
 def test_parallel_pulls_that_are_interrupted_say_it_for_each_image(road: SlowRoad, tmp_path: Path) -> None:
-    with on_screen(*words(road, tmp_path, "one", "two"), "--parallel", "2", columns=200) as session:
+    with WatchedTerminal(*words(road, tmp_path, "one", "two"), "--parallel", "2", columns=200) as session:
         shown = interrupt(session)
     for name in ("one", "two"):
         assert re.search(rf"team/{name}:v1: \d+\.\d of \d+\.\d [KM]iB are kept in ", shown), shown
@@ -189,7 +189,7 @@ def test_without_a_terminal_there_are_lines_for_a_log_alone(road: SlowRoad, tmp_
 
 def test_a_dumb_terminal_gets_plain_lines(road: SlowRoad, tmp_path: Path) -> None:
     road.bytes_per_second = 0
-    with on_screen(*words(road, tmp_path), TERM="dumb") as session:
-        assert session.finish() == 0
-    assert "\x1b" not in session.text
-    assert f"pulling {road.host}/team/one:v1{os.linesep}" in session.text.replace("\r\n", os.linesep)
+    with WatchedTerminal(*words(road, tmp_path), TERM="dumb") as session:
+        assert session.finish().status == 0
+    assert "\x1b" not in session.raw
+    assert f"pulling {road.host}/team/one:v1{os.linesep}" in session.raw.replace("\r\n", os.linesep)
