@@ -8,6 +8,7 @@ import sys
 
 TYPE_CHECKING = False  # set here: importing typing takes time at every start
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable, Mapping
     from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
@@ -45,6 +46,31 @@ def field(
     return _Field(default, default_factory, is_shown=repr)
 
 
+class _Factory:
+    """The default of a field with a factory, in a signature."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+class _Signature:
+    """The signature of a class of values, for editors and ``help``; computed on request, because inspect is costly."""
+
+    def __get__(self, value: object, cls: "type[Value]") -> "inspect.Signature":
+        from inspect import Parameter, Signature
+
+        hints: dict[str, object] = {}
+        for each in reversed(cls.__mro__):
+            hints |= _annotations(each)
+        factories = dict.fromkeys(cls._factories, _Factory())
+        defaults = dict.fromkeys(cls._names, Parameter.empty) | factories | cls._defaults
+        kind = Parameter.POSITIONAL_OR_KEYWORD
+        fields = [
+            Parameter(name, kind, default=defaults[name], annotation=hints[name]) for name in cls._names
+        ]
+        return Signature(fields, return_annotation=None)
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value:
     """The base of frozen values. Its annotated names are the fields, in order, with or without defaults."""
@@ -55,6 +81,7 @@ class Value:
     _factories: "ClassVar[dict[str, Callable[[], object]]]" = {}
     _template: "ClassVar[dict[str, object]]" = {}
     _fewest: "ClassVar[int]" = 0
+    __signature__ = _Signature()
 
     def __init_subclass__(cls) -> None:
         declared = tuple(_annotations(cls))
@@ -168,6 +195,7 @@ if not TYPE_CHECKING:
             base = namedtuple(  # noqa: PYI024 - without typing
                 name, fields, defaults=defaults, module=body["__module__"]
             )
+            base.__new__.__annotations__ = dict(_annotations(made))  # for signatures, as typing does
             own = {name: given for name, given in body.items() if name not in fields}
             return type(name, (base,), own | {"__slots__": ()})
 
