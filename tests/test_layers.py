@@ -102,7 +102,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("conformance", "trace"),
     ),
     "cli": (
-        ("frame", "demo_registry"),
+        ("frame",),
         ("lint_output", "records"),
         ("image", "kube", "plugin", "lint", "completion", "main"),
         ("demo",),
