@@ -15,7 +15,7 @@ from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.records.decision import describe_entry
 from keyferry.pulls.trial import Attempt, kind_of
 from keyferry.show.documents import make_document
-from keyferry.show.tables import table
+from keyferry.show.tables import fitting_table
 
 Json = dict[str, object]
 _HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")
@@ -24,9 +24,9 @@ _NOTHING = "-"
 
 
 def outcome_table(outcomes: Sequence[PullOutcome], *, is_wide: bool = False) -> str:
-    """Return a table with one row for each image."""
+    """Return a table with one row for each image; on a narrow terminal, a paragraph for each."""
     header = (*_HEADER, *_WIDE) if is_wide else _HEADER
-    return table(header, [_row(each) + (_more(each) if is_wide else ()) for each in outcomes])
+    return fitting_table(header, [_row(each) + (_more(each) if is_wide else ()) for each in outcomes])
 
 
 def _row(outcome: PullOutcome) -> tuple[str, ...]:
