@@ -31,7 +31,7 @@ SHOWN_TOO = (
     ("mistaken.yaml:6:5", "KF151", "KF160", "mistaken.yaml:8:3", "KF110"),
     (),
     ("USERNAME", "ferry      ********   eu.harbour.example   provider harbour"),
-    ("'*.harbour.example'", "provider harbour"),
+    ("ferry", "harbour", "eu.harbour.example"),
     ("yes: 127.0.0.1:", "can be pulled with the only credential", "yes, it may pull"),
     (),
     ("kind: PluginTrace", "accepted: true", "keyferry-placeholder"),

@@ -70,7 +70,7 @@ def test_the_bar_fits_the_terminal_and_is_gone_at_the_end(
     assert max(map(len, drawn)) < columns
     full = next(line for line in reversed(drawn) if " left" in line)
     assert re.match(r"\[#*\.*\]  ?\d+ %  (\d/3( layers)?  )?\d\.\d/1\.7 MiB", full), full
-    assert (("/3" in full), "KiB/s" in full) == (columns > 38,) * 2, full
+    assert (("/3" in full), "iB/s" in full) == (columns > 38,) * 2, full
     # No time left is claimed before a speed is known.
     assert " left" not in drawn[0]
     assert not [row for row in rows if " % " in row or "[#" in row]
