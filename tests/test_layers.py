@@ -41,6 +41,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "files",
             "gotext",
             "paths",
+            "type_forms",
             "user_info",
             "values",
             "word_enum",
