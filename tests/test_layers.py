@@ -40,6 +40,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "extras",
             "files",
             "gotext",
+            "lazy",
             "paths",
             "user_info",
             "values",

@@ -3,9 +3,9 @@
 import os
 import stat
 from collections.abc import Iterable
-from functools import cached_property
 
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.lazy import lazy
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig import v1
@@ -38,7 +38,7 @@ class ReadConfig(Value):
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
     kind: Kind | None = None
 
-    @cached_property
+    @lazy
     def patterns(self) -> tuple[tuple[Pattern | MatchError, ...], ...]:
         """The parsed patterns of each provider, with the error in place of a pattern that does not parse."""
         return tuple(tuple(map(_parse_pattern, provider.match_images or ())) for provider in self.providers)

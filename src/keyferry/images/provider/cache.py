@@ -162,9 +162,14 @@ def account_cache_key(
     return key
 
 
-def flight_key(image: str, token_hash: str, annotations: Mapping[str, str]) -> bytes:
-    """Return a key that is equal for lookups that can share a plugin run."""
-    return _text(image) + _text(token_hash) + _annotations(annotations)
+def flight_key(image: str, others: bytes) -> bytes:
+    """Return a key that is equal for lookups that can share a plugin run; *others* are their `other_inputs`."""
+    return _text(image) + others
+
+
+def other_inputs(token_hash: str, annotations: Mapping[str, str]) -> bytes:
+    """Return the inputs of a plugin run other than the image, for use in keys."""
+    return _text(token_hash) + _annotations(annotations) if token_hash or annotations else NO_OTHER_INPUTS
 
 
 def hash_token(token: str) -> str:
@@ -179,6 +184,7 @@ def hash_token(token: str) -> str:
 
 _EMPTY = bytes(2)
 _NO_ANNOTATIONS = struct.pack(">I", 0)
+NO_OTHER_INPUTS = _EMPTY + _NO_ANNOTATIONS
 
 
 def _annotations(annotations: Mapping[str, str]) -> bytes:
