@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keyferry._core.values import Value, field, replace
+from keyferry._core.values import NamedTuple, Value, field, replace
 
 
 class Login(Value):
@@ -104,3 +104,44 @@ def test_a_subclass_may_declare_a_field_anew() -> None:
     assert Derived("x", "y", 3, "z") == Derived(name="x", secret="y", number=3, more="z")
     assert repr(Derived(secret="s")).endswith("Derived(name='derived', more='')")
     assert Base().number == 1
+
+
+class Corner(NamedTuple):
+    """A tuple with a default and a method."""
+
+    x: int
+    y: int = 0
+
+    def sum(self) -> int:
+        """Return the sum."""
+        return self.x + self.y
+
+
+def test_a_tuple_has_names_and_is_a_tuple() -> None:
+    corner = Corner(1, 2)
+    assert (corner.x, corner.y, corner.sum()) == (1, 2, 3)
+    assert corner == (1, 2)
+    assert [*corner] == [1, 2]
+    assert hash(corner) == hash((1, 2))
+    assert repr(corner) == "Corner(x=1, y=2)"
+    assert (Corner(5), Corner(x=5), Corner(y=0, x=5)) == ((5, 0),) * 3
+    assert pickle.loads(pickle.dumps(corner)) == corner
+    assert type(pickle.loads(pickle.dumps(corner))) is Corner
+    with pytest.raises(AttributeError):
+        setattr(corner, "x", 3)  # noqa: B010 - a type checker refuses the plain way
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "Corner needs 'x'"),
+        ((1, 2, 3), {}, "Corner takes 2 values, 3 were given"),
+        ((1,), {"x": 2}, "Corner got 'x', which is unknown or given twice"),
+        ((1,), {"z": 2}, "Corner got 'z', which is unknown or given twice"),
+    ],
+)
+def test_a_wrong_tuple_says_what_is_wrong(
+    args: tuple[int, ...], kwargs: dict[str, int], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        Corner(*args, **kwargs)

@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections.abc import Iterable
 
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.lazy import lazy
@@ -12,6 +11,10 @@ from keyferry.api.kubeletconfig import v1
 from keyferry.errors import ConfigError, Kind, MatchError, Problem
 from keyferry.images.config.decode import ConfigFile, decode_file, refused
 from keyferry.images.match.rules import Pattern, parse_pattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
@@ -79,7 +82,7 @@ def read_config(path: str, data: bytes | None = None) -> ReadConfig:
     return ReadConfig(path, files, providers, locations, problems, text, kind)
 
 
-def config_hash(contents: Iterable[bytes]) -> str:
+def config_hash(contents: "Iterable[bytes]") -> str:
     """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
     # Imported here: hashlib loads OpenSSL, which takes a tenth of the start time.
     from hashlib import sha256

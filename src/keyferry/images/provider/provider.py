@@ -1,7 +1,6 @@
 """One provider: its cache, its current runs, and its answer for an image."""
 
 from _thread import allocate_lock
-from collections.abc import Callable, Hashable
 from math import inf
 from time import monotonic
 
@@ -38,6 +37,11 @@ from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
 
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
@@ -92,7 +96,7 @@ class Provider:
         plugin: Plugin,
         *,
         accounts: ServiceAccounts | None = None,
-        clock: Callable[[], int] = monotonic_ns,
+        clock: "Callable[[], int]" = monotonic_ns,
         coalesce: bool = True,
         timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
@@ -233,7 +237,7 @@ class Provider:
         run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
         return self._from_run(run, identity, ProvisionOutcome.RAN)
 
-    def _wide_key(self, image: str, account_key: bytes, others: bytes) -> Hashable:
+    def _wide_key(self, image: str, account_key: bytes, others: bytes) -> "Hashable":
         """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
         return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
@@ -264,7 +268,7 @@ class Provider:
     def _fly(  # noqa: PLR0917 - the data of one run
         self,
         flight: Flight[_Run],
-        keys: tuple[Hashable, ...],
+        keys: "tuple[Hashable, ...]",
         image: str,
         identity: Identity,
         account_key: bytes,

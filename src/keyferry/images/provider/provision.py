@@ -1,7 +1,6 @@
 """The answer of one provider for one image, and its origin."""
 
-from collections.abc import Mapping
-
+from keyferry._core.compiled import Mapping
 from keyferry._core.lazy import lazy
 from keyferry._core.values import Value, field, replace
 from keyferry._core.word_enum import WordEnum
