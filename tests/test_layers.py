@@ -33,6 +33,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 # Shelves of one tier do not know each other. In rooms without folders it is enough that nothing goes in a circle.
 SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "_core": (
+        ("compiled",),
         (
             "base64",
             "clock",
@@ -40,6 +41,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "extras",
             "files",
             "gotext",
+            "lazy",
             "paths",
             "type_forms",
             "user_info",

@@ -224,7 +224,7 @@ _KEYS = {
         cache_type=given["cacheType"],
     ),
     "single_flight_key": lambda given: cache.flight_key(
-        given["image"], given["tokenHash"], given["annotations"] or {}
+        given["image"], cache.other_inputs(given["tokenHash"], given["annotations"] or {})
     ),
 }
 

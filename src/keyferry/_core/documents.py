@@ -1,8 +1,6 @@
 """Read YAML or JSON text as Kubernetes does, and keep the position of every value."""
 
-import re
 from bisect import bisect_left
-from collections.abc import Mapping
 from math import inf
 
 from keyferry._core import json as _json
@@ -11,6 +9,10 @@ from keyferry._core.positions import MAX_DEPTH, DuplicateKey, Position, Position
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import DocumentError, Kind
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "Document",
@@ -47,7 +49,7 @@ class Document(Value):
     """
 
     value: object = field(repr=False)
-    positions: Mapping[Path, Position] = field(repr=False)
+    positions: "Mapping[Path, Position]" = field(repr=False)
     duplicates: tuple[DuplicateKey, ...]
     format: DocumentFormat
 
@@ -61,7 +63,11 @@ class Document(Value):
 def is_json(data: bytes) -> bool:
     """Return whether the first character that is not blank is ``{``; any other text is YAML."""
     first = data.lstrip(_ASCII_BLANK)[:1]
-    return first == b"{" if first.isascii() else re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
+    if first.isascii():
+        return first == b"{"
+    import re
+
+    return re.match(_BLANK + "{", _json.decode_utf8(data)) is not None
 
 
 def read_document(data: bytes, *, quoting: bool = False) -> Document:
@@ -156,6 +162,8 @@ class _Scanner:
         return self.root
 
     def run(self) -> None:
+        import re  # imported here: only the positions of errors are asked for
+
         self.line_ends = [match.start() for match in re.finditer("\n", self.text)]
         for match in re.finditer(_PIECE, self.text):
             piece = match[0]

@@ -1,9 +1,12 @@
 """The positions of values in a text, and its repeated keys, for YAML and JSON."""
 
-from collections.abc import Callable, Iterator, Mapping
-
+from keyferry._core.compiled import Mapping
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 # Far below Go's limit and far above any real file, so that callers may recurse over a value.
 MAX_DEPTH = 500
@@ -42,7 +45,7 @@ class Positions(Mapping[Path, Position]):
     *tree* is the tree, or a function that returns it, which is called when the first position is read.
     """
 
-    def __init__(self, tree: PositionNode | Callable[[], PositionNode]) -> None:
+    def __init__(self, tree: "PositionNode | Callable[[], PositionNode]") -> None:
         self._tree = tree
 
     @property
@@ -57,7 +60,7 @@ class Positions(Mapping[Path, Position]):
             place = place.children[step]
         return place.position
 
-    def __iter__(self) -> Iterator[Path]:
+    def __iter__(self) -> "Iterator[Path]":
         waiting: list[tuple[Path, PositionNode]] = [((), self._root)]
         while waiting:
             path, place = waiting.pop()

@@ -6,6 +6,8 @@ fifty of them. Here all classes share one set of methods. Type checkers treat th
 
 import sys
 
+from keyferry._core.compiled import itemgetter
+
 TYPE_CHECKING = False  # set here: importing typing takes time at every start
 if TYPE_CHECKING:
     import inspect
@@ -57,18 +59,8 @@ class _Signature:
     """The signature of a class of values, for editors and ``help``; computed on request, because inspect is costly."""
 
     def __get__(self, value: object, cls: "type[Value]") -> "inspect.Signature":
-        from inspect import Parameter, Signature
-
-        hints: dict[str, object] = {}
-        for each in reversed(cls.__mro__):
-            hints |= _annotations(each)
-        factories = dict.fromkeys(cls._factories, _Factory())
-        defaults = dict.fromkeys(cls._names, Parameter.empty) | factories | cls._defaults
-        kind = Parameter.POSITIONAL_OR_KEYWORD
-        fields = [
-            Parameter(name, kind, default=defaults[name], annotation=hints[name]) for name in cls._names
-        ]
-        return Signature(fields, return_annotation=None)
+        made_anew = dict.fromkeys(cls._factories, _Factory())
+        return _signature(cls, cls._names, made_anew | cls._defaults)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -100,8 +92,8 @@ class Value:
     def __init__(self, *args: "Any", **kwargs: "Any") -> None:
         names = self._names
         if kwargs or not self._fewest <= len(args) <= len(names):
-            values = dict(zip(names, args))  # noqa: B905 - _complete finds too many
-            _complete(self, values, args, kwargs)
+            values = dict(zip(names, args))  # noqa: B905 - _fill_in finds too many
+            _fill_in(type(self).__name__, names, self._defaults, self._factories, values, len(args), kwargs)
             object.__setattr__(self, "__dict__", values)
             return
         values = self.__dict__
@@ -152,24 +144,42 @@ def _values(value: Value) -> tuple[object, ...]:
     return tuple([value.__dict__[name] for name in value._names])
 
 
-def _complete(
-    value: Value, values: dict[str, object], args: tuple[object, ...], kwargs: dict[str, object]
+def _fill_in(  # noqa: PLR0917 - the parts of a class
+    who: str,
+    names: tuple[str, ...],
+    defaults: dict[str, object],
+    factories: "dict[str, Callable[[], object]]",
+    values: dict[str, object],
+    given: int,
+    kwargs: dict[str, object],
 ) -> None:
-    """Set the fields that were not given by position, in the order of the fields."""
-    names, who = value._names, type(value).__name__
-    if len(args) > len(names):
-        raise TypeError(f"{who} takes {len(names)} values, {len(args)} were given")
-    for name in names[len(args) :]:
+    """Add the fields after the *given* first ones to *values*, in the order of the fields; raise TypeError."""
+    if given > len(names):
+        raise TypeError(f"{who} takes {len(names)} values, {given} were given")
+    for name in names[given:]:
         if name in kwargs:
             values[name] = kwargs.pop(name)
-        elif name in value._defaults:
-            values[name] = value._defaults[name]
-        elif name in value._factories:
-            values[name] = value._factories[name]()
+        elif name in defaults:
+            values[name] = defaults[name]
+        elif name in factories:
+            values[name] = factories[name]()
         else:
             raise TypeError(f"{who} needs {name!r}")
     if kwargs:
         raise TypeError(f"{who} got {', '.join(map(repr, kwargs))}, which is unknown or given twice")
+
+
+def _signature(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -> "inspect.Signature":
+    from inspect import Parameter, Signature
+
+    hints: dict[str, object] = {}
+    for each in reversed(cls.__mro__):
+        hints |= _annotations(each)
+    kind, none = Parameter.POSITIONAL_OR_KEYWORD, Parameter.empty
+    fields = (
+        Parameter(name, kind, default=defaults.get(name, none), annotation=hints[name]) for name in names
+    )
+    return Signature(list(fields), return_annotation=None)
 
 
 def _annotations(cls: type) -> "Mapping[str, object]":
@@ -183,21 +193,45 @@ def _annotations(cls: type) -> "Mapping[str, object]":
 
 if not TYPE_CHECKING:
 
+    class _TupleSignature:
+        def __get__(self, value, cls):
+            return _signature(cls, cls._fields, cls._field_defaults)
+
+    class _Tuple(tuple):
+        __slots__ = ()
+        __signature__ = _TupleSignature()
+
+        def __new__(cls, *args, **kwargs):
+            if kwargs or len(args) != len(cls._fields):
+                values = dict(zip(cls._fields, args))  # noqa: B905 - _fill_in finds too many
+                _fill_in(cls.__name__, cls._fields, cls._field_defaults, {}, values, len(args), kwargs)
+                args = values.values()
+            return tuple.__new__(cls, args)
+
+        def __repr__(self):
+            shown = ", ".join(f"{name}={value!r}" for name, value in self._asdict().items())
+            return f"{type(self).__name__}({shown})"
+
+        def __getnewargs__(self):
+            return tuple(self)
+
+        def _asdict(self):
+            return dict(zip(self._fields, self, strict=True))
+
+        def _replace(self, **changes):
+            return type(self)(**self._asdict() | changes)
+
     class _TupleType(type):
         def __new__(cls, name, bases, body):
             made = super().__new__(cls, name, bases, body)
             if not bases:
                 return made
-            from collections import namedtuple
-
             fields = tuple(_annotations(made))
-            defaults = [body[field] for field in fields if field in body]
-            base = namedtuple(  # noqa: PYI024 - without typing
-                name, fields, defaults=defaults, module=body["__module__"]
-            )
-            base.__new__.__annotations__ = dict(_annotations(made))  # for signatures, as typing does
             own = {name: given for name, given in body.items() if name not in fields}
-            return type(name, (base,), own | {"__slots__": ()})
+            own |= {name: property(itemgetter(at)) for at, name in enumerate(fields)}
+            defaults = {name: body[name] for name in fields if name in body}
+            own |= {"__slots__": (), "_fields": fields, "_field_defaults": defaults}
+            return type(name, (_Tuple,), own)
 
     class NamedTuple(metaclass=_TupleType):
         """A tuple with named fields as in ``typing``, which is slow to import; subclasses have no other bases."""

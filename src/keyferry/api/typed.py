@@ -1,12 +1,14 @@
 """Read the content of a file as a document with a type, or as a problem with a position."""
 
-from collections.abc import Callable
-
 from keyferry._core.documents import Document
 from keyferry._core.paths import Path
 from keyferry._core.values import Value
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.errors import DocumentError, Kind, Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["Refused", "TypedDocument", "place_problem", "read_typed"]
 
@@ -29,7 +31,7 @@ class Refused(Value):
 def read_typed(
     file: str,
     data: bytes,
-    read: Callable[[bytes], Document],
+    read: "Callable[[bytes], Document]",
     *,
     syntax_code: str = "",
     type_code: str = "",

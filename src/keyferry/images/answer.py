@@ -1,7 +1,6 @@
 """The answer of a lookup: its result, and the reasons for it."""
 
-from functools import cached_property
-
+from keyferry._core.lazy import lazy
 from keyferry.images.result import Failure, LookupOutcome, LookupResult
 
 TYPE_CHECKING = False
@@ -14,7 +13,7 @@ __all__ = ["Answer", "Failure", "LookupOutcome"]
 class Answer(LookupResult):
     """The result of a lookup: credentials in the order the kubelet would try them, and the reasons."""
 
-    @cached_property
+    @lazy
     def reasons(self) -> "tuple[Reason, ...]":
         """The reasons for the answer, for each provider and each credential, as ``explain`` prints them."""
         from keyferry.images.why.reasons import reasons_for

@@ -1,14 +1,19 @@
 """Docker config files and pull secrets, read as in the kubelet."""
 
 import os
-from collections.abc import Callable, Mapping
 
 from keyferry._core.base64 import corrupt_input_text, decode_base64
+from keyferry._core.compiled import Mapping
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads
 from keyferry._core.values import Value, field
 from keyferry.api.codec import article, json_type
 from keyferry.errors import DocumentError, PullSecretError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 _BAD_FILE = "error occurred while trying to unmarshal json"
 _BAD_AUTH = "unable to parse auth field, must be formatted as base64(username:password)"
@@ -33,7 +38,7 @@ class PullSecret(Value):
     namespace: str
     name: str
     type: str
-    data: Mapping[str, bytes] = field(repr=False)
+    data: "Mapping[str, bytes]" = field(repr=False)
     uid: str = ""
 
 
@@ -50,7 +55,7 @@ def parse_dockercfg(content: bytes) -> DockerConfig:
     return _as_file(_read_entries, content)
 
 
-def read_pull_secret(secret: PullSecret) -> DockerConfig | None:
+def read_pull_secret(secret: PullSecret) -> "DockerConfig | None":
     """Return the entries of a pull secret, or None for a secret that the kubelet ignores.
 
     Raise PullSecretError if the content cannot be read, which fails the whole lookup.
@@ -97,7 +102,7 @@ def load_docker_config(path: str) -> DockerConfig:
     raise PullSecretError(f"docker config {path}: {problem.message}", problem.kubernetes_text)
 
 
-def _as_file(read: Callable[[object], DockerConfig], content: bytes) -> DockerConfig:
+def _as_file(read: "Callable[[object], DockerConfig]", content: bytes) -> DockerConfig:
     """Read the content of a file, for which Kubernetes has the same text for all problems."""
     problem: PullSecretError
     try:
@@ -155,7 +160,7 @@ def _decode_auth(auth: str, where: str) -> tuple[str, str]:
     return username.decode("utf-8", "surrogateescape"), password.decode("utf-8", "surrogateescape")
 
 
-def _pick(fields: Mapping[str, object], name: str) -> object:
+def _pick(fields: "Mapping[str, object]", name: str) -> object:
     """Return a field by its name in any case; the last of several counts, as in Go."""
     found: object = None
     for key, value in fields.items():
@@ -164,7 +169,7 @@ def _pick(fields: Mapping[str, object], name: str) -> object:
     return found
 
 
-def _object(value: object, where: str, go_type: str) -> Mapping[str, object]:
+def _object(value: object, where: str, go_type: str) -> "Mapping[str, object]":
     if value is None:
         return {}
     if isinstance(value, dict):

@@ -1,7 +1,5 @@
 """Keyrings: which credentials cover an image, and in which order they are tried."""
 
-from collections.abc import Iterable, Mapping, Sequence
-
 from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
 from keyferry._core.json import dumps
 from keyferry._core.user_info import hide_user_info
@@ -11,6 +9,10 @@ from keyferry.errors import MatchError
 from keyferry.images.match.index import PatternIndex
 from keyferry.images.match.rules import covers
 from keyferry.images.match.url import normalise_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 # The fields of the credential that a runtime receives, in the order in which the kubelet hashes them.
 _HASHED_FIELDS = (
@@ -95,7 +97,7 @@ class Keyring:
         self._patterns: PatternIndex | None = None
         self.dropped: list[DroppedKey] = []
 
-    def add(self, source: Source, entries: Iterable[tuple[str, str, str, str]]) -> None:
+    def add(self, source: Source, entries: "Iterable[tuple[str, str, str, str]]") -> None:
         """Add entries ``(auth key, username, password, email)`` of one source after the present ones."""
         for raw, username, password, email in entries:
             try:
@@ -135,7 +137,7 @@ class Keyring:
                 return found
         return list(self._credentials.get(LOGIN_HOST, ())) if is_default_registry(image) else []
 
-    def _covering(self, image: str) -> Iterable[str]:
+    def _covering(self, image: str) -> "Iterable[str]":
         if self._patterns is not None:
             return [key for _, key in self._patterns.find(image)]
         if self._keys is None:
@@ -146,7 +148,7 @@ class Keyring:
         return self._covering(image)
 
 
-def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
+def join_keyrings(keyrings: "Sequence[Keyring]") -> Keyring:
     """Return one keyring with the credentials of all *keyrings*, in order."""
     if len(keyrings) == 1:
         return keyrings[0]
@@ -156,7 +158,7 @@ def join_keyrings(keyrings: Sequence[Keyring]) -> Keyring:
     return joined
 
 
-def lookup_all(keyrings: Sequence[Keyring], image: str) -> list[Credential]:
+def lookup_all(keyrings: "Sequence[Keyring]", image: str) -> list[Credential]:
     """Return the credentials of several keyrings, in order; each applies its own default registry rule."""
     if len(keyrings) == 1:
         return keyrings[0].lookup(image)
@@ -174,6 +176,6 @@ def credential_hash(username: str, password: str, email: str = "", **others: str
     return sha256(hashed_json(fields).encode()).hexdigest()
 
 
-def hashed_json(fields: Mapping[str, str]) -> str:
+def hashed_json(fields: "Mapping[str, str]") -> str:
     """Return the text that is hashed: compact JSON with the fields in the kubelet's order, without empty ones."""
     return dumps({name: fields[name] for name in _HASHED_FIELDS if fields.get(name)})

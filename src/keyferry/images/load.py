@@ -1,9 +1,9 @@
 """Loading of providers from a config on disk, with all checks that a kubelet makes when it starts."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
 
 from keyferry._core.clock import check_timeout, monotonic_ns
+from keyferry._core.compiled import Callable, Iterable, Mapping
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError

@@ -3,10 +3,10 @@
 import os
 import weakref
 from _thread import allocate_lock
-from collections.abc import Callable, Iterable, Sequence
 from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
+from keyferry._core.compiled import Callable, Iterable, Sequence
 from keyferry._core.values import NamedTuple
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.images.answer import Answer
@@ -21,7 +21,6 @@ from keyferry.images.keyring import (
     lookup_all,
 )
 from keyferry.images.match.index import PatternIndex
-from keyferry.images.match.rules import Pattern
 from keyferry.images.provider.accounts import Pod
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
@@ -31,6 +30,8 @@ from keyferry.images.warm import Warm, WarmTable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from keyferry.images.match.rules import Pattern
 
 _NODE_CONFIG_NS = 5 * 60 * 1_000_000_000
 _FOREVER_NS = 1 << 62
@@ -61,7 +62,7 @@ class Providers:
         config_hash: str | Callable[[], str] = "",
         docker_config: str | None = None,
         clock: Callable[[], int] = monotonic_ns,
-        patterns: Sequence[Sequence[Pattern]] | None = None,
+        patterns: "Sequence[Sequence[Pattern]] | None" = None,
     ) -> None:
         """Create providers; *patterns* are the patterns of each provider, if they are already parsed."""
         self._config_hash = config_hash

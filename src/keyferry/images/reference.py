@@ -1,17 +1,20 @@
 """Parsing of image names as in the kubelet, which normalises them."""
 
-import re
-
 from keyferry._core.docker_hub import HUB, LOGIN_HOST
 from keyferry._core.gotext import quote
 from keyferry._core.values import NamedTuple, Value, replace
 from keyferry.errors import ImageNameError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
 
 __all__ = ["ImageName", "normalise", "parse_image", "registry_of", "trim"]
 
 _OFFICIAL = "library/"
 _DEFAULT_TAG = "latest"
 _LONGEST_PATH = 255
+_LONGEST_TAG = 128
 _HEX_LENGTHS = {"sha256": 64, "sha384": 96, "sha512": 128}
 
 # Each piece can match a text in only one way, so that a match that fails takes
@@ -22,9 +25,17 @@ _COMPONENT = r"[a-z0-9]++(?:(?:\.|__?|-++)[a-z0-9]++)*"
 _TAG = "[a-zA-Z0-9_][a-zA-Z0-9_.-]{0,127}"
 _DIGEST = "[A-Za-z][A-Za-z0-9]*+(?:[-_+.][A-Za-z][A-Za-z0-9]*+)*:[0-9a-fA-F]{32,}"
 # Groups: name, its path alone, tag, digest.
-_REFERENCE = re.compile(
-    f"((?:{_HOST}/)?({_COMPONENT}(?:/{_COMPONENT})*))(?::({_TAG}))?(?:@({_DIGEST}))?",
-)
+_REFERENCE = f"((?:{_HOST}/)?({_COMPONENT}(?:/{_COMPONENT})*))(?::({_TAG}))?(?:@({_DIGEST}))?"
+
+# For names in their usual form, see `_read_plain`.
+_DIGITS = "0123456789"
+_LOWER_HEX = "0123456789abcdef"
+_LOWER = "abcdefghijklmnopqrstuvwxyz"
+_PLAIN_HOST = f"{_LOWER}{_DIGITS}.-"
+_PLAIN_PATH = f"{_LOWER}{_DIGITS}/-._"
+_PLAIN_TAG = f"{_LOWER}{_DIGITS}.-_{_LOWER.upper()}"
+_SEPARATORS = "/-._"
+_NOT_IN_PATH = ("/.", "./", "/_", "_/", "..", "._", ".-", "-.", "-_", "_.", "_-", "___")
 
 _DIGEST_ADVICE = (
     "the digest must be 'sha256:' and 64 lower-case hexadecimal digits (or sha384 and 96, sha512 and 128)"
@@ -115,7 +126,7 @@ def normalise(image: str) -> str:
 
 def trim(image: str) -> str:
     """Return *image* without tag and digest, otherwise as written, or raise ImageNameError."""
-    match = _REFERENCE.fullmatch(image)
+    match = _match(image)
     flaw = _reference_flaw(image, match)
     if flaw is not None:
         raise ImageNameError(_message(image, flaw), flaw.kubernetes_text)
@@ -131,7 +142,11 @@ def registry_of(image: str) -> str:
 
 def _parse(image: str) -> tuple[str, str | None, str | None]:
     """Return repository, tag and digest, or raise ImageNameError."""
-    match = _REFERENCE.fullmatch(_qualify(image))
+    qualified = _qualify(image)
+    plain = _read_plain(qualified)
+    if plain is not None and not _is_image_id(image):
+        return plain
+    match = _match(qualified)
     if match is not None:
         name, path, tag, digest = match.groups()
         fits = len(path) <= _LONGEST_PATH and not _is_image_id(image)
@@ -140,6 +155,58 @@ def _parse(image: str) -> tuple[str, str | None, str | None]:
     flaw = _flaw(image)
     text = f"couldn't parse image name {quote(image)}: {flaw.kubernetes_text}"
     raise ImageNameError(_message(image, flaw), text)
+
+
+def _read_plain(text: str) -> tuple[str, str | None, str | None] | None:
+    """Return repository, tag and digest of a name in its usual form, or None for any other text, valid or not.
+
+    ``re`` takes longer to import than a whole lookup, so most names are read without it.
+    """
+    name, at, digest = text.partition("@")
+    authority, _, rest = name.partition("/")
+    path, colon, tag = rest.partition(":")
+    if not (_is_plain_host(authority) and _is_plain_path(path)):
+        return None
+    if (colon and not _is_plain_tag(tag)) or (at and not _is_plain_digest(digest)):
+        return None
+    return f"{authority}/{path}", tag if colon else None, digest if at else None
+
+
+def _is_plain_host(authority: str) -> bool:
+    host, colon, port = authority.partition(":")
+    if not host or host.strip(_PLAIN_HOST) or host[0] in "-." or host[-1] in "-.":
+        return False
+    if colon and (not port or port.strip(_DIGITS)):
+        return False
+    return not (".." in host or ".-" in host or "-." in host)
+
+
+def _is_plain_path(path: str) -> bool:
+    if not 0 < len(path) <= _LONGEST_PATH or path.strip(_PLAIN_PATH):
+        return False
+    if path[0] in _SEPARATORS or path[-1] in _SEPARATORS:
+        return False
+    # A single separator between letters and digits is valid, and so are several hyphens and two underscores.
+    if "//" in path or "/-" in path or "-/" in path:
+        return False
+    if "." not in path and "_" not in path:
+        return True
+    return not any([pair in path for pair in _NOT_IN_PATH])  # noqa: C419 - a list is quicker
+
+
+def _is_plain_tag(tag: str) -> bool:
+    return 0 < len(tag) <= _LONGEST_TAG and not tag.strip(_PLAIN_TAG) and tag[0] not in "-."
+
+
+def _is_plain_digest(digest: str) -> bool:
+    algorithm, _, encoded = digest.partition(":")
+    return len(encoded) == _HEX_LENGTHS.get(algorithm) and not encoded.strip(_LOWER_HEX)
+
+
+def _match(text: str) -> "re.Match[str] | None":
+    import re  # imported here, see `_read_plain`
+
+    return re.fullmatch(_REFERENCE, text)
 
 
 def _qualify(image: str) -> str:
@@ -168,15 +235,15 @@ def _flaw(image: str) -> _Flaw:
     if _lower(remote) != remote:
         text = f"{_INVALID.kubernetes_text}: repository name ({remote}) must be lowercase"
         return replace(_UPPER_CASE, kubernetes_text=text)
-    return _reference_flaw(qualified, _REFERENCE.fullmatch(qualified)) or _INVALID
+    return _reference_flaw(qualified, _match(qualified)) or _INVALID
 
 
-def _reference_flaw(text: str, match: re.Match[str] | None) -> _Flaw | None:
+def _reference_flaw(text: str, match: "re.Match[str] | None") -> _Flaw | None:
     """Return why *text*, with its *match*, is not a valid reference, or None."""
     if not text:
         return _EMPTY
     if match is None:
-        return _UPPER_CASE if _REFERENCE.fullmatch(_lower(text)) else _INVALID
+        return _UPPER_CASE if _match(_lower(text)) else _INVALID
     if len(match[2]) > _LONGEST_PATH:
         return _TOO_LONG
     return _digest_flaw(match[4]) if match[4] else None
@@ -208,11 +275,13 @@ def _advise(image: str, flaw: _Flaw) -> str:
     """Return the most specific description of what is wrong with *image*."""
     if "://" in image:
         return "it must not begin with a scheme"
+    import re
+
     stranger = re.search(r"[^][a-zA-Z0-9._:/@+-]", image)
     if stranger:
         return f"it contains {stranger[0]!r}"
     name, at, _ = image.partition("@")
-    if at and _REFERENCE.fullmatch(name):
+    if at and _match(name):
         return _DIGEST_ADVICE
     if _is_image_id(image):
         return "64 hexadecimal digits are an image ID"

@@ -6,7 +6,6 @@ never find one.
 """
 
 from _thread import allocate_lock
-from collections.abc import Iterable
 from itertools import count
 
 from keyferry.images.answer import Answer
@@ -15,6 +14,8 @@ from keyferry.images.provider.provision import ProvisionOutcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from keyferry.images.reference import ImageName
 
 MOST_IMAGES = 4096
@@ -58,7 +59,7 @@ class Warm:
         self._readings += 1
         return self.tick() - self._readings
 
-    def cached_from(self) -> Iterable[str]:
+    def cached_from(self) -> "Iterable[str]":
         """Return the providers whose answers came from their caches."""
         return (
             provision.provider

@@ -1,9 +1,12 @@
 """Share calls by key: a caller that needs a call in progress waits for it and gets the same result."""
 
 from _thread import TIMEOUT_MAX, allocate_lock
-from collections.abc import Hashable
 
 from keyferry._core.type_forms import Generic, T
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Hashable
 
 # The longest timeout that a lock accepts.
 _LONGEST_SECONDS = TIMEOUT_MAX
@@ -41,18 +44,18 @@ class Flights(Generic[T]):
     def __init__(self) -> None:
         self._under_way: dict[Hashable, Flight[T]] = {}
 
-    def find(self, key: Hashable) -> "Flight[T] | None":
+    def find(self, key: "Hashable") -> "Flight[T] | None":
         """Return the call in progress for *key*, if any."""
         return self._under_way.get(key)
 
-    def start(self, keys: tuple[Hashable, ...]) -> Flight[T]:
+    def start(self, keys: "tuple[Hashable, ...]") -> Flight[T]:
         """Start a call and register it for each of *keys* that no other call is registered for."""
         flight: Flight[T] = Flight()
         for key in keys:
             self._under_way.setdefault(key, flight)
         return flight
 
-    def finish(self, keys: tuple[Hashable, ...], flight: Flight[T]) -> None:
+    def finish(self, keys: "tuple[Hashable, ...]", flight: Flight[T]) -> None:
         """Remove a call; the caller must land it afterwards."""
         for key in keys:
             if self._under_way.get(key) is flight:

@@ -6,13 +6,16 @@ is killed. Its three standard streams are pipes.
 
 import select
 import time
-from collections.abc import Mapping
 
 from keyferry._core.program.child import USUAL_WAY, Way
 from keyferry._core.program.pump import Ending, Limits
 from keyferry._core.program.reap import collect_stragglers, left_to_collect
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry._core.values import Value, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["Ending", "Limits", "ProcessOutcome", "run"]
 
@@ -35,7 +38,7 @@ def run(
     argv: tuple[str, ...],
     *,
     stdin: bytes = b"",
-    environ: Mapping[bytes, bytes] | None = None,
+    environ: "Mapping[bytes, bytes] | None" = None,
     limits: Limits = Limits(),
     way: Way = USUAL_WAY,
 ) -> ProcessOutcome:

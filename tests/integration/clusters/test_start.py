@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from support.kube import Kube
-from support.starts import CONNECTING, LOOKING_UP, YAML, loaded_by_command
+from support.starts import CONNECTING, READING, YAML, loaded_by_command
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
 
@@ -24,7 +24,7 @@ def test_a_request_loads_ssl_and_no_yaml(kube: Kube) -> None:
 
 def test_a_token_alone_needs_no_tls(kube: Kube) -> None:
     """It comes from the plugin, and no server is asked."""
-    assert load(kube, "token") <= LOOKING_UP
+    assert load(kube, "token") <= READING
 
 
 def test_a_yaml_kubeconfig_costs_pyyaml_and_no_more(kube: Kube) -> None:

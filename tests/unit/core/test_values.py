@@ -56,7 +56,7 @@ def test_a_class_of_values_shows_its_fields_as_a_signature() -> None:
     shown = "(username: str, password: str = '', tags: list[str] = <factory>) -> None"
     assert str(inspect.signature(Login)) == shown
     assert str(inspect.signature(Triple)) == "(left: int, right: int, last: int = 3) -> None"
-    assert str(inspect.signature(Point)) == "(x: int, y: int = 2)"
+    assert str(inspect.signature(Point)) == "(x: int, y: int = 2) -> None"
     assert f"Login{shown[:20]}" in pydoc.plain(pydoc.render_doc(Login))
     assert inspect.signature(Pair).bind(1, right=2).arguments == {"left": 1, "right": 2}
 
@@ -123,3 +123,44 @@ def test_a_subclass_may_declare_a_field_anew() -> None:
     assert Derived("x", "y", 3, "z") == Derived(name="x", secret="y", number=3, more="z")
     assert repr(Derived(secret="s")).endswith("Derived(name='derived', more='')")
     assert Base().number == 1
+
+
+class Corner(NamedTuple):
+    """A tuple with a default and a method."""
+
+    x: int
+    y: int = 0
+
+    def sum(self) -> int:
+        """Return the sum."""
+        return self.x + self.y
+
+
+def test_a_tuple_has_names_and_is_a_tuple() -> None:
+    corner = Corner(1, 2)
+    assert (corner.x, corner.y, corner.sum()) == (1, 2, 3)
+    assert corner == (1, 2)
+    assert [*corner] == [1, 2]
+    assert hash(corner) == hash((1, 2))
+    assert repr(corner) == "Corner(x=1, y=2)"
+    assert (Corner(5), Corner(x=5), Corner(y=0, x=5)) == ((5, 0),) * 3
+    assert pickle.loads(pickle.dumps(corner)) == corner
+    assert type(pickle.loads(pickle.dumps(corner))) is Corner
+    with pytest.raises(AttributeError):
+        setattr(corner, "x", 3)  # noqa: B010 - a type checker refuses the plain way
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        ((), {}, "Corner needs 'x'"),
+        ((1, 2, 3), {}, "Corner takes 2 values, 3 were given"),
+        ((1,), {"x": 2}, "Corner got 'x', which is unknown or given twice"),
+        ((1,), {"z": 2}, "Corner got 'z', which is unknown or given twice"),
+    ],
+)
+def test_a_wrong_tuple_says_what_is_wrong(
+    args: tuple[int, ...], kwargs: dict[str, int], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        Corner(*args, **kwargs)

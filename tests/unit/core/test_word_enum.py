@@ -7,7 +7,7 @@ import pickle
 
 import pytest
 
-from keyferry._core.word_enum import WordEnum
+from keyferry._core.word_enum import NumberEnum, WordEnum
 from keyferry.errors import Kind, KubeletReason
 
 
@@ -59,3 +59,34 @@ def test_the_set_is_closed() -> None:
 def test_a_program_sees_a_set_of_words_by_this_class() -> None:
     assert issubclass(Kind, WordEnum)
     assert isinstance(Kind.REFUSED, WordEnum)
+
+
+class Code(NumberEnum):
+    """What an exit code is."""
+
+    OK = 0
+    NO = 1
+
+
+class ModelCode(enum.IntEnum):
+    """The same by the standard library."""
+
+    OK = 0
+    NO = 1
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [*zip(Code, ModelCode, strict=True)])
+def test_a_number_behaves_as_one_of_the_standard_library(ours: Code, theirs: ModelCode) -> None:
+    assert (ours.name, ours.value) == (theirs.name, theirs.value)
+    assert (str(ours), f"{ours}", f"{ours:>3}", ours + 1) == (
+        str(theirs),
+        f"{theirs}",
+        f"{theirs:>3}",
+        theirs + 1,
+    )
+    assert repr(ours) == repr(theirs).replace("ModelCode", "Code")
+    assert ours == theirs.value
+    assert bool(ours) is bool(theirs)
+    assert json.dumps(ours) == json.dumps(theirs)
+    assert Code(theirs.value) is ours
+    assert pickle.loads(pickle.dumps(ours)) is ours  # our own bytes

@@ -1,8 +1,9 @@
 """Wait for the end of a program, kill it, and collect it so that no zombie is left."""
 
+# The module behind `signal`, which also makes enums of all signals.
+import _signal  # type: ignore[import-not-found]  # typeshed does not list it
 import os
 import select
-import signal
 import time
 from math import ceil
 
@@ -90,7 +91,7 @@ def _poll_exit(pid: int) -> int | None:
 def kill_group(pid: int) -> int | None:
     """Kill the program and its process group, and collect it; return its exit status or None."""
     try:
-        os.killpg(pid, signal.SIGKILL)
+        os.killpg(pid, _signal.SIGKILL)
     except ProcessLookupError:
         pass
     except PermissionError:  # macOS raises this for a group whose members are all dead

@@ -1,10 +1,10 @@
 """The table of commands and the exit codes they share."""
 
 import sys
-from enum import IntEnum
 
 from keyferry import errors
 from keyferry._core.values import Value
+from keyferry._core.word_enum import NumberEnum
 from keyferry.errors import Kind
 from keyferry.show.report import report, report_error
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Never
 
 
-class Exit(IntEnum):
+class Exit(NumberEnum):
     """The exit codes, the same in every output format."""
 
     OK = 0

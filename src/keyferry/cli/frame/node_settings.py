@@ -1,7 +1,6 @@
 """Settings of the running kubelet, the defaults of options: root, policy, runtime, environment."""
 
 import os
-from collections.abc import Mapping, Sequence
 
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
@@ -15,6 +14,7 @@ from keyferry.show.report import report
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
 
     from keyferry.images.node.settings import KubeletSettings
     from keyferry.pulls.records.policy import VerificationPolicy
@@ -56,7 +56,7 @@ def node_root(root: str | None, node: Node) -> str:
     return path
 
 
-def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -> "VerificationPolicy":
+def node_policy(name: str | None, allow: "Sequence[str]", root: str, node: Node) -> "VerificationPolicy":
     """Return the given policy, else that of the kubelet that uses *root*, else the default; raise WrongUsage.
 
     *root* is empty if there are no records.
@@ -69,7 +69,7 @@ def node_policy(name: str | None, allow: Sequence[str], root: str, node: Node) -
     return parse_policy(name or (DEFAULT if found is None else found.name), allow)
 
 
-def parse_policy(name: str, allow: Sequence[str]) -> "VerificationPolicy":
+def parse_policy(name: str, allow: "Sequence[str]") -> "VerificationPolicy":
     """Return the policy that the options name; raise WrongUsage."""
     from keyferry.pulls.records.policy import make_policy
 
@@ -135,7 +135,7 @@ class PluginEnvironment(Value):
     """
 
     owner: str
-    variables: Mapping[str, str] | None = field(default=None, repr=False)
+    variables: "Mapping[str, str] | None" = field(default=None, repr=False)
     traps: tuple[Reason, ...] = ()
 
 

@@ -2,9 +2,7 @@
 
 import binascii
 import os
-import re
 import stat
-from collections.abc import Iterator
 
 from keyferry._core.documents import read_document
 from keyferry._core.paths import format_path
@@ -20,6 +18,7 @@ from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
     from keyferry.images.node.settings import KubeletSettings
 
@@ -127,7 +126,7 @@ class KubernetesObject(Value):
         )
 
 
-def read_objects(path: str) -> Iterator[KubernetesObject]:
+def read_objects(path: str) -> "Iterator[KubernetesObject]":
     """Yield every Pod, Secret and ServiceAccount of a file, which has several documents or a List."""
     found = False
     for value in _documents(path):
@@ -142,8 +141,10 @@ def read_objects(path: str) -> Iterator[KubernetesObject]:
         )
 
 
-def _documents(path: str) -> Iterator[Json]:
+def _documents(path: str) -> "Iterator[Json]":
     """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
+    import re  # imported here: most commands are given no such file
+
     before = 0
     for chunk in re.split(rb"(?m)^---(?=\s|$)", read_file(path)):
         try:
@@ -215,7 +216,7 @@ def _why_unread(secret: PullSecret, names: list[str], namespace: str) -> str:
     return ""
 
 
-def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> Iterator[MissingInput]:
+def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> "Iterator[MissingInput]":
     """Yield the secrets that the pod lists and that are not given; the pod itself without any pod or secret."""
     if names is None and not secrets:
         yield MissingInput(LookupInput.POD)
@@ -223,7 +224,7 @@ def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -
     yield from (MissingInput(LookupInput.PULL_SECRET, name) for name in names or () if name not in given)
 
 
-def _missing_docker_config(args: "argparse.Namespace") -> Iterator[MissingInput]:
+def _missing_docker_config(args: "argparse.Namespace") -> "Iterator[MissingInput]":
     """Yield the docker config in the kubelet's root if it exists and is not read, or cannot be seen."""
     if args.docker_config not in (None, "auto"):
         return

@@ -1,7 +1,6 @@
 """Print the credentials for an image, in the kubelet's trial order."""
 
 import sys
-from collections.abc import Callable
 
 from keyferry._core.docker_hub import HUB, LOGIN_URL
 from keyferry._core.secrets import MASK, printable
@@ -21,6 +20,7 @@ from keyferry.show.writer import write_exact
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 DESCRIPTION = """\
 Print the credentials for an image, in the kubelet's trial order: pull secrets, then the node's docker
@@ -134,7 +134,7 @@ def _env(answer: Answer, reveal: bool) -> str:  # noqa: FBT001 - the shape of a 
     return "".join(f"{shown(line)}\n" for line in lines)
 
 
-_WRITERS: dict[str, Callable[[Answer, bool], str]] = {
+_WRITERS: "dict[str, Callable[[Answer, bool], str]]" = {
     "table": _table,
     "wide": _wide,
     "json": _json,

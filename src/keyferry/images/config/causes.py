@@ -1,9 +1,10 @@
 """Which problems are consequences of others, and which field an unknown field was probably meant to be."""
 
-import re
-from collections.abc import Iterable, Iterator
-
 from keyferry.errors import Detail, Problem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
 
 _PROVIDER = ("name", "matchImages", "defaultCacheDuration", "apiVersion", "args", "env", "tokenAttributes")
 _TOKEN = (
@@ -35,7 +36,7 @@ def explain(problem: Problem) -> Problem:
 class Causes:
     """Problems that may have other problems as consequences."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: "Iterable[Problem]") -> None:
         found = tuple(problems)
         self._unread = _places(problem for problem in found if problem.code in _UNREAD)
         self._names = _places(problem for problem in found if problem.code in _REFUSED_NAMES)
@@ -47,8 +48,9 @@ class Causes:
     def account_for(self, problem: Problem) -> bool:
         """Return whether *problem* is a consequence of one of these problems."""
         place = problem.file, problem.path
-        ends = (match.start() for match in re.finditer(r"[.\[]|$", problem.path))
-        if any((problem.file, problem.path[:end]) in self._unread for end in ends):
+        path = problem.path
+        ends = (at for at in range(len(path) + 1) if path[at : at + 1] in (".", "[", ""))
+        if any((problem.file, path[:end]) in self._unread for end in ends):
             return True
         if problem.code in _ABSENT and place in self._misspelt:
             return True
@@ -56,12 +58,12 @@ class Causes:
             return True
         return problem.code in _EXECUTABLE and place in self._names
 
-    def remove_from(self, problems: Iterable[Problem]) -> Iterator[Problem]:
+    def remove_from(self, problems: "Iterable[Problem]") -> "Iterator[Problem]":
         """Return those of *problems* that are not consequences of these."""
         return (problem for problem in problems if not self.account_for(problem))
 
 
-def _places(problems: Iterable[Problem]) -> frozenset[tuple[str, str]]:
+def _places(problems: "Iterable[Problem]") -> frozenset[tuple[str, str]]:
     return frozenset((problem.file, problem.path) for problem in problems)
 
 

@@ -1,7 +1,5 @@
 """Strict decoding of one config file: its content, and all problems that Kubernetes would find."""
 
-from collections.abc import Callable
-
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import quote
 from keyferry._core.paths import Path, format_path
@@ -13,8 +11,12 @@ from keyferry.api.scheme import known_fields
 from keyferry.api.typed import Refused, place_problem, read_typed
 from keyferry.errors import Detail, Kind, Problem
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _KIND = "CredentialProviderConfig"
-_READERS: dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]] = {
+_READERS: "dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]]" = {
     v1.API_VERSION: v1.read_config,
     v1beta1.API_VERSION: v1beta1.read_config,
     v1alpha1.API_VERSION: v1alpha1.read_config,
@@ -111,7 +113,7 @@ def _decode_config(
     path: str,
     data: bytes,
     document: Document,
-    read: Callable[[object, Reader], v1.CredentialProviderConfig],
+    read: "Callable[[object, Reader], v1.CredentialProviderConfig]",
 ) -> ConfigFile:
     reader = _reader(document)
     config = read(document.value, reader)

@@ -2,16 +2,19 @@
 
 import os
 import stat
-from collections.abc import Iterable
-from functools import cached_property
 
 from keyferry._core.gotext import go_strerror, quote
+from keyferry._core.lazy import lazy
 from keyferry._core.paths import Path
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig import v1
 from keyferry.errors import ConfigError, Kind, MatchError, Problem
 from keyferry.images.config.decode import ConfigFile, decode_file, refused
 from keyferry.images.match.rules import Pattern, parse_pattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
 
@@ -38,7 +41,7 @@ class ReadConfig(Value):
     kubernetes_text: str = field(default="", repr=False)  # may quote a whole file
     kind: Kind | None = None
 
-    @cached_property
+    @lazy
     def patterns(self) -> tuple[tuple[Pattern | MatchError, ...], ...]:
         """The parsed patterns of each provider, with the error in place of a pattern that does not parse."""
         return tuple(tuple(map(_parse_pattern, provider.match_images or ())) for provider in self.providers)
@@ -79,7 +82,7 @@ def read_config(path: str, data: bytes | None = None) -> ReadConfig:
     return ReadConfig(path, files, providers, locations, problems, text, kind)
 
 
-def config_hash(contents: Iterable[bytes]) -> str:
+def config_hash(contents: "Iterable[bytes]") -> str:
     """Return the hash that the kubelet exports, over the length, as 8 bytes, and the content of each file."""
     # Imported here: hashlib loads OpenSSL, which takes a tenth of the start time.
     from hashlib import sha256

@@ -1,7 +1,5 @@
 """All problems of a provider config that stop a kubelet, in its order, without those that follow from others."""
 
-from collections.abc import Callable, Iterator
-
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import Problem
@@ -9,6 +7,10 @@ from keyferry.images.config.causes import Causes, explain
 from keyferry.images.config.files import ReadConfig
 from keyferry.images.config.register import check_bin_dir, check_executables
 from keyferry.images.config.validate import kubernetes_validation_text, validate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 
 class LoadStage(WordEnum):
@@ -37,8 +39,8 @@ def find_refusals(
     bin_dir: str | None,
     *,
     service_account_tokens: bool = True,
-    is_checked: Callable[[Problem], bool] = _is_checked,
-) -> Iterator[Refusals]:
+    is_checked: "Callable[[Problem], bool]" = _is_checked,
+) -> "Iterator[Refusals]":
     """Yield the problems of each stage, in the kubelet's order; the kubelet stops at the first stage with problems.
 
     Without *bin_dir*, plugins are not checked. *is_checked* returns whether the kubelet's version makes the

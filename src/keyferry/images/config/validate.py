@@ -1,8 +1,5 @@
 """The kubelet's validation of a provider config, with its texts and with keyferry's messages."""
 
-import re
-from collections.abc import Iterator
-
 from keyferry._core.gotext import quote
 from keyferry._core.json import dumps
 from keyferry._core.paths import Path, format_path
@@ -13,6 +10,10 @@ from keyferry.api.meta import format_duration
 from keyferry.errors import Kind, MatchError, Problem
 from keyferry.images.config.files import ReadConfig
 from keyferry.images.match.rules import Pattern
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PROVIDER_API_VERSIONS = tuple(f"credentialprovider.kubelet.k8s.io/{v}" for v in ("v1", "v1alpha1", "v1beta1"))
 CACHE_TYPES = ("ServiceAccount", "Token")
@@ -53,7 +54,7 @@ def _indexed(problem: Problem, index: int, at: Path) -> Problem:
 
 def _check_provider(
     provider: CredentialProvider, patterns: tuple[Pattern | MatchError, ...], *, gate: bool
-) -> Iterator[_Found]:
+) -> "Iterator[_Found]":
     yield from _check_name(provider.name)
     yield from _check_api_version(provider.api_version)
     yield from _check_match_images(provider.match_images or (), patterns)
@@ -62,7 +63,7 @@ def _check_provider(
         yield from _check_token_attributes(provider.token_attributes, provider.api_version, gate=gate)
 
 
-def _check_name(name: str) -> Iterator[_Found]:
+def _check_name(name: str) -> "Iterator[_Found]":
     for is_wrong, text, message in (
         ("/" in name, "provider name cannot contain '/'", "the name contains '/'"),
         (" " in name, "provider name cannot contain spaces", "the name contains a space"),
@@ -74,7 +75,7 @@ def _check_name(name: str) -> Iterator[_Found]:
             yield ("name",), _invalid("KF121", "providers.name", quote(name), text, expected)
 
 
-def _check_api_version(api_version: str) -> Iterator[_Found]:
+def _check_api_version(api_version: str) -> "Iterator[_Found]":
     expected = " or ".join(repr(known) for known in PROVIDER_API_VERSIONS)
     if not api_version:
         message = f"apiVersion is missing, expected {PROVIDER_V1!r}"
@@ -87,7 +88,7 @@ def _check_api_version(api_version: str) -> Iterator[_Found]:
 
 def _check_match_images(
     texts: tuple[str, ...], patterns: tuple[Pattern | MatchError, ...]
-) -> Iterator[_Found]:
+) -> "Iterator[_Found]":
     if not texts:
         detail = "at least 1 item in matchImages is required"
         message = "matchImages is missing or empty, expected at least one pattern"
@@ -99,7 +100,7 @@ def _check_match_images(
             yield ("matchImages", index), problem.changed(kind=Kind.URL)
 
 
-def _check_duration(nanoseconds: int | None) -> Iterator[_Found]:
+def _check_duration(nanoseconds: int | None) -> "Iterator[_Found]":
     path = "providers.defaultCacheDuration"
     if nanoseconds is None:
         message = "defaultCacheDuration is missing, expected a duration such as '12h' or '0s'"
@@ -113,7 +114,7 @@ def _check_duration(nanoseconds: int | None) -> Iterator[_Found]:
 
 def _check_token_attributes(
     attributes: ServiceAccountTokenAttributes, api_version: str, *, gate: bool
-) -> Iterator[_Found]:
+) -> "Iterator[_Found]":
     base = "providers.tokenAttributes"
     if not gate:
         text = f"tokenAttributes is not supported when {GATE} feature gate is disabled"
@@ -133,7 +134,7 @@ def _check_token_attributes(
     yield from _check_cache_type(attributes.cache_type)
 
 
-def _check_annotations(attributes: ServiceAccountTokenAttributes) -> Iterator[_Found]:
+def _check_annotations(attributes: ServiceAccountTokenAttributes) -> "Iterator[_Found]":
     required = attributes.required_service_account_annotation_keys or ()
     optional = attributes.optional_service_account_annotation_keys or ()
     if attributes.require_service_account is False and required:
@@ -150,7 +151,7 @@ def _check_annotations(attributes: ServiceAccountTokenAttributes) -> Iterator[_F
         yield ("tokenAttributes",), _invalid("KF136", "providers.tokenAttributes", dumps(both), text, message)
 
 
-def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> Iterator[_Found]:
+def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> "Iterator[_Found]":
     path, at = _child(field)
     seen: set[str] = set()
     for index, key in enumerate(keys):
@@ -163,7 +164,7 @@ def _check_annotation_keys(field: str, keys: tuple[str, ...]) -> Iterator[_Found
         seen.add(key)
 
 
-def _check_cache_type(cache_type: str) -> Iterator[_Found]:
+def _check_cache_type(cache_type: str) -> "Iterator[_Found]":
     path, at = _child("cacheType")
     expected = " or ".join(map(repr, CACHE_TYPES))
     if not cache_type:
@@ -203,24 +204,21 @@ def _not_supported(path: str, value: str, supported: tuple[str, ...]) -> str:
 
 
 _NAME_FORM = "[A-Za-z0-9][-A-Za-z0-9_.]*"
-_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_NAME = f"({_NAME_FORM})?[A-Za-z0-9]"
 _LONGEST_NAME = 63
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LONGEST_SUBDOMAIN = 253
 _NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character"
 )
-_NAME_EXAMPLE = (
-    " (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    f"'({_NAME_FORM})?[A-Za-z0-9]')"
-)
+_NAME_EXAMPLE = f" (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_NAME}')"
 _SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character"
 )
-_SUBDOMAIN_EXAMPLE = rf" (e.g. 'example.com', regex used for validation is '{_LABEL}(\.{_LABEL})*')"
+_SUBDOMAIN_EXAMPLE = f" (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 
 # Kubernetes' texts for the rule that a name breaks, and for the example after it.
 _Broken = tuple[str, str]
@@ -242,7 +240,9 @@ def _subdomain_problems(prefix: str) -> list[_Broken]:
     problems = []
     if len(prefix.encode()) > _LONGEST_SUBDOMAIN:
         problems.append((f"prefix part must be no more than {_LONGEST_SUBDOMAIN} bytes", ""))
-    if not _SUBDOMAIN.fullmatch(prefix):
+    import re  # imported here: few configs name annotations
+
+    if not re.fullmatch(_SUBDOMAIN, prefix):
         problems.append((f"prefix part {_SUBDOMAIN_RULE}", _SUBDOMAIN_EXAMPLE))
     return problems
 
@@ -253,6 +253,8 @@ def _name_part_problems(name: str) -> list[_Broken]:
         problems.append(("name part must be non-empty", ""))
     elif len(name.encode()) > _LONGEST_NAME:
         problems.append((f"name part must be no more than {_LONGEST_NAME} bytes", ""))
-    if not _NAME.fullmatch(name):
+    import re
+
+    if not re.fullmatch(_NAME, name):
         problems.append((f"name part {_NAME_RULE}", _NAME_EXAMPLE))
     return problems

@@ -7,9 +7,8 @@ lie on one chain.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
 
+from keyferry._core.compiled import itemgetter
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import Glob, Pattern, Piece, glob_matches, is_literal, parse_pattern
 from keyferry.images.match.url import bytewise, parse_registry_url, split_plain
@@ -17,9 +16,6 @@ from keyferry.images.match.url import bytewise, parse_registry_url, split_plain
 __all__ = ["PatternIndex"]
 
 _Hits = tuple[tuple[int, str], ...]
-# The labels of a host, followed by its port.
-_Labels = Sequence[str]
-_KeyOf = Callable[[_Labels], object]
 # The part of a label that is compared: numbers of characters before and after the stars, all (-1) or none (0).
 _View = tuple[int, int]
 _Views = tuple[_View, ...]
@@ -33,10 +29,15 @@ _NOWHERE = ("", "unparsable", "")
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import TypeVar
 
     _Key = TypeVar("_Key")
     _Value = TypeVar("_Value")
+
+    # The labels of a host, followed by its port.
+    _Labels = Sequence[str]
+    _KeyOf = Callable[[_Labels], object]
 
 
 class _PathNode:
@@ -87,12 +88,12 @@ class _Shape:
 
     __slots__ = ("cut", "key_of", "whole")
 
-    def __init__(self, key_of: _KeyOf) -> None:
+    def __init__(self, key_of: "_KeyOf") -> None:
         self.key_of = key_of
         self.whole: dict[object, _Places] = {}
         self.cut: dict[object, list[tuple[_KeyOf, dict[object, _Places]]]] = {}
 
-    def places(self, labels: _Labels) -> _Places:
+    def places(self, labels: "_Labels") -> _Places:
         """Return the candidates that may cover a host with these labels; the caller checks globs and paths."""
         key = self.key_of(labels)
         places = self.whole.get(key, ())
@@ -110,7 +111,7 @@ class PatternIndex:
 
     __slots__ = ("_answers", "_closed", "_images", "_open", "_owned")
 
-    def __init__(self, patterns: Iterable[tuple[int, str | Pattern]]) -> None:
+    def __init__(self, patterns: "Iterable[tuple[int, str | Pattern]]") -> None:
         parsed = [(owner, _parse_or_drop(pattern)) for owner, pattern in patterns]
         # In the order of the patterns.
         self._owned = [(owner, pattern.text if pattern else "") for owner, pattern in parsed]
@@ -181,18 +182,18 @@ def _parse(image: str) -> tuple[str, str, str]:
     return bytewise(url.host), url.port, bytewise(url.path)
 
 
-def _globs_match(globs: _Globs, labels: _Labels) -> bool:
+def _globs_match(globs: _Globs, labels: "_Labels") -> bool:
     return all(glob_matches(glob, labels[number]) for number, glob in globs)
 
 
-def _orders(node: _PathNode | None) -> Iterator[int]:
+def _orders(node: _PathNode | None) -> "Iterator[int]":
     while node:
         yield from node.orders
         node = node.parent
 
 
 def _build(
-    patterns: Iterable[Pattern | None],
+    patterns: "Iterable[Pattern | None]",
 ) -> tuple[dict[tuple[int, str], list[_Shape]], dict[int, list[_Shape]]]:
     """Return the shapes by a last label without stars, with the other shapes added, and the other shapes alone."""
     closed: dict[tuple[int, str], list[_Shape]] = {}
@@ -230,7 +231,7 @@ _Seat = tuple[_Sight, object, object, _Globs]
 _Grouped = dict[_Seat, dict[str, list[int]]]
 
 
-def _group(patterns: Iterable[Pattern | None]) -> dict[_Bucket, _Grouped]:
+def _group(patterns: "Iterable[Pattern | None]") -> dict[_Bucket, _Grouped]:
     """Return the orders of the patterns by path, grouped by what they compare in a host."""
     grouped: dict[_Bucket, _Grouped] = {}
     sights: dict[_Views, _Sight] = {}
@@ -315,7 +316,7 @@ def _text_length(pieces: tuple[Piece, ...]) -> int:
     return sum(len(piece) for piece in pieces if isinstance(piece, str))
 
 
-def _cut_of(views: _Views) -> _KeyOf | None:
+def _cut_of(views: _Views) -> "_KeyOf | None":
     """Return a function that reads the text beside the stars, or None if there is no such text."""
     cuts = [(number, cut) for number, view in enumerate(views) for cut in _cuts(view)]
     if not cuts:

@@ -3,8 +3,6 @@
 `keyferry.images.match.index` does the same for many patterns at once and must agree with this module.
 """
 
-import re
-
 from keyferry._core.user_info import hide_user_info
 from keyferry._core.values import NamedTuple, Value
 from keyferry._core.word_enum import WordEnum
@@ -31,9 +29,9 @@ Piece = str | tuple[tuple[int, int], ...]
 Glob = tuple[tuple[Piece, ...], ...]
 
 # "?", "\" and "^" are special in Go's globs too, but URL parsing does not accept them in hosts.
-_TOKEN = re.compile(r"(?P<star>\*)|\[(?P<class>[^\]]*)(?P<closing>\]?)|[^*\[]+")
-_CLASS = re.compile(r"(?:[^-](?:-[^-])?)+")
-_RANGE = re.compile(r"([^-])(?:-([^-]))?")
+_GLOB_PART = r"(?P<star>\*)|\[(?P<class>[^\]]*)(?P<closing>\]?)|[^*\[]+"
+_CLASS = r"(?:[^-](?:-[^-])?)+"
+_RANGE = r"([^-])(?:-([^-]))?"
 _INVALID_RUNE = 0xFFFD
 
 
@@ -172,10 +170,12 @@ def is_literal(glob: Glob) -> bool:
 
 
 def _parse_glob(label: str) -> Glob | None:
-    if "*" not in label and "[" not in label:
-        return ((label,),) if label else ((),)
+    if "[" not in label:
+        return tuple([(text,) if text else () for text in label.split("*")])
+    import re  # imported here: few patterns have a character class
+
     chunks: list[tuple[Piece, ...]] = [()]
-    for token in _TOKEN.finditer(label):
+    for token in re.finditer(_GLOB_PART, label):
         if token["star"]:
             chunks.append(())
             continue
@@ -192,9 +192,11 @@ def _parse_class(raw: str) -> tuple[tuple[int, int], ...]:
         members = raw.encode("latin-1").decode()
     except UnicodeDecodeError:
         return ()
-    if not _CLASS.fullmatch(members):
+    import re
+
+    if not re.fullmatch(_CLASS, members):
         return ()
-    return tuple((ord(low), ord(high or low)) for low, high in _RANGE.findall(members))
+    return tuple((ord(low), ord(high or low)) for low, high in re.findall(_RANGE, members))
 
 
 def _find(chunk: tuple[Piece, ...], label: str, at: int) -> int | None:

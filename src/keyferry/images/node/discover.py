@@ -1,12 +1,15 @@
 """Discovery of the node's provider config and plugins."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import BIN_DIR_FLAG, CONFIG_FLAG, Kubelet
 from keyferry.images.node.node import Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 # The root of the node's file system, for a container that mounts it in another place than /.
 ROOT_VARIABLE = "KEYFERRY_HOST_ROOT"
@@ -66,7 +69,7 @@ def discover(
     config: str | None = None,
     bin_dir: str | None = None,
     *,
-    environ: Mapping[str, str] | None = None,
+    environ: "Mapping[str, str] | None" = None,
     node: Node | None = None,
     root: str | None = None,
     needs_config: bool = True,
@@ -93,7 +96,7 @@ def discover(
     return found
 
 
-def _choose(given: Sequence[Discovery], more: Iterator[Discovery]) -> Discovery:
+def _choose(given: "Sequence[Discovery]", more: "Iterator[Discovery]") -> Discovery:
     """Return the first config and the first bin dir for it; stop reading candidates once both are found."""
     seen = [each for each in given if each.config or each.bin_dir]
     while True:
@@ -125,7 +128,7 @@ def _not_found(found: Discovery, advice: str) -> EnvironmentProblem:
     )
 
 
-def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Discovery | None:
+def _matching_bin_dir(seen: "Sequence[Discovery]", named: Discovery | None) -> Discovery | None:
     """Return the first bin dir that is set alone or together with the chosen config, not with another config."""
     for each in seen:
         if each.bin_dir and (not each.config or (named is not None and each.config == named.config)):
@@ -133,7 +136,7 @@ def _matching_bin_dir(seen: Sequence[Discovery], named: Discovery | None) -> Dis
     return None
 
 
-def _node_candidates(node: Node, root: str) -> Iterator[Discovery]:
+def _node_candidates(node: Node, root: str) -> "Iterator[Discovery]":
     """Yield the configs and bin dirs that this node may use, the most reliable first."""
     for kubelet in node.kubelets.trusted:
         yield _kubelet_candidate(node, kubelet)

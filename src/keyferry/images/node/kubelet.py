@@ -3,9 +3,12 @@
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 
 from keyferry._core.values import Value, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = [
     "BIN_DIR_FLAG",
@@ -35,7 +38,7 @@ _FLAGS = _SHARED_FLAGS | {
     "--root-dir",
 }
 # Programs that embed a kubelet, and the subcommands that run it; an empty tuple means every subcommand.
-_EMBEDDING: Mapping[str, tuple[str, ...]] = {
+_EMBEDDING: "Mapping[str, tuple[str, ...]]" = {
     "hyperkube": ("kubelet",),
     "k3s": ("server", "agent"),
     "k3s-server": (),
@@ -58,7 +61,7 @@ class Kubelet(Value):
     program: str
     process: str
     users: frozenset[int]
-    flags: Mapping[str, str] = field(repr=False)
+    flags: "Mapping[str, str]" = field(repr=False)
 
     def __str__(self) -> str:
         return f"the kubelet, process {self.pid}"
@@ -80,7 +83,7 @@ class Kubelet(Value):
         is_plain = not os.path.exists(seen) or (os.path.exists(path) and os.path.samefile(seen, path))
         return path if is_plain else seen
 
-    def read_environment(self) -> Mapping[str, str] | None:
+    def read_environment(self) -> "Mapping[str, str] | None":
         """Return the environment that it was started with, or None if it cannot be read."""
         try:
             raw = _read(f"{self.process}/environ")
@@ -112,7 +115,7 @@ def look_for_kubelets(proc: str | None = None) -> Kubelets:
     return Kubelets(tuple(found), hidden, is_contained)
 
 
-def parse_flags(argv: Sequence[str], *, is_embedded: bool = False) -> dict[str, str]:
+def parse_flags(argv: "Sequence[str]", *, is_embedded: bool = False) -> dict[str, str]:
     """Return the flags of a kubelet's command line that are used here, including ``--kubelet-arg`` of k3s and RKE2."""
     known = _SHARED_FLAGS if is_embedded else _FLAGS
     flags: dict[str, str] = {}
@@ -136,7 +139,7 @@ def _set_flag(flags: dict[str, str], name: str, value: str) -> None:
     flags[name] = f"{before},{value}" if before else value
 
 
-def _kubelets(proc: str) -> Iterator[Kubelet]:
+def _kubelets(proc: str) -> "Iterator[Kubelet]":
     for pid in _pids(proc):
         process = f"{proc}/{pid}"
         try:
@@ -149,7 +152,7 @@ def _kubelets(proc: str) -> Iterator[Kubelet]:
             pass  # the process has ended, or may not be read
 
 
-def _program(argv: Sequence[str]) -> str:
+def _program(argv: "Sequence[str]") -> str:
     """Return the name of a program that is or embeds a kubelet, or an empty string for other programs."""
     if not argv:
         return ""

@@ -1,7 +1,6 @@
 """This machine as a node: the kubelets that run on it and their settings, read once."""
 
-from functools import cached_property
-
+from keyferry._core.lazy import lazy
 from keyferry.images.node.kubelet import Kubelet, Kubelets, look_for_kubelets
 
 TYPE_CHECKING = False
@@ -19,7 +18,7 @@ class Node:
         self._proc = proc
         self._read: dict[int, KubeletSettings] = {}
 
-    @cached_property
+    @lazy
     def kubelets(self) -> Kubelets:
         """All visible kubelets."""
         return look_for_kubelets(self._proc)

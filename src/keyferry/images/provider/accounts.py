@@ -1,7 +1,6 @@
 """Pods, and the data of their service accounts that providers receive."""
 
 import time
-from collections.abc import Mapping
 
 from keyferry._core.jwt_claims import JwtError, read_claims
 from keyferry._core.values import Value, field
@@ -12,6 +11,7 @@ from keyferry.images.missing import LookupInput, MissingInput
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Protocol
 else:
     Protocol = object
@@ -30,7 +30,7 @@ class ServiceAccount(Value):
     """A service account from the API server; *annotations* is None if they are not known."""
 
     uid: str
-    annotations: Mapping[str, str] | None = field(default_factory=dict)
+    annotations: "Mapping[str, str] | None" = field(default_factory=dict)
 
 
 class TokenRequest(Value):
@@ -91,7 +91,7 @@ class Identity(Value):
 
     ref: ServiceAccountRef | None = None
     token: str = field(default="", repr=False)
-    annotations: Mapping[str, str] | None = None
+    annotations: "Mapping[str, str] | None" = None
     missing: tuple[MissingInput, ...] = ()
 
 
@@ -100,7 +100,7 @@ _NO_POD = (MissingInput(LookupInput.POD),)
 
 
 def pick_annotations(
-    attributes: ServiceAccountTokenAttributes, annotations: Mapping[str, str]
+    attributes: ServiceAccountTokenAttributes, annotations: "Mapping[str, str]"
 ) -> tuple[dict[str, str], str]:
     """Return the annotations that a provider is configured for, and the first required key that is missing, if any."""
     picked: dict[str, str] = {}

@@ -1,13 +1,17 @@
 """A cache of credentials as in the kubelet: by image, by registry or global, per service account."""
 
 import struct
-from collections import OrderedDict
-from collections.abc import Container, Mapping
 
+from keyferry._core.compiled import OrderedDict
 from keyferry._core.values import NamedTuple
 from keyferry.errors import ServiceAccountError
 from keyferry.images.provider.provision import Auth, Provision
 from keyferry.images.reference import registry_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Mapping
+
 
 GLOBAL_KEY = "<global>"
 SWEEP_INTERVAL_NS = 15 * 60 * 1_000_000_000
@@ -77,7 +81,7 @@ class Cache:
         self._entries[key] = _Kept(provision, provision.expires_ns, size)
         self._bytes += size
 
-    def evict(self, image: str, username: str, password: str, keep: Container[bytes] = ()) -> list[bytes]:
+    def evict(self, image: str, username: str, password: str, keep: "Container[bytes]" = ()) -> list[bytes]:
         """Drop all entries for an image that contain this credential; return their keys.
 
         Entries whose keys are in *keep* are not dropped.
@@ -151,7 +155,7 @@ def account_cache_key(
     namespace: str,
     name: str,
     uid: str,
-    annotations: Mapping[str, str],
+    annotations: "Mapping[str, str]",
     token_hash: str,
     cache_type: str,
 ) -> bytes:
@@ -162,9 +166,14 @@ def account_cache_key(
     return key
 
 
-def flight_key(image: str, token_hash: str, annotations: Mapping[str, str]) -> bytes:
-    """Return a key that is equal for lookups that can share a plugin run."""
-    return _text(image) + _text(token_hash) + _annotations(annotations)
+def flight_key(image: str, others: bytes) -> bytes:
+    """Return a key that is equal for lookups that can share a plugin run; *others* are their `other_inputs`."""
+    return _text(image) + others
+
+
+def other_inputs(token_hash: str, annotations: "Mapping[str, str]") -> bytes:
+    """Return the inputs of a plugin run other than the image, for use in keys."""
+    return _text(token_hash) + _annotations(annotations) if token_hash or annotations else NO_OTHER_INPUTS
 
 
 def hash_token(token: str) -> str:
@@ -179,9 +188,10 @@ def hash_token(token: str) -> str:
 
 _EMPTY = bytes(2)
 _NO_ANNOTATIONS = struct.pack(">I", 0)
+NO_OTHER_INPUTS = _EMPTY + _NO_ANNOTATIONS
 
 
-def _annotations(annotations: Mapping[str, str]) -> bytes:
+def _annotations(annotations: "Mapping[str, str]") -> bytes:
     if not annotations:
         return _NO_ANNOTATIONS
     parts = [struct.pack(">I", len(annotations))]

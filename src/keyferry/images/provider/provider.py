@@ -1,12 +1,11 @@
 """One provider: its cache, its current runs, and its answer for an image."""
 
 from _thread import allocate_lock
-from collections.abc import Callable, Hashable
 from math import inf
+from time import monotonic
 
 from keyferry._core.clock import monotonic_ns
 from keyferry._core.values import Value, field
-from keyferry._net.deadline import Deadline
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, CredentialProviderResponse
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import (
@@ -25,12 +24,24 @@ from keyferry.images.provider.accounts import (
     ServiceAccounts,
     identify,
 )
-from keyferry.images.provider.cache import Cache, account_cache_key, covers, flight_key, hash_token
+from keyferry.images.provider.cache import (
+    Cache,
+    account_cache_key,
+    covers,
+    flight_key,
+    hash_token,
+    other_inputs,
+)
 from keyferry.images.provider.counters import Counters
 from keyferry.images.provider.plugin import Plugin
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.invoke.flight import Flight, Flights
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
 
 CACHE_KEY_TYPES = ("Image", "Registry", "Global")
 _EVICTION_PAUSE_NS = 30 * 1_000_000_000
@@ -52,22 +63,22 @@ class _Run(Value):
 
 # The time that a caller has to wait for other lookups' runs and to run the plugin itself.
 class _TimeBudget:
-    __slots__ = ("_asked_seconds", "_deadline", "seconds")
+    __slots__ = ("_asked_seconds", "_until", "seconds")
 
     def __init__(self, asked_seconds: float | None, default_seconds: float, waited_seconds: float) -> None:
         self._asked_seconds = asked_seconds
         self.seconds = default_seconds if asked_seconds is None else asked_seconds
-        self._deadline = Deadline(self.seconds - waited_seconds)
+        self._until = monotonic() + self.seconds - waited_seconds
 
     def seconds_left(self) -> float:
         """Return how long to wait for another lookup's run."""
-        return self._deadline.seconds_left
+        return self._until - monotonic()
 
     def seconds_to_run(self) -> float | None:
         """Return the timeout of a run: the caller's, less the time spent waiting, or None if the caller gave none."""
         if self._asked_seconds is None:
             return None
-        left = self._deadline.seconds_left
+        left = self.seconds_left()
         return self._asked_seconds if self._asked_seconds - left < _BEGINNING_SECONDS else left
 
     def is_over(self) -> bool:
@@ -85,7 +96,7 @@ class Provider:
         plugin: Plugin,
         *,
         accounts: ServiceAccounts | None = None,
-        clock: Callable[[], int] = monotonic_ns,
+        clock: "Callable[[], int]" = monotonic_ns,
         coalesce: bool = True,
         timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
@@ -198,10 +209,11 @@ class Provider:
     def _provide(
         self, image: str, identity: Identity, account_key: bytes, patience: _TimeBudget
     ) -> Provision:
-        own_key = flight_key(image, hash_token(identity.token), identity.annotations or {})
+        others = other_inputs(hash_token(identity.token), identity.annotations or {})
+        own_key = flight_key(image, others)
         wait_for_registry = self._coalesce
         while True:
-            wide_key = self._wide_key(image, account_key, own_key)
+            wide_key = self._wide_key(image, account_key, others)
             with self._lock:
                 kept = self._cache.find(image, account_key, self._clock())
                 if kept is not None:
@@ -225,11 +237,9 @@ class Provider:
         run = self._fly(flight, keys, image, identity, account_key, patience.seconds_to_run())
         return self._from_run(run, identity, ProvisionOutcome.RAN)
 
-    def _wide_key(self, image: str, account_key: bytes, own_key: bytes) -> Hashable:
+    def _wide_key(self, image: str, account_key: bytes, others: bytes) -> "Hashable":
         """Return a key that is equal for runs whose responses may cover each other, by the last response's type."""
-        registry = "" if self._last_type == "Global" else registry_of(image)
-        # The rest of the own key is the plugin's input other than the image.
-        return registry, account_key, own_key[2 + len(image.encode("utf-8", "surrogateescape")) :]
+        return "" if self._last_type == "Global" else registry_of(image), account_key, others
 
     def _share(
         self, flight: Flight[_Run] | None, image: str, identity: Identity, patience: _TimeBudget
@@ -258,7 +268,7 @@ class Provider:
     def _fly(  # noqa: PLR0917 - the data of one run
         self,
         flight: Flight[_Run],
-        keys: tuple[Hashable, ...],
+        keys: "tuple[Hashable, ...]",
         image: str,
         identity: Identity,
         account_key: bytes,
@@ -272,7 +282,8 @@ class Provider:
             with self._lock:
                 if run is not None and run.response is not None:
                     self._last_type = run.response.cache_key_type
-                    self._keep(run, identity, account_key)
+                    if run.expires_ns is not None:
+                        self._keep(run, identity, account_key)
                 self._flights.finish(keys, flight)
             flight.land(run)
         return run

@@ -1,8 +1,7 @@
 """The answer of one provider for one image, and its origin."""
 
-from collections.abc import Mapping
-from functools import cached_property
-
+from keyferry._core.compiled import Mapping
+from keyferry._core.lazy import lazy
 from keyferry._core.values import Value, field, replace
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.credentialprovider.v1 import AuthConfig
@@ -42,7 +41,7 @@ class Provision(Value):
     kubernetes_text: str = field(default="", repr=False)
     missing: tuple[MissingInput, ...] = ()
 
-    @cached_property
+    @lazy
     def keyring(self) -> Keyring:
         """The credentials by auth key; built once for all images with this answer."""
         keyring = Keyring()

@@ -1,8 +1,8 @@
 """A decision about an image on the node, and its explanation: the record, the policy and the rule."""
 
 from collections.abc import Iterator
-from functools import cached_property
 
+from keyferry._core.lazy import lazy
 from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
@@ -146,7 +146,7 @@ class Decision(Value):
         """The rule as a sentence, without its consequence."""
         return _RULES[self.rule]
 
-    @cached_property
+    @lazy
     def reasons(self) -> tuple[Reason, ...]:
         """The reasons in the kubelet's order: record, policy, credential, decision; they contain no hashes."""
         return (*_record(self), *_policy(self), *_credential(self), _rule(self))

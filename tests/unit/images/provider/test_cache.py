@@ -14,6 +14,7 @@ from keyferry.images.provider.cache import (
     covers,
     flight_key,
     hash_token,
+    other_inputs,
 )
 from keyferry.images.provider.provision import Provision, ProvisionOutcome
 
@@ -179,7 +180,7 @@ def test_keys_are_the_kubelets() -> None:
     assert account_cache_key(cache_type="Token", **parts) == expected + b"\0\5token\0\1h"  # type: ignore[arg-type] # as above
     assert cache_key("reg.io", b"\1\2") == b"\0\6reg.io\0\2\1\2"
     assert base_of(cache_key("reg.io", b"\1\2")) == b"reg.io"
-    assert flight_key("i", "h", {}) == b"\0\1i\0\1h\0\0\0\0"
+    assert flight_key("i", other_inputs("h", {})) == b"\0\1i\0\1h\0\0\0\0"
 
 
 def test_a_part_that_its_length_has_no_room_for_is_refused_in_gos_words() -> None:
