@@ -43,6 +43,8 @@ pull, and a record of the credential that worked after it. An image that is alre
 the records and the policy allow it for this pod; else it is pulled again to verify the access. Without
 --root nothing is recorded or verified.
 
+An interrupted pull into a folder keeps what it has fetched, and the same command goes on from there.
+
 A running kubelet lets every pod use the images that it did not pull itself, and does not read records that
 other programs write. So a pull with a credential into its runtime is refused unless --preload is given, and
 its root is always refused: let a pod pull the image, or stop the kubelet first.
