@@ -127,16 +127,20 @@ def test_the_launcher_of_the_sdks_page_works(tmp_path: Path) -> None:
 
 
 def test_every_install_command_is_one_that_works() -> None:
-    """Keyferry is on no package index: it is installed from a clone, with extras that there are."""
+    """Keyferry is on no package index: it is installed from a clone, with extras that there are.
+
+    Where it is installed, pip adds an extra to it by name, and fetches nothing but the extra's packages.
+    """
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = set(project["optional-dependencies"])
     found = [
         command
         for page in [*PAGES, *(ROOT / "docs" / "plugins").glob("*.md"), *(ROOT / "src").rglob("*.py")]
-        for command in re.findall(r"pipx? install ([^\s`]+)", page.read_text(encoding="utf-8"))
+        for command in re.findall(r"pipx? install ([^\s`\"]+)", page.read_text(encoding="utf-8"))
     ]
     # A plugin's own project, and a hint that is completed as it is printed.
-    wanted = {".", "./keyferry", "-e", "'.[{extra}]'", *(f"'.[{extra}]'" for extra in extras)}
+    installed = {f"'{where}[{extra}]'" for where in (".", "keyferry") for extra in (*extras, "{extra}")}
+    wanted = {".", "./keyferry", "-e", *installed}
     assert found
     assert set(found) <= wanted
     assert not [page for page in (ROOT / "src").rglob("*.py") if "pytest keyferry" in page.read_text("utf-8")]

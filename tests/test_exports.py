@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import inspect
 import pkgutil
 import tomllib
 from pathlib import Path
@@ -30,6 +31,8 @@ SDK = [
     "url",
     "values",
 ]
+# A root, dictionaries and protocols: nobody calls them.
+NOT_CALLED = {"KeyferryError", "PullOptions", "PullSettings", "PullTarget", "ServiceAccounts"}
 API = [
     "keyferry.api.meta",
     "keyferry.api.credentialprovider.v1",
@@ -139,6 +142,26 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(keyferry, "__wrapped__")
     with pytest.raises(AttributeError, match=r"module 'keyferry\.sdk' has no attribute 'server'"):
         sdk.server  # type: ignore[attr-defined] # noqa: B018 - that is the test
+
+
+def test_every_error_is_at_the_top_as_well() -> None:
+    """What may be caught is where it is raised from, and is the same class."""
+    for name in errors.__all__:
+        assert name in keyferry.__all__
+        assert getattr(keyferry, name) is getattr(errors, name)
+
+
+def test_the_names_of_the_package_can_be_completed() -> None:
+    """Without an import: all public names and modules."""
+    assert {*keyferry.__all__, "api", "errors", "sdk", "__version__"} <= set(dir(keyferry))
+
+
+@pytest.mark.parametrize("name", sorted(set(keyferry.__all__) - NOT_CALLED))
+def test_every_public_name_has_a_signature_that_editors_can_show(name: str) -> None:
+    """Each parameter has a name and a type; values show their fields."""
+    for each in inspect.signature(getattr(keyferry, name)).parameters.values():
+        assert each.kind is not inspect.Parameter.VAR_POSITIONAL, each
+        assert each.annotation is not inspect.Parameter.empty, each
 
 
 def test_the_version_is_the_projects() -> None:

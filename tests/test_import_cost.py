@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,14 @@ def test_a_lookup_needs_no_regular_expression(image: str, node: Node) -> None:
 def test_a_heavy_import_would_be_seen() -> None:
     """The probe tells what is loaded, also below the module it imports."""
     assert {"json", "json.decoder"} <= loaded_by("json")
+
+
+@pytest.mark.parametrize("words", [("list",), ("who", "reg.io/app")], ids=["list", "who"])
+def test_a_command_that_reads_records_loads_what_it_uses(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Neither typing nor sockets: it looks for no kubelet."""
+    with closing(keyferry.load_records(str(tmp_path))) as records:
+        records.record_intent("reg.io/app")
+        records.record_pulled("reg.io/app", "sha256:1", None)
+    loaded = loaded_by_command("records", *words, "--root", str(tmp_path))
+    assert loaded <= READING | {"atexit", "datetime", "hashlib"}
+    assert {"typing", "socket", "subprocess"}.isdisjoint(loaded)

@@ -43,6 +43,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "gotext",
             "lazy",
             "paths",
+            "type_forms",
             "user_info",
             "values",
             "word_enum",
@@ -104,7 +105,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("conformance", "trace"),
     ),
     "cli": (
-        ("frame", "demo_registry"),
+        ("frame",),
         ("lint_output", "records"),
         ("image", "kube", "plugin", "lint", "completion", "main"),
         ("demo",),

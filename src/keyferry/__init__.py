@@ -11,38 +11,69 @@ __all__ = [
     "Attempt",
     "AttemptResult",
     "BackOff",
+    "ClusterAuthError",
     "ClusterSession",
+    "ConfigError",
+    "ContainerRuntimeError",
     "Credential",
     "Decision",
     "DecisionRule",
+    "Detail",
+    "DocumentError",
+    "DurationError",
+    "EnvironmentProblem",
     "ExecInfo",
     "Failure",
+    "Fault",
+    "HttpError",
     "ImageName",
+    "ImageNameError",
+    "ImagePullError",
+    "KeyferryError",
+    "Kind",
+    "KubeletReason",
+    "MatchError",
     "Node",
     "Platform",
+    "PluginError",
+    "PluginExitError",
+    "PluginNotFoundError",
+    "PluginOutputError",
     "PluginPolicy",
+    "PluginProtocolError",
+    "PluginStartError",
+    "PluginTimeoutError",
     "Pod",
     "PodCredentials",
+    "PolicyError",
+    "Problem",
     "Progress",
+    "ProvideError",
     "Providers",
     "PullAction",
     "PullOptions",
     "PullOutcome",
     "PullSecret",
+    "PullSecretError",
     "PullSettings",
     "PullTarget",
     "Puller",
     "Reason",
     "ReasonStage",
+    "RecordError",
     "Records",
+    "RegistryError",
     "RegistryRoute",
     "ServiceAccount",
+    "ServiceAccountError",
     "ServiceAccounts",
     "Source",
     "SourceKind",
     "StaticAccount",
     "StoredImage",
+    "TimeError",
     "TokenRequest",
+    "UnusableCertificateError",
     "VerificationPolicy",
     "check_registry",
     "check_registry_async",
@@ -70,6 +101,37 @@ if TYPE_CHECKING:
     from .clusters.exec_info import load_exec_info as load_exec_info
     from .clusters.load import load_cluster as load_cluster
     from .clusters.session import ClusterSession as ClusterSession
+    from .errors import ClusterAuthError as ClusterAuthError
+    from .errors import ConfigError as ConfigError
+    from .errors import ContainerRuntimeError as ContainerRuntimeError
+    from .errors import Detail as Detail
+    from .errors import DocumentError as DocumentError
+    from .errors import DurationError as DurationError
+    from .errors import EnvironmentProblem as EnvironmentProblem
+    from .errors import Fault as Fault
+    from .errors import HttpError as HttpError
+    from .errors import ImageNameError as ImageNameError
+    from .errors import ImagePullError as ImagePullError
+    from .errors import KeyferryError as KeyferryError
+    from .errors import Kind as Kind
+    from .errors import KubeletReason as KubeletReason
+    from .errors import MatchError as MatchError
+    from .errors import PluginError as PluginError
+    from .errors import PluginExitError as PluginExitError
+    from .errors import PluginNotFoundError as PluginNotFoundError
+    from .errors import PluginOutputError as PluginOutputError
+    from .errors import PluginProtocolError as PluginProtocolError
+    from .errors import PluginStartError as PluginStartError
+    from .errors import PluginTimeoutError as PluginTimeoutError
+    from .errors import PolicyError as PolicyError
+    from .errors import Problem as Problem
+    from .errors import ProvideError as ProvideError
+    from .errors import PullSecretError as PullSecretError
+    from .errors import RecordError as RecordError
+    from .errors import RegistryError as RegistryError
+    from .errors import ServiceAccountError as ServiceAccountError
+    from .errors import TimeError as TimeError
+    from .errors import UnusableCertificateError as UnusableCertificateError
     from .images.answer import Answer as Answer
     from .images.answer import Failure as Failure
     from .images.dockerconfig import PullSecret as PullSecret
@@ -91,7 +153,7 @@ if TYPE_CHECKING:
     from .metrics.clusters import cluster_metrics_collector as cluster_metrics_collector
     from .metrics.images import metrics_collector as metrics_collector
     from .metrics.pulls import pull_metrics_collector as pull_metrics_collector
-    from .pulls.layout.blobs import Progress as Progress
+    from .pulls.layout.meter import Progress as Progress
     from .pulls.platform import Platform as Platform
     from .pulls.puller.backoff import BackOff as BackOff
     from .pulls.puller.outcome import PullAction as PullAction
@@ -124,38 +186,69 @@ else:
         "Attempt": "pulls.trial",
         "AttemptResult": "pulls.trial",
         "BackOff": "pulls.puller.backoff",
+        "ClusterAuthError": "errors",
         "ClusterSession": "clusters.session",
+        "ConfigError": "errors",
+        "ContainerRuntimeError": "errors",
         "Credential": "images.keyring",
         "Decision": "pulls.records.decision",
         "DecisionRule": "pulls.records.decision",
+        "Detail": "errors",
+        "DocumentError": "errors",
+        "DurationError": "errors",
+        "EnvironmentProblem": "errors",
         "ExecInfo": "clusters.exec_info",
         "Failure": "images.answer",
+        "Fault": "errors",
+        "HttpError": "errors",
         "ImageName": "images.reference",
+        "ImageNameError": "errors",
+        "ImagePullError": "errors",
+        "KeyferryError": "errors",
+        "Kind": "errors",
+        "KubeletReason": "errors",
+        "MatchError": "errors",
         "Node": "images.node.node",
         "Platform": "pulls.platform",
+        "PluginError": "errors",
+        "PluginExitError": "errors",
+        "PluginNotFoundError": "errors",
+        "PluginOutputError": "errors",
         "PluginPolicy": "invoke.policy",
+        "PluginProtocolError": "errors",
+        "PluginStartError": "errors",
+        "PluginTimeoutError": "errors",
         "Pod": "images.provider.accounts",
         "PodCredentials": "pulls.records.decision",
-        "Progress": "pulls.layout.blobs",
+        "PolicyError": "errors",
+        "Problem": "errors",
+        "Progress": "pulls.layout.meter",
+        "ProvideError": "errors",
         "Providers": "images.lookup",
         "PullAction": "pulls.puller.outcome",
         "PullOptions": "pulls.puller.puller",
         "PullOutcome": "pulls.puller.outcome",
         "PullSecret": "images.dockerconfig",
+        "PullSecretError": "errors",
         "PullSettings": "pulls.puller.puller",
         "PullTarget": "pulls.puller.target",
         "Puller": "pulls.puller.puller",
         "Reason": "_core.reasons",
         "ReasonStage": "_core.reasons",
+        "RecordError": "errors",
         "Records": "pulls.records.records",
+        "RegistryError": "errors",
         "RegistryRoute": "pulls.registry.route",
         "ServiceAccount": "images.provider.accounts",
+        "ServiceAccountError": "errors",
         "ServiceAccounts": "images.provider.accounts",
         "Source": "images.keyring",
         "SourceKind": "images.keyring",
         "StaticAccount": "images.provider.accounts",
         "StoredImage": "pulls.stored_image",
+        "TimeError": "errors",
         "TokenRequest": "images.provider.accounts",
+        "UnusableCertificateError": "errors",
         "VerificationPolicy": "pulls.records.policy",
         "check_registry": "pulls.registry.check",
         "check_registry_async": "pulls.registry.check",

@@ -1,4 +1,4 @@
-"""``keyferry demo``: the story that it tells is true, needs no network, and leaves nothing behind."""
+"""``keyferry demo``: what it tells is true, needs no network, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -10,81 +10,112 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.demo import _STORY
+from keyferry.cli.demo.steps import REST, STEPS, DemoStep
 from support.parts import lacking
+from support.screen import WatchedTerminal
+from support.terminal import screen
 
 # Secrets of the demo's own plugins; the last one is printed by a plugin that fails.
 SECRETS = ("correct horse", "a-token-nobody-sees", "eyJhbGciOiJIUzI1NiJ9", "c2lnbmF0dXJl")
-# What each step shows, in the order of the story.
+# What each command shows, in the order of the steps.
 SHOWN = (
+    ("'*.harbour.example:443'",),
+    ("exited with status 1", "token=********"),
+    ("'build'", "'shop'"),
+    ("'wharf.example'",),
+    ("pulled   sha256:", "ferry of pull secret shop/regcred"),
+    ("secret shop/regcred", "the image must be pulled"),
+    ("ended 1 h", "cannot be reached"),
+)
+SHOWN_TOO = (
     ("mistaken.yaml:6:5", "KF151", "KF160", "mistaken.yaml:8:3", "KF110"),
     (),
     ("USERNAME", "ferry      ********   eu.harbour.example   provider harbour"),
-    ("+ harbour: pattern '*.harbour.example' covers the image", "the kubelet tries this credential"),
-    ("no credentials: the kubelet makes one anonymous attempt", "differs from the image in the port alone"),
-    ("failed: plugin 'pier': exited with status 1", "no credentials, since 'pier' failed", "token=********"),
-    ("yes: 127.0.0.1:", "can be pulled with the only credential", "yes, it may pull"),
-    ("pulled   sha256:", "ferry of provider harbour"),
-    ("every pod of the node", "the image is used without a pull"),
-    ("KP101", "KP105", "KP112", "KP129", "KP301"),
+    ("ferry", "harbour", "eu.harbour.example"),
+    ("yes: 127.0.0.1:", "can be pulled with", "yes, it may pull"),
+    (),
     ("kind: PluginTrace", "accepted: true", "keyferry-placeholder"),
-    ("PILOT_ROLE", "KUBERNETES_EXEC_INFO", "https://cluster.harbour.example:6443"),
-    ("+ user pilot: authenticated by exec pilot", "not run (--no-run)"),
+    ("PILOT_ROLE", "KUBERNETES_EXEC_INFO", "https://127.0.0.1:1"),
+    ("user pilot: authenticated by exec pilot", "not run (--no-run)"),
 )
 # In a network of its own with nothing but loopback, which a new one has switched off.
 ALONE = """
 import fcntl, socket, struct, sys
 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as lo:
     fcntl.ioctl(lo, 0x8914, struct.pack("16sh14x", b"lo", 1))
-sys.argv = ["keyferry", "demo"]
+sys.argv = ["keyferry", "demo", "--all"]
 from keyferry.cli.main import run
 run()
 """
+KEYFERRY = ("-m", "keyferry", "demo")
+PROMPT = "Enter: next, q: end"
+
+
+def surroundings(folder: Path) -> dict[str, str]:
+    """A home and a temporary folder of its own; nothing of this machine is to be seen."""
+    for name in ("tmp", "home", "here"):
+        (folder / name).mkdir(exist_ok=True)
+    return {"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "KUBERC": "off", "NO_COLOR": "1"}
 
 
 def demo(folder: Path, *words: str, before: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
-    """Run it with a home, a temporary folder and a working directory of its own."""
-    for name in ("tmp", "home", "here"):
-        (folder / name).mkdir(exist_ok=True)
-    places = {"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "NO_COLOR": "1"}
+    """Run it where there is no terminal; what it says and what it prints are one text."""
     return subprocess.run(
-        [*before, sys.executable, *(words or ("-m", "keyferry", "demo"))],
+        [*before, sys.executable, *(words or KEYFERRY)],
+        env={**os.environ, **surroundings(folder), "COLUMNS": "500"},
         cwd=folder / "here",
-        env={**os.environ, "KUBERC": "off", **places},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
         check=False,
         timeout=240,
     )
 
 
-def steps(stdout: str) -> list[tuple[str, str]]:
+def commands(text: str) -> list[tuple[str, str]]:
     """The commands that were run, and what each printed."""
-    parts = stdout.split("\n$ keyferry ")[1:]
-    return [
-        (part.partition("\n")[0], part.partition("\n")[2].rpartition("\n# ")[0] or part) for part in parts
-    ]
+    parts = text.split("\n$ keyferry ")[1:]
+    return [(part.partition("\n")[0], part.partition("\n")[2].partition("\n=> ")[0]) for part in parts]
 
 
-def check_story(done: subprocess.CompletedProcess[str]) -> None:
-    assert done.returncode == 0, done.stderr
-    told = steps(done.stdout)
-    assert len(told) == len(_STORY) == len(SHOWN)
-    for (typed, printed), (_, planned, _), shown in zip(told, _STORY, SHOWN, strict=True):
-        assert typed.startswith(planned.partition("{host}")[0])
+def check_story(
+    done: subprocess.CompletedProcess[str],
+    steps: tuple[DemoStep, ...],
+    all_shown: tuple[tuple[str, ...], ...],
+) -> None:
+    assert done.returncode == 0, done.stdout
+    told = commands(done.stdout)
+    planned = [typed for step in steps for typed, _ in step.commands]
+    assert len(told) == len(planned) == len(all_shown)
+    for (typed, printed), plan, shown in zip(told, planned, all_shown, strict=True):
+        assert typed.startswith(plan.partition("{host}")[0])
         for part in shown:
-            assert part in printed, typed
-    assert "no failures; 5 passed" in done.stderr
-    assert "the demo expected" not in done.stderr
+            assert part in printed, (typed, printed)
+    for number, step in enumerate(steps, 1):
+        assert f"\n# {number}/{len(steps)} {step.problem}\n" in done.stdout
+        assert f"\n=> {step.moral}\n" in done.stdout
+    assert "the demo expected" not in done.stdout
+    assert PROMPT not in done.stdout
     for secret in SECRETS:
-        assert secret not in done.stdout + done.stderr
+        assert secret not in done.stdout
 
 
-def test_the_whole_story_is_told_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    check_story(demo(tmp_path))
+def test_six_problems_are_shown_with_their_answers_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    """Without pauses, where there is no terminal."""
+    assert len(STEPS) == 6
+    done = demo(tmp_path)
+    check_story(done, STEPS, SHOWN)
+    assert done.stdout.endswith("'keyferry demo --all' shows the other main commands as well.\n")
     for name in ("tmp", "home", "here"):
         assert list((tmp_path / name).iterdir()) == [], name
+
+
+def test_all_the_other_commands_are_shown_on_request(tmp_path: Path) -> None:
+    done = demo(tmp_path, *KEYFERRY, "--all")
+    check_story(done, (*STEPS, *REST), (*SHOWN, *SHOWN_TOO))
+    assert " 5 passed" in done.stdout
+    assert "keyferry demo --all" not in done.stdout
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a network of one's own is Linux's")
@@ -94,14 +125,66 @@ def test_no_network_is_needed(tmp_path: Path) -> None:
     probe = [unshare or "unshare", "--net", "--map-root-user", "true"]
     if unshare is None or subprocess.run(probe, capture_output=True, check=False).returncode:
         lacking("network-namespace")
-    check_story(demo(tmp_path, "-c", ALONE, before=tuple(probe[:-1])))
+    done = demo(tmp_path, "-c", ALONE, before=tuple(probe[:-1]))
+    check_story(done, (*STEPS, *REST), (*SHOWN, *SHOWN_TOO))
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_on_a_terminal_it_waits_after_each_step(tmp_path: Path, columns: int) -> None:
+    """Enter goes on; its own lines fit the width, and a command on several lines can be pasted."""
+    with WatchedTerminal("demo", columns=columns, **surroundings(tmp_path)) as terminal:
+        for number in range(1, len(STEPS)):
+            terminal.wait_for(lambda text, number=number: text.count(PROMPT) == number)  # type: ignore[misc] # a default binds it
+            assert f"# {number}/6 " in terminal.raw
+            assert f"# {number + 1}/6 " not in terminal.raw
+            terminal.type("\n")
+        shown = terminal.finish()
+    assert shown.status == 0, shown.raw
+    lines = screen(shown.raw).splitlines()
+    own = [line for line in lines if line.startswith(("# ", "$ ", "=> "))]
+    assert len([line for line in own if line.startswith("=> ")]) == 6
+    assert max(map(len, own)) <= columns
+    typed = next(at for at, line in enumerate(lines) if line.startswith("$ keyferry explain"))
+    text = " ".join(line.strip() for line in lines[typed : typed + 4]).replace("\\ ", "")
+    assert text.startswith(f"$ keyferry {STEPS[0].commands[0][0]}")
+
+
+@pytest.mark.parametrize("keys", ["q\n", "\x04"], ids=["q", "end of input"])
+def test_on_a_terminal_it_can_be_ended(tmp_path: Path, keys: str) -> None:
+    """And nothing is left behind."""
+    with WatchedTerminal("demo", columns=80, **surroundings(tmp_path)) as terminal:
+        terminal.read_until(PROMPT)
+        terminal.type(keys)
+        shown = terminal.finish()
+    assert shown.status == 0
+    assert "# 2/6" not in shown.raw
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_an_interrupt_at_the_prompt_ends_it(tmp_path: Path) -> None:
+    with WatchedTerminal("demo", columns=80, **surroundings(tmp_path)) as terminal:
+        terminal.read_until(PROMPT)
+        terminal.type("\x03")
+        shown = terminal.finish()
+    assert shown.status == 130
+    assert "Traceback" not in shown.raw
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_what_is_kept_can_be_played_with(tmp_path: Path) -> None:
-    done = demo(tmp_path, "-m", "keyferry", "demo", "--keep", "kept")
-    check_story(done)
+    done = demo(tmp_path, *KEYFERRY, "--keep", "kept")
+    check_story(done, STEPS, SHOWN)
     kept = tmp_path / "here" / "kept"
-    for name in ("providers.yaml", "pod.yaml", "kubeconfig.yaml", "bin/harbour", "layout/index.json", "node"):
+    names = (
+        "providers.yaml",
+        "app.yaml",
+        "web.yaml",
+        "kubeconfig.yaml",
+        "bin/harbour",
+        "layout/index.json",
+        "node",
+    )
+    for name in names:
         assert (kept / name).exists(), name
     assert list((tmp_path / "tmp").iterdir()) == []
     words = ["get", "eu.harbour.example/app", "--config", "providers.yaml", "--bin-dir", "bin"]
@@ -110,6 +193,7 @@ def test_what_is_kept_can_be_played_with(tmp_path: Path) -> None:
     )
     assert again.returncode == 0, again.stderr
     assert f"The files are in {kept}." in done.stdout
+    check_story(demo(tmp_path, *KEYFERRY, "--keep", "kept"), STEPS, (*SHOWN[:4], (), *SHOWN[5:]))
 
 
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
@@ -125,7 +209,7 @@ def test_a_step_that_goes_wrong_is_said_and_fails_the_demo(tmp_path: Path) -> No
     """The folder to pull into is a file here; the steps after it are told all the same."""
     (tmp_path / "here" / "kept").mkdir(parents=True)
     (tmp_path / "here" / "kept" / "layout").write_text("in the way")
-    done = demo(tmp_path, "-m", "keyferry", "demo", "--keep", "kept")
+    done = demo(tmp_path, *KEYFERRY, "--keep", "kept")
     assert done.returncode == 1
-    assert "keyferry: this step of the demo expected exit code 0, found 3" in done.stderr
-    assert len(steps(done.stdout)) == len(_STORY)
+    assert "keyferry: this step of the demo expected exit code 0, found 3" in done.stdout
+    assert "# 6/6 " in done.stdout

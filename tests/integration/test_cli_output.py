@@ -118,33 +118,6 @@ def test_a_plugin_gets_no_descriptor_of_ours_where_one_was_closed(tmp_path: Path
         assert "providers.yaml" not in Path(f"{node.bin_dir / 'one'}.fds").read_text()
 
 
-@pytest.mark.parametrize(
-    ("package", "extra", "work"),
-    [
-        ("httpx", "httpx", "import keyferry.clusters.adapters.httpx"),
-        ("requests", "requests", "import keyferry.clusters.adapters.requests"),
-        ("aiohttp", "aiohttp", "import keyferry.clusters.adapters.aiohttp"),
-        ("kubernetes", "kubernetes", "import keyferry.clusters.adapters.kubernetes"),
-        ("prometheus_client", "metrics", "keyferry.metrics_collector"),
-        ("prometheus_client", "metrics", "keyferry.pull_metrics_collector"),
-        ("prometheus_client", "metrics", "keyferry.cluster_metrics_collector"),
-        ("google.protobuf", "cri", "from keyferry.pulls.cri.client import _grpc; _grpc()"),
-        ("grpc", "cri", "from keyferry.pulls.cri.client import _grpc; _grpc()"),
-        (
-            "cryptography",
-            "crypto",
-            "from keyferry.clusters.auth.pem import _load_certificate; _load_certificate(b'')",
-        ),
-    ],
-)
-def test_a_missing_extra_is_named_with_what_to_type(package: str, extra: str, work: str) -> None:
-    """By every door that needs one."""
-    program = f"import sys; sys.modules[{package!r}] = None\nimport keyferry\n{work}\n"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    last = done.stderr.splitlines()[-1]
-    assert f"pip install '.[{extra}]'" in last, done.stderr
-
-
 def test_the_doors_of_the_package_open_by_themselves() -> None:
     program = (
         "import keyferry\nprint(keyferry.errors.KeyferryError, keyferry.sdk.serve, keyferry.api.__name__)"

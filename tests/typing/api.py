@@ -8,7 +8,14 @@ import prometheus_client
 
 import keyferry
 from keyferry.api.credentialprovider import v1, v1alpha1, v1beta1
-from keyferry.errors import ConfigError, KeyferryError, PluginError, PluginExitError, Problem
+from keyferry.errors import (
+    ConfigError,
+    KeyferryError,
+    PluginError,
+    PluginExitError,
+    PluginTimeoutError,
+    Problem,
+)
 
 
 def read(image: str) -> list[tuple[str, str, keyferry.Source]]:
@@ -44,6 +51,19 @@ def with_everything(folder: Path, clock: Callable[[], int]) -> keyferry.Provider
         coalesce=False,
         clock=clock,
     )
+
+
+def caught_at_the_top(image: str) -> str:
+    """Errors are where the functions are."""
+    try:
+        keyferry.load_providers().lookup(image).raise_for_failures()
+    except keyferry.PluginTimeoutError as error:
+        assert_type(error.timeout_seconds, float)
+        assert_type(error, PluginTimeoutError)
+    except keyferry.KeyferryError as error:
+        assert_type(error.kind, keyferry.Kind)
+    progress = keyferry.Progress(1, 2, found=1)
+    return f"{progress.layers_done} of {progress.layers}"
 
 
 class Cluster:

@@ -4,8 +4,8 @@ __all__ = ["install_hint", "missing_extra"]
 
 
 def install_hint(extra: str) -> str:
-    """Return the command that installs *extra*; keyferry is installed from its source."""
-    return f"pip install '.[{extra}]' in keyferry's source folder"
+    """Return the command that adds *extra* to an installed keyferry, which pip then does not fetch itself."""
+    return f"pip install 'keyferry[{extra}]'"
 
 
 def missing_extra(extra: str, error: ImportError) -> ImportError:

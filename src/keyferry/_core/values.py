@@ -10,6 +10,7 @@ from keyferry._core.compiled import itemgetter
 
 TYPE_CHECKING = False  # set here: importing typing takes time at every start
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Callable, Mapping
     from typing import Any, ClassVar, NamedTuple, TypeVar, dataclass_transform
 
@@ -47,6 +48,21 @@ def field(
     return _Field(default, default_factory, is_shown=repr)
 
 
+class _Factory:
+    """The default of a field with a factory, in a signature."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+class _Signature:
+    """The signature of a class of values, for editors and ``help``; computed on request, because inspect is costly."""
+
+    def __get__(self, value: object, cls: "type[Value]") -> "inspect.Signature":
+        made_anew = dict.fromkeys(cls._factories, _Factory())
+        return _signature(cls, cls._names, made_anew | cls._defaults)
+
+
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Value:
     """The base of frozen values. Its annotated names are the fields, in order, with or without defaults."""
@@ -57,6 +73,7 @@ class Value:
     _factories: "ClassVar[dict[str, Callable[[], object]]]" = {}
     _template: "ClassVar[dict[str, object]]" = {}
     _fewest: "ClassVar[int]" = 0
+    __signature__ = _Signature()
 
     def __init_subclass__(cls) -> None:
         declared = tuple(_annotations(cls))
@@ -152,6 +169,19 @@ def _fill_in(  # noqa: PLR0917 - the parts of a class
         raise TypeError(f"{who} got {', '.join(map(repr, kwargs))}, which is unknown or given twice")
 
 
+def _signature(cls: type, names: tuple[str, ...], defaults: dict[str, object]) -> "inspect.Signature":
+    from inspect import Parameter, Signature
+
+    hints: dict[str, object] = {}
+    for each in reversed(cls.__mro__):
+        hints |= _annotations(each)
+    kind, none = Parameter.POSITIONAL_OR_KEYWORD, Parameter.empty
+    fields = (
+        Parameter(name, kind, default=defaults.get(name, none), annotation=hints[name]) for name in names
+    )
+    return Signature(list(fields), return_annotation=None)
+
+
 def _annotations(cls: type) -> "Mapping[str, object]":
     if sys.version_info >= (3, 14):
         from annotationlib import Format, get_annotations
@@ -163,8 +193,13 @@ def _annotations(cls: type) -> "Mapping[str, object]":
 
 if not TYPE_CHECKING:
 
+    class _TupleSignature:
+        def __get__(self, value, cls):
+            return _signature(cls, cls._fields, cls._field_defaults)
+
     class _Tuple(tuple):
         __slots__ = ()
+        __signature__ = _TupleSignature()
 
         def __new__(cls, *args, **kwargs):
             if kwargs or len(args) != len(cls._fields):

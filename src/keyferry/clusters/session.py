@@ -1,5 +1,6 @@
 """A session for a kubeconfig context: access to the cluster, with a method for each HTTP library."""
 
+from keyferry._core.user_info import hide_user_info
 from keyferry.clusters.access import ClusterAccess
 from keyferry.clusters.auth.authenticator import Authenticator, shared_authenticator
 from keyferry.clusters.auth.runner import ExecRunner
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 class ClusterSession(ClusterAccess):
     """A session for a kubeconfig context. It can be shared between threads and event loops."""
+
+    def __repr__(self) -> str:
+        config = self.config
+        where = f"{hide_user_info(config.server)}, namespace {config.namespace!r}"
+        who = f"user {config.user_name!r}, by {_way_of(config)}" if config.user_name else _way_of(config)
+        return f"<ClusterSession for {where}: {who}>"
 
     def httpx_auth(self) -> "httpx.Auth":
         """Return an ``Auth`` for ``httpx.Client(auth=...)`` and ``AsyncClient``; requires ``keyferry[httpx]``."""
@@ -78,6 +85,17 @@ def has_credential(config: ClientConfig) -> bool:
 
 def _has_static(config: ClientConfig) -> bool:
     return bool(config.bearer_token or config.token_file or config.username or config.client_certificate_data)
+
+
+def _way_of(config: ClientConfig) -> str:
+    """Return how the user is authenticated, without any secret."""
+    if config.bearer_token or config.token_file:
+        return "token"
+    if config.username:
+        return "user name and password"
+    if config.client_certificate_data:
+        return "client certificate"
+    return f"exec plugin {config.exec.command!r}" if config.exec is not None else "no credential"
 
 
 def make_session(

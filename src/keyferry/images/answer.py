@@ -21,6 +21,15 @@ class Answer(LookupResult):
 
         return (*reasons_for(self), *traps_for(self))
 
+    def __repr__(self) -> str:
+        tried = (f"{credential.username!r} of {credential.source}" for credential in self.credentials)
+        parts = (
+            ", ".join(tried) or str(self.outcome),
+            *(f"{failure.provider} failed" for failure in self.kubelet_failures),
+            *(str(each) for each in self.missing),
+        )
+        return f"<Answer for {self.image!r}: {'; '.join(parts)}>"
+
     def repeated_at(self, answered_ns: int) -> "Answer":
         """Return a copy of this answer, given at another instant."""
         # Not ``replace``, which takes ten times as long: most warm lookups call this method.

@@ -80,6 +80,9 @@ class Providers:
         self._executor_lock = allocate_lock()
         _alive.add(self)
 
+    def __repr__(self) -> str:
+        return f"<Providers: {', '.join(self._by_name) or 'none'}>"
+
     @property
     def config_hash(self) -> str:
         """The hash of the config's files, as the kubelet exports it; computed on first use."""

@@ -2,21 +2,11 @@
 
 from _thread import TIMEOUT_MAX, allocate_lock
 
-TYPE_CHECKING = False  # spelled out: a start must not pay for typing
+from keyferry._core.type_forms import Generic, T
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable
-    from typing import Generic, TypeVar
-
-    T = TypeVar("T")
-else:
-
-    class Generic:
-        """A base class that allows subscription at run time without importing ``typing``."""
-
-        __slots__ = ()
-        __class_getitem__ = classmethod(lambda cls, _: cls)
-
-    T = None
 
 # The longest timeout that a lock accepts.
 _LONGEST_SECONDS = TIMEOUT_MAX

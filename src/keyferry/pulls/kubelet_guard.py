@@ -4,14 +4,16 @@ A kubelet treats images that it did not pull as preloaded, and expects to be the
 """
 
 import os
-import socket as sockets
-import struct
 from contextlib import closing
 
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
 from keyferry.images.node.node import Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
 
 __all__ = ["check_root", "check_runtime"]
 
@@ -130,6 +132,10 @@ def _listener(path: str) -> tuple[int, int] | None:
 
     The process id is 0 if the process is not visible.
     """
+    # Imported here: commands that only read records look for no kubelet.
+    import socket as sockets
+    import struct
+
     if not hasattr(sockets, "SO_PEERCRED"):
         return None
     with closing(sockets.socket(sockets.AF_UNIX, sockets.SOCK_STREAM)) as connection:
@@ -146,7 +152,7 @@ def _listener(path: str) -> tuple[int, int] | None:
     return pid, uid
 
 
-def _connect(connection: sockets.socket, path: str) -> None:
+def _connect(connection: "socket.socket", path: str) -> None:
     """Connect to a path of any length, although a socket address is limited to about a hundred bytes."""
     if len(os.fsencode(path)) <= _LONGEST_ADDRESS:
         connection.connect(path)

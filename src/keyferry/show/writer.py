@@ -4,6 +4,7 @@ import os
 import sys
 
 from keyferry._core.secrets import printable
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -14,6 +15,16 @@ if TYPE_CHECKING:
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _RESET = "\033[0m"
 _CLEAR = "\r\033[K"
+# The movements of a text that is redrawn in place: to the line's start, up, and the two that erase.
+_MOVES = r"\r|\033\[[0-9]*[AJK]"
+
+
+class ColorChoice(WordEnum):
+    """The values of ``--color``."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 class Lines(str):
@@ -29,6 +40,15 @@ class Lines(str):
         return self
 
 
+class Drawn(Lines):
+    """Lines that are redrawn in place; keyferry's own movements of the cursor stay. For standard error only.
+
+    Text from elsewhere in it has passed ``printable`` already.
+    """
+
+    __slots__ = ()
+
+
 class Output:
     """Standard output or standard error without control characters that could harm a terminal.
 
@@ -40,6 +60,7 @@ class Output:
         self._stream = stream
         self._is_talk = is_talk
         self._is_lost = stream is None and is_talk
+        self.color = ColorChoice.AUTO
 
     @property
     def encoding(self) -> str:
@@ -116,6 +137,8 @@ def _harmless(text: str, keep: str = "") -> str:
 
 def _drawn_anew(text: str) -> str:
     """Return harmless text; the carriage returns of a line that is redrawn, and so starts with one, stay."""
+    if isinstance(text, Drawn):
+        return _harmless(text, _MOVES)
     if not text.startswith("\r"):
         return _harmless(text)
     end = next((mark for mark in (_CLEAR, "\r") if text.endswith(mark, 1)), "")
@@ -161,9 +184,25 @@ def write_exact(data: bytes) -> None:
         output.flush()
 
 
+def choose_color(choice: ColorChoice) -> None:
+    """Set whether standard output takes colours, until the end of the Guard."""
+    if isinstance(sys.stdout, Output):
+        sys.stdout.color = choice
+
+
 def is_coloured() -> bool:
-    """Return whether standard output takes colours: it is a terminal, and NO_COLOR is not set."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """Return whether standard output takes colours.
+
+    The choice of ``--color`` decides, else NO_COLOR, else FORCE_COLOR, else whether it is a terminal with colours.
+    """
+    choice = getattr(sys.stdout, "color", ColorChoice.AUTO)
+    if choice is not ColorChoice.AUTO:
+        return choice is ColorChoice.ALWAYS
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def style(text: str, *names: str, coloured: bool | None = None) -> str:

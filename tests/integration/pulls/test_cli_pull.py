@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import signal
 import subprocess
@@ -251,32 +250,6 @@ def test_an_interrupt_ends_it_at_once(tmp_path: Path, parallel: str) -> None:
         assert intents_in(root) == images[:1]
     assert "interrupted" in errors
     assert "Traceback" not in errors
-
-
-def test_on_a_terminal_a_bar_shows_how_far_it_has_come(
-    registry: Registry, secret: list[str], tmp_path: Path
-) -> None:
-    """On one line, which is gone at the end."""
-    words = ["pull", f"{registry.host}/team/two:v1", "--to", str(tmp_path / "layout"), *secret]
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "keyferry", *words], stdout=subprocess.PIPE, stderr=theirs, stdin=theirs
-    ) as process:
-        os.close(theirs)
-        shown = b"".join(iter(lambda: _read(ours), b"")).decode()
-        out, _ = process.communicate(timeout=60)
-    os.close(ours)
-    assert process.returncode == 0
-    assert "100 % of" in shown
-    assert shown.endswith("\r")
-    assert b"pulled" in out
-
-
-def _read(fd: int) -> bytes:
-    try:
-        return os.read(fd, 65536)
-    except OSError:
-        return b""  # the other end is closed
 
 
 def test_a_token_that_was_not_given_is_a_failure_of_a_pull(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from keyferry.errors import EnvironmentProblem, ImageNameError, ImagePullError, KeyferryError, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.images.lookup import Providers
-from keyferry.pulls.layout.blobs import Progress
+from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.platform import Platform, parse_platform
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import pull as pull_image
@@ -250,7 +250,8 @@ def test_progress_is_told_up_to_the_end(registry: Registry, tmp_path: Path) -> N
     assert told[-1].done == total
     again: list[Progress] = []
     pull_to_layout(f"{registry.host}/team/app:v1", tmp_path, [GOOD], on_progress=again.append)
-    assert again[-1] == Progress(total, total)
+    layers = len(IMAGE.blobs) - 1
+    assert again == [Progress(total, total, layers, layers, total)]
 
 
 def test_a_check_asks_with_each_credential_and_downloads_nothing(registry: Registry) -> None:

@@ -1,6 +1,8 @@
 """Values are frozen, equal by content, and hide their secrets."""
 
+import inspect
 import pickle
+import pydoc
 from collections.abc import Callable
 
 import pytest
@@ -23,6 +25,13 @@ class Pair(Value):
     right: int
 
 
+class Point(NamedTuple):
+    """A tuple with names."""
+
+    x: int
+    y: int = 2
+
+
 class Triple(Pair):
     """A pair with one more."""
 
@@ -40,6 +49,16 @@ def test_fields_are_given_by_position_or_by_name_in_their_order() -> None:
     assert Login("u").password == ""
     assert Login("u").tags == []
     assert Login("u").tags is not Login("u").tags
+
+
+def test_a_class_of_values_shows_its_fields_as_a_signature() -> None:
+    """For editors and ``help``: with types and defaults, those of the kind first."""
+    shown = "(username: str, password: str = '', tags: list[str] = <factory>) -> None"
+    assert str(inspect.signature(Login)) == shown
+    assert str(inspect.signature(Triple)) == "(left: int, right: int, last: int = 3) -> None"
+    assert str(inspect.signature(Point)) == "(x: int, y: int = 2) -> None"
+    assert f"Login{shown[:20]}" in pydoc.plain(pydoc.render_doc(Login))
+    assert inspect.signature(Pair).bind(1, right=2).arguments == {"left": 1, "right": 2}
 
 
 def test_a_value_cannot_be_changed() -> None:

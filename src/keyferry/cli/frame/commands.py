@@ -76,7 +76,7 @@ COMMANDS = {
     ),
     "plugin": Command("keyferry.cli.plugin.group", "create, test, trace and install credential plugins"),
     "demo": Command(
-        "keyferry.cli.demo", "show the main commands on this machine, without installing anything else"
+        "keyferry.cli.demo.command", "show problems that people have, and their answers, on this machine"
     ),
     "completion": Command("keyferry.cli.completion", "print the completion script for bash, zsh or fish"),
 }

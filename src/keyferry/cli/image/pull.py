@@ -15,7 +15,7 @@ from keyferry.cli.image.pull_arguments import (
     add_root_arguments,
     add_target_arguments,
 )
-from keyferry.cli.image.pull_output import outcome_table, outcomes_document
+from keyferry.cli.image.pull_output import kept_lines, outcome_table, outcomes_document
 from keyferry.cli.image.pull_progress import ProgressReporter
 from keyferry.cli.image.pull_threads import run_in_parallel
 from keyferry.images.reference import ImageName, parse_image
@@ -42,6 +42,8 @@ With --root, pull records are written to that folder, as the kubelet writes them
 pull, and a record of the credential that worked after it. An image that is already present is used only if
 the records and the policy allow it for this pod; else it is pulled again to verify the access. Without
 --root nothing is recorded or verified.
+
+An interrupted pull into a folder keeps what it has fetched, and the same command goes on from there.
 
 A running kubelet lets every pod use the images that it did not pull itself, and does not read records that
 other programs write. So a pull with a credential into its runtime is refused unless --preload is given, and
@@ -138,7 +140,7 @@ def _pull_all(
     args: "argparse.Namespace", images: Sequence[ImageName], puller: Puller, sources: Sources
 ) -> tuple[PullOutcome, ...]:
     at_once = min(args.parallel, len(images))
-    reporter = ProgressReporter(is_quiet=args.quiet, has_bytes=args.to is not None, is_alone=at_once == 1)
+    reporter = ProgressReporter(is_quiet=args.quiet, is_alone=at_once == 1)
 
     def work(image: ImageName) -> PullOutcome:
         with reporter.reporting(image.text) as on_progress:
@@ -151,10 +153,15 @@ def _pull_all(
                 on_progress=on_progress,
             )
 
-    if at_once == 1:
-        # Not in a thread, so that an interrupt ends the pull itself.
-        return tuple(map(work, images))
-    return run_in_parallel(at_once, work, images, puller.close)
+    try:
+        with reporter:
+            if at_once == 1:
+                # Not in a thread, so that an interrupt ends the pull itself.
+                return tuple(map(work, images))
+            return run_in_parallel(at_once, work, images, puller.close)
+    except KeyboardInterrupt:
+        report(*kept_lines(reporter.reached, puller.target.place))
+        raise
 
 
 def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:

@@ -1,20 +1,21 @@
 """Results of pulls as tables and as documents, without secrets."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from keyferry.cli.frame.progress import size_text
+from keyferry.cli.frame.progress import amount_text, size_text
 from keyferry.cli.records.output import entry_document, short_reference
 from keyferry.errors import ImageNameError, ImagePullError, KeyferryError
 from keyferry.explain.decision import decision_document
 from keyferry.explain.document import failures_document, source_document
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import trim
+from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.puller.outcome import PullAction, PullOutcome
 from keyferry.pulls.puller.pull_policy import ALWAYS
 from keyferry.pulls.records.decision import describe_entry
 from keyferry.pulls.trial import Attempt, kind_of
 from keyferry.show.documents import make_document
-from keyferry.show.tables import table
+from keyferry.show.tables import fitting_table
 
 Json = dict[str, object]
 _HEADER = ("IMAGE", "RESULT", "ID", "CREDENTIAL", "WHY")
@@ -23,9 +24,9 @@ _NOTHING = "-"
 
 
 def outcome_table(outcomes: Sequence[PullOutcome], *, is_wide: bool = False) -> str:
-    """Return a table with one row for each image."""
+    """Return a table with one row for each image; on a narrow terminal, a paragraph for each."""
     header = (*_HEADER, *_WIDE) if is_wide else _HEADER
-    return table(header, [_row(each) + (_more(each) if is_wide else ()) for each in outcomes])
+    return fitting_table(header, [_row(each) + (_more(each) if is_wide else ()) for each in outcomes])
 
 
 def _row(outcome: PullOutcome) -> tuple[str, ...]:
@@ -65,6 +66,15 @@ def why(outcome: PullOutcome) -> str:
     if outcome.action is PullAction.PRESENT:
         return "it was present, and no records restrict who may use it"
     return "the pull policy is Always" if outcome.pull_policy == ALWAYS else "it was not present"
+
+
+def kept_lines(reached: Mapping[str, Progress], place: str) -> Iterator[str]:
+    """Yield what an interrupted command has fetched, for each image, and that it goes on from there."""
+    kept = {image: progress for image, progress in reached.items() if progress.done}
+    for image, progress in kept.items():
+        yield f"{image}: {amount_text(progress.done, progress.total, ' of ')} are kept in {place}"
+    if kept:
+        yield "the same command goes on from there"
 
 
 def outcomes_document(outcomes: Sequence[PullOutcome]) -> Json:

@@ -1,5 +1,6 @@
-"""The progress of pulls on standard error: a bar of bytes, a clock, or plain lines."""
+"""The progress of pulls on standard error: lines that are redrawn on a terminal, a few plain lines elsewhere."""
 
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -7,72 +8,141 @@ from contextlib import contextmanager
 from time import monotonic
 
 from keyferry._core.secrets import printable
-from keyferry.cli.frame.progress import ProgressBar
+from keyferry.cli.frame.progress import Speed, amount_text, progress_line, shortened, size_text
+from keyferry.pulls.layout.meter import Progress
+from keyferry.show.live import LiveLines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TextIO
+    from typing import Self, TextIO
 
     from keyferry.pulls.puller.target import OnProgress
 
 __all__ = ["ProgressReporter"]
 
 _TICK_SECONDS = 0.1
+_LOG_SECONDS = 10.0
 _SIGNS = "|/-\\"
 
 
+class _Pull:
+    """One pull that is reported."""
+
+    def __init__(self, label: str, now: float) -> None:
+        self.label = label
+        self.begun = now
+        self.said = now
+        self.progress: Progress | None = None
+        self.speed = Speed()
+
+    def lines(self, now: float, columns: int, *, is_alone: bool) -> tuple[str, ...]:
+        """Return what a terminal shows: one line, or if the pull is alone its name and the bar."""
+        if self.progress is None:
+            # A container runtime reports no bytes, and a registry has not answered yet.
+            sign = _SIGNS[int((now - self.begun) / _TICK_SECONDS) % len(_SIGNS)]
+            rest = f": {now - self.begun:.0f} s"
+            return (f"{sign} pulling {shortened(self.label, columns - len(rest) - 10)}{rest}",)
+        self.speed.note(now, self.progress.done)
+        if not is_alone:
+            return (progress_line(self.progress, self.speed.per_second, columns, self.label),)
+        name = shortened(self.label, columns - len("pulling "))
+        return (f"pulling {name}", progress_line(self.progress, self.speed.per_second, columns))
+
+
 class ProgressReporter:
-    """A reporter of pulls: of bytes if *has_bytes*, on one changing line if *is_alone* on a terminal."""
+    """A context manager that reports pulls while they run; with *is_quiet*, it reports nothing.
+
+    On a terminal, the lines are redrawn in place: two for a pull that *is_alone*, else one for each pull. Elsewhere
+    there is one line at the start of a pull, and one every ten seconds while it lasts.
+    """
 
     def __init__(
-        self, *, is_quiet: bool, has_bytes: bool, is_alone: bool, stream: "TextIO | None" = None
+        self,
+        *,
+        is_quiet: bool,
+        is_alone: bool,
+        stream: "TextIO | None" = None,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         self._stream = stream or sys.stderr
         self._is_quiet = is_quiet
-        self._has_bytes = has_bytes
-        self._is_drawn = is_alone and self._stream.isatty()
+        self._is_alone = is_alone
+        self._clock = clock
+        self._is_drawn = not is_quiet and self._stream.isatty() and os.environ.get("TERM") != "dumb"
+        self._live = LiveLines(self._stream)
+        self._lock = threading.Lock()
+        self._under_way: list[_Pull] = []
+        self._reached: dict[str, Progress] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._draw_on, daemon=True)
+
+    @property
+    def reached(self) -> dict[str, Progress]:
+        """The progress of each pull that has begun to fetch, by the name of the image."""
+        return self._reached
+
+    def __enter__(self) -> "Self":
+        if self._is_drawn:
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_drawn:
+            self._done.set()
+            self._thread.join()
 
     @contextmanager
-    def reporting(self, image: str) -> "Iterator[OnProgress | None]":
-        """Report one pull for the length of a block; yield the callback for its bytes, or None."""
-        label = printable(image)
-        if self._is_quiet:
-            yield None
-        elif not self._is_drawn:
-            yield from self._plain_lines(label)
-        elif self._has_bytes:
-            with ProgressBar(label, self._stream) as bar:
-                yield bar
+    def reporting(self, image: str) -> "Iterator[OnProgress]":
+        """Report one pull for the length of a block; yield the callback for its progress."""
+        pull = _Pull(printable(image), self._clock())
+        if not self._is_quiet and not self._is_drawn:
+            self._say(f"pulling {pull.label}")
+        with self._lock:
+            self._under_way.append(pull)
+        try:
+            yield lambda progress: self._take(pull, progress)
+        finally:
+            with self._lock:
+                self._under_way.remove(pull)
+
+    def _take(self, pull: _Pull, progress: Progress) -> None:
+        with self._lock:
+            is_first, pull.progress = pull.progress is None, progress
+            self._reached[pull.label] = progress
+            if self._is_quiet:
+                return
+            if is_first and 0 < progress.found < progress.total:
+                amount = amount_text(progress.found, progress.total, " of ")
+                self._say(f"{pull.label}: goes on from the {amount} that are already there")
+            if not self._is_drawn:
+                self._log(pull, progress)
+
+    def _log(self, pull: _Pull, progress: Progress) -> None:
+        """Print a line for a log, at most every ten seconds."""
+        now = self._clock()
+        pull.speed.note(now, progress.done)
+        if now - pull.said < _LOG_SECONDS:
+            return
+        pull.said = now
+        speed = pull.speed.per_second
+        rate = f", {size_text(int(speed))}/s" if speed else ""
+        layers = f"{progress.layers_done} of {progress.layers} layers"
+        self._say(f"{pull.label}: {amount_text(progress.done, progress.total)}, {layers}{rate}")
+
+    def _say(self, text: str) -> None:
+        if self._is_drawn:
+            self._live.say(text)
         else:
-            with _clock(label, self._stream):
-                yield None
+            print(text, file=self._stream, flush=True)
 
-    def _plain_lines(self, label: str) -> "Iterator[OnProgress | None]":
-        """Print one line at the start; off a terminal, a bar adds a few plain lines."""
-        print(f"pulling {label}", file=self._stream, flush=True)
-        yield ProgressBar(label, self._stream) if self._has_bytes and not self._stream.isatty() else None
-
-
-@contextmanager
-def _clock(label: str, stream: "TextIO") -> Iterator[None]:
-    """Show a turning sign and the seconds, because a container runtime reports no progress."""
-    done = threading.Event()
-    thread = threading.Thread(target=_turn, args=(label, stream, done.wait), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()
-
-
-def _turn(label: str, stream: "TextIO", wait: Callable[[float], bool]) -> None:
-    begun, turns, line = monotonic(), 0, ""
-    while not wait(_TICK_SECONDS):
-        line = f"{_SIGNS[turns % len(_SIGNS)]} pulling {label}: {monotonic() - begun:.0f} s"
-        stream.write(f"\r{line}")
-        stream.flush()
-        turns += 1
-    if line:
-        stream.write("\r" + " " * len(line) + "\r")
-        stream.flush()
+    def _draw_on(self) -> None:
+        while not self._done.wait(_TICK_SECONDS):
+            with self._lock:
+                now, columns = self._clock(), self._live.columns
+                lines = [
+                    line
+                    for pull in self._under_way
+                    for line in pull.lines(now, columns, is_alone=self._is_alone)
+                ]
+                self._live.draw(lines)
+        self._live.clear()

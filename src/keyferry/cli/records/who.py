@@ -13,6 +13,7 @@ from keyferry.pulls.records.access import Access, AccessMatch, find_access
 from keyferry.pulls.records.policy import DEFAULT, POLICIES
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
+from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
@@ -125,9 +126,12 @@ def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, revea
         if access.match is AccessMatch.ANOTHER_SPELLING:
             note = ": another spelling, which applies only to pods that use it"
         name = access.name or "no name"
-        yield f"  as {printable(name)} ({short_reference(printable(access.record.image_ref))}){note}"
-        yield from (f"    {printable(line)}" for line in entry_lines(access.entry, reveal=reveal))
+        text = f"as {printable(name)} ({short_reference(printable(access.record.image_ref))}){note}"
+        yield from fold(text, "  ", "    ")
+        for line in entry_lines(access.entry, reveal=reveal):
+            yield from fold(printable(line), "    ", "      ")
     if not found:
         yield "  no record"
-    yield f"  a pod without credentials, under {stranger.policy.name}:"
-    yield from (f"    {reason.stage}: {printable(reason.text)}" for reason in stranger.reasons)
+    yield from fold(f"a pod without credentials, under {stranger.policy.name}:", "  ", "    ")
+    for reason in stranger.reasons:
+        yield from fold(f"{reason.stage}: {printable(reason.text)}", "    ", "      ")

@@ -3,18 +3,19 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from threading import Event, Lock
+from threading import Event
 from time import sleep
 
 from keyferry._core.files import Folder
 from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem, HttpError, Kind, RegistryError
 from keyferry.pulls.layout.folder import Layout, draft_name
+from keyferry.pulls.layout.meter import Meter
 from keyferry.pulls.manifest import Descriptor, hasher
 from keyferry.pulls.registry.client import Registry
 from keyferry.pulls.registry.transport import Deadline
 
-__all__ = ["FetchContext", "Meter", "Progress", "fetch_blob", "fetch_blobs"]
+__all__ = ["FetchContext", "fetch_blob", "fetch_blobs"]
 
 _MOST_BREAKS = 3
 # A connection that delivered this many bytes does not count as a failed one.
@@ -22,31 +23,6 @@ _ENOUGH = 1 << 20
 _PAUSE_SECONDS = 0.05
 _PIECE = 1 << 20
 _MODE = 0o644
-
-
-class Progress(Value):
-    """The progress of a pull, in bytes; blobs that were already stored count as done."""
-
-    done: int
-    total: int
-
-
-class Meter:
-    """A counter of the bytes that all threads of a pull have stored, which calls *tell* after each change."""
-
-    def __init__(self, total: int, tell: Callable[[Progress], None] | None) -> None:
-        self._lock = Lock()
-        self._done = 0
-        self._total = total
-        self._tell = tell
-
-    def add(self, size: int) -> None:
-        """Add a number of stored bytes; a negative number takes back bytes that were discarded."""
-        if self._tell is None:
-            return
-        with self._lock:
-            self._done += size
-            self._tell(Progress(self._done, self._total))
 
 
 class FetchContext(Value):
@@ -159,31 +135,31 @@ def fetch_blob(work: FetchContext, blob: Descriptor) -> None:
         if work.stop.is_set() or work.deadline.seconds_left <= 0:
             raise RegistryError(work.registry.name, 0, f"{blob.digest}: not fetched in time", Kind.TIMEOUT)
         sleep(_PAUSE_SECONDS)
-    work.meter.add(blob.size)
+    work.meter.set(blob, blob.size)
 
 
 def _complete(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
     """Fetch the missing bytes of a draft, verify its digest and write it durably to the disk."""
     try:
         draft.resume()
-        work.meter.add(draft.size)
+        work.meter.set(blob, draft.size)
         was_resumed = draft.size > 0
         _fetch_rest(work, blob, draft)
         if not draft.is_complete() and was_resumed:
             # The bytes of an earlier pull may be wrong, so the blob is fetched once from the start.
-            _restart(work, draft)
+            _restart(work, blob, draft)
             _fetch_rest(work, blob, draft)
         if not draft.is_complete():
-            _restart(work, draft)
+            _restart(work, blob, draft)
             raise _content_error(work, f"the content it sent for {blob.digest} has another digest")
         draft.sync()
     except OSError as error:
         raise EnvironmentProblem(f"{work.layout.folder}: cannot store a layer: {error.strerror}") from None
 
 
-def _restart(work: FetchContext, draft: Draft) -> None:
-    work.meter.add(-draft.size)
+def _restart(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
     draft.restart()
+    work.meter.set(blob, 0)
 
 
 def _fetch_rest(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
@@ -204,12 +180,12 @@ def _receive(work: FetchContext, blob: Descriptor, draft: Draft) -> None:
     answer, start = work.registry.open_blob(blob, draft.size)
     with answer:
         if start != draft.size:
-            _restart(work, draft)
+            _restart(work, blob, draft)
         for piece in answer.pieces(is_timed=False):
             if draft.size + len(piece) > blob.size:
                 raise _content_error(work, f"sends more bytes for {blob.digest} than the manifest states")
             draft.write(piece)
-            work.meter.add(len(piece))
+            work.meter.set(blob, draft.size)
             if work.stop.is_set():
                 raise RegistryError(work.registry.name, 0, "interrupted", Kind.ERROR)
     if draft.size < blob.size:

@@ -71,6 +71,17 @@ class Layout:
                 return None
             return found.st_size if stat.S_ISREG(found.st_mode) else None
 
+    def bytes_of(self, blob: Descriptor) -> int:
+        """Return how many bytes of *blob* are there, by the sizes of its file or its draft; nothing is read."""
+        if self.size_of(blob.digest) == blob.size:
+            return blob.size
+        with _reporting(self.folder), self.drafts() as drafts:
+            try:
+                found = drafts.status_of(draft_name(blob.digest)).st_size
+            except FileNotFoundError:
+                return 0
+        return found if found <= blob.size else 0
+
     def read(self, digest: str) -> bytes | None:
         """Return the content of a small blob, or None if it is not stored; the digest is not verified."""
         with self._opened(digest) as fd:

@@ -9,9 +9,10 @@ from keyferry._core.values import replace
 from keyferry.errors import Kind, RegistryError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
-from keyferry.pulls.layout.blobs import FetchContext, Meter, Progress, fetch_blobs
+from keyferry.pulls.layout.blobs import FetchContext, fetch_blobs
 from keyferry.pulls.layout.folder import Layout
 from keyferry.pulls.layout.index import IndexEntry
+from keyferry.pulls.layout.meter import Meter, Progress
 from keyferry.pulls.manifest import (
     ContentError,
     ImageManifest,
@@ -91,7 +92,7 @@ class LayoutPull:
         raise ContentError(f"its manifest is nested more than {_DEEPEST} levels deep")
 
     def _fetch(self, registry: Registry, manifest: ImageManifest) -> Platform:
-        meter = Meter(sum(blob.size for blob in manifest.blobs), self._on_progress)
+        meter = Meter(manifest, self._layout, self._on_progress)
         work = FetchContext(registry, self._layout, self._deadline, meter, self._stop)
         fetch_blobs(work, [manifest.config], 1, self._transport.interrupt)
         platform = read_config_platform(self._layout.read(manifest.config.digest) or b"")

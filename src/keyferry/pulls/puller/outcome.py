@@ -65,6 +65,12 @@ class PullOutcome(Value):
         """The providers that failed, in the first lookup or when they were called again."""
         return (*(() if self.answer is None else self.answer.failures), *self.renewals)
 
+    def __repr__(self) -> str:
+        if self.error is not None:
+            return f"<PullOutcome {self.action}: {self.image!r}: {self.error}>"
+        how = f", with {self.used.username!r} of {self.used.source}" if self.used is not None else ""
+        return f"<PullOutcome {self.action}: {self.image!r} in {self.place}, {self.size} bytes{how}>"
+
     def raise_for_failure(self) -> None:
         """Raise the error that prevented the pull, if there is one."""
         if self.error is not None:

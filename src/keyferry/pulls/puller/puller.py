@@ -104,6 +104,9 @@ class Puller:
         self._executor: ThreadPoolExecutor | None = None
         self._executor_lock = Lock()
 
+    def __repr__(self) -> str:
+        return f"<Puller into {self.target.place}: {self._context.providers!r}>"
+
     def __enter__(self) -> Self:
         return self
 

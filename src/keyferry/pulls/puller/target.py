@@ -7,7 +7,7 @@ from keyferry.errors import ContainerRuntimeError
 from keyferry.images.keyring import Credential
 from keyferry.images.reference import ImageName
 from keyferry.pulls.cri.client import Runtime
-from keyferry.pulls.layout.blobs import Progress
+from keyferry.pulls.layout.meter import Progress
 from keyferry.pulls.stored_image import StoredImage
 from keyferry.pulls.trial import AttemptResult
 

@@ -8,8 +8,8 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import Generic, TypeVar
 
+from keyferry._core.type_forms import Generic, T
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import ImagePulledRecord, ImagePullIntent
 from keyferry.pulls.records.files import RecordFiles
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheSizes", "CachedRecords", "LruCache"]
 
-_T = TypeVar("_T")
 _MAX_PODS = 110
 _MOST_INTENTS, _MOST_RECORDS = 1024, 2000
 
@@ -40,19 +39,19 @@ class CacheSizes(Value):
         return cls(intents, min(5 * max_pods, _MOST_RECORDS))
 
 
-class LruCache(Generic[_T]):
+class LruCache(Generic[T]):
     """A cache of the most recently used values; while it is *authoritative*, a missing key is known not to exist."""
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.authoritative = False
-        self._values: OrderedDict[str, _T] = OrderedDict()
+        self._values: OrderedDict[str, T] = OrderedDict()
         self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, key: str) -> _T | None:
+    def get(self, key: str) -> "T | None":
         """Return the value of a key and mark it as used, or return None if it is not cached."""
         with self._lock:
             value = self._values.get(key)
@@ -60,7 +59,7 @@ class LruCache(Generic[_T]):
                 self._values.move_to_end(key)
             return value
 
-    def put(self, key: str, value: _T) -> None:
+    def put(self, key: str, value: T) -> None:
         """Store a value; if the cache is full, drop the least recently used one and reset *authoritative*."""
         with self._lock:
             self._values[key] = value
@@ -80,7 +79,7 @@ class LruCache(Generic[_T]):
             self._values.clear()
             self.authoritative = False
 
-    def take(self, values: dict[str, _T], *, is_complete: bool) -> None:
+    def take(self, values: dict[str, T], *, is_complete: bool) -> None:
         """Replace the content by a listing if it is complete and smaller than the cache, or if the cache is empty."""
         with self._lock:
             authoritative = is_complete and len(values) < self.size

@@ -1,13 +1,13 @@
 """Decode the files of intents and records strictly."""
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 from keyferry._core.documents import Document, DocumentFormat, read_document
 from keyferry._core.gotext import quote
 from keyferry._core.json import decode_utf8, loads_with_duplicates
 from keyferry._core.paths import Path
 from keyferry._core.positions import DuplicateKey
+from keyferry._core.type_forms import Generic, T
 from keyferry._core.values import Value
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
 from keyferry.api.kubeletconfig.records import (
@@ -26,16 +26,15 @@ from keyferry.errors import DocumentError, Kind, Problem, RecordError
 
 __all__ = ["Decoded", "decode_intent", "decode_record"]
 
-_T = TypeVar("_T")
 _STAGE = "couldn't get version/kind; json parse error: "
 
 
-class Decoded(Generic[_T]):
+class Decoded(Generic[T]):
     """The value of a file; *is_current* is True if its API version is the one that is written now."""
 
     __slots__ = ("is_current", "value")
 
-    def __init__(self, value: _T, *, is_current: bool) -> None:
+    def __init__(self, value: T, *, is_current: bool) -> None:
         self.value = value
         self.is_current = is_current
 
@@ -62,7 +61,7 @@ def decode_record(data: bytes, path: str = "") -> Decoded[ImagePulledRecord]:
     return _decode(data, path, RECORD, read_record)
 
 
-def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], _T]) -> Decoded[_T]:
+def _decode(data: bytes, path: str, kind: str, read: Callable[[object, Reader], T]) -> Decoded[T]:
     failure: RecordError
     try:
         loaded = _load(data)

@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from operator import attrgetter
-from typing import TypeVar
 
 from keyferry._core.files import DistrustedError, Folder
 from keyferry._core.gotext import go_strerror, quote
 from keyferry._core.kept_folder import KeptFolder
+from keyferry._core.type_forms import T
 from keyferry.api.kubeletconfig.records import (
     INTENT,
     RECORD,
@@ -31,7 +31,6 @@ FOLDER, PULLING, PULLED = "image_manager", "pulling", "pulled"
 _TEMPORARY = ".tmp"
 # The kubelet ignores files with its own suffix for temporary files. This infix distinguishes those of keyferry.
 _OURS = ".keyferry-"
-_T = TypeVar("_T")
 
 
 class RecordFiles:
@@ -173,9 +172,9 @@ class RecordFiles:
         self,
         which: str,
         kind: str,
-        decode: Callable[[bytes, str], Decoded[_T]],
-        key_of: Callable[[_T], str],
-    ) -> Listing[_T]:
+        decode: Callable[[bytes, str], Decoded[T]],
+        key_of: Callable[[T], str],
+    ) -> Listing[T]:
         with self._opened(which) as folder:
             if folder is None:
                 return Listing()
@@ -185,10 +184,10 @@ class RecordFiles:
         self,
         folder: Folder,
         kind: str,
-        decode: Callable[[bytes, str], Decoded[_T]],
-        key_of: Callable[[_T], str],
-    ) -> Listing[_T]:
-        entries: list[Listed[_T]] = []
+        decode: Callable[[bytes, str], Decoded[T]],
+        key_of: Callable[[T], str],
+    ) -> Listing[T]:
+        entries: list[Listed[T]] = []
         problems: list[RecordError] = []
         for name, found in self._decode_all(folder, kind, decode):
             if isinstance(found, RecordError):
@@ -207,8 +206,8 @@ class RecordFiles:
         )
 
     def _decode_all(
-        self, folder: Folder, kind: str, decode: Callable[[bytes, str], Decoded[_T]]
-    ) -> Iterator[tuple[str, Decoded[_T] | RecordError]]:
+        self, folder: Folder, kind: str, decode: Callable[[bytes, str], Decoded[T]]
+    ) -> Iterator[tuple[str, Decoded[T] | RecordError]]:
         for name in _names(folder):
             path = folder.path_of(name)
             try:
@@ -220,7 +219,7 @@ class RecordFiles:
                 if decoded is not None:
                     yield name, decoded
 
-    def _find(self, which: str, key: str, decode: Callable[[bytes, str], Decoded[_T]]) -> Decoded[_T] | None:
+    def _find(self, which: str, key: str, decode: Callable[[bytes, str], Decoded[T]]) -> Decoded[T] | None:
         try:
             folder = self._open(which)
             return None if folder is None else self._read(folder, file_name(key), decode)
@@ -228,8 +227,8 @@ class RecordFiles:
             raise unreadable(os.path.join(self.folder, which), error) from None
 
     def _read(
-        self, folder: Folder, name: str, decode: Callable[[bytes, str], Decoded[_T]]
-    ) -> Decoded[_T] | None:
+        self, folder: Folder, name: str, decode: Callable[[bytes, str], Decoded[T]]
+    ) -> Decoded[T] | None:
         data = self._disk.read(folder, name)
         return None if data is None else decode(data, folder.path_of(name))
 

@@ -1,8 +1,8 @@
 """The results of lookups and listings of records, with the problems of files that could not be trusted."""
 
 from collections.abc import Sequence
-from typing import Generic, TypeVar
 
+from keyferry._core.type_forms import Generic, T
 from keyferry._core.values import Value
 from keyferry.api.codec import aggregate
 from keyferry.api.kubeletconfig.records import ImagePulledRecord
@@ -10,10 +10,8 @@ from keyferry.errors import Kind, RecordError
 
 __all__ = ["Listed", "Listing", "RecordLookup"]
 
-_T = TypeVar("_T")
 
-
-class Listed(Generic[_T]):
+class Listed(Generic[T]):
     """One readable file: its value, the key that it is about, and whether it is in the current API version.
 
     *stray* is an error if the name of the file is not that of the key.
@@ -22,7 +20,7 @@ class Listed(Generic[_T]):
     __slots__ = ("is_current", "key", "stray", "value")
 
     def __init__(
-        self, value: _T, key: str, stray: RecordError | None = None, *, is_current: bool = True
+        self, value: T, key: str, stray: RecordError | None = None, *, is_current: bool = True
     ) -> None:
         self.value = value
         self.key = key
@@ -30,7 +28,7 @@ class Listed(Generic[_T]):
         self.is_current = is_current
 
 
-class Listing(Generic[_T]):
+class Listing(Generic[T]):
     """The values of a folder's readable files, in the order of the file names, and the problems of the others.
 
     *values* are those that a kubelet lists. *believed* are those that count: the ones in files of the right name or,
@@ -42,7 +40,7 @@ class Listing(Generic[_T]):
 
     def __init__(
         self,
-        entries: Sequence[Listed[_T]] = (),
+        entries: Sequence[Listed[T]] = (),
         problems: tuple[RecordError, ...] = (),
         *,
         believes_strays: bool = False,

@@ -1,8 +1,8 @@
 """Find intents whose process has ended, and records whose image no longer exists."""
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
+from keyferry._core.type_forms import Protocol
 from keyferry._core.values import Value
 from keyferry.api.kubeletconfig.records import ImagePulledRecord
 from keyferry.errors import KeyferryError, RecordError

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
-from typing import Protocol, TypeVar
 
 from keyferry._core.values import replace
 from keyferry.api.kubeletconfig.records import (
@@ -12,15 +11,17 @@ from keyferry.api.kubeletconfig.records import (
     ImagePullServiceAccount,
 )
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol, TypeVar
+
+    class _Placed(Protocol):
+        @property
+        def coordinates(self) -> tuple[str, str, str]: ...
+
+    _P = TypeVar("_P", bound=_Placed)
+
 __all__ = ["merge_credentials", "merge_secrets", "merge_service_accounts", "new_record"]
-
-
-class _Placed(Protocol):
-    @property
-    def coordinates(self) -> tuple[str, str, str]: ...
-
-
-_P = TypeVar("_P", bound=_Placed)
 
 
 def merge_secrets(
@@ -37,7 +38,7 @@ def merge_service_accounts(
     return _merge(recorded, new)
 
 
-def _merge(recorded: Iterable[_P], new: Iterable[_P]) -> tuple[tuple[_P, ...], bool]:
+def _merge(recorded: "Iterable[_P]", new: "Iterable[_P]") -> "tuple[tuple[_P, ...], bool]":
     recorded = tuple(recorded)
     known = {each.coordinates: each for each in recorded}
     changed = False

@@ -58,6 +58,10 @@ class Records:
         self._before_writing = before_writing
         self._begin()
 
+    def __repr__(self) -> str:
+        mode = ", read only" if self.read_only else ""
+        return f"<Records below {self.files.root}: {self.policy!r}{mode}>"
+
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._opened = self._open_store()

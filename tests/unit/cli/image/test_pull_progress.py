@@ -1,12 +1,15 @@
-"""What is told of a pull meanwhile: a clock, a bar or plain lines, and nothing if nobody wants it."""
+"""What is told of a pull meanwhile: lines that are redrawn, plain lines, and nothing if nobody wants it."""
 
 import io
 
 import pytest
 
+from keyferry.cli.image.pull_output import kept_lines
 from keyferry.cli.image.pull_progress import ProgressReporter
-from keyferry.pulls.layout.blobs import Progress
+from keyferry.pulls.layout.meter import Progress
 from support.plugins import wait_until
+
+NAME = "reg.io/a\x1b[2J:v1"
 
 
 class Stream(io.StringIO):
@@ -21,40 +24,114 @@ class Stream(io.StringIO):
         return self._is_terminal
 
 
+class Clock:
+    """A clock that a test sets."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        """Return the time."""
+        return self.now
+
+
+@pytest.fixture(autouse=True)
+def _usual_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+
+
 def narrate(*, is_terminal: bool, has_bytes: bool, is_alone: bool = True, is_quiet: bool = False) -> str:
     stream = Stream(is_terminal=is_terminal)
-    reporter = ProgressReporter(is_quiet=is_quiet, has_bytes=has_bytes, is_alone=is_alone, stream=stream)
-    with reporter.reporting("reg.io/a\x1b[2J:v1") as on_progress:
-        if on_progress is not None:
-            on_progress(Progress(50, 100))
-        elif is_terminal and is_alone and not is_quiet:
-            wait_until(lambda: "pulling" in stream.getvalue(), "the clock")
+    reporter = ProgressReporter(is_quiet=is_quiet, is_alone=is_alone, stream=stream)
+    with reporter, reporter.reporting(NAME) as on_progress:
+        if has_bytes:
+            on_progress(Progress(50, 100, 1, 2))
+        if is_terminal and not is_quiet:
+            wait_until(lambda: "\x1b[J" in stream.getvalue(), "a line")
     return stream.getvalue()
 
 
 def test_a_runtime_on_a_terminal_has_a_clock_that_is_gone_at_the_end() -> None:
     """It tells of no bytes; seconds are all there is."""
     shown = narrate(is_terminal=True, has_bytes=False)
-    assert "| pulling reg.io/a\ufffd[2J:v1: 0 s" in shown
-    assert shown.endswith(" \r")
+    assert " pulling reg.io/a\ufffd[2J:v1: 0 s" in shown
+    assert shown.endswith("\r\x1b[J")
     assert "\n" not in shown
 
 
-def test_a_folder_on_a_terminal_has_a_bar() -> None:
-    """Of bytes."""
-    assert "50 % of 100 B" in narrate(is_terminal=True, has_bytes=True)
+def test_a_folder_on_a_terminal_has_a_name_and_a_bar() -> None:
+    """Or one line with both, if there are several."""
+    shown = narrate(is_terminal=True, has_bytes=True)
+    assert "pulling reg.io/a\ufffd[2J:v1\x1b[K\n[#" in shown
+    assert " 50 %  1/2 layers  50/100 B" in shown
+    several = narrate(is_terminal=True, has_bytes=True, is_alone=False)
+    assert "\rreg.io/a\ufffd[2J:v1  [#" in several
+    assert "\n" not in several
 
 
-@pytest.mark.parametrize(("is_terminal", "is_alone"), [(False, True), (False, False), (True, False)])
-def test_elsewhere_and_for_several_at_once_there_are_plain_lines(is_terminal: bool, is_alone: bool) -> None:
-    """None of which moves a cursor."""
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_elsewhere_there_is_a_line_at_the_start(is_alone: bool) -> None:
+    """Nothing moves a cursor, and a quick pull has no other line."""
     for has_bytes in (True, False):
-        shown = narrate(is_terminal=is_terminal, has_bytes=has_bytes, is_alone=is_alone)
-        assert shown.startswith("pulling reg.io/a\ufffd[2J:v1\n")
-        assert "\r" not in shown
+        shown = narrate(is_terminal=False, has_bytes=has_bytes, is_alone=is_alone)
+        assert shown == "pulling reg.io/a\ufffd[2J:v1\n"
+
+
+def test_a_log_has_a_line_every_ten_seconds() -> None:
+    stream, clock = Stream(is_terminal=False), Clock()
+    reporter = ProgressReporter(is_quiet=False, is_alone=True, stream=stream, clock=clock)
+    with reporter, reporter.reporting("app:v1") as on_progress:
+        for second in range(25):
+            clock.now = float(second)
+            on_progress(Progress(second * 1024, 102400, second // 10, 4))
+    assert stream.getvalue().splitlines() == [
+        "pulling app:v1",
+        "app:v1: 10.0/100.0 KiB, 1 of 4 layers, 1.0 KiB/s",
+        "app:v1: 20.0/100.0 KiB, 2 of 4 layers, 1.0 KiB/s",
+    ]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_pull_that_goes_on_says_so_once(is_terminal: bool) -> None:
+    stream = Stream(is_terminal=is_terminal)
+    reporter = ProgressReporter(is_quiet=False, is_alone=True, stream=stream)
+    with reporter, reporter.reporting("app:v1") as on_progress:
+        for done in (30, 40, 50):
+            on_progress(Progress(done, 100, 0, 1, 30))
+    assert stream.getvalue().count("app:v1: goes on from the 30 of 100 B that are already there\n") == 1
+
+
+@pytest.mark.parametrize("found", [0, 100])
+def test_a_pull_of_nothing_or_of_everything_does_not_go_on(found: int) -> None:
+    stream = Stream(is_terminal=False)
+    reporter = ProgressReporter(is_quiet=False, is_alone=True, stream=stream)
+    with reporter, reporter.reporting("app:v1") as on_progress:
+        on_progress(Progress(found, 100, 0, 1, found))
+    assert stream.getvalue() == "pulling app:v1\n"
 
 
 def test_whoever_wants_quiet_gets_it() -> None:
     """Whatever the stream."""
     for is_terminal in (True, False):
         assert narrate(is_terminal=is_terminal, has_bytes=True, is_quiet=True) == ""
+
+
+def test_a_dumb_terminal_is_not_drawn_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Stream(is_terminal=True)
+    reporter = ProgressReporter(is_quiet=False, is_alone=True, stream=stream)
+    with reporter, reporter.reporting("app:v1"):
+        pass
+    assert stream.getvalue() == "pulling app:v1\n"
+
+
+def test_what_is_kept_is_known_even_in_quiet() -> None:
+    stream = Stream(is_terminal=True)
+    reporter = ProgressReporter(is_quiet=True, is_alone=False, stream=stream)
+    with reporter, reporter.reporting("a:v1") as one, reporter.reporting("b:v1") as two:
+        one(Progress(30, 100, 0, 1))
+        two(Progress(0, 100, 0, 1))
+    assert list(kept_lines(reporter.reached, "/images")) == [
+        "a:v1: 30 of 100 B are kept in /images",
+        "the same command goes on from there",
+    ]
+    assert list(kept_lines({}, "/images")) == []

@@ -1,0 +1,23 @@
+"""Forms of ``typing`` that classes are made with, for modules whose start must not pay for its import."""
+
+__all__ = ["Generic", "Protocol", "T"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Generic, Protocol, TypeVar
+
+    T = TypeVar("T")
+else:
+
+    class Generic:
+        """A base class that allows subscription."""
+
+        __slots__ = ()
+        __class_getitem__ = classmethod(lambda cls, _: cls)
+
+    class Protocol:
+        """A base class that does nothing."""
+
+        __slots__ = ()
+
+    T = None

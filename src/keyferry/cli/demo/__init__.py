@@ -1,0 +1,1 @@
+"""The demo: ``keyferry demo``."""

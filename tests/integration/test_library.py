@@ -1,0 +1,226 @@
+"""The library as people type it: what is shown of its objects, and what a missing package asks for."""
+
+import doctest
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from importlib.metadata import metadata
+from pathlib import Path
+
+import pytest
+import yaml
+
+import keyferry
+import keyferry_plugins
+from support.commands import Node
+from support.images import build, push
+from support.pulling import pull_secret
+from support.registry import Registry, basic, running
+
+USER, PASSWORD = "alice", "kf-marked-word"
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with running(tmp_path_factory.mktemp("registry")) as server:
+        server.set_users({USER: PASSWORD})
+        push(server, "team/app", "v1", build(b"hello"), basic(USER, PASSWORD))
+        yield server
+
+
+def test_providers_and_their_answers_say_what_they_are(tmp_path: Path) -> None:
+    node = Node(tmp_path).add("one", ["reg.io"]).add("two", ["reg.io", "other.io"], before="exit 3")
+    providers = keyferry.load_providers(node.config, node.bin_dir)
+    assert repr(providers) == "<Providers: one, two>"
+    assert repr(keyferry.Providers(())) == "<Providers: none>"
+    pod = keyferry.Pod("team", "web", "uid", "default")
+    answer = providers.lookup("reg.io/app", pod=pod)
+    assert repr(answer) == "<Answer for 'reg.io/app': 'user' of provider one; two failed>"
+    nothing = providers.lookup("elsewhere.io/app", pod=pod)
+    assert repr(nothing) == "<Answer for 'elsewhere.io/app': anonymous>"
+    assert "pass-word" not in repr((providers, answer, vars(answer)))
+
+
+def test_an_answer_that_is_not_known_says_what_is_missing(tmp_path: Path) -> None:
+    extra = (
+        "  tokenAttributes: {serviceAccountTokenAudience: a, cacheType: Token, requireServiceAccount: true}\n"
+    )
+    node = Node(tmp_path).add("sa", ["reg.io"], extra=extra)
+    answer = keyferry.load_providers(node.config, node.bin_dir).lookup("reg.io/app")
+    assert repr(answer).startswith("<Answer for 'reg.io/app': unknown; the pod was not given")
+
+
+def test_pulls_and_their_outcomes_say_what_they_are(registry: Registry, tmp_path: Path) -> None:
+    image, secret = f"{registry.host}/team/app:v1", pull_secret("regcred", registry.host, USER, PASSWORD)
+    with keyferry.Puller(keyferry.open_target(to=tmp_path, platform="linux/amd64")) as puller:
+        assert repr(puller) == f"<Puller into {tmp_path}: <Providers: none>>"
+        pulled = puller.ensure(image, pull_secrets=[secret])
+        present = puller.ensure(image)
+        failed = puller.ensure(f"{registry.host}/team/none:v1", pull_secrets=[secret])
+    size = f"in {tmp_path}, {pulled.size} bytes"
+    who = "with 'alice' of pull secret team/regcred"
+    assert repr(pulled) == f"<PullOutcome pulled: {image!r} {size}, {who}>"
+    assert repr(present) == f"<PullOutcome present: {image!r} {size}>"
+    assert repr(failed).startswith(f"<PullOutcome failed: '{registry.host}/team/none:v1': ")
+    assert PASSWORD not in repr((pulled, present, failed))
+
+
+def test_records_say_where_they_are(tmp_path: Path) -> None:
+    policy = "VerificationPolicy('NeverVerifyPreloadedImages')"
+    with closing(keyferry.load_records(str(tmp_path))) as records:
+        assert repr(records) == f"<Records below {tmp_path}: {policy}>"
+        records.record_intent("reg.io/app")
+    with closing(keyferry.load_records(str(tmp_path), read_only=True)) as records:
+        assert repr(records) == f"<Records below {tmp_path}: {policy}, read only>"
+
+
+@pytest.mark.parametrize(
+    ("user", "way"),
+    [
+        ({"token": "kf-marked-token"}, "token"),
+        ({"username": "jo", "password": "kf-marked-word"}, "user name and password"),
+        ({}, "no credential"),
+        (
+            {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./login",
+                      "env": [{"name": "A", "value": "kf-marked-value"}], "interactiveMode": "Never"}},
+            "exec plugin '{folder}/login'",
+        ),
+    ],
+    ids=["token", "basic", "none", "exec"],
+)  # fmt: skip
+def test_a_session_says_where_and_as_whom(tmp_path: Path, user: dict[str, object], way: str) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "prod",
+                "clusters": [{"name": "c", "cluster": {"server": "https://api.example:6443"}}],
+                "contexts": [
+                    {"name": "prod", "context": {"cluster": "c", "user": "jo", "namespace": "shop"}}
+                ],
+                "users": [{"name": "jo", "user": user}],
+            }
+        )
+    )
+    config.chmod(0o600)
+    (tmp_path / "login").write_text("#!/bin/sh\n")
+    (tmp_path / "login").chmod(0o755)
+    session = keyferry.load_cluster(kubeconfig=config)
+    by = way.format(folder=tmp_path)
+    where = "https://api.example:6443, namespace 'shop'"
+    assert repr(session) == f"<ClusterSession for {where}: user 'jo', by {by}>"
+    assert "kf-marked" not in repr(session)
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "library.md"
+ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+def test_the_examples_of_the_page_run_as_they_stand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One after the other, as at a prompt; only the two folders are other ones."""
+    auth = json.dumps({ECR: {"username": "AWS", "password": "pass-word"}})
+    node = Node(tmp_path).add("ecr", ["*.dkr.ecr.*.amazonaws.com"], auth)
+    folders = {
+        "/etc/kubernetes/credential-providers": node.config,
+        "/usr/libexec/kubernetes/plugins": node.bin_dir,
+    }
+    names: dict[str, object] = {"config": node.config, "bin_dir": node.bin_dir, "image": f"{ECR}/team/app:v1"}
+    found = blocks("python")
+    assert len(found) == 3
+    for number, block in enumerate(found):
+        for shown, real in folders.items():
+            block = block.replace(shown, str(real))  # noqa: PLW2901 - the same block, on this machine
+        exec(block, names)  # noqa: S102 - our own page
+        if number == 1:
+            check_prompt(names)
+    printed = capsys.readouterr().out
+    assert f"AWS provider ecr {ECR}\n" in printed
+    assert "pass-word" not in printed
+
+
+def check_prompt(names: dict[str, object]) -> None:
+    """What the page shows at a prompt is what is shown."""
+    (session,) = blocks("pycon")
+    test = doctest.DocTestParser().get_doctest(session, dict(names), PAGE.name, str(PAGE), 0)
+    assert doctest.DocTestRunner().run(test).failed == 0
+
+
+SESSION = "keyferry.load_cluster(kubeconfig='kubeconfig')"
+COMMAND = "from keyferry.cli.main import main; sys.exit(main({words!r}))"
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment of keyferry and PyYAML alone, with a kubeconfig for a server that is never asked."""
+    folder = tmp_path_factory.mktemp("bare")
+    for package in (keyferry, keyferry_plugins, yaml):
+        place = Path(str(package.__file__)).parent
+        (folder / place.name).symlink_to(place)
+    (folder / "kubeconfig").write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "c",
+                "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+                "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+                "users": [{"name": "c", "user": {"token": "t"}}],
+            }
+        )
+    )
+    (folder / "kubeconfig").chmod(0o600)
+    with socket.socket(socket.AF_UNIX) as runtime:
+        runtime.bind(str(folder / "socket"))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("extra", "work"),
+    [
+        ("httpx", f"{SESSION}.httpx_client()"),
+        ("httpx", f"{SESSION}.httpx_async_client()"),
+        ("httpx", f"{SESSION}.httpx_auth()"),
+        ("httpx", "import keyferry.clusters.adapters.httpx"),
+        ("requests", f"{SESSION}.mount_requests(None)"),
+        ("requests", "import keyferry.clusters.adapters.requests"),
+        ("aiohttp", f"{SESSION}.aiohttp_session()"),
+        ("aiohttp", "import keyferry.clusters.adapters.aiohttp"),
+        ("kubernetes", f"{SESSION}.kubernetes_api_client()"),
+        ("kubernetes", f"{SESSION}.kubernetes_configuration()"),
+        ("kubernetes", "import keyferry.clusters.adapters.kubernetes"),
+        ("metrics", "keyferry.metrics_collector"),
+        ("metrics", "keyferry.pull_metrics_collector"),
+        ("metrics", "keyferry.cluster_metrics_collector"),
+        ("cri", "keyferry.open_target(cri='unix://' + sys.argv[1] + '/socket')"),
+        ("cri", COMMAND.format(words=["pull", "reg.io/app", "--cri", "socket"])),
+        ("cri", COMMAND.format(words=["records", "recover", "--cri", "socket", "--root", "."])),
+        ("crypto", "from keyferry.clusters.auth.pem import _load_certificate; _load_certificate(b'')"),
+    ],
+)  # fmt: skip
+def test_a_missing_extra_is_named_with_what_to_type(bare: Path, extra: str, work: str) -> None:
+    """By every door that needs one, where it really is missing; pip knows the extra of what is installed."""
+    program = f"import sys; sys.path.insert(0, sys.argv[1])\nimport keyferry\n{work}\n"
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", program, str(bare)],
+        cwd=bare,
+        env={**os.environ, "KUBERC": "off"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode
+    assert f"pip install 'keyferry[{extra}]'" in done.stderr.splitlines()[-1], done.stderr
+    assert extra in (metadata("keyferry").get_all("Provides-Extra") or ())
