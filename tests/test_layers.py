@@ -79,7 +79,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("why",),
     ),
     "pulls": (
-        ("kubelet_guard", "platform"),
+        ("kubelet_guard", "mirrors", "platform"),
         ("manifest",),
         ("stored_image",),
         ("trial",),

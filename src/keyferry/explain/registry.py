@@ -7,12 +7,13 @@ from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
+from keyferry.explain.mirrors import mirrors_document
 from keyferry.images.missing import MissingInput
 from keyferry.pulls.trial import Attempt, most_telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.registry.mirrors import Mirrors
+    from keyferry.pulls.mirrors.endpoints import Mirrors
 
 __all__ = ["PullVerdict", "RegistryCheck", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 
@@ -139,9 +140,7 @@ def check_document(check: RegistryCheck) -> dict[str, object]:
         "canPull": None if check.verdict is PullVerdict.UNKNOWN else check.verdict is PullVerdict.YES,
         "outcome": str(check.verdict),
         "attempts": [_attempt(attempt) for attempt in check.attempts],
-        "mirrors": None
-        if mirrors is None
-        else {"file": mirrors.file, "hosts": list(mirrors.hosts), "problem": mirrors.problem},
+        "mirrors": None if mirrors is None else mirrors_document(mirrors),
     }
 
 
