@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images", "clusters"),
     ("pulls",),
     ("lint", "kit", "metrics"),
-    ("explain",),
+    ("explain", "doctor"),
     ("bridge", "agent"),
     ("cli",),
 )
@@ -101,10 +101,15 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("report",),
         ("conformance", "trace"),
     ),
+    "doctor": (
+        ("health", "hints", "facts"),
+        ("checks", "online", "document", "text"),
+        ("gather", "visit"),
+    ),
     "cli": (
         ("frame", "demo_registry"),
         ("lint_output", "records"),
-        ("image", "kube", "plugin", "lint", "completion", "main"),
+        ("image", "kube", "plugin", "doctor", "lint", "completion", "main"),
         ("demo",),
     ),
 }

@@ -7,7 +7,7 @@ from keyferry._core.values import Value
 from keyferry.images.node.process import RuntimeProcess
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 
-__all__ = ["MirrorPlaces", "running_places", "runtime_of", "under"]
+__all__ = ["MirrorPlaces", "running_places", "runtime_of", "runtime_process", "under"]
 
 # The folders that containerd, nerdctl, k3s and RKE2 read in addition to those set in containerd's config.
 _HOST_FOLDERS = (
@@ -65,17 +65,19 @@ class MirrorPlaces(Value):
 def running_places(
     runtimes: Sequence[RuntimeProcess], endpoint: str = "", *, root: str = "/"
 ) -> MirrorPlaces:
-    """Return the places of the runtime at the kubelet's *endpoint*, or of the one that runs here.
-
-    Of a runtime that belongs to another user than root or this one, no flag is used.
-    """
-    trusted = [each for each in runtimes if each.is_trusted]
-    kind = runtime_of(endpoint, trusted)
-    process = next((each for each in trusted if _serves(each, kind, endpoint)), None)
+    """Return the places of the runtime at the kubelet's *endpoint*, or of the one that runs here."""
+    kind = runtime_of(endpoint, runtimes)
+    process = runtime_process(runtimes, endpoint)
     config = "" if process is None else process.flags.get("--config", "")
     if process is None or not config or kind is not RuntimeKind.CONTAINERD:
         return MirrorPlaces(root, kind)
     return MirrorPlaces(root, kind, containerd_config=process.inside(config))
+
+
+def runtime_process(runtimes: Sequence[RuntimeProcess], endpoint: str = "") -> RuntimeProcess | None:
+    """Return the process at *endpoint*; a process that belongs to another user than root or this one is ignored."""
+    kind = runtime_of(endpoint, runtimes)
+    return next((each for each in runtimes if each.is_trusted and _serves(each, kind, endpoint)), None)
 
 
 def runtime_of(endpoint: str, runtimes: Sequence[RuntimeProcess] = ()) -> RuntimeKind | None:
@@ -84,7 +86,7 @@ def runtime_of(endpoint: str, runtimes: Sequence[RuntimeProcess] = ()) -> Runtim
     for program, kind in _PROGRAMS.items():
         if name.startswith(program):
             return kind
-    running = {_PROGRAMS[each.program] for each in runtimes}
+    running = {_PROGRAMS[each.program] for each in runtimes if each.is_trusted}
     return running.pop() if len(running) == 1 and not endpoint else None
 
 
