@@ -31,6 +31,7 @@ from keyferry.images.reference import parse_image, registry_of
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import lint_records
 from keyferry.pulls.cri.client import SOCKETS
+from keyferry.pulls.mirrors.endpoints import RuntimeKind
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
 from keyferry.pulls.mirrors.places import MirrorPlaces, running_places, runtime_of, runtime_process
 from keyferry.pulls.records.policy import DEFAULT, make_policy
@@ -188,13 +189,18 @@ def _mirrors(kubelet: KubeletFacts, options: DoctorOptions, names: Iterator[str]
     else:
         endpoint = _endpoint(kubelet.settings)
         places = running_places(kubelet.kubelets.runtimes, endpoint, root=options.host_root)
+    seen = set()
     for name in dict.fromkeys((*names, *configured_registries(places), _ANY_REGISTRY)):
         try:
             found = find_mirrors(f"{name.replace('*', 'any')}/image", places)
         except ImageNameError:
             continue
-        if found is not None:
-            yield MirrorFacts(_OTHERS if name == _ANY_REGISTRY else name, found)
+        # containerd has mirrors for whole registries, CRI-O for any start of a name.
+        is_whole = found is not None and found.runtime is RuntimeKind.CONTAINERD
+        shown = name.partition("/")[0] if is_whole else name
+        if found is not None and shown not in seen:
+            seen.add(shown)
+            yield MirrorFacts(_OTHERS if name == _ANY_REGISTRY else shown, found)
 
 
 def _root(settings: KubeletSettings | None, options: DoctorOptions) -> str:

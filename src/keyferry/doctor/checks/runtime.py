@@ -53,8 +53,8 @@ def check_mirrors(facts: tuple[MirrorFacts, ...], hints: Hints) -> Iterator[Heal
                 text = f"{mirrors.file}: {mirrors.problem}"
                 yield HealthLine(HealthLevel.PROBLEM, each.name, text)
             continue
-        image = each.name if "/" in each.name else f"{each.name}/IMAGE"
-        yield _mirrors(each.name, mirrors, hints.about_image("explain", image))
+        command = hints.about_image("explain", f"{each.name}/IMAGE") if " " not in each.name else ""
+        yield _mirrors(each.name, mirrors, command)
 
 
 def _mirrors(name: str, mirrors: Mirrors, command: str) -> HealthLine:
