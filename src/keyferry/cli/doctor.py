@@ -9,7 +9,6 @@ from keyferry.doctor.hints import Hints
 from keyferry.doctor.visit import examine
 from keyferry.images.node.discover import ROOT_VARIABLE
 from keyferry.images.node.kubelet import KUBELET_ROOT
-from keyferry.pulls.registry.route import RegistryRoute
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ def _options(args: "argparse.Namespace") -> DoctorOptions:
         args.registries_conf,
         os.environ.get(ROOT_VARIABLE) or "/",
         args.online,
-        RegistryRoute(ca_file=args.ca_file),
+        args.ca_file,
         args.registry_timeout,
     )
 

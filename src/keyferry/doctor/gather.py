@@ -15,9 +15,9 @@ from keyferry.doctor.facts import (
     PluginFile,
     ProviderFacts,
     RecordsFacts,
+    RegistryProbe,
     RuntimeFacts,
 )
-from keyferry.doctor.online import ask_registries, ask_runtime
 from keyferry.errors import ImageNameError, PolicyError
 from keyferry.images.config.files import ReadConfig, read_config
 from keyferry.images.config.register import plugin_path
@@ -35,7 +35,6 @@ from keyferry.pulls.mirrors.endpoints import RuntimeKind
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
 from keyferry.pulls.mirrors.places import MirrorPlaces, running_places, runtime_of, runtime_process
 from keyferry.pulls.records.policy import DEFAULT, make_policy
-from keyferry.pulls.registry.route import RegistryRoute
 
 __all__ = ["DoctorOptions", "gather_facts"]
 
@@ -53,7 +52,7 @@ class DoctorOptions(Value):
     registries_conf: str = ""
     host_root: str = "/"
     is_online: bool = False
-    route: RegistryRoute = RegistryRoute()
+    ca_file: str = ""
     timeout_seconds: float = 10.0
 
     @property
@@ -82,10 +81,17 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
         _records(kubelet.settings, options) if is_here or options.root else None,
         _disk(kubelet.settings, options) if is_here or options.root else None,
         registries,
-        ask_registries(registries, options.route, options.timeout_seconds) if options.is_online else (),
+        _probes(registries, options) if options.is_online else (),
         is_online=options.is_online,
         is_root=os.geteuid() == 0,
     )
+
+
+def _probes(registries: tuple[str, ...], options: DoctorOptions) -> tuple[RegistryProbe, ...]:
+    # Imported here because it imports OpenSSL, which nothing else needs.
+    from keyferry.doctor.online import ask_registries
+
+    return ask_registries(registries, options.ca_file, options.timeout_seconds)
 
 
 def _is_own(config: ConfigFacts) -> bool:
@@ -127,11 +133,13 @@ def _plugin(path: str) -> PluginFile | None:
 
 
 def _plain_names(read: ReadConfig | None) -> Iterator[str]:
-    """Yield the start of the image names that a pattern without a wildcard covers."""
+    """Yield how the image names begin that a pattern covers, for patterns whose host has no wildcard."""
     for pattern in (each for patterns in (read.patterns if read is not None else ()) for each in patterns):
-        if isinstance(pattern, Pattern) and "*" not in pattern.url.authority:
-            name = f"{pattern.url.authority}{pattern.url.path}".rstrip("/")
-            if _is_name(name):
+        if isinstance(pattern, Pattern):
+            host = pattern.url.authority
+            # A path that no image can have is left out.
+            name = next(filter(_is_name, (f"{host}{pattern.url.path}".rstrip("/"), host)), "")
+            if name:
                 yield name
 
 
@@ -163,6 +171,8 @@ def _runtime(kubelet: KubeletFacts, options: DoctorOptions) -> RuntimeFacts | No
             return None
     version, problem = None, ""
     if options.is_online and _is_socket(socket):
+        from keyferry.doctor.online import ask_runtime
+
         version, problem = ask_runtime(socket, options.timeout_seconds)
     return RuntimeFacts(
         socket,

@@ -21,7 +21,7 @@ _PING = "/v2/"
 
 def ask_registries(
     registries: Sequence[str],
-    route: RegistryRoute,
+    ca_file: str,
     timeout_seconds: float,
     clock: Callable[[], int] = time_ns,
 ) -> tuple[RegistryProbe, ...]:
@@ -32,7 +32,7 @@ def ask_registries(
     from concurrent.futures import ThreadPoolExecutor
 
     with (
-        closing(Transport(route, Deadline(timeout_seconds))) as transport,
+        closing(Transport(RegistryRoute(ca_file=ca_file), Deadline(timeout_seconds))) as transport,
         ThreadPoolExecutor(_AT_ONCE) as pool,
     ):
         return tuple(pool.map(lambda each: _ask(transport, each, clock), registries[:MOST_REGISTRIES]))

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from keyferry.doctor.online import MOST_REGISTRIES, ask_registries, ask_runtime
-from keyferry.pulls.registry.route import RegistryRoute
 from support.certificates import Authority
 from support.containerd import running_containerd
 from support.doctor import DoctorNode, pick
@@ -104,18 +103,18 @@ def test_several_are_asked_at_once_and_no_more_than_a_few() -> None:
         servers = [stack.enter_context(serving(reply)) for _ in range(4)]
         hosts = [f"127.0.0.1:{server.port}" for server in servers]
         # find_origin asks over plain HTTP first, so each server is asked twice.
-        probes = ask_registries(hosts, RegistryRoute(), 20)
+        probes = ask_registries(hosts, "", 20)
     assert [probe.status for probe in probes] == [200] * 4
-    assert len(ask_registries(["127.0.0.1:1"] * 40, RegistryRoute(), 20)) == MOST_REGISTRIES
+    assert len(ask_registries(["127.0.0.1:1"] * 40, "", 20)) == MOST_REGISTRIES
     with serving(lambda _: Reply(after=5, is_closed=True)) as silent:
-        (probe,) = ask_registries([f"127.0.0.1:{silent.port}"], RegistryRoute(), 0.5)
+        (probe,) = ask_registries([f"127.0.0.1:{silent.port}"], "", 0.5)
     assert probe.problem
 
 
 def test_a_date_that_is_none_tells_nothing() -> None:
     raw = b"HTTP/1.1 200 OK\r\nDate: soon\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     with serving(lambda _: Reply(raw=raw)) as server:
-        (probe,) = ask_registries([f"127.0.0.1:{server.port}"], RegistryRoute(), 20)
+        (probe,) = ask_registries([f"127.0.0.1:{server.port}"], "", 20)
     assert (probe.status, probe.skew_seconds) == (200, None)
 
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from glob import glob
 
 from keyferry._core.values import Value
 from keyferry.pulls.mirrors.places import under
@@ -67,6 +66,9 @@ def _read_all(path: str, root: str) -> list[Table]:
 
 
 def _imports(table: Table, file: str, root: str) -> Iterator[str]:
+    # Imported here because few configs have imports.
+    from glob import glob
+
     for pattern in texts(table.get("imports")):
         # A relative path is relative to its file, which is below the root already.
         is_relative = not os.path.isabs(pattern)
