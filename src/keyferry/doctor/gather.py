@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 
 from keyferry._core.paths import format_path
@@ -83,7 +84,7 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
         registries,
         _probes(registries, options) if options.is_online else (),
         is_online=options.is_online,
-        is_root=os.geteuid() == 0,
+        is_root=sys.platform == "win32" or os.geteuid() == 0,
     )
 
 
@@ -112,8 +113,10 @@ def _config(
     if not found.config:
         return None, None
     gates = {GATE: settings.gates[GATE]} if settings is not None and GATE in settings.gates else {}
-    report = lint(found.config, bin_dir=found.bin_dir or None, gates=gates)
     read = read_config(found.config)
+    # The same bytes, in case the path is a pipe, which can be read only once.
+    data = None if os.path.isdir(found.config) or not read.files else read.files[0].data
+    report = lint(found.config, data=data, bin_dir=found.bin_dir or None, gates=gates)
     return ConfigFacts(found, report, tuple(_providers(read, found.bin_dir))), read
 
 

@@ -30,6 +30,8 @@ def mirror_traps(answer: Answer, mirrors: Mirrors | None) -> tuple[Reason, ...]:
         trap = MirrorTrap.MIRROR_FILE if mirrors.problem else MirrorTrap.MIRROR_BLOCKED
         return (Reason(ReasonStage.TRAP, mirrors.file, trap, str(mirrors), facts),)
     registry = answer.name.partition("/")[0]
+    if not mirrors.others and answer.credentials:
+        return ()  # a login of the runtime's own, which it does not use then
     text = f"{_way(mirrors)}: {_who_gets_it(mirrors, registry, has_any=bool(answer.credentials))}"
     return (
         Reason(ReasonStage.TRAP, mirrors.file, MirrorTrap.MIRROR, text, facts),
@@ -52,6 +54,9 @@ def _who_gets_it(mirrors: Mirrors, registry: str, *, has_any: bool) -> str:
     """Return who gets the credential; as far as the runtime's code tells."""
     looked_up = f"the kubelet looks up credentials for {registry}"
     offers = {each.offer for each in mirrors.others}
+    logins = ", ".join(each.host for each in mirrors.endpoints if each.has_login)
+    if logins and not has_any:
+        return f"{looked_up} only and has none; {mirrors.runtime} then uses the login of its own for {logins}"
     if offers == {CredentialOffer.OFFERED}:
         if not has_any:
             return f"{looked_up} only and has none, so the mirror gets none either"
@@ -112,6 +117,7 @@ def mirrors_document(mirrors: Mirrors) -> dict[str, object]:
                 "registry": each.is_registry,
                 "credential": str(each.offer),
                 "insecure": each.is_insecure,
+                "login": each.has_login,
             }
             for each in mirrors.endpoints
         ],

@@ -8,7 +8,7 @@ import pytest
 
 from support.commands import Node, plain_pod, run_keyferry
 from support.kubelets import Processes
-from support.mirrors import CERTS, MIRROR, REGISTRIES, write
+from support.mirrors import CERTS, CONFIG, MIRROR, REGISTRIES, write
 
 CRIO = '[[registry]]\nlocation = "reg.io"\n{more}[[registry.mirror]]\nlocation = "mirror.example/cache"\n'
 
@@ -77,6 +77,20 @@ def test_without_a_credential_the_mirror_gets_none_either(tmp_path: Path) -> Non
     words = ("explain", "reg.io/app", *plain_pod(tmp_path), *node.options())
     done = run_keyferry(*words, "--hosts-dir", str(tmp_path / CERTS))
     assert "so the mirror gets none either" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(("pattern", "said"), [("else.io", True), ("reg.io", False)])
+def test_a_login_of_the_runtimes_own_is_used_where_the_kubelet_has_none(
+    tmp_path: Path, pattern: str, said: bool
+) -> None:
+    node = Node(tmp_path).add("own", [pattern])
+    cri = '[plugins."io.containerd.grpc.v1.cri".registry.configs."reg.io".auth]'
+    write(tmp_path, CONFIG, f'{cri}\nusername = "u"\npassword = "pass-word"\n')
+    words = ("explain", "reg.io/app", *plain_pod(tmp_path), *node.options(), "--check-registry")
+    done = run_keyferry(*words, "--registry-timeout", "1", cwd=None, KEYFERRY_HOST_ROOT=str(tmp_path))
+    text = "containerd then uses the login of its own for reg.io"
+    assert (text in " ".join(done.stdout.split())) is said
+    assert "pass-word" not in done.stdout + done.stderr
 
 
 def test_this_machines_files_do_not_count_for_a_config_from_elsewhere(two: Node) -> None:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.docker_hub import HUB, REGISTRY_HOST
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry._net.url import parse_url
 from keyferry.images.reference import ImageName
 from keyferry.pulls.mirrors.containerd_config import RegistrySection, read_section
@@ -43,7 +43,8 @@ def containerd_mirrors(image: ImageName, places: MirrorPlaces) -> Mirrors | None
         if places.hosts_dir:
             return _in_folders(image, (_Folder(places.hosts_dir),))
         sections = _sections(places)
-        return _in_folders(image, _folders(places, sections)) or _in_config(image, sections)
+        found = _in_folders(image, _folders(places, sections)) or _in_config(image, sections)
+        return _with_logins(image, found, sections)
     except TomlProblem as problem:
         return Mirrors(RuntimeKind.CONTAINERD, problem.file, problem=problem.problem)
 
@@ -127,7 +128,7 @@ def _read_hosts(path: str, image: ImageName, doubt: str) -> Mirrors | None:
 def _mirrors(path: str, endpoints: Sequence[Endpoint], doubt: str = "") -> Mirrors | None:
     once = tuple(dict.fromkeys(endpoints))
     found = Mirrors(RuntimeKind.CONTAINERD, path, once, doubt=doubt)
-    return found if found.others else None
+    return found if found.others or any(each.has_login for each in once) else None
 
 
 def _can_pull(path: str, host: object) -> bool:
@@ -162,6 +163,7 @@ def _endpoint(text: str, settings: Table, image: ImageName) -> Endpoint | None:
         is_registry_host(url.host, image.registry),
         CredentialOffer.UNKNOWN if has_login else CredentialOffer.OFFERED,
         url.scheme == "http" or settings.get("skip_verify") is True,
+        has_login,
     )
 
 
@@ -177,3 +179,17 @@ def _in_config(image: ImageName, sections: Sequence[RegistrySection]) -> Mirrors
         if mirrors is not None:
             return mirrors
     return None
+
+
+def _with_logins(
+    image: ImageName, found: Mirrors | None, sections: Sequence[RegistrySection]
+) -> Mirrors | None:
+    """Add the logins of containerd's config, which it uses if the kubelet passes no credential."""
+    hosts = {host: section.file for section in sections for host in section.logins}
+    if found is not None:
+        marked = (replace(each, has_login=each.has_login or each.host in hosts) for each in found.endpoints)
+        return replace(found, endpoints=tuple(marked))
+    own = _endpoint(REGISTRY_HOST if image.registry == HUB else image.registry, {}, image)
+    if own is None or own.host not in hosts:
+        return None
+    return Mirrors(RuntimeKind.CONTAINERD, hosts[own.host], (replace(own, has_login=True),))

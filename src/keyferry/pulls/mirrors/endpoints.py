@@ -27,7 +27,7 @@ class Endpoint(Value):
 
     *api* is that start, usually the URL and ``/v2``. *repository* is the image's repository there, empty if it is not
     known. *is_registry* tells whether the host is the image's own registry. *is_insecure* means plain HTTP, or any
-    certificate.
+    certificate. With *has_login*, the runtime has a credential of its own for the host, for a pull without one.
     """
 
     url: str
@@ -37,6 +37,7 @@ class Endpoint(Value):
     is_registry: bool = False
     offer: CredentialOffer = CredentialOffer.OFFERED
     is_insecure: bool = False
+    has_login: bool = False
 
 
 class Mirrors(Value):
@@ -67,6 +68,8 @@ class Mirrors(Value):
             return f"{self.file} may name a mirror, but {self.problem}"
         if self.is_blocked:
             return f"{self.runtime} does not pull it: {self.file} blocks it"
+        if not self.hosts:
+            return f"{self.runtime} has a login of its own for it, in {self.file}, which was not tried"
         names = ", ".join(map(repr, self.hosts))
         doubt = f" ({self.doubt})" if self.doubt else ""
         if len(self.hosts) > 1:

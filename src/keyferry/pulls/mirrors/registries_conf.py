@@ -100,9 +100,9 @@ def _read_config(files: Sequence[str]) -> _Config:
         aliases = {
             name: _Alias(file, location)
             for name, location in subtable(table, "aliases").items()
-            if isinstance(location, str)
+            if isinstance(location, str) and "@" not in location
         }
-        searched = texts(table.get("unqualified-search-registries"))
+        searched = [each for each in texts(table.get("unqualified-search-registries")) if "@" not in each]
         config = _Config(
             config.entries | entries,
             config.aliases | aliases,
@@ -150,6 +150,9 @@ def _text(file: str, table: Table, name: str, where: str) -> str:
         raise TomlProblem(file, f"{where}.{name} is not a string")
     if value.startswith(("http://", "https://")):
         raise TomlProblem(file, f"{where}.{name} has a scheme, which is not allowed")
+    if "@" in value:
+        # Not quoted: what stands before it may be a password.
+        raise TomlProblem(file, f"{where}.{name} has an '@', which is not allowed")
     return value.rstrip("/")
 
 

@@ -110,6 +110,33 @@ def test_every_host_is_offered_the_kubelets_credential(tmp_path: Path) -> None:
     assert "eA==" not in repr(found)
 
 
+def test_a_login_of_containerds_own_is_told(tmp_path: Path) -> None:
+    """It is used if the kubelet passes none; the secret in it is not kept."""
+    cri = 'plugins."io.containerd.grpc.v1.cri".registry'
+    for host, image in (("registry-1.docker.io", "busybox"), ("reg.io", "reg.io/app")):
+        text = f'[{cri}.configs."{host}".auth]\npassword = "pass-word"\n'
+        file = write(tmp_path, CONFIG, text)
+        found = find(tmp_path, image)
+        assert found is not None
+        assert [(each.host, each.has_login, each.is_registry) for each in found.endpoints] == [
+            (host, True, True)
+        ]
+        assert str(found) == f"containerd has a login of its own for it, in {file}, which was not tried"
+        assert "pass-word" not in repr(found)
+    assert find(tmp_path, "other.io/app") is None
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", MIRROR)
+    found = find(tmp_path, "reg.io/app")
+    assert found is not None
+    assert [each.has_login for each in found.endpoints] == [False, True]
+
+
+def test_no_password_of_a_url_is_kept(tmp_path: Path) -> None:
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", '[host."https://user:pass-word@mirror.example"]\n')
+    found = find(tmp_path)
+    assert mirror_hosts(found) == ["mirror.example"]
+    assert "pass-word" not in repr(found)
+
+
 def test_rewrites_of_k3s_leave_the_repository_open(tmp_path: Path) -> None:
     text = '[host."https://a"]\nskip_verify = true\n[host."https://a".rewrite]\n"^(.*)$" = "proxy/$1"\n'
     folder = "var/lib/rancher/k3s/agent/etc/containerd/certs.d/reg.io/hosts.toml"

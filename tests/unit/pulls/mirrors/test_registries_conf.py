@@ -134,6 +134,10 @@ def test_a_short_name_goes_where_its_alias_leads_or_to_the_searched_registries(t
         ("registry = 5\n", "registry is not a list of tables"),
         ("[[registry]]\nblocked = true\n", "registry[0] has no location"),
         ("[[registry]]\nlocation = 5\n", "registry[0].location is not a string"),
+        (
+            '[[registry]]\nlocation = "u:secret@reg.io"\n',
+            "registry[0].location has an '@', which is not allowed",
+        ),
         ('[[registry]]\nlocation = "https://reg.io"\n', "registry[0].location has a scheme"),
         ('[[registry]]\nlocation = "reg.io"\n[[registry.mirror]]\n', "registry[0].mirror[0] has no location"),
         (
