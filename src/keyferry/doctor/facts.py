@@ -130,6 +130,8 @@ class NodeFacts(Value):
     config: ConfigFacts | None = None
     runtime: RuntimeFacts | None = None
     mirrors: tuple[MirrorFacts, ...] = ()
+    # Files of k3s and RKE2 that were changed after the folder that is written from them.
+    stale_sources: tuple[tuple[str, str], ...] = ()
     records: RecordsFacts | None = None
     disk: DiskFacts | None = None
     registries: tuple[str, ...] = ()

@@ -34,7 +34,13 @@ from keyferry.lint.records.folder import lint_records
 from keyferry.pulls.cri.client import SOCKETS
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
-from keyferry.pulls.mirrors.places import MirrorPlaces, running_places, runtime_of, runtime_process
+from keyferry.pulls.mirrors.places import (
+    MirrorPlaces,
+    running_places,
+    runtime_of,
+    runtime_process,
+    stale_sources,
+)
 from keyferry.pulls.records.policy import DEFAULT, make_policy
 
 __all__ = ["DoctorOptions", "gather_facts"]
@@ -79,6 +85,7 @@ def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
         config,
         runtime,
         tuple(_mirrors(kubelet, options, _plain_names(read))) if is_here or options.names_mirrors else (),
+        stale_sources(options.host_root) if is_here and not options.names_mirrors else (),
         _records(kubelet.settings, options) if is_here or options.root else None,
         _disk(kubelet.settings, options) if is_here or options.root else None,
         registries,

@@ -26,7 +26,7 @@ def examine(facts: NodeFacts, hints: Hints) -> NodeHealth:
         ("plugins", check_plugins(facts.config, hints)),
         ("patterns", check_patterns(facts.config, hints)),
         ("container runtime", check_runtime(facts.runtime, hints, is_online=facts.is_online)),
-        ("mirrors", check_mirrors(facts.mirrors, hints)),
+        ("mirrors", check_mirrors(facts, hints)),
         ("pull records", check_records(facts.records, hints, is_root=facts.is_root)),
         ("proxies", check_proxies(facts, hints)),
         ("disk", check_disk(facts.disk)),

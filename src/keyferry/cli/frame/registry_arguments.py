@@ -103,11 +103,13 @@ def _mirror_places(args: "argparse.Namespace", found: "Discovery") -> "MirrorPla
 
 
 def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
-    """Return 0 if an attempt succeeded, else the code of the plugin failure that left no credential.
+    """Return 1 if the runtime blocks the image, else 0 if an attempt succeeded.
 
-    Else return 6, or 124 after a timeout, if the registry's response does not decide the matter, and the
-    registry error's code if it does.
+    Else return the code of the plugin failure that left no credential. Else return 6, or 124 after a timeout, if the
+    registry's response does not decide the matter, and the registry error's code if it does.
     """
+    if check.is_blocked:
+        return Exit.NO
     if check.error is None:
         return Exit.OK
     if answer.kubelet_failures and not answer.credentials:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from keyferry.doctor.facts import MirrorFacts, RuntimeFacts
+from keyferry.doctor.facts import NodeFacts, RuntimeFacts
 from keyferry.doctor.health import HealthLevel, HealthLine
 from keyferry.doctor.hints import Hints
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors
@@ -41,10 +41,15 @@ def _socket(facts: RuntimeFacts) -> HealthLine:
     return HealthLine(HealthLevel.PROBLEM, "socket", f"{place} {why}", command)
 
 
-def check_mirrors(facts: tuple[MirrorFacts, ...], hints: Hints) -> Iterator[HealthLine]:
+def check_mirrors(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
     """Yield one line for each registry that has mirrors, and one for each file that cannot be used."""
+    for file, folder in facts.stale_sources:
+        text = (
+            f"{file} is newer than {folder}, which is written from it at the start of the service; restart it"
+        )
+        yield HealthLine(HealthLevel.WARNING, "registries.yaml", text)
     told = set()
-    for each in facts:
+    for each in facts.mirrors:
         mirrors = each.mirrors
         if mirrors.problem:
             # One file may have settings for many registries.

@@ -7,7 +7,7 @@ from keyferry._core.values import Value
 from keyferry.images.node.process import RuntimeProcess
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
 
-__all__ = ["MirrorPlaces", "running_places", "runtime_of", "runtime_process", "under"]
+__all__ = ["MirrorPlaces", "running_places", "runtime_of", "runtime_process", "stale_sources", "under"]
 
 # The folders that containerd, nerdctl, k3s and RKE2 read in addition to those set in containerd's config.
 _HOST_FOLDERS = (
@@ -21,6 +21,11 @@ _CONFIGS = (
     "var/lib/rancher/rke2/agent/etc/containerd/config.toml",
 )
 _REGISTRIES = "etc/containers/registries.conf"
+# The files that k3s and RKE2 write their folders from when they start.
+_SOURCES = {
+    "etc/rancher/k3s/registries.yaml": _HOST_FOLDERS[1],
+    "etc/rancher/rke2/registries.yaml": _HOST_FOLDERS[2],
+}
 _PROGRAMS = {"containerd": RuntimeKind.CONTAINERD, "crio": RuntimeKind.CRIO}
 
 
@@ -88,6 +93,20 @@ def runtime_of(endpoint: str, runtimes: Sequence[RuntimeProcess] = ()) -> Runtim
             return kind
     running = {_PROGRAMS[each.program] for each in runtimes if each.is_trusted}
     return running.pop() if len(running) == 1 and not endpoint else None
+
+
+def stale_sources(root: str) -> tuple[tuple[str, str], ...]:
+    """Return the files of k3s and RKE2 that are newer than the folder that is written from them, with that folder."""
+    pairs = ((os.path.join(root, file), os.path.join(root, folder)) for file, folder in _SOURCES.items())
+    return tuple((file, folder) for file, folder in pairs if _changed(file) > _changed(folder))
+
+
+def _changed(path: str) -> float:
+    """Return when a file was last changed, or 0 if it cannot be told."""
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0
 
 
 def _serves(process: RuntimeProcess, kind: RuntimeKind | None, endpoint: str) -> bool:

@@ -3,9 +3,10 @@
 import pytest
 
 from keyferry.doctor.checks.runtime import check_mirrors, check_runtime
-from keyferry.doctor.facts import MirrorFacts, RuntimeFacts
+from keyferry.doctor.facts import KubeletFacts, MirrorFacts, NodeFacts, RuntimeFacts
 from keyferry.doctor.health import HealthLevel
 from keyferry.doctor.hints import Hints
+from keyferry.images.node.kubelet import Kubelets
 from keyferry.pulls.cri.client import RuntimeInfo
 from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
 
@@ -34,6 +35,21 @@ def test_the_version_is_told_online() -> None:
     assert list(check_runtime(None, Hints(), is_online=True)) == []
 
 
+def node_with(*mirrors: MirrorFacts, stale: tuple[tuple[str, str], ...] = ()) -> NodeFacts:
+    return NodeFacts(KubeletFacts(Kubelets()), mirrors=mirrors, stale_sources=stale)
+
+
+def test_a_login_of_the_runtimes_own_is_well() -> None:
+    own = Endpoint("https://reg.io", "reg.io", "https://reg.io/v2", is_registry=True, has_login=True)
+    (line,) = check_mirrors(node_with(MirrorFacts("reg.io", Mirrors(CRIO, "/f", (own,)))), Hints())
+    assert (line.level, "a login of its own" in line.text) == (HealthLevel.OK, True)
+
+
+def test_a_file_of_k3s_that_was_changed_since_its_start_is_a_warning() -> None:
+    (line,) = check_mirrors(node_with(stale=(("/a.yaml", "/certs.d"),)), Hints())
+    assert (line.level, line.text.startswith("/a.yaml is newer than /certs.d")) == (HealthLevel.WARNING, True)
+
+
 def test_mirrors_of_cri_o_get_no_credential_and_blocked_names_are_warned_of() -> None:
     mirror = Endpoint("https://m", "m", "https://m/v2", offer=CredentialOffer.WITHHELD)
     facts = (
@@ -41,7 +57,7 @@ def test_mirrors_of_cri_o_get_no_credential_and_blocked_names_are_warned_of() ->
         MirrorFacts("bad.io", Mirrors(CRIO, "/f", is_blocked=True)),
         MirrorFacts("every other registry", Mirrors(CRIO, "/f", (mirror,))),
     )
-    own, blocked, others = check_mirrors(facts, Hints())
+    own, blocked, others = check_mirrors(node_with(*facts), Hints())
     assert (own.level, own.text.endswith("CRI-O does not send them to another host")) == (
         HealthLevel.OK,
         True,
@@ -52,5 +68,5 @@ def test_mirrors_of_cri_o_get_no_credential_and_blocked_names_are_warned_of() ->
 
 def test_a_file_that_cannot_be_used_is_named_once() -> None:
     broken = Mirrors(CRIO, "/f", problem="it is not TOML")
-    (line,) = check_mirrors((MirrorFacts("a.io", broken), MirrorFacts("b.io", broken)), Hints())
+    (line,) = check_mirrors(node_with(MirrorFacts("a.io", broken), MirrorFacts("b.io", broken)), Hints())
     assert (line.level, line.text) == (HealthLevel.PROBLEM, "/f: it is not TOML")

@@ -8,8 +8,9 @@ import pytest
 from keyferry.images.node.kubelet import look_for_kubelets
 from keyferry.images.node.process import RuntimeProcess
 from keyferry.pulls.mirrors.endpoints import RuntimeKind
-from keyferry.pulls.mirrors.places import running_places, runtime_of
+from keyferry.pulls.mirrors.places import running_places, runtime_of, stale_sources
 from support.kubelets import Processes
+from support.mirrors import write
 from support.parts import root
 
 CONTAINERD, CRIO = "unix:///run/containerd/containerd.sock", "unix:///var/run/crio/crio.sock"
@@ -62,3 +63,12 @@ def test_a_runtime_of_another_user_names_nothing(processes: Processes) -> None:
     home = processes.write(20, "containerd", "-c", "/own.toml")
     os.chown(home, 1234, 1234)
     assert running_places(running(processes), CONTAINERD).containerd_config == ""
+
+
+def test_a_source_is_stale_if_it_is_newer_than_what_is_written_from_it(tmp_path: Path) -> None:
+    file = write(tmp_path, "etc/rancher/k3s/registries.yaml", "mirrors: {}\n")
+    folder = tmp_path / "var/lib/rancher/k3s/agent/etc/containerd/certs.d"
+    assert stale_sources(str(tmp_path)) == ((file, str(folder)),)
+    folder.mkdir(parents=True)
+    os.utime(file, (1, 1))
+    assert stale_sources(str(tmp_path)) == ()
