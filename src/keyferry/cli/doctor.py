@@ -38,9 +38,9 @@ examples:
   keyferry doctor -o json | jq '.sections[].lines[] | select(.level == "problem")'"""
 
 FORMATS = ("table", "json", "yaml")
-# The options that are repeated in the commands that lines propose.
-_LOCATING = ("config", "bin_dir")
-_OTHERS = ("root", "hosts_dir", "registries_conf", "ca_file")
+# The options that are repeated in the commands that lines propose: those that explain and can-pull have, and the rest.
+_SHARED = ("config", "bin_dir", "hosts_dir", "registries_conf", "ca_file")
+_OTHERS = ("root",)
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -87,7 +87,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the verdict and all lines, and return the exit code."""
     facts = gather_facts(args.node, _options(args))
-    health = examine(facts, Hints(_given(args, _LOCATING), _given(args, _OTHERS)))
+    health = examine(facts, Hints(_given(args, _SHARED), _given(args, _OTHERS)))
     if args.output == "table":
         from keyferry.doctor.text import render_health
 

@@ -6,19 +6,19 @@ __all__ = ["Hints"]
 
 
 class Hints(Value):
-    """The options that locate the config, and those that only ``doctor`` has, as words of a command line."""
+    """The options that were given, as words: those that commands about images have too, and the *others*."""
 
-    config: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
     def doctor(self, *more: str, is_root: bool = False) -> str:
         """Return this command again, as root or with more options."""
         start = ("sudo", "keyferry") if is_root else ("keyferry",)
-        return _line(*start, "doctor", *self.config, *self.others, *more)
+        return _line(*start, "doctor", *self.shared, *self.others, *more)
 
     def about_image(self, command: str, image: str = "IMAGE", *more: str) -> str:
         """Return a command about an image."""
-        return _line("keyferry", command, image, *self.config, *more)
+        return _line("keyferry", command, image, *self.shared, *more)
 
     def lint(self, path: str, bin_dir: str = "") -> str:
         """Return a lint of a file or folder, with its plugins."""

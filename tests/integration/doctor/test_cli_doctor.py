@@ -178,7 +178,8 @@ def test_files_of_another_node_are_checked_alone(machine: DoctorNode) -> None:
     options = machine.node.options()
     lines = machine.lines(*options)
     assert {line["title"] for line in lines} == {"kubelet", "provider config", "plugins", "patterns"}
-    named = machine.lines(*options, "--hosts-dir", str(machine.folder / CERTS))
+    options += ["--hosts-dir", str(machine.folder / CERTS)]
+    named = machine.lines(*options)
     (mirror,) = [line for line in named if line["title"] == "mirrors"]
     assert mirror["next"] == shlex.join(["keyferry", "explain", "reg.io/IMAGE", *options])
 
