@@ -155,6 +155,13 @@ def test_a_lookup_needs_no_regular_expression(image: str, node: Node) -> None:
     assert loaded_by_command("get", image, *as_json(node).options()) <= LOOKING_UP
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="runs shell scripts")
+def test_a_look_at_a_node_loads_nothing_that_connects(node: Node) -> None:
+    """Neither OpenSSL nor sockets nor gRPC, unless hosts are contacted."""
+    loaded = loaded_by_command("doctor", *node.options(), code=1)
+    assert {"argparse", "grpc", "json", "socket", "ssl", "concurrent", "email", "tomllib"}.isdisjoint(loaded)
+
+
 def test_a_heavy_import_would_be_seen() -> None:
     """The probe tells what is loaded, also below the module it imports."""
     assert {"json", "json.decoder"} <= loaded_by("json")

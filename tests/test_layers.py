@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("images", "clusters"),
     ("pulls",),
     ("lint", "kit", "metrics"),
-    ("explain",),
+    ("explain", "doctor"),
     ("bridge", "agent"),
     ("cli",),
 )
@@ -82,7 +82,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("why",),
     ),
     "pulls": (
-        ("kubelet_guard", "platform"),
+        ("kubelet_guard", "mirrors", "platform"),
         ("manifest",),
         ("stored_image",),
         ("trial",),
@@ -104,10 +104,15 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("report",),
         ("conformance", "trace"),
     ),
+    "doctor": (
+        ("health", "hints", "facts"),
+        ("checks", "online", "document", "text"),
+        ("gather", "visit"),
+    ),
     "cli": (
         ("frame",),
         ("lint_output", "records"),
-        ("image", "kube", "plugin", "lint", "completion", "main"),
+        ("image", "kube", "plugin", "doctor", "lint", "completion", "main"),
         ("demo",),
     ),
 }

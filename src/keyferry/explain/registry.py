@@ -7,12 +7,13 @@ from keyferry._core.values import Value
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors import ContainerRuntimeError, Kind, RegistryError
 from keyferry.explain.document import source_document
+from keyferry.explain.mirrors import mirrors_document
 from keyferry.images.missing import MissingInput
 from keyferry.pulls.trial import Attempt, most_telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from keyferry.pulls.registry.mirrors import Mirrors
+    from keyferry.pulls.mirrors.endpoints import Mirrors
 
 __all__ = ["PullVerdict", "RegistryCheck", "attempt_lines", "check_document", "describe_attempt", "verdict"]
 
@@ -39,13 +40,32 @@ class RegistryCheck(Value):
 
     @property
     def verdict(self) -> PullVerdict:
-        """Whether the image can be pulled; NO only if the registry refused and no mirror or missing input can help."""
+        """Whether the image can be pulled; NO only if the registry refused and no mirror or missing input can help.
+
+        An image that the container runtime blocks cannot be pulled, whatever the registry says.
+        """
+        if self.is_blocked:
+            return PullVerdict.NO
         if any(attempt.worked for attempt in self.attempts):
             return PullVerdict.YES
-        if self.mirrors is not None or self.kind not in _SURE:
+        if self.has_other_way or self.kind not in _SURE:
             return PullVerdict.UNKNOWN
         # This includes an image that is not found: registries hide images from users without access.
         return PullVerdict.UNKNOWN if self.missing else PullVerdict.NO
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the container runtime refuses to pull the image."""
+        return self.mirrors is not None and self.mirrors.is_blocked
+
+    @property
+    def has_other_way(self) -> bool:
+        """Whether the container runtime may get the image where, or as whom, it was not tried here."""
+        if self.mirrors is None:
+            return False
+        # It uses a login of its own only if the kubelet passes no credential.
+        is_anonymous = all(attempt.credential is None for attempt in self.attempts)
+        return bool(self.mirrors.problem or self.mirrors.others) or is_anonymous
 
     @property
     def error(self) -> RegistryError | ContainerRuntimeError | None:
@@ -82,6 +102,8 @@ def _yes(check: RegistryCheck) -> str:
 
 
 def _no(check: RegistryCheck) -> str:
+    if check.is_blocked:
+        return f"no: {check.image}: {check.mirrors}"
     if check.attempts and check.attempts[0].credential is None:
         return f"no: there is no credential for {check.image}, and without one it cannot be pulled"
     number = len(check.attempts)
@@ -97,7 +119,7 @@ def doubts(check: RegistryCheck) -> Iterator[str]:
     """Yield the reasons why the registry's response alone does not decide."""
     if check.error is not None and check.kind not in _SURE:
         yield f"the registry gave no conclusive response: {check.error.message}"
-    if check.mirrors is not None:
+    if check.has_other_way:
         yield str(check.mirrors)
     if check.verdict is not PullVerdict.NO:
         yield from map(str, check.missing)
@@ -128,8 +150,8 @@ def attempt_lines(check: RegistryCheck) -> Iterator[str]:
         yield f"{mark} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
     if check.verdict is PullVerdict.UNKNOWN:
         yield f"? {printable(verdict(check))}"
-    elif check.mirrors is not None:
-        yield f"? {printable(str(check.mirrors))}"
+    elif check.is_blocked or check.has_other_way:
+        yield f"{'-' if check.is_blocked else '?'} {printable(str(check.mirrors))}"
 
 
 def check_document(check: RegistryCheck) -> dict[str, object]:
@@ -139,9 +161,7 @@ def check_document(check: RegistryCheck) -> dict[str, object]:
         "canPull": None if check.verdict is PullVerdict.UNKNOWN else check.verdict is PullVerdict.YES,
         "outcome": str(check.verdict),
         "attempts": [_attempt(attempt) for attempt in check.attempts],
-        "mirrors": None
-        if mirrors is None
-        else {"file": mirrors.file, "hosts": list(mirrors.hosts), "problem": mirrors.problem},
+        "mirrors": None if mirrors is None else mirrors_document(mirrors),
     }
 
 

@@ -151,6 +151,28 @@ def test_a_yes_stays_a_yes_with_a_note_about_the_mirror(registry: Registry, tmp_
     assert "containerd has a mirror for it" in done.stderr
 
 
+def test_an_image_that_cri_o_blocks_cannot_be_pulled(registry: Registry, tmp_path: Path) -> None:
+    """Whatever the registry says, which is asked all the same."""
+    conf = tmp_path / "registries.conf"
+    conf.write_text(f'[[registry]]\nlocation = "{registry.host}"\nblocked = true\n')
+    options = [
+        *plain_pod(tmp_path),
+        *node_for(tmp_path, registry.host, PASSWORD)[:-2],
+        "--registries-conf",
+        str(conf),
+    ]
+    words = [f"{registry.host}/team/app:v1", *options]
+    done = run_keyferry("can-pull", *words)
+    assert (done.returncode, done.stderr) == (1, "")
+    verdict = f"no: {words[0]}: CRI-O does not pull it: {conf} blocks it"
+    assert done.stdout.startswith(f"{verdict}\n")
+    explained = run_keyferry("explain", "--check-registry", *words)
+    assert (explained.returncode, f"- CRI-O does not pull it: {conf} blocks it" in explained.stdout) == (
+        1,
+        True,
+    )
+
+
 def test_a_registry_that_does_not_answer_is_exit_code_124(tmp_path: Path) -> None:
     with serving(lambda _: Reply(after=10, is_closed=True)) as server:
         host = f"127.0.0.1:{server.port}"

@@ -65,6 +65,9 @@ COMMANDS = {
         "keyferry.cli.image.can_pull", "check with the registry whether an image can be pulled"
     ),
     "pull": Command("keyferry.cli.image.pull", "pull images as the kubelet does, and write its pull records"),
+    "doctor": Command(
+        "keyferry.cli.doctor", "check this machine as a node, and name the next command to type"
+    ),
     "lint": Command("keyferry.cli.lint", "list every problem of a config file, with line and column"),
     "records": Command(
         "keyferry.cli.records.group",

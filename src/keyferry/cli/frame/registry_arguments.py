@@ -8,12 +8,14 @@ from keyferry.errors import Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.node.discover import ROOT_VARIABLE
-from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from keyferry.images.node.discover import Discovery
+    from keyferry.pulls.mirrors.endpoints import Mirrors
+    from keyferry.pulls.mirrors.places import MirrorPlaces
     from keyferry.pulls.registry.route import RegistryRoute
 
 
@@ -46,6 +48,12 @@ def add_registry_arguments(parser: "argparse.ArgumentParser", switch: str = "") 
         default="",
         help="containerd's folder of registry hosts, which lists mirrors (default: the one of this node's containerd)",
     )
+    group.add_argument(
+        "--registries-conf",
+        metavar="FILE",
+        default="",
+        help="CRI-O's registries.conf, which lists mirrors; FILE.d has its drop-in files (default: this node's)",
+    )
 
 
 def route_for(args: "argparse.Namespace") -> "RegistryRoute":
@@ -55,25 +63,53 @@ def route_for(args: "argparse.Namespace") -> "RegistryRoute":
     return RegistryRoute(ca_file=args.ca_file, is_insecure=args.insecure)
 
 
-def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
+def check_answer(
+    args: "argparse.Namespace", answer: Answer, mirrors: "Mirrors | None" = None
+) -> RegistryCheck:
     """Check the image with the registry, with every credential in order or, without any, anonymously."""
     from keyferry.pulls.registry.check import check_registry
-    from keyferry.pulls.registry.mirrors import find_mirrors
 
     attempts = check_registry(
         args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
     )
-    root = os.environ.get(ROOT_VARIABLE) or "/"
-    mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir, root=root)
     return RegistryCheck(answer.image, attempts, answer.missing, mirrors)
 
 
-def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
-    """Return 0 if an attempt succeeded, else the code of the plugin failure that left no credential.
+def image_mirrors(
+    args: "argparse.Namespace", found: "Discovery", *, is_here: bool = False
+) -> "Mirrors | None":
+    """Return where the node's container runtime goes for the image; None if that is the registry alone.
 
-    Else return 6, or 124 after a timeout, if the registry's response does not decide the matter, and the
-    registry error's code if it does.
+    Files of this machine count if *is_here*, or if its kubelet was found; else only those that options name.
     """
+    is_named = args.hosts_dir or args.registries_conf
+    if not (is_named or is_here or found.kubelet is not None):
+        return None
+    from keyferry.pulls.mirrors.find import find_mirrors
+
+    return find_mirrors(args.image, _mirror_places(args, found))
+
+
+def _mirror_places(args: "argparse.Namespace", found: "Discovery") -> "MirrorPlaces":
+    from keyferry.pulls.mirrors.places import MirrorPlaces, running_places
+
+    root = os.environ.get(ROOT_VARIABLE) or "/"
+    if args.hosts_dir or args.registries_conf:
+        return MirrorPlaces(root, hosts_dir=args.hosts_dir, registries_conf=args.registries_conf)
+    if found.kubelet is None:
+        return MirrorPlaces(root)
+    endpoint = args.node.settings_of(found.kubelet).endpoint
+    return running_places(args.node.kubelets.runtimes, "" if endpoint is None else endpoint.value, root=root)
+
+
+def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:
+    """Return 1 if the runtime blocks the image, else 0 if an attempt succeeded.
+
+    Else return the code of the plugin failure that left no credential. Else return 6, or 124 after a timeout, if the
+    registry's response does not decide the matter, and the registry error's code if it does.
+    """
+    if check.is_blocked:
+        return Exit.NO
     if check.error is None:
         return Exit.OK
     if answer.kubelet_failures and not answer.credentials:

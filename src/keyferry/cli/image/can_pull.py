@@ -6,7 +6,12 @@ from keyferry.cli.frame.image_lookup import (
     add_lookup_arguments,
     look_up_image,
 )
-from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
+from keyferry.cli.frame.registry_arguments import (
+    add_registry_arguments,
+    check_answer,
+    code_for_check,
+    image_mirrors,
+)
 from keyferry.explain.document import failures_document
 from keyferry.explain.registry import PullVerdict, RegistryCheck, check_document, describe_attempt, verdict
 from keyferry.images.answer import Answer
@@ -26,10 +31,10 @@ DESCRIPTION = """\
 Check whether an image can be pulled. The command finds the credentials that a kubelet would try and sends
 the registry a HEAD request for the image's manifest with each of them. Nothing is downloaded.
 
-Exit code 0 means yes, 1 no (there is no such image), 5 that the registry refused every credential,
+Exit code 0 means yes, 1 no (there is no such image, or CRI-O blocks it), 5 that the registry refused every credential,
 4 that a plugin failed and there is no other credential, 124 a timeout. 6 means that the result is unknown:
 the registry is unreachable or its response does not decide it, an input is missing that may have another
-credential, such as the pod, or containerd has a mirror, which this command does not contact."""
+credential, such as the pod, or the container runtime has a mirror, which this command does not contact."""
 
 EXAMPLES = """\
 examples:
@@ -55,8 +60,9 @@ def run(args: "argparse.Namespace") -> int:
     lookup = look_up_image(args)
     lookup.report()
     answer = lookup.answer
-    check = check_answer(args, answer)
-    if check.mirrors is not None:
+    mirrors = image_mirrors(args, lookup.inputs.found, is_here=True)
+    check = check_answer(args, answer, mirrors)
+    if check.has_other_way:
         report(str(check.mirrors))
     if args.output == "table":
         print(_table(check))

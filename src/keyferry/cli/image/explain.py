@@ -8,9 +8,15 @@ from keyferry.cli.frame.image_lookup import (
     look_up_image,
     missing_lines,
 )
-from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
+from keyferry.cli.frame.registry_arguments import (
+    add_registry_arguments,
+    check_answer,
+    code_for_check,
+    image_mirrors,
+)
 from keyferry.cli.image.access import add_access_arguments, decide_access
 from keyferry.explain.document import explanation_document
+from keyferry.explain.mirrors import mirror_traps
 from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
@@ -65,8 +71,10 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     lookup = look_up_image(args)
-    answer, inputs, traps = lookup.answer, lookup.inputs, lookup.inputs.environment.traps
-    check = check_answer(args, answer) if args.check_registry else None
+    answer, inputs = lookup.answer, lookup.inputs
+    mirrors = image_mirrors(args, inputs.found, is_here=args.check_registry)
+    traps = (*inputs.environment.traps, *mirror_traps(answer, mirrors))
+    check = check_answer(args, answer, mirrors) if args.check_registry else None
     decision = decide_access(args, answer)
     if args.output in ("json", "yaml"):
         checked = None if check is None else check_document(check)

@@ -1,10 +1,17 @@
-"""The kubelets that run on this machine: their processes, flags and environments, read from ``/proc``."""
+"""The kubelets and container runtimes that run on this machine, with their flags, read from ``/proc``."""
 
 import os
 import stat
 import sys
 
-from keyferry._core.values import Value, field
+from keyferry._core.values import Value
+from keyferry.images.node.process import (
+    NodeProcess,
+    RuntimeProcess,
+    parse_runtime_flags,
+    read_process_file,
+    runtime_program,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,49 +55,13 @@ _EMBEDDING: "Mapping[str, tuple[str, ...]]" = {
 }
 # The inode of the initial PID namespace (PROC_PID_INIT_INO), a constant of Linux.
 _FIRST_NAMESPACE = "pid:[4026531836]"
-_MOST_BYTES = 1 << 21
 
 
-class Kubelet(Value):
-    """A process that is a kubelet or embeds one.
-
-    *process* is its folder in ``/proc``; *users* are the owner and the real, effective and saved user IDs.
-    """
-
-    pid: int
-    program: str
-    process: str
-    users: frozenset[int]
-    flags: "Mapping[str, str]" = field(repr=False)
+class Kubelet(NodeProcess):
+    """A process that is a kubelet or embeds one."""
 
     def __str__(self) -> str:
         return f"the kubelet, process {self.pid}"
-
-    @property
-    def is_trusted(self) -> bool:
-        """Whether it belongs to root or to this user; any user can start a program named "kubelet" with a bin dir."""
-        return self.belongs_to({os.geteuid()})
-
-    def belongs_to(self, users: set[int]) -> bool:
-        """Return whether all its users are root or in *users*."""
-        return self.users <= {0, *users}
-
-    def inside(self, path: str) -> str:
-        """Return a path of the kubelet as seen from this process; their roots and working directories may differ."""
-        start, absolute = ("root", path) if path.startswith("/") else ("cwd", f"/{path}")
-        seen = f"{self.process}/{start}{absolute}"
-        # The plain path, if it is the same file or the other cannot be accessed.
-        is_plain = not os.path.exists(seen) or (os.path.exists(path) and os.path.samefile(seen, path))
-        return path if is_plain else seen
-
-    def read_environment(self) -> "Mapping[str, str] | None":
-        """Return the environment that it was started with, or None if it cannot be read."""
-        try:
-            raw = _read(f"{self.process}/environ")
-        except OSError:
-            return None
-        pairs = (os.fsdecode(entry).partition("=") for entry in raw.split(b"\0"))
-        return {name: value for name, equals, value in pairs if name and equals}
 
 
 class Kubelets(Value):
@@ -100,6 +71,8 @@ class Kubelets(Value):
     hidden: str = ""
     # Whether a PID namespace hides other kubelets: only processes of the same namespace are visible.
     is_contained: bool = False
+    # The container runtimes that run here, found in the same pass.
+    runtimes: tuple[RuntimeProcess, ...] = ()
 
     @property
     def trusted(self) -> tuple[Kubelet, ...]:
@@ -110,9 +83,12 @@ class Kubelets(Value):
 def look_for_kubelets(proc: str | None = None) -> Kubelets:
     """Return the kubelets among all processes; kubelets come first, then programs that embed one."""
     folder = proc or os.environ.get(PROC_VARIABLE) or "/proc"
-    found = sorted(_kubelets(folder), key=lambda each: (each.program in _EMBEDDING, each.pid))
+    processes = list(_processes(folder))
+    kubelets = [each for each in processes if isinstance(each, Kubelet)]
+    found = sorted(kubelets, key=lambda each: (each.program in _EMBEDDING, each.pid))
+    runtimes = tuple(each for each in processes if isinstance(each, RuntimeProcess))
     hidden, is_contained = _what_hides(folder)
-    return Kubelets(tuple(found), hidden, is_contained)
+    return Kubelets(tuple(found), hidden, is_contained, runtimes)
 
 
 def parse_flags(argv: "Sequence[str]", *, is_embedded: bool = False) -> dict[str, str]:
@@ -139,17 +115,27 @@ def _set_flag(flags: dict[str, str], name: str, value: str) -> None:
     flags[name] = f"{before},{value}" if before else value
 
 
-def _kubelets(proc: str) -> "Iterator[Kubelet]":
+def _processes(proc: str) -> "Iterator[NodeProcess]":
+    """Yield the kubelets and the container runtimes."""
     for pid in _pids(proc):
-        process = f"{proc}/{pid}"
         try:
-            argv = [os.fsdecode(word) for word in _read(f"{process}/cmdline").split(b"\0") if word]
-            program = _program(argv)
-            if program and not _is_borrowed(process):
-                flags = parse_flags(argv[1:], is_embedded=program in _EMBEDDING and program != "hyperkube")
-                yield Kubelet(pid, program, process, _users(process), flags)
+            found = _process(pid, f"{proc}/{pid}")
         except OSError:
-            pass  # the process has ended, or may not be read
+            continue  # the process has ended, or may not be read
+        if found is not None and not _is_borrowed(found.process):
+            yield found
+
+
+def _process(pid: int, process: str) -> NodeProcess | None:
+    argv = [os.fsdecode(word) for word in read_process_file(f"{process}/cmdline").split(b"\0") if word]
+    program = _program(argv)
+    if program:
+        flags = parse_flags(argv[1:], is_embedded=program in _EMBEDDING and program != "hyperkube")
+        return Kubelet(pid, program, process, _users(process), flags)
+    program = runtime_program(argv)
+    if program:
+        return RuntimeProcess(pid, program, process, _users(process), parse_runtime_flags(argv[1:]))
+    return None
 
 
 def _program(argv: "Sequence[str]") -> str:
@@ -179,7 +165,7 @@ def _users(process: str) -> frozenset[int]:
     """Return the owner and the real, effective and saved user IDs."""
     users = {os.stat(process).st_uid}
     try:
-        for line in _read(f"{process}/status").splitlines():
+        for line in read_process_file(f"{process}/status").splitlines():
             if line.startswith(b"Uid:"):
                 users.update(map(int, line.split()[1:4]))
     except (OSError, ValueError):
@@ -192,7 +178,7 @@ def _what_hides(proc: str) -> tuple[str, bool]:
     if not sys.platform.startswith("linux"):
         return "", False  # a kubelet there uses no unix socket and no records
     try:
-        _read(f"{proc}/1/cmdline")
+        read_process_file(f"{proc}/1/cmdline")
     except OSError as error:
         return f"processes of other users cannot be seen in {proc}: {error.strerror}", False
     namespace = _namespace(proc)
@@ -216,8 +202,3 @@ def _pids(proc: str) -> list[int]:
         return sorted(int(name) for name in os.listdir(proc) if name.isdigit())
     except OSError:
         return []
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as stream:
-        return stream.read(_MOST_BYTES)

@@ -1,0 +1,124 @@
+"""The node at a glance: kubelet, provider config, plugins, container runtime, mirrors, records and proxies."""
+
+import os
+
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, parse_seconds
+from keyferry.cli.frame.commands import Exit
+from keyferry.doctor.gather import DoctorOptions, gather_facts
+from keyferry.doctor.hints import Hints
+from keyferry.doctor.visit import examine
+from keyferry.images.node.discover import ROOT_VARIABLE
+from keyferry.images.node.kubelet import KUBELET_ROOT
+
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """\
+Check this machine as a node, for people who do not yet know what to ask.
+
+One line for each thing: the running kubelet and its flags and files; the provider config and its lint
+result; each plugin and its owner; each provider's patterns; the container runtime and the mirrors in its
+files; the policy and the folder of pull records; the proxies of the kubelet and of the runtime; the disk.
+Each line is ok, a warning, a problem, or unknown, and many name the next command to type.
+
+No plugin or other program is run, and no socket is opened: neither a host nor the container runtime is
+contacted. With --online, each registry that a pattern names without a wildcard gets a request without a
+credential, from this machine's environment, its answer also tells whether the clock is right, and the
+container runtime is asked for its version.
+
+Exit code 0 means that all is well, 1 that there is a problem or a warning, 6 that this machine does not
+look like a node."""
+
+EXAMPLES = """\
+examples:
+  sudo keyferry doctor                                root sees the kubelet's environment and records
+  sudo keyferry doctor --online                       also asks the registries
+  keyferry doctor --config ./config.yaml --bin-dir ./bin
+  keyferry doctor -o json | jq '.sections[].lines[] | select(.level == "problem")'"""
+
+FORMATS = ("table", "json", "yaml")
+# The options that are repeated in the commands that lines propose: those that explain and can-pull have, and the rest.
+_SHARED = ("config", "bin_dir", "hosts_dir", "registries_conf", "ca_file")
+_OTHERS = ("root",)
+
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
+    """Declare the arguments of ``keyferry doctor``."""
+    add_output_argument(parser, FORMATS)
+    add_config_arguments(parser)
+    group = parser.add_argument_group("location of other files")
+    group.add_argument(
+        "--root",
+        metavar="DIR",
+        help=f"the kubelet's root, which has its pull records (default: the running kubelet's, else {KUBELET_ROOT})",
+    )
+    group.add_argument(
+        "--hosts-dir",
+        metavar="DIR",
+        default="",
+        help="containerd's folder of registry hosts, which lists mirrors (default: the one of this node's containerd)",
+    )
+    group.add_argument(
+        "--registries-conf",
+        metavar="FILE",
+        default="",
+        help="CRI-O's registries.conf, which lists mirrors; FILE.d has its drop-in files (default: this node's)",
+    )
+    online = parser.add_argument_group("requests to registries")
+    online.add_argument(
+        "--online", action="store_true", help="contact each registry, and the container runtime"
+    )
+    online.add_argument(
+        "--ca-file",
+        metavar="FILE",
+        default="",
+        help="PEM file of certificates to trust in addition to the system's",
+    )
+    online.add_argument(
+        "--registry-timeout",
+        type=parse_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="time limit of all requests together (default: 10)",
+    )
+
+
+def run(args: "argparse.Namespace") -> int:
+    """Print the verdict and all lines, and return the exit code."""
+    facts = gather_facts(args.node, _options(args))
+    health = examine(facts, Hints(_given(args, _SHARED), _given(args, _OTHERS)))
+    if args.output == "table":
+        from keyferry.doctor.text import render_health
+
+        print(render_health(health))
+    else:
+        from keyferry.doctor.document import health_document
+        from keyferry.show.documents import render_document
+
+        document = health_document(health)
+        print(render_document(document, args.output))
+    if not health.is_node:
+        return Exit.UNKNOWN
+    return Exit.NO if health.has_findings else Exit.OK
+
+
+def _options(args: "argparse.Namespace") -> DoctorOptions:
+    return DoctorOptions(
+        args.config,
+        args.bin_dir,
+        args.root,
+        args.hosts_dir,
+        args.registries_conf,
+        os.environ.get(ROOT_VARIABLE) or "/",
+        args.online,
+        args.ca_file,
+        args.registry_timeout,
+    )
+
+
+def _given(args: "argparse.Namespace", names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the options that were given, as words."""
+    values = vars(args)
+    pairs = ((f"--{name.replace('_', '-')}", values[name]) for name in names if values[name])
+    return tuple(word for pair in pairs for word in pair)

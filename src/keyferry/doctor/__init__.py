@@ -1,0 +1,1 @@
+"""The health of a node at a glance: facts are gathered once, and pure checks turn them into lines."""

@@ -1,0 +1,65 @@
+"""The running kubelet: its process, its flags, and its files."""
+
+from collections.abc import Iterator
+
+from keyferry.doctor.facts import KubeletFacts
+from keyferry.doctor.health import HealthLevel, HealthLine
+from keyferry.doctor.hints import Hints
+from keyferry.images.node.kubelet import Kubelet
+
+__all__ = ["check_kubelet"]
+
+
+def check_kubelet(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterator[HealthLine]:
+    """Yield lines about the kubelets; without one, what hides it or that none runs."""
+    kubelet, kubelets = facts.kubelet, facts.kubelets
+    for other in kubelets.found:
+        if not other.is_trusted:
+            yield HealthLine(HealthLevel.WARNING, "kubelet", _foreign(other), f"ps -fp {other.pid}")
+    if kubelet is None:
+        yield _none(kubelets.hidden, hints, is_root=is_root)
+        return
+    yield HealthLine(HealthLevel.OK, "kubelet", f"process {kubelet.pid} ({kubelet.program}) runs")
+    if len(kubelets.trusted) > 1:
+        others = ", ".join(str(each.pid) for each in kubelets.trusted[1:])
+        text = f"other kubelets run here too, processes {others}; the settings are those of {kubelet.pid}"
+        yield HealthLine(HealthLevel.WARNING, "kubelet", text)
+    yield HealthLine(HealthLevel.OK, "flags", _flags(kubelet))
+    yield from _files(facts, hints, is_root=is_root)
+
+
+def _foreign(kubelet: Kubelet) -> str:
+    users = ", ".join(map(str, sorted(kubelet.users)))
+    return f"process {kubelet.pid} is called {kubelet.program} but belongs to user {users}, so it is ignored"
+
+
+def _none(hidden: str, hints: Hints, *, is_root: bool) -> HealthLine:
+    if hidden:
+        command = "" if is_root else hints.doctor(is_root=True)
+        return HealthLine(HealthLevel.UNKNOWN, "kubelet", f"no kubelet is visible, and {hidden}", command)
+    return HealthLine(
+        HealthLevel.WARNING,
+        "kubelet",
+        "no kubelet is running",
+        "systemctl status kubelet; journalctl -u kubelet -e",
+    )
+
+
+def _flags(kubelet: Kubelet) -> str:
+    shown = [f"{name}={value}" for name, value in sorted(kubelet.flags.items())]
+    return " ".join(shown) or "none of those that matter for pulls"
+
+
+def _files(facts: KubeletFacts, hints: Hints, *, is_root: bool) -> Iterator[HealthLine]:
+    settings = facts.settings
+    if settings is None:
+        return
+    for note in settings.notes:
+        if is_root:
+            yield HealthLine(HealthLevel.PROBLEM, "config file", note)
+        else:
+            yield HealthLine(HealthLevel.UNKNOWN, "config file", note, hints.doctor(is_root=True))
+    named = [settings.kubelet.flags.get(flag, "") for flag in ("--config", "--config-dir")]
+    files = ", ".join(filter(None, named))
+    if files and not settings.notes:
+        yield HealthLine(HealthLevel.OK, "config file", f"{files} can be read")

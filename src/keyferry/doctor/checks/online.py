@@ -1,0 +1,57 @@
+"""The registries as they answer, and the clock, by the date in their answers."""
+
+from collections.abc import Iterator, Sequence
+
+from keyferry.doctor.facts import NodeFacts, RegistryProbe
+from keyferry.doctor.health import HealthLevel, HealthLine
+from keyferry.doctor.hints import Hints
+
+__all__ = ["check_clock", "check_registries"]
+
+_ANSWERS = {200: "answers, and asks for no credential", 401: "answers, and asks for a credential"}
+# A signature of AWS is refused after five minutes; tokens are often refused earlier.
+_WARN_SECONDS, _WRONG_SECONDS = 60, 300
+
+
+def check_registries(facts: NodeFacts, hints: Hints) -> Iterator[HealthLine]:
+    """Yield the answer of each registry that was asked, and how many were not."""
+    if not facts.is_online:
+        return
+    for probe in facts.probes:
+        yield _answer(probe, hints)
+    left = len(facts.registries) - len(facts.probes)
+    if left > 0:
+        yield HealthLine(HealthLevel.UNKNOWN, "registries", f"{left} more registries were not asked")
+    if not facts.registries:
+        text = "no pattern names a registry without a wildcard, so none was asked"
+        yield HealthLine(HealthLevel.OK, "registries", text, hints.about_image("can-pull"))
+
+
+def _answer(probe: RegistryProbe, hints: Hints) -> HealthLine:
+    if probe.problem:
+        command = f"curl -v https://{probe.registry}/v2/"
+        return HealthLine(HealthLevel.PROBLEM, probe.registry, probe.problem, command)
+    meaning = _ANSWERS.get(probe.status)
+    if meaning is not None:
+        return HealthLine(HealthLevel.OK, probe.registry, meaning)
+    text = f"answers with status {probe.status} where a registry answers with 200 or 401"
+    return HealthLine(HealthLevel.WARNING, probe.registry, text, hints.about_image("can-pull"))
+
+
+def check_clock(probes: Sequence[RegistryProbe]) -> Iterator[HealthLine]:
+    """Yield how far this machine's clock is from that of the registries; the nearest of them counts."""
+    dated = [(probe.skew_seconds, probe.registry) for probe in probes if probe.skew_seconds is not None]
+    if not dated:
+        return
+    # A single registry may be wrong; this machine is wrong if it agrees with none.
+    skew, registry = min(dated, key=lambda each: abs(each[0]))
+    seconds = round(abs(skew))
+    if seconds <= _WARN_SECONDS:
+        yield HealthLine(HealthLevel.OK, "clock", f"within {_WARN_SECONDS} s of {registry}")
+        return
+    how = "behind" if skew > 0 else "ahead of"
+    text = (
+        f"this machine's clock is {seconds} s {how} that of {registry}: signatures and tokens may be refused"
+    )
+    level = HealthLevel.WARNING if seconds <= _WRONG_SECONDS else HealthLevel.PROBLEM
+    yield HealthLine(level, "clock", text, "timedatectl status")

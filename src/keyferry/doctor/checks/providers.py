@@ -1,0 +1,113 @@
+"""The provider config, its plugins and its patterns: the findings are those of lint, each shown once."""
+
+from collections.abc import Iterable, Iterator
+
+from keyferry._core.severity import Severity
+from keyferry.doctor.facts import ConfigFacts, KubeletFacts, ProviderFacts
+from keyferry.doctor.health import HealthLevel, HealthLine
+from keyferry.doctor.hints import Hints
+from keyferry.images.node.kubelet import BIN_DIR_FLAG
+from keyferry.lint.report import Finding
+
+__all__ = ["check_config", "check_patterns", "check_plugins"]
+
+# The codes of lint about the bin dir and its executables.
+_PLUGIN_CODES = ("KF140", "KF141", "KF142", "KF190", "KF191", "KF192", "KF193")
+_LEVELS = {Severity.ERROR: HealthLevel.PROBLEM, Severity.WARNING: HealthLevel.WARNING}
+_MOST_LINES = 3
+_MOST_PATTERNS = 4
+
+
+def check_config(facts: ConfigFacts | None, kubelet: KubeletFacts, hints: Hints) -> Iterator[HealthLine]:
+    """Yield where the config is, and the findings that are neither about a plugin nor about a pattern."""
+    if facts is None:
+        if kubelet.kubelet is not None:
+            text = "none: the kubelet uses pull secrets and the node's docker config alone"
+            yield HealthLine(HealthLevel.OK, "provider config", text, hints.about_image("explain"))
+        return
+    found, report = facts.found, facts.report
+    lint = hints.lint(found.config, found.bin_dir)
+    if not found.bin_dir:
+        text = f"{found.config} has no bin dir beside it, and a kubelet needs both; set {BIN_DIR_FLAG}"
+        yield HealthLine(HealthLevel.PROBLEM, "bin dir", text, hints.doctor("--bin-dir", "DIR"))
+    rest = [each for each in _findings(facts) if not _is_plugin(each) and not _is_pattern(each)]
+    yield from _shown(rest, "provider config", lint)
+    counts = ", ".join(
+        f"{number} {severity}{'s' * (number > 1)}"
+        for severity in Severity
+        if (number := sum(each.severity is severity for each in report.findings))
+    )
+    refused = "" if report.accepted else "; a kubelet does not start with it"
+    text = f"{found.config} ({found.config_from}): {len(facts.providers)} providers; lint: {counts or 'no findings'}"
+    # Each finding has a line of its own, so that the count is not a second one.
+    yield HealthLine(HealthLevel.OK, "provider config", f"{text}{refused}", lint if report.findings else "")
+
+
+def check_plugins(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLine]:
+    """Yield the bin dir's findings, then one line for each plugin or its findings."""
+    if facts is None or not facts.found.bin_dir:
+        return
+    lint = hints.lint(facts.found.config, facts.found.bin_dir)
+    found = list(filter(_is_plugin, _findings(facts)))
+    own = {provider.place: _of(provider, found) for provider in facts.providers}
+    claimed = [finding for findings in own.values() for finding in findings]
+    yield from _shown([each for each in found if each not in claimed], facts.found.bin_dir, lint)
+    for provider in facts.providers:
+        yield from _shown(own[provider.place], provider.name, lint)
+        if not own[provider.place] and provider.plugin is not None:
+            yield _plugin(provider)
+
+
+def _plugin(provider: ProviderFacts) -> HealthLine:
+    plugin = provider.plugin
+    assert plugin is not None  # noqa: S101 - the caller has checked it
+    owner = "root" if plugin.user_id == 0 else f"user {plugin.user_id}"
+    text = f"{plugin.path} is executable and belongs to {owner} (mode {plugin.mode & 0o7777:04o})"
+    return HealthLine(HealthLevel.OK, provider.name, text)
+
+
+def check_patterns(facts: ConfigFacts | None, hints: Hints) -> Iterator[HealthLine]:
+    """Yield one line for each provider's patterns, or the findings about them."""
+    if facts is None:
+        return
+    lint = hints.lint(facts.found.config, facts.found.bin_dir)
+    found = list(filter(_is_pattern, _findings(facts)))
+    for provider in facts.providers:
+        own = _of(provider, found)
+        yield from _shown(own, provider.name, lint)
+        if not own:
+            shown = ", ".join(provider.patterns[:_MOST_PATTERNS])
+            more = len(provider.patterns) - _MOST_PATTERNS
+            text = f"{shown}, and {more} more" if more > 0 else shown
+            yield HealthLine(HealthLevel.OK, provider.name, text or "none")
+
+
+def _findings(facts: ConfigFacts) -> Iterator[Finding]:
+    """Yield the errors and warnings."""
+    return (each for each in facts.report.findings if each.severity in _LEVELS)
+
+
+def _is_plugin(finding: Finding) -> bool:
+    return finding.code in _PLUGIN_CODES
+
+
+def _is_pattern(finding: Finding) -> bool:
+    return ".matchImages" in finding.path
+
+
+def _of(provider: ProviderFacts, findings: Iterable[Finding]) -> list[Finding]:
+    file, path = provider.place
+    return [each for each in findings if each.file == file and f"{each.path}.".startswith(f"{path}.")]
+
+
+def _shown(findings: list[Finding], subject: str, command: str) -> Iterator[HealthLine]:
+    """Yield the first findings, the worst first, and the number of the others."""
+    ranked = sorted(findings, key=lambda each: each.severity is not Severity.ERROR)
+    for finding in ranked[:_MOST_LINES]:
+        where = f"{finding.file}:{finding.line}: " if finding.line is not None else ""
+        text = f"{where}{finding.message} ({finding.code})"
+        yield HealthLine(_LEVELS[finding.severity], subject, text, command)
+    left = ranked[_MOST_LINES:]
+    if left:
+        text = f"and {len(left)} more findings"
+        yield HealthLine(_LEVELS[left[0].severity], subject, text, command)

@@ -1,0 +1,145 @@
+"""The facts about a node that the checks look at: values only, gathered once."""
+
+from collections.abc import Mapping
+
+from keyferry._core.values import Value, field
+from keyferry.images.node.discover import Discovery
+from keyferry.images.node.kubelet import Kubelet, Kubelets
+from keyferry.images.node.process import RuntimeProcess
+from keyferry.images.node.settings import KubeletSettings
+from keyferry.lint.report import LintReport
+from keyferry.pulls.cri.client import RuntimeInfo
+from keyferry.pulls.mirrors.endpoints import Mirrors, RuntimeKind
+
+__all__ = [
+    "ConfigFacts",
+    "DiskFacts",
+    "KubeletFacts",
+    "MirrorFacts",
+    "NodeFacts",
+    "PluginFile",
+    "ProviderFacts",
+    "RecordsFacts",
+    "RegistryProbe",
+    "RuntimeFacts",
+]
+
+
+class KubeletFacts(Value):
+    """The kubelets of this machine, and the settings and the environment of the first trusted one."""
+
+    kubelets: Kubelets
+    settings: KubeletSettings | None = None
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+
+    @property
+    def kubelet(self) -> Kubelet | None:
+        """The first trusted kubelet."""
+        return next(iter(self.kubelets.trusted), None)
+
+
+class PluginFile(Value):
+    """The file of a plugin: its owner's user id and its mode."""
+
+    path: str
+    user_id: int
+    mode: int
+
+
+class ProviderFacts(Value):
+    """A provider of the config; *place* is its file and its path in it, *plugin* None if there is no such file."""
+
+    name: str
+    patterns: tuple[str, ...]
+    place: tuple[str, str]
+    plugin: PluginFile | None = None
+
+
+class ConfigFacts(Value):
+    """The provider config: where it is, its providers, and the result of its lint."""
+
+    found: Discovery
+    report: LintReport
+    providers: tuple[ProviderFacts, ...] = ()
+
+
+class RuntimeFacts(Value):
+    """The container runtime: its socket, where that is named, and its process.
+
+    *socket* is empty if it is not known; *is_socket* is None if there is no such file. *version* is asked for only
+    online, and *version_problem* tells why it is not known then.
+    """
+
+    socket: str = ""
+    named_by: str = ""
+    is_socket: bool | None = None
+    kind: RuntimeKind | None = None
+    process: RuntimeProcess | None = None
+    environment: Mapping[str, str] | None = field(default=None, repr=False)
+    version: RuntimeInfo | None = None
+    version_problem: str = ""
+
+
+class MirrorFacts(Value):
+    """Where the runtime goes for the images below *name*, a registry or the start of an image name."""
+
+    name: str
+    mirrors: Mirrors
+
+
+class RecordsFacts(Value):
+    """The pull records of the kubelet's *root*: *report* is None if there are none.
+
+    *policy_problem* tells why the kubelet does not accept its policy; *unreadable* why the folder cannot be read.
+    """
+
+    root: str
+    policy: str
+    policy_from: str
+    policy_problem: str = ""
+    is_off: bool = False
+    report: LintReport | None = None
+    count: int = 0
+    unreadable: str = ""
+
+
+class DiskFacts(Value):
+    """The file system of a folder, in bytes."""
+
+    path: str
+    free: int
+    total: int
+
+
+class RegistryProbe(Value):
+    """A registry's response to a request without a credential; *problem* if there is none.
+
+    *skew_seconds* is the registry's clock minus this machine's, None if the response has no date.
+    """
+
+    registry: str
+    status: int = 0
+    problem: str = ""
+    skew_seconds: float | None = None
+
+
+class NodeFacts(Value):
+    """Everything that was found; what does not apply to this machine is None or empty."""
+
+    kubelet: KubeletFacts
+    config: ConfigFacts | None = None
+    runtime: RuntimeFacts | None = None
+    mirrors: tuple[MirrorFacts, ...] = ()
+    # Files of k3s and RKE2 that were changed after the folder that is written from them.
+    stale_sources: tuple[tuple[str, str], ...] = ()
+    records: RecordsFacts | None = None
+    disk: DiskFacts | None = None
+    registries: tuple[str, ...] = ()
+    probes: tuple[RegistryProbe, ...] = ()
+    is_online: bool = False
+    is_root: bool = True
+
+    @property
+    def is_node(self) -> bool:
+        """Whether there is a kubelet or a config."""
+        return bool(self.kubelet.kubelets.found) or self.config is not None

@@ -1,0 +1,274 @@
+"""Gather the facts about this machine as a node: processes, files and, only if it is asked for, registries."""
+
+import os
+import stat
+import sys
+from collections.abc import Iterator
+
+from keyferry._core.paths import format_path
+from keyferry._core.values import Value
+from keyferry.doctor.facts import (
+    ConfigFacts,
+    DiskFacts,
+    KubeletFacts,
+    MirrorFacts,
+    NodeFacts,
+    PluginFile,
+    ProviderFacts,
+    RecordsFacts,
+    RegistryProbe,
+    RuntimeFacts,
+)
+from keyferry.errors import ImageNameError, PolicyError
+from keyferry.images.config.files import ReadConfig, read_config
+from keyferry.images.config.register import plugin_path
+from keyferry.images.config.validate import GATE
+from keyferry.images.match.rules import Pattern
+from keyferry.images.node.discover import discover
+from keyferry.images.node.kubelet import KUBELET_ROOT
+from keyferry.images.node.node import Node
+from keyferry.images.node.settings import RECORDS_GATE, KubeletSettings
+from keyferry.images.reference import parse_image, registry_of
+from keyferry.lint.providers.config import lint
+from keyferry.lint.records.folder import lint_records
+from keyferry.pulls.cri.client import SOCKETS
+from keyferry.pulls.mirrors.endpoints import RuntimeKind
+from keyferry.pulls.mirrors.find import configured_registries, find_mirrors
+from keyferry.pulls.mirrors.places import (
+    MirrorPlaces,
+    running_places,
+    runtime_of,
+    runtime_process,
+    stale_sources,
+)
+from keyferry.pulls.records.policy import DEFAULT, make_policy
+
+__all__ = ["DoctorOptions", "gather_facts"]
+
+# A registry that no file can name, for the mirrors of all registries.
+_ANY_REGISTRY, _OTHERS = "registry.invalid", "every other registry"
+
+
+class DoctorOptions(Value):
+    """What to look at: files that are given, the root of the file system, and whether hosts are contacted."""
+
+    config: str | None = None
+    bin_dir: str | None = None
+    root: str | None = None
+    hosts_dir: str = ""
+    registries_conf: str = ""
+    host_root: str = "/"
+    is_online: bool = False
+    ca_file: str = ""
+    timeout_seconds: float = 10.0
+
+    @property
+    def names_mirrors(self) -> bool:
+        """Whether files that name mirrors are given."""
+        return bool(self.hosts_dir or self.registries_conf)
+
+
+def gather_facts(node: Node, options: DoctorOptions) -> NodeFacts:
+    """Read everything once; no program is run, and no socket is opened unless *is_online* is set."""
+    kubelet = KubeletFacts(
+        node.kubelets,
+        node.settings,
+        None if node.kubelet is None else node.kubelet.read_environment(),
+    )
+    config, read = _config(node, options, kubelet.settings)
+    # A config that is given may be another machine's: then only files that are given count as the node's.
+    is_here = kubelet.kubelet is not None or (config is not None and _is_own(config))
+    registries = tuple(dict.fromkeys(name.partition("/")[0] for name in _plain_names(read)))
+    runtime = _runtime(kubelet, options) if is_here else None
+    return NodeFacts(
+        kubelet,
+        config,
+        runtime,
+        tuple(_mirrors(kubelet, options, _plain_names(read))) if is_here or options.names_mirrors else (),
+        stale_sources(options.host_root) if is_here and not options.names_mirrors else (),
+        _records(kubelet.settings, options) if is_here or options.root else None,
+        _disk(kubelet.settings, options) if is_here or options.root else None,
+        registries,
+        _probes(registries, options) if options.is_online else (),
+        is_online=options.is_online,
+        is_root=sys.platform == "win32" or os.geteuid() == 0,
+    )
+
+
+def _probes(registries: tuple[str, ...], options: DoctorOptions) -> tuple[RegistryProbe, ...]:
+    # Imported here because it imports OpenSSL, which nothing else needs.
+    from keyferry.doctor.online import ask_registries
+
+    return ask_registries(registries, options.ca_file, options.timeout_seconds)
+
+
+def _is_own(config: ConfigFacts) -> bool:
+    return config.found.config_from not in ("given", "KEYFERRY_CONFIG")
+
+
+def _config(
+    node: Node, options: DoctorOptions, settings: KubeletSettings | None
+) -> tuple[ConfigFacts | None, ReadConfig | None]:
+    found = discover(
+        options.config,
+        options.bin_dir,
+        node=node,
+        root=options.host_root,
+        needs_config=False,
+        needs_bin_dir=False,
+    )
+    if not found.config:
+        return None, None
+    gates = {GATE: settings.gates[GATE]} if settings is not None and GATE in settings.gates else {}
+    read = read_config(found.config)
+    # The same bytes, in case the path is a pipe, which can be read only once.
+    data = None if os.path.isdir(found.config) or not read.files else read.files[0].data
+    report = lint(found.config, data=data, bin_dir=found.bin_dir or None, gates=gates)
+    return ConfigFacts(found, report, tuple(_providers(read, found.bin_dir))), read
+
+
+def _providers(read: ReadConfig, bin_dir: str) -> Iterator[ProviderFacts]:
+    for provider, location in zip(read.providers, read.locations, strict=True):
+        place = location.file.path, format_path(("providers", location.index))
+        plugin = _plugin(plugin_path(bin_dir, provider.name)) if bin_dir else None
+        yield ProviderFacts(provider.name, tuple(provider.match_images or ()), place, plugin)
+
+
+def _plugin(path: str) -> PluginFile | None:
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return PluginFile(path, found.st_uid, found.st_mode)
+
+
+def _plain_names(read: ReadConfig | None) -> Iterator[str]:
+    """Yield how the image names begin that a pattern covers, for patterns whose host has no wildcard."""
+    for pattern in (each for patterns in (read.patterns if read is not None else ()) for each in patterns):
+        if isinstance(pattern, Pattern):
+            host = pattern.url.authority
+            # A path that no image can have is left out.
+            name = next(filter(_is_name, (f"{host}{pattern.url.path}".rstrip("/"), host)), "")
+            if name:
+                yield name
+
+
+def _is_name(name: str) -> bool:
+    """Return whether an image name can begin so, with the registry as it is written."""
+    try:
+        return parse_image(f"{name}/image").registry == registry_of(f"{name}/image")
+    except ImageNameError:
+        return False
+
+
+def _endpoint(settings: KubeletSettings | None) -> str:
+    found = None if settings is None else settings.image_endpoint or settings.endpoint
+    return "" if found is None else found.value
+
+
+def _runtime(kubelet: KubeletFacts, options: DoctorOptions) -> RuntimeFacts | None:
+    settings, runtimes = kubelet.settings, kubelet.kubelets.runtimes
+    endpoint = _endpoint(settings)
+    process = runtime_process(runtimes, endpoint)
+    if settings is not None:
+        setting = settings.image_endpoint or settings.endpoint
+        named_by = "" if setting is None else setting.origin
+        socket = settings.kubelet.inside(endpoint.removeprefix("unix://")) if endpoint else ""
+    else:
+        usual = (os.path.join(options.host_root, path.lstrip("/")) for path in SOCKETS)
+        socket, named_by = next(filter(os.path.exists, usual), ""), "its usual place"
+        if not socket:
+            return None
+    version, problem = None, ""
+    if options.is_online and _is_socket(socket):
+        from keyferry.doctor.online import ask_runtime
+
+        version, problem = ask_runtime(socket, options.timeout_seconds)
+    return RuntimeFacts(
+        socket,
+        named_by,
+        _is_socket(socket),
+        runtime_of(endpoint or socket, runtimes),
+        process,
+        None if process is None else process.read_environment(),
+        version,
+        problem,
+    )
+
+
+def _is_socket(path: str) -> bool | None:
+    try:
+        return stat.S_ISSOCK(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return None
+
+
+def _mirrors(kubelet: KubeletFacts, options: DoctorOptions, names: Iterator[str]) -> Iterator[MirrorFacts]:
+    if options.names_mirrors:
+        places = MirrorPlaces(hosts_dir=options.hosts_dir, registries_conf=options.registries_conf)
+    else:
+        endpoint = _endpoint(kubelet.settings)
+        places = running_places(kubelet.kubelets.runtimes, endpoint, root=options.host_root)
+    seen = set()
+    for name in dict.fromkeys((*names, *configured_registries(places), _ANY_REGISTRY)):
+        try:
+            found = find_mirrors(f"{name.replace('*', 'any')}/image", places)
+        except ImageNameError:
+            continue
+        # containerd has mirrors for whole registries, CRI-O for any start of a name.
+        is_whole = found is not None and found.runtime is RuntimeKind.CONTAINERD
+        shown = name.partition("/")[0] if is_whole else name
+        if found is not None and shown not in seen:
+            seen.add(shown)
+            yield MirrorFacts(_OTHERS if name == _ANY_REGISTRY else shown, found)
+
+
+def _root(settings: KubeletSettings | None, options: DoctorOptions) -> str:
+    if options.root:
+        return os.path.abspath(options.root)
+    if settings is None:
+        return os.path.join(options.host_root, KUBELET_ROOT.lstrip("/"))
+    return settings.kubelet.inside(settings.root_dir.value)
+
+
+def _records(settings: KubeletSettings | None, options: DoctorOptions) -> RecordsFacts:
+    root = _root(settings, options)
+    folder = os.path.join(root, "image_manager")
+    policy = None if settings is None else settings.policy
+    name = DEFAULT if policy is None else policy.value
+    unreadable, report, count = "", None, 0
+    if os.path.isdir(folder):
+        try:
+            count = len(os.listdir(os.path.join(folder, "pulled")))
+            report = lint_records(folder)
+        except FileNotFoundError:
+            report = lint_records(folder)
+        except OSError as error:
+            unreadable = error.strerror or "it is not known why"
+    return RecordsFacts(
+        root,
+        name,
+        "the kubelet's default" if policy is None else policy.origin,
+        "" if settings is None else _policy_problem(name, settings.allowlist),
+        settings is not None and settings.gates.get(RECORDS_GATE) is False,
+        report,
+        count,
+        unreadable,
+    )
+
+
+def _policy_problem(name: str, allowlist: tuple[str, ...]) -> str:
+    try:
+        make_policy(name, allowlist)
+    except PolicyError as error:
+        return str(error)
+    return ""
+
+
+def _disk(settings: KubeletSettings | None, options: DoctorOptions) -> DiskFacts | None:
+    root = _root(settings, options)
+    try:
+        found = os.statvfs(root)
+    except (AttributeError, OSError):
+        return None  # Windows has no statvfs
+    return DiskFacts(root, found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)

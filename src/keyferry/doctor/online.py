@@ -1,0 +1,68 @@
+"""Ask registries and the container runtime, without a credential, within a time limit and several at once."""
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+
+from keyferry._core.clock import time_ns
+from keyferry._core.values import replace
+from keyferry.doctor.facts import RegistryProbe
+from keyferry.errors import ContainerRuntimeError, EnvironmentProblem, HttpError, RegistryError
+from keyferry.pulls.cri.client import RuntimeInfo, connect_runtime
+from keyferry.pulls.registry.destinations import admit_user_named, find_origin
+from keyferry.pulls.registry.route import RegistryRoute
+from keyferry.pulls.registry.transport import Deadline, Transport
+
+__all__ = ["MOST_REGISTRIES", "ask_registries", "ask_runtime"]
+
+MOST_REGISTRIES = 16
+_AT_ONCE = 8
+_PING = "/v2/"
+
+
+def ask_registries(
+    registries: Sequence[str],
+    ca_file: str,
+    timeout_seconds: float,
+    clock: Callable[[], int] = time_ns,
+) -> tuple[RegistryProbe, ...]:
+    """Request ``/v2/`` from the first registries; all requests together take at most *timeout_seconds*."""
+    if not registries:
+        return ()
+    # Imported here because the import is slow, and only used online.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with (
+        closing(Transport(RegistryRoute(ca_file=ca_file), Deadline(timeout_seconds))) as transport,
+        ThreadPoolExecutor(_AT_ONCE) as pool,
+    ):
+        return tuple(pool.map(lambda each: _ask(transport, each, clock), registries[:MOST_REGISTRIES]))
+
+
+def _ask(transport: Transport, registry: str, clock: Callable[[], int]) -> RegistryProbe:
+    try:
+        origin = find_origin(transport, registry)
+        admit = admit_user_named(registry, origin, is_insecure=False)
+        with transport.request(replace(origin, target=_PING), "GET", {}, admit=admit) as answer:
+            status, date = answer.head.status, answer.head.value("date")
+    except (HttpError, RegistryError) as error:
+        return RegistryProbe(registry, problem=str(error))
+    return RegistryProbe(registry, status, skew_seconds=_skew(date, clock()))
+
+
+def _skew(date: str, now_ns: int) -> float | None:
+    """Return how far a server's date is ahead of this machine's clock; None if it is absent or not a date."""
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return parsedate_to_datetime(date).timestamp() - now_ns / 1e9
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
+def ask_runtime(socket: str, timeout_seconds: float) -> tuple[RuntimeInfo | None, str]:
+    """Return the version of a container runtime, or why it is not known."""
+    try:
+        with connect_runtime(socket, timeout_seconds=timeout_seconds) as runtime:
+            return runtime.version(), ""
+    except (ContainerRuntimeError, EnvironmentProblem) as error:
+        return None, str(error)

@@ -1,0 +1,40 @@
+"""The health of a node as text for a terminal: the verdict, then one section for each subject."""
+
+from collections.abc import Iterator
+
+from keyferry._core.secrets import printable
+from keyferry.doctor.health import HealthLevel, HealthLine, NodeHealth
+from keyferry.show.text import sections
+from keyferry.show.writer import Lines, style
+
+__all__ = ["render_health"]
+
+_MARKS = {
+    HealthLevel.OK: ("+", "green"),
+    HealthLevel.WARNING: ("!", "yellow"),
+    HealthLevel.PROBLEM: ("x", "red"),
+    HealthLevel.UNKNOWN: ("?", "cyan"),
+}
+
+
+def render_health(health: NodeHealth) -> Lines:
+    """Return the whole text."""
+    verdict = style(printable(health.verdict), "bold", _colour(health))
+    body = sections((section.title, _lines(section.lines)) for section in health.sections)
+    return Lines(f"{verdict}\n\n{body}")
+
+
+def _colour(health: NodeHealth) -> str:
+    if health.count(HealthLevel.PROBLEM):
+        return "red"
+    return "yellow" if health.has_findings or not health.is_node else "green"
+
+
+def _lines(lines: tuple[HealthLine, ...]) -> Iterator[str]:
+    for line in lines:
+        mark, colour = _MARKS[line.level]
+        level = f"{line.level}: " if line.level in (HealthLevel.WARNING, HealthLevel.PROBLEM) else ""
+        text = f"{level}{printable(line.subject)}: {printable(line.text)}"
+        yield f"{style(mark, colour, 'bold')} {text}"
+        if line.next_command:
+            yield f"    try: {style(printable(line.next_command), 'bold')}"

@@ -1,0 +1,1 @@
+"""Where a container runtime goes for an image: the mirrors in its files, and who gets the kubelet's credential."""

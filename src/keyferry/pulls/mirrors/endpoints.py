@@ -1,0 +1,83 @@
+"""The places that a container runtime asks for an image, in order, as values."""
+
+from keyferry._core.docker_hub import HUB, REGISTRY_HOST
+from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
+
+__all__ = ["CredentialOffer", "Endpoint", "Mirrors", "RuntimeKind", "is_registry_host"]
+
+
+class RuntimeKind(WordEnum):
+    """The container runtimes whose files are read."""
+
+    CONTAINERD = "containerd"
+    CRIO = "CRI-O"
+
+
+class CredentialOffer(WordEnum):
+    """Whether a host that asks for a credential gets the one that the kubelet passes to the runtime."""
+
+    OFFERED = "offered"
+    WITHHELD = "withheld"
+    UNKNOWN = "unknown"
+
+
+class Endpoint(Value):
+    """A place that the runtime asks: its *url* as it is set, its *host* with the port, and where requests start.
+
+    *api* is that start, usually the URL and ``/v2``. *repository* is the image's repository there, empty if it is not
+    known. *is_registry* tells whether the host is the image's own registry. *is_insecure* means plain HTTP, or any
+    certificate. With *has_login*, the runtime has a credential of its own for the host, for a pull without one.
+    """
+
+    url: str
+    host: str
+    api: str
+    repository: str = ""
+    is_registry: bool = False
+    offer: CredentialOffer = CredentialOffer.OFFERED
+    is_insecure: bool = False
+    has_login: bool = False
+
+
+class Mirrors(Value):
+    """Where a runtime goes for an image, by *file*, or the *problem* that kept the file from being read.
+
+    *doubt* tells why the runtime may not read the file. A blocked image is not pulled at all.
+    """
+
+    runtime: RuntimeKind
+    file: str
+    endpoints: tuple[Endpoint, ...] = ()
+    problem: str = ""
+    doubt: str = ""
+    is_blocked: bool = False
+
+    @property
+    def others(self) -> tuple[Endpoint, ...]:
+        """The places that are not the image's own registry."""
+        return tuple(each for each in self.endpoints if not each.is_registry)
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The URLs of these places."""
+        return tuple(each.url for each in self.others)
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.file} may name a mirror, but {self.problem}"
+        if self.is_blocked:
+            return f"{self.runtime} does not pull it: {self.file} blocks it"
+        if not self.hosts:
+            return f"{self.runtime} has a login of its own for it, in {self.file}, which was not tried"
+        names = ", ".join(map(repr, self.hosts))
+        doubt = f" ({self.doubt})" if self.doubt else ""
+        if len(self.hosts) > 1:
+            return f"{self.runtime} has mirrors for it, {names} in {self.file}{doubt}, which were not tried"
+        return f"{self.runtime} has a mirror for it, {names} in {self.file}{doubt}, which was not tried"
+
+
+def is_registry_host(host: str, registry: str) -> bool:
+    """Return whether *host* is the server of *registry*."""
+    own = (registry, f"{registry}:443", f"{registry}:80")
+    return host in own or (registry == HUB and host == REGISTRY_HOST)

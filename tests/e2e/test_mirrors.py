@@ -1,0 +1,134 @@
+"""Who is asked for an image, and who gets its credential: containerd and skopeo beside what their files tell us."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from keyferry.errors import ContainerRuntimeError
+from keyferry.images.keyring import Credential, Source, SourceKind
+from keyferry.images.reference import parse_image
+from keyferry.pulls.cri.client import connect_runtime
+from keyferry.pulls.mirrors.containerd_config import read_section
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, Mirrors
+from keyferry.pulls.mirrors.find import find_mirrors
+from keyferry.pulls.mirrors.places import MirrorPlaces
+from support.containerd import Containerd, running_containerd
+from support.fake_cloud import FakeServer, Received, Reply, serving
+from support.mirrors import write
+from support.parts import need
+
+CREDENTIAL = Credential("user", "pass-word", Source(SourceKind.PROVIDER, "test"), "own.example")
+LOGIN = f"Basic {base64.b64encode(b'user:pass-word').decode()}"
+
+
+@pytest.fixture(scope="module")
+def containerd() -> Iterator[Containerd]:
+    with running_containerd() as running:
+        yield running
+
+
+def refuse(_: Received) -> Reply:
+    """Ask for a login, whoever comes."""
+    return Reply(401, headers={"WWW-Authenticate": 'Basic realm="test"'})
+
+
+def asked(server: FakeServer) -> list[tuple[str, str]]:
+    """The paths that were asked for with a credential or without one."""
+    return [(each.path, each.headers.get("authorization", "")) for each in server.received]
+
+
+def had_login(server: FakeServer) -> bool:
+    return any(login == LOGIN for _, login in asked(server))
+
+
+def told(mirrors: Mirrors | None) -> list[tuple[str, bool]]:
+    """The hosts in order, and whether each is offered the credential."""
+    assert mirrors is not None
+    return [(each.host, each.offer is CredentialOffer.OFFERED) for each in mirrors.endpoints]
+
+
+def test_containerd_offers_the_credential_to_every_host_in_order(containerd: Containerd) -> None:
+    with ExitStack() as stack:
+        first, second, own = (stack.enter_context(serving(refuse)) for _ in range(3))
+        image, folder = "own.example/team/app:v1", containerd.folder / "certs.d"
+        write(
+            folder,
+            "own.example/hosts.toml",
+            f'server = "{own.url}"\n[host."{first.url}"]\n[host."{second.url}/sub"]\n',
+        )
+        with connect_runtime(str(containerd.socket)) as runtime, pytest.raises(ContainerRuntimeError):
+            runtime.pull_image(image, CREDENTIAL)
+        found = told(find_mirrors(image, MirrorPlaces(hosts_dir=str(folder))))
+    servers = (first, second, own)
+    assert found == [(f"127.0.0.1:{each.port}", True) for each in servers]
+    assert [had_login(each) for each in servers] == [True, True, True]
+    starts = [asked(each)[0][0] for each in servers]
+    assert starts[0].startswith("/v2/team/app/")
+    assert starts[1].startswith("/sub/v2/team/app/")
+
+
+@pytest.mark.parametrize("text", ["[host", '[host."http://127.0.0.1:9"]\ncapabilities = ["pul"]\n'])
+def test_containerd_ignores_a_file_that_is_wrong(containerd: Containerd, text: str) -> None:
+    """It goes to the registry itself, which says so by its name here."""
+    folder = containerd.folder / "certs.d"
+    write(folder, "wrong.invalid/hosts.toml", text)
+    with (
+        connect_runtime(str(containerd.socket)) as runtime,
+        pytest.raises(ContainerRuntimeError, match=r"wrong\.invalid/v2"),
+    ):
+        runtime.pull_image("wrong.invalid/app:v1")
+    found = find_mirrors("wrong.invalid/app", MirrorPlaces(hosts_dir=str(folder)))
+    assert found is not None
+    assert found.problem
+
+
+def test_containerd_1_replaces_a_plugin_that_an_import_sets_again(tmp_path: Path) -> None:
+    """What its own dump says; where both readings agree, ours is the same."""
+    cri = 'plugins."io.containerd.grpc.v1.cri"'
+    main = write(
+        tmp_path, "config.toml", f'version = 2\nimports = ["b.toml"]\n[{cri}]\nenable_selinux = true\n'
+    )
+    write(tmp_path, "b.toml", f'version = 2\n[{cri}.registry]\nconfig_path = "/a:/b"\n')
+    dump = subprocess.run(
+        [need("containerd"), "--config", main, "config", "dump"], capture_output=True, text=True, check=True
+    ).stdout
+    dumped = read_section(write(tmp_path, "dump.toml", dump.replace('imports = ["', 'imported = ["')))
+    found = read_section(main)
+    assert found is not None
+    assert dumped is not None
+    assert found.folders == dumped.folders == ("/a", "/b")
+    assert "enable_selinux = false" in dump
+
+
+def test_skopeo_sends_the_credential_to_the_images_own_host_alone(tmp_path: Path) -> None:
+    """As CRI-O, which uses the same library: the mirror is asked first, and gets none."""
+    with ExitStack() as stack:
+        mirror, own = (stack.enter_context(serving(refuse)) for _ in range(2))
+        image = f"127.0.0.1:{own.port}/team/app:v1"
+        entry = (
+            f'[[registry]]\nlocation = "127.0.0.1:{own.port}"\ninsecure = true\n'
+            f'[[registry.mirror]]\nlocation = "localhost:{mirror.port}/sub"\ninsecure = true\n'
+        )
+        conf = write(tmp_path, "registries.conf", entry)
+        write(tmp_path, "auth.json", json.dumps({}))
+        words = [need("skopeo"), "--registries-conf", conf, "inspect", "--creds", "user:pass-word"]
+        done = subprocess.run(
+            [*words, f"docker://{parse_image(image).text}"],
+            env={
+                "PATH": "/usr/bin:/bin",
+                "REGISTRY_AUTH_FILE": str(tmp_path / "auth.json"),
+                "HOME": str(tmp_path),
+            },
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found = told(find_mirrors(image, MirrorPlaces(registries_conf=conf)))
+    assert done.returncode != 0
+    assert found == [(f"localhost:{mirror.port}", False), (f"127.0.0.1:{own.port}", True)]
+    assert (bool(mirror.received), had_login(mirror), had_login(own)) == (True, False, True)

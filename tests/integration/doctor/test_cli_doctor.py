@@ -1,0 +1,267 @@
+"""What ``keyferry doctor`` says of a node, with real processes, files and sockets."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from support.commands import run_keyferry
+from support.doctor import DoctorNode, pick
+from support.kubelets import write_config
+from support.mirrors import CERTS, MIRROR, write
+from support.parts import root
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet is looked for in /proc")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> DoctorNode:
+    """A node on which all is well."""
+    machine = DoctorNode(tmp_path)
+    machine.node.add("own", ["reg.io"]).add("cloud", ["*.dkr.ecr.*.amazonaws.com"])
+    machine.node.config.chmod(0o644)
+    machine.node.bin_dir.chmod(0o755)
+    return machine
+
+
+def test_a_node_on_which_all_is_well(machine: DoctorNode) -> None:
+    """The verdict comes first, then a section for each subject; exit code 0."""
+    with machine.running() as pid:
+        done = machine.visit()
+    assert (done.returncode, done.stderr) == (0, "")
+    verdict, _, *rest = done.stdout.splitlines()
+    assert verdict == "all is well"
+    titles = [line for line in rest if line and not line.startswith(" ")]
+    assert titles == [
+        "KUBELET",
+        "PROVIDER CONFIG",
+        "PLUGINS",
+        "PATTERNS",
+        "CONTAINER RUNTIME",
+        "PULL RECORDS",
+        "PROXIES",
+        "DISK",
+    ]
+    assert f"  + kubelet: process {pid} (kubelet) runs" in rest
+    assert f"  + socket: {machine.socket} (flags of the kubelet, process {pid})" in rest
+    assert f"{machine.node.config} (flags of the kubelet, process {pid}): 2 providers; lint: " in done.stdout
+
+
+def test_a_laptop_is_told_so_and_what_can_be_done(tmp_path: Path) -> None:
+    """Exit code 6: nothing can be told; what was looked for is said."""
+    done = DoctorNode(tmp_path).visit()
+    assert done.returncode == 6
+    assert done.stdout.startswith("cannot tell: this machine does not look like a node\n")
+    assert "/var/lib/kubelet/credential-provider-config.yaml" in done.stdout
+    for command in ("keyferry doctor --config FILE --bin-dir DIR", "keyferry demo", "keyferry kube explain"):
+        assert f"try: {command}\n" in f"{done.stdout}\n"
+
+
+def test_what_hides_a_kubelet_is_said(tmp_path: Path) -> None:
+    machine = DoctorNode(tmp_path)
+    machine.processes.set_namespace("pid:[1]")
+    assert "does not see the processes of its host" in machine.visit().stdout
+
+
+def test_problems_are_counted_and_named_with_the_next_command(machine: DoctorNode) -> None:
+    machine.node.add("gone", ["gone.io/*"])
+    (machine.node.bin_dir / "gone").unlink()
+    (machine.node.bin_dir / "own").chmod(0o777)
+    with machine.running(has_socket=False):
+        done = machine.visit()
+        lines = machine.lines()
+    assert done.returncode == 1
+    assert done.stdout.startswith("2 problems, 2 warnings\n")
+    assert pick(lines, "plugins", "gone")[0][0] == "problem"
+    assert "is missing (KF141)" in pick(lines, "plugins", "gone")[0][1]
+    ((level, text),) = pick(lines, "plugins", "own")
+    assert (level, "everybody can write" in text) == ("warning", True)
+    ((level, text),) = pick(lines, "patterns", "gone")
+    assert (level, "KF151" in text) == ("warning", True)
+    ((level, text),) = pick(lines, "container runtime", "socket")
+    assert (level, text.endswith("does not exist; is the runtime running?")) == ("problem", True)
+    lint = next(line["next"] for line in lines if line["subject"] == "gone")
+    again = run_keyferry(*shlex.split(lint)[1:])
+    assert (again.returncode, "KF141" in again.stdout) == (1, True)
+
+
+def test_a_config_that_stops_the_kubelet_is_a_problem_and_the_rest_is_told(machine: DoctorNode) -> None:
+    machine.node.config.write_text(machine.node.config.read_text().replace("defaultCacheDuration", "default"))
+    with machine.running():
+        lines = machine.lines()
+    found = pick(lines, "provider config")
+    assert found[0][0] == "problem"
+    assert found[-1][1].endswith("a kubelet does not start with it")
+    assert pick(lines, "container runtime")
+
+
+def test_the_files_of_a_kubelet_are_read(machine: DoctorNode, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "kubelet.json", imagePullCredentialsVerificationPolicy="AlwaysVerify")
+    machine.more_flags = [f"--config={config}"]
+    with machine.running() as pid:
+        lines = machine.lines()
+        config.write_text("{")
+        broken = machine.lines()
+    assert pick(lines, "kubelet", "config file") == [("ok", f"{config} can be read")]
+    assert pick(lines, "pull records", "policy") == [
+        ("ok", f"AlwaysVerify ({config} of the kubelet, process {pid})")
+    ]
+    assert [level for level, _ in pick(broken, "kubelet", "config file")] == [
+        "problem" if os.geteuid() == 0 else "unknown"
+    ]
+
+
+def test_records_are_counted_and_linted(machine: DoctorNode, tmp_path: Path) -> None:
+    pulled = tmp_path / "image_manager" / "pulled"
+    pulled.mkdir(parents=True, mode=0o700)
+    with machine.running():
+        empty = machine.lines()
+        (pulled / "sha256-broken").write_text("{")
+        broken = machine.lines()
+    assert "has 0 records" in pick(empty, "pull records", "records")[0][1]
+    ((level, text),) = pick(broken, "pull records", "records")
+    assert level in ("problem", "warning")
+    assert "has 1 records; lint: " in text
+
+
+def test_mirrors_say_where_the_runtime_goes(machine: DoctorNode) -> None:
+    write(machine.folder, CERTS / "reg.io" / "hosts.toml", MIRROR)
+    write(machine.folder, CERTS / "other.io" / "hosts.toml", "[host")
+    write(machine.folder, CERTS / "_default" / "hosts.toml", '[host."http://10.0.0.1"]\n')
+    with machine.running():
+        lines = machine.lines()
+    assert [line["subject"] for line in lines if line["title"] == "mirrors"] == [
+        "reg.io",
+        "other.io",
+        "every other registry",
+    ]
+    own, broken, others = pick(lines, "mirrors")
+    assert own[0] == "ok"
+    assert own[1].startswith("containerd asks https://mirror.example, then https://reg.io (")
+    assert broken[0] == "problem"
+    assert (others[0], "offered without TLS to http://10.0.0.1" in others[1]) == ("warning", True)
+
+
+def test_proxies_are_compared_with_the_registries_and_no_password_is_shown(machine: DoctorNode) -> None:
+    proxy = "http://user:pass-word@proxy.example:3128"
+    variables = {"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "NO_PROXY": ".io"}
+    machine.processes.write(30, "/usr/bin/containerd", environ=f"HTTPS_PROXY={proxy}\0".encode())
+    with machine.running(variables):
+        done = machine.visit()
+        lines = machine.lines()
+    assert "pass-word" not in done.stdout + json.dumps(lines)
+    assert pick(lines, "proxies", "kubelet and its plugins") == [
+        ("ok", "proxy proxy.example:3128 for other hosts, none for reg.io")
+    ]
+    assert pick(lines, "proxies", "containerd (pulls the images)") == [
+        ("ok", "proxy proxy.example:3128 for reg.io")
+    ]
+    ((level, text),) = pick(lines, "proxies", "NO_PROXY")
+    assert (level, "add 169.254.169.254 to the kubelet's NO_PROXY" in text) == ("warning", True)
+
+
+def test_a_proxy_that_is_no_url_is_a_problem_that_is_not_quoted(machine: DoctorNode) -> None:
+    with machine.running({"HTTPS_PROXY": "http://user:pass/word@proxy.example"}):
+        lines = machine.lines()
+    ((level, text),) = pick(lines, "proxies", "kubelet and its plugins")
+    assert (level, "pass" in text.replace("PASSWORD", "")) == ("problem", False)
+
+
+def test_files_of_another_node_are_checked_alone(machine: DoctorNode) -> None:
+    """Nothing of this machine counts as that node's; proposed commands repeat the options."""
+    write(machine.folder, CERTS / "reg.io" / "hosts.toml", MIRROR)
+    options = machine.node.options()
+    lines = machine.lines(*options)
+    assert {line["title"] for line in lines} == {"kubelet", "provider config", "plugins", "patterns"}
+    options += ["--hosts-dir", str(machine.folder / CERTS)]
+    named = machine.lines(*options)
+    (mirror,) = [line for line in named if line["title"] == "mirrors"]
+    assert mirror["next"] == shlex.join(["keyferry", "explain", "reg.io/IMAGE", *options])
+
+
+def test_a_config_without_a_bin_dir_is_a_problem(machine: DoctorNode) -> None:
+    lines = machine.lines("--config", str(machine.node.config))
+    ((level, text),) = pick(lines, "provider config", "bin dir")
+    assert (level, "a kubelet needs both" in text) == ("problem", True)
+
+
+def test_a_kubelet_without_a_provider_config_is_well(machine: DoctorNode) -> None:
+    with machine.processes.kubelet(env={"PATH": "/bin"}):
+        lines = machine.lines()
+    ((level, text),) = pick(lines, "provider config")
+    assert (level, text.startswith("none: ")) == ("ok", True)
+
+
+@root
+def test_a_kubelet_of_another_user_is_not_believed(machine: DoctorNode) -> None:
+    with machine.processes.kubelet(*machine.flags(), env={"PATH": "/bin"}, user=12345) as pid:
+        lines = machine.lines()
+    assert pick(lines, "kubelet", "kubelet")[0] == (
+        "warning",
+        f"process {pid} is called kubelet but belongs to user 12345, so it is ignored",
+    )
+    assert not pick(lines, "plugins")
+
+
+def test_yaml_has_the_same_document(machine: DoctorNode) -> None:
+    with machine.running():
+        shown = yaml.safe_load(machine.visit("-o", "yaml").stdout)
+        document = json.loads(machine.visit("-o", "json").stdout)
+    assert shown == document
+    assert (document["kind"], document["isNode"], document["online"]) == ("NodeHealth", True, False)
+
+
+# Runs the command, and writes down every program that it starts and every socket that it opens.
+SPY = """\
+import json, sys
+seen = []
+report = sys.argv[1]
+from keyferry.cli.main import main
+def note(event, args):
+    if event.startswith(("socket.", "subprocess.", "os.exec", "os.fork", "os.posix_spawn", "os.system", "pty.")):
+        seen.append(event)
+sys.addaudithook(note)
+code = main(sys.argv[2:])
+events = list(seen)
+with open(report, "w") as stream:
+    json.dump(events, stream)
+sys.exit(code)
+"""
+
+
+def events_of(machine: DoctorNode, *words: str) -> list[str]:
+    report = machine.folder / "events.json"
+    subprocess.run(
+        [sys.executable, "-c", SPY, str(report), "doctor", *words],
+        env={**os.environ, **machine.variables},
+        capture_output=True,
+        check=False,
+    )
+    events: list[str] = json.loads(report.read_text())
+    return events
+
+
+def test_no_program_is_run_and_no_socket_is_opened(machine: DoctorNode) -> None:
+    """Also not that of the container runtime; with --online, sockets are opened, and still no program is run."""
+    machine.node.add("local", ["127.0.0.1:1"])
+    with machine.running():
+        assert events_of(machine) == []
+        online = events_of(machine, "--online", "--registry-timeout", "2")
+    assert "socket.connect" in online
+    assert [event for event in online if not event.startswith("socket.")] == []
+    assert not list(machine.node.bin_dir.glob("*.runs"))
+
+
+def test_a_config_that_is_not_there_is_said(tmp_path: Path) -> None:
+    lines = DoctorNode(tmp_path).lines("--config", str(tmp_path / "none.yaml"), "--bin-dir", str(tmp_path))
+    assert pick(lines, "provider config")[0][0] == "problem"
+
+
+def test_help_and_wrong_usage() -> None:
+    assert "--online" in run_keyferry("doctor", "--help").stdout
+    assert run_keyferry("doctor", "-o", "sarif").returncode == 2

@@ -1,0 +1,39 @@
+"""Lines about kubelets."""
+
+from keyferry.doctor.checks.kubelet import check_kubelet
+from keyferry.doctor.facts import KubeletFacts
+from keyferry.doctor.health import HealthLevel, HealthLine
+from keyferry.doctor.hints import Hints
+from keyferry.images.node.kubelet import Kubelet, Kubelets
+from keyferry.images.node.settings import KubeletSettings, Setting
+
+KUBELET = Kubelet(7, "kubelet", "/proc/7", frozenset({0}), {"--root-dir": "/r", "--config": "/c"})
+SETTINGS = KubeletSettings(KUBELET, Setting("/r", "flags"), notes=("/c of the kubelet: cannot be read",))
+
+
+def lines(facts: KubeletFacts, *, is_root: bool = True) -> list[HealthLine]:
+    return list(check_kubelet(facts, Hints(), is_root=is_root))
+
+
+def test_no_kubelet_is_a_warning_and_a_hidden_one_unknown() -> None:
+    (none,) = lines(KubeletFacts(Kubelets()))
+    assert (none.level, none.text) == (HealthLevel.WARNING, "no kubelet is running")
+    for is_root, command in ((True, ""), (False, "sudo keyferry doctor")):
+        (hidden,) = lines(KubeletFacts(Kubelets(hidden="they are hidden")), is_root=is_root)
+        assert (hidden.level, hidden.next_command) == (HealthLevel.UNKNOWN, command)
+
+
+def test_the_flags_are_shown_and_other_kubelets_named() -> None:
+    other = Kubelet(8, "k3s", "/proc/8", frozenset({0}), {})
+    runs, more, flags = lines(KubeletFacts(Kubelets((KUBELET, other))))
+    assert runs.text == "process 7 (kubelet) runs"
+    assert (more.level, "processes 8;" in more.text) == (HealthLevel.WARNING, True)
+    assert flags.text == "--config=/c --root-dir=/r"
+    assert lines(KubeletFacts(Kubelets((other,))))[1].text.startswith("none of those")
+
+
+def test_a_file_that_cannot_be_read_is_a_problem_for_root_alone() -> None:
+    facts = KubeletFacts(Kubelets((KUBELET,)), SETTINGS)
+    assert lines(facts)[-1].level is HealthLevel.PROBLEM
+    last = lines(facts, is_root=False)[-1]
+    assert (last.level, last.next_command) == (HealthLevel.UNKNOWN, "sudo keyferry doctor")

@@ -1,0 +1,36 @@
+"""Lines about registries as they answered, and about the clock."""
+
+from keyferry.doctor.checks.online import check_clock, check_registries
+from keyferry.doctor.facts import KubeletFacts, NodeFacts, RegistryProbe
+from keyferry.doctor.health import HealthLevel
+from keyferry.doctor.hints import Hints
+from keyferry.images.node.kubelet import Kubelets
+
+
+def test_answers_are_judged_and_the_others_counted() -> None:
+    probes = (
+        RegistryProbe("a.io", 200),
+        RegistryProbe("b.io", problem="cannot be reached"),
+        RegistryProbe("c.io", 503),
+    )
+    facts = NodeFacts(
+        KubeletFacts(Kubelets()), registries=("a.io", "b.io", "c.io", "d.io"), probes=probes, is_online=True
+    )
+    levels = [line.level for line in check_registries(facts, Hints())]
+    assert levels == [HealthLevel.OK, HealthLevel.PROBLEM, HealthLevel.WARNING, HealthLevel.UNKNOWN]
+
+
+def test_offline_nothing_is_said() -> None:
+    assert list(check_registries(NodeFacts(KubeletFacts(Kubelets())), Hints())) == []
+    assert list(check_clock(())) == []
+
+
+def test_the_registry_that_agrees_most_counts() -> None:
+    """One registry with a wrong clock does not make this machine wrong."""
+    wrong = RegistryProbe("a.io", 200, skew_seconds=4000.0)
+    right = RegistryProbe("b.io", 200, skew_seconds=-2.0)
+    (line,) = check_clock((wrong, right, RegistryProbe("c.io", 200)))
+    assert (line.level, line.text) == (HealthLevel.OK, "within 60 s of b.io")
+    (line,) = check_clock((wrong,))
+    assert line.level is HealthLevel.PROBLEM
+    assert "is 4000 s behind that of a.io" in line.text

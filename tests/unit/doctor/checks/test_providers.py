@@ -1,0 +1,59 @@
+"""Lines about the provider config: each finding of lint is in one section, and counted once."""
+
+from keyferry._core.severity import Severity
+from keyferry.doctor.checks.providers import check_config, check_patterns, check_plugins
+from keyferry.doctor.facts import ConfigFacts, KubeletFacts, PluginFile, ProviderFacts
+from keyferry.doctor.health import HealthLevel
+from keyferry.doctor.hints import Hints
+from keyferry.images.node.discover import Discovery
+from keyferry.images.node.kubelet import Kubelets
+from keyferry.lint.report import Finding, LintReport
+
+NOBODY = KubeletFacts(Kubelets())
+FOUND = Discovery("/c", "/b", "given", "given")
+
+
+def facts_with(*findings: Finding, patterns: tuple[str, ...] = ("reg.io",)) -> ConfigFacts:
+    providers = (
+        ProviderFacts("a", patterns, ("/c", "providers[1]"), PluginFile("/b/a", 0, 0o100755)),
+        ProviderFacts("b", ("b.io",), ("/c", "providers[10]"), PluginFile("/b/b", 5, 0o100700)),
+    )
+    return ConfigFacts(FOUND, LintReport("/c", "1.37", findings=findings), providers)
+
+
+def finding(code: str, path: str, severity: Severity = Severity.WARNING) -> Finding:
+    return Finding(code, severity, f"about {path}", path, "/c", 3)
+
+
+def test_each_finding_is_in_one_section() -> None:
+    facts = facts_with(
+        finding("KF191", "providers[10].name"),
+        finding("KF150", "providers[1].matchImages[0]"),
+        finding("KF120", "providers[1].defaultCacheDuration", Severity.ERROR),
+        Finding("KF190", Severity.WARNING, "the folder", file="/b"),
+        finding("KF162", "providers[1].matchImages[0]", Severity.INFO),
+    )
+    config = list(check_config(facts, NOBODY, Hints()))
+    assert [line.level for line in config] == [HealthLevel.PROBLEM, HealthLevel.OK]
+    assert config[0].text == "/c:3: about providers[1].defaultCacheDuration (KF120)"
+    assert "lint: 1 error, 3 warnings, 1 info; a kubelet does not start with it" in config[1].text
+    folder, own, other = check_plugins(facts, Hints())
+    assert (folder.subject, folder.text) == ("/b", "the folder (KF190)")
+    assert own.text == "/b/a is executable and belongs to root (mode 0755)"
+    assert (other.subject, other.level) == ("b", HealthLevel.WARNING)
+    first, second = check_patterns(facts, Hints())
+    assert (first.level, second.level) == (HealthLevel.WARNING, HealthLevel.OK)
+
+
+def test_many_findings_and_patterns_are_cut_short() -> None:
+    many = [finding("KF150", f"providers[1].matchImages[{number}]") for number in range(5)]
+    lines = list(check_patterns(facts_with(*many), Hints()))
+    assert [line.text for line in lines][3:] == ["and 2 more findings", "b.io"]
+    shown = next(check_patterns(facts_with(patterns=tuple("abcdef")), Hints()))
+    assert shown.text == "a, b, c, d, and 2 more"
+
+
+def test_without_a_config_there_is_nothing_to_say() -> None:
+    assert list(check_config(None, NOBODY, Hints())) == []
+    assert list(check_plugins(None, Hints())) == []
+    assert list(check_patterns(None, Hints())) == []

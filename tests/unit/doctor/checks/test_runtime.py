@@ -1,0 +1,72 @@
+"""Lines about the container runtime and its mirrors."""
+
+import pytest
+
+from keyferry.doctor.checks.runtime import check_mirrors, check_runtime
+from keyferry.doctor.facts import KubeletFacts, MirrorFacts, NodeFacts, RuntimeFacts
+from keyferry.doctor.health import HealthLevel
+from keyferry.doctor.hints import Hints
+from keyferry.images.node.kubelet import Kubelets
+from keyferry.pulls.cri.client import RuntimeInfo
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
+
+CRIO = RuntimeKind.CRIO
+
+
+@pytest.mark.parametrize(
+    ("facts", "level", "command"),
+    [
+        (RuntimeFacts("/s", "here", True, CRIO), HealthLevel.OK, ""),
+        (RuntimeFacts("/s", "here", False, None), HealthLevel.PROBLEM, ""),
+        (RuntimeFacts("/s", "here", None, CRIO), HealthLevel.PROBLEM, "systemctl status crio"),
+        (RuntimeFacts(), HealthLevel.UNKNOWN, ""),
+    ],
+)
+def test_the_socket_is_there_or_not(facts: RuntimeFacts, level: HealthLevel, command: str) -> None:
+    first = next(check_runtime(facts, Hints(), is_online=False))
+    assert (first.level, first.next_command) == (level, command)
+
+
+def test_the_version_is_told_online() -> None:
+    known = RuntimeFacts("/s", "here", True, CRIO, version=RuntimeInfo("cri-o", "1.31", "v1"))
+    assert [each.text for each in check_runtime(known, Hints(), is_online=True)][1] == "cri-o 1.31, CRI v1"
+    silent = RuntimeFacts("/s", "here", True, CRIO, version_problem="it does not answer")
+    assert [each.level for each in check_runtime(silent, Hints(), is_online=True)][1] is HealthLevel.UNKNOWN
+    assert list(check_runtime(None, Hints(), is_online=True)) == []
+
+
+def node_with(*mirrors: MirrorFacts, stale: tuple[tuple[str, str], ...] = ()) -> NodeFacts:
+    return NodeFacts(KubeletFacts(Kubelets()), mirrors=mirrors, stale_sources=stale)
+
+
+def test_a_login_of_the_runtimes_own_is_well() -> None:
+    own = Endpoint("https://reg.io", "reg.io", "https://reg.io/v2", is_registry=True, has_login=True)
+    (line,) = check_mirrors(node_with(MirrorFacts("reg.io", Mirrors(CRIO, "/f", (own,)))), Hints())
+    assert (line.level, "a login of its own" in line.text) == (HealthLevel.OK, True)
+
+
+def test_a_file_of_k3s_that_was_changed_since_its_start_is_a_warning() -> None:
+    (line,) = check_mirrors(node_with(stale=(("/a.yaml", "/certs.d"),)), Hints())
+    assert (line.level, line.text.startswith("/a.yaml is newer than /certs.d")) == (HealthLevel.WARNING, True)
+
+
+def test_mirrors_of_cri_o_get_no_credential_and_blocked_names_are_warned_of() -> None:
+    mirror = Endpoint("https://m", "m", "https://m/v2", offer=CredentialOffer.WITHHELD)
+    facts = (
+        MirrorFacts("reg.io", Mirrors(CRIO, "/f", (mirror,))),
+        MirrorFacts("bad.io", Mirrors(CRIO, "/f", is_blocked=True)),
+        MirrorFacts("every other registry", Mirrors(CRIO, "/f", (mirror,))),
+    )
+    own, blocked, others = check_mirrors(node_with(*facts), Hints())
+    assert (own.level, own.text.endswith("CRI-O does not send them to another host")) == (
+        HealthLevel.OK,
+        True,
+    )
+    assert (blocked.level, blocked.text) == (HealthLevel.WARNING, "/f blocks it: CRI-O pulls none of it")
+    assert others.next_command == ""
+
+
+def test_a_file_that_cannot_be_used_is_named_once() -> None:
+    broken = Mirrors(CRIO, "/f", problem="it is not TOML")
+    (line,) = check_mirrors(node_with(MirrorFacts("a.io", broken), MirrorFacts("b.io", broken)), Hints())
+    assert (line.level, line.text) == (HealthLevel.PROBLEM, "/f: it is not TOML")

@@ -1,0 +1,242 @@
+"""Where containerd goes for an image: the folder of its registry, or the mirrors of its config."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from keyferry.images.reference import parse_image
+from keyferry.pulls.mirrors.containerd import containerd_mirrors
+from keyferry.pulls.mirrors.endpoints import CredentialOffer, Endpoint, Mirrors, RuntimeKind
+from keyferry.pulls.mirrors.places import MirrorPlaces
+from support.mirrors import CERTS, CONFIG, MIRROR, mirror_hosts, write
+
+
+def find(root: Path, image: str = "reg.io/team/app", config: str = "") -> Mirrors | None:
+    return containerd_mirrors(parse_image(image), MirrorPlaces(str(root), containerd_config=config))
+
+
+def problem_of(root: Path, image: str = "reg.io/team/app") -> tuple[str, str]:
+    found = find(root, image)
+    assert found is not None
+    return found.file, found.problem
+
+
+@pytest.mark.parametrize(
+    ("registry", "folder"),
+    [
+        ("reg.io", "reg.io"),
+        ("reg.io:5000", "reg.io:5000"),
+        ("reg.io:5000", "reg.io_5000_"),
+        ("docker.io", "docker.io"),
+        ("reg.io", "_default"),
+    ],
+)
+def test_a_mirror_is_found_under_each_name_of_a_registrys_folder(
+    tmp_path: Path, registry: str, folder: str
+) -> None:
+    file = write(tmp_path, CERTS / folder / "hosts.toml", MIRROR)
+    found = find(tmp_path, f"{registry}/team/app")
+    assert found is not None
+    assert (found.file, mirror_hosts(found)) == (file, ["mirror.example"])
+    assert (find(tmp_path, "other.io/app") is None) == (folder != "_default")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param('server = "https://reg.io"\n[host."https://reg.io"]\n', id="itself"),
+        pytest.param('[host."https://reg.io:443"]\nca = "/ca.pem"\n', id="itself, with a port"),
+        pytest.param('[host."https://mirror.example"]\ncapabilities = ["push"]\n', id="for pushes"),
+        pytest.param('host = "odd"\n', id="odd"),
+    ],
+)
+def test_what_leads_to_nobody_else_is_no_mirror(tmp_path: Path, text: str) -> None:
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", text)
+    assert find(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("image", "text", "endpoints"),
+    [
+        pytest.param(
+            "reg.io/app",
+            'server = "https://up.example"',
+            [("https://up.example", "https://up.example/v2", False)],
+            id="server",
+        ),
+        pytest.param(
+            "busybox",
+            'server = "https://registry-1.docker.io"\n[host."http://10.0.0.1:5000"]\ncapabilities = ["Pull"]',
+            [
+                ("http://10.0.0.1:5000", "http://10.0.0.1:5000/v2", False),
+                ("https://registry-1.docker.io", "https://registry-1.docker.io/v2", True),
+            ],
+            id="Docker Hub",
+        ),
+        pytest.param(
+            "reg.io/app",
+            '[host."https://a/v2/x"]\n[host.b]\n[host."https://c/y"]\noverride_path = true',
+            [
+                ("https://a/v2/x", "https://a/v2/x/v2", False),
+                ("https://b", "https://b/v2", False),
+                ("https://c/y", "https://c/y", False),
+                ("https://reg.io", "https://reg.io/v2", True),
+            ],
+            id="paths, in the order of the file",
+        ),
+    ],
+)
+def test_the_places_are_asked_in_order(
+    tmp_path: Path, image: str, text: str, endpoints: list[tuple[str, str, bool]]
+) -> None:
+    name = parse_image(image)
+    write(tmp_path, CERTS / name.registry / "hosts.toml", text)
+    found = find(tmp_path, image)
+    assert found is not None
+    assert [(each.url, each.api, each.is_registry) for each in found.endpoints] == endpoints
+    assert {each.repository for each in found.endpoints} == {name.path}
+
+
+def test_every_host_is_offered_the_kubelets_credential(tmp_path: Path) -> None:
+    """The kubelet names no server in it; a header of the host's own may take its place."""
+    text = '[host."https://a"]\n[host."https://b".header]\nauthorization = "Basic eA=="\n'
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", text)
+    found = find(tmp_path)
+    assert found is not None
+    offers = [CredentialOffer.OFFERED, CredentialOffer.UNKNOWN, CredentialOffer.OFFERED]
+    assert [each.offer for each in found.endpoints] == offers
+    assert "eA==" not in repr(found)
+
+
+def test_a_login_of_containerds_own_is_told(tmp_path: Path) -> None:
+    """It is used if the kubelet passes none; the secret in it is not kept."""
+    cri = 'plugins."io.containerd.grpc.v1.cri".registry'
+    for host, image in (("registry-1.docker.io", "busybox"), ("reg.io", "reg.io/app")):
+        text = f'[{cri}.configs."{host}".auth]\npassword = "pass-word"\n'
+        file = write(tmp_path, CONFIG, text)
+        found = find(tmp_path, image)
+        assert found is not None
+        assert [(each.host, each.has_login, each.is_registry) for each in found.endpoints] == [
+            (host, True, True)
+        ]
+        assert str(found) == f"containerd has a login of its own for it, in {file}, which was not tried"
+        assert "pass-word" not in repr(found)
+    assert find(tmp_path, "other.io/app") is None
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", MIRROR)
+    found = find(tmp_path, "reg.io/app")
+    assert found is not None
+    assert [each.has_login for each in found.endpoints] == [False, True]
+
+
+def test_no_password_of_a_url_is_kept(tmp_path: Path) -> None:
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", '[host."https://user:pass-word@mirror.example"]\n')
+    found = find(tmp_path)
+    assert mirror_hosts(found) == ["mirror.example"]
+    assert "pass-word" not in repr(found)
+
+
+def test_rewrites_of_k3s_leave_the_repository_open(tmp_path: Path) -> None:
+    text = '[host."https://a"]\nskip_verify = true\n[host."https://a".rewrite]\n"^(.*)$" = "proxy/$1"\n'
+    folder = "var/lib/rancher/k3s/agent/etc/containerd/certs.d/reg.io/hosts.toml"
+    write(tmp_path, folder, text)
+    found = find(tmp_path)
+    assert found is not None
+    (mirror,) = found.others
+    assert mirror == Endpoint("https://a", "a", "https://a/v2", is_insecure=True)
+    assert found.doubt == ""
+
+
+def test_the_first_folder_of_a_registry_counts(tmp_path: Path) -> None:
+    """As in containerd: where a registry has a folder, even an empty one, the default is not looked at."""
+    write(tmp_path, CERTS / "_default" / "hosts.toml", MIRROR)
+    (tmp_path / CERTS / "reg.io").mkdir()
+    assert find(tmp_path) is None
+
+
+def test_a_folder_that_no_config_names_is_in_doubt(tmp_path: Path) -> None:
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", MIRROR)
+    found = find(tmp_path)
+    assert found is not None
+    assert "containerd before 2.2" in found.doubt
+    section = '[plugins."io.containerd.grpc.v1.cri".registry]\nconfig_path = "/etc/containerd/certs.d"\n'
+    write(tmp_path, CONFIG, section)
+    found = find(tmp_path)
+    assert found is not None
+    assert found.doubt == ""
+
+
+def test_the_config_of_the_running_runtime_is_the_only_one(tmp_path: Path) -> None:
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", MIRROR)
+    own = write(tmp_path, "run/own.toml", '[plugins.cri.registry]\nconfig_path = "/none"\n')
+    assert find(tmp_path, config=own) is None
+
+
+@pytest.mark.parametrize("name", ["reg.io", "*"])
+def test_mirrors_of_the_config_itself_are_found(tmp_path: Path, name: str) -> None:
+    registry = '[plugins."io.containerd.grpc.v1.cri".registry.mirrors'
+    file = write(tmp_path, CONFIG, f'{registry}."{name}"]\nendpoint = ["https://mirror.example", "plain"]\n')
+    found = find(tmp_path)
+    assert found is not None
+    assert found.file == file
+    assert [each.url for each in found.endpoints] == [
+        "https://mirror.example",
+        "https://plain",
+        "https://reg.io",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[host", "it is not TOML: "),
+        ("x = '\udcff'", "it is not TOML: it is not UTF-8"),
+        (f"{MIRROR}capabilities = 5\n", "capabilities is not a list, so containerd ignores the file"),
+        (
+            f'{MIRROR}capabilities = ["pul"]\n',
+            "it has the unknown capability 'pul', so containerd ignores it",
+        ),
+    ],
+)
+def test_a_file_that_containerd_cannot_use_may_name_a_mirror(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / CERTS / "reg.io" / "hosts.toml"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(text.encode(errors="surrogateescape"))
+    file, said = problem_of(tmp_path)
+    assert file == str(path)
+    assert said.startswith(problem)
+
+
+def test_a_file_that_cannot_be_read_may_name_a_mirror(tmp_path: Path) -> None:
+    (tmp_path / CERTS / "reg.io" / "hosts.toml").mkdir(parents=True)
+    assert problem_of(tmp_path)[1] == "it cannot be read: Is a directory"
+
+
+@pytest.mark.parametrize("closed", [str(CONFIG), str(CERTS)])
+def test_what_may_not_be_read_may_name_a_mirror(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, closed: str
+) -> None:
+    """Those who may not look cannot say that there is none."""
+    write(tmp_path, CONFIG, "version = 3\n")
+    write(tmp_path, CERTS / "other.io" / "hosts.toml", MIRROR)
+    assert find(tmp_path) is None
+    # From within, so that only the folder itself need be open to others.
+    monkeypatch.chdir(tmp_path)
+    tmp_path.chmod(0o711)
+    os.chmod(tmp_path / closed, 0)
+    was = os.geteuid()
+    os.seteuid(was or 65534)  # root may read everything, so be somebody else for the moment
+    try:
+        found = containerd_mirrors(parse_image("reg.io/app"), MirrorPlaces("."))
+    finally:
+        os.seteuid(was)
+        os.chmod(tmp_path / closed, 0o700)
+    assert found == Mirrors(
+        RuntimeKind.CONTAINERD, f"./{closed}", problem="it cannot be read: Permission denied"
+    )
+
+
+def test_a_name_that_is_no_url_is_passed_over(tmp_path: Path) -> None:
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", '[host."https://[::1"]\n[host."http://"]\n')
+    assert find(tmp_path) is None
