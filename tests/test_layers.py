@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("api",),
     ("invoke",),
     ("images", "clusters"),
-    ("pulls",),
+    ("pulls", "workloads"),
     ("lint", "kit", "metrics"),
     ("explain",),
     ("bridge", "agent"),

@@ -24,7 +24,6 @@ SHARED_NAMES = {
 CHOICES = {
     "_core.documents.Document": ("format",),
     "_core.reasons.Reason": ("stage",),
-    "cli.frame.sources.KubernetesObject": ("kind",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
     "images.config.refusals.Refusals": ("stage",),
     "images.keyring.Source": ("kind",),

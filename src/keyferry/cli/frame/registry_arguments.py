@@ -4,7 +4,7 @@ import os
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
-from keyferry.errors import Kind
+from keyferry.errors import EnvironmentProblem, Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.node.discover import ROOT_VARIABLE
@@ -60,11 +60,15 @@ def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
     from keyferry.pulls.registry.check import check_registry
     from keyferry.pulls.registry.mirrors import find_mirrors
 
+    if args.hosts_dir and not os.path.isdir(args.hosts_dir):
+        raise EnvironmentProblem(f"--hosts-dir {args.hosts_dir!r}: is not a folder")
     attempts = check_registry(
         args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
     )
-    root = os.environ.get(ROOT_VARIABLE) or "/"
-    mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir, root=root)
+    mirrors = None
+    if args.hosts_dir or not args.node.elsewhere:
+        root = os.environ.get(ROOT_VARIABLE) or "/"
+        mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir, root=root)
     return RegistryCheck(answer.image, attempts, answer.missing, mirrors)
 
 

@@ -4,6 +4,7 @@ from keyferry._core.secrets import printable
 from keyferry.cli.frame.image_lookup import (
     add_image_and_output_arguments,
     add_lookup_arguments,
+    add_question_arguments,
     look_up_image,
 )
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
@@ -34,7 +35,7 @@ credential, such as the pod, or containerd has a mirror, which this command does
 EXAMPLES = """\
 examples:
   keyferry can-pull 123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app:v1
-  keyferry can-pull registry.example/app:v1 --pod pod.yaml --secret secret.yaml
+  keyferry can-pull registry.example/app:v1 -f pod.yaml --secret secret.yaml
   keyferry can-pull registry.example/app:v1 --ca-file /etc/ssl/private-ca.pem -o json
   keyferry can-pull localhost:5000/app && echo yes"""
 
@@ -48,6 +49,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_image_and_output_arguments(parser, FORMATS)
     add_registry_arguments(parser)
     add_lookup_arguments(parser)
+    add_question_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:

@@ -8,6 +8,7 @@ from keyferry._core.secrets import MASK, printable
 from keyferry.cli.frame.image_lookup import (
     add_image_and_output_arguments,
     add_lookup_arguments,
+    add_question_arguments,
     code_for,
     look_up_image,
 )
@@ -51,6 +52,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
+    add_question_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:

@@ -86,14 +86,11 @@ def run(args: "argparse.Namespace") -> int:
         raise WrongUsage("--platform requires --to DIR: a container runtime pulls for its own platform")
     root = "" if args.root is None else os.path.abspath(args.root)
     policy = node_policy(args.policy, args.allow, root, args.node)
-    # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
-    inputs = gather_inputs(args, needs_config=bool(args.bin_dir))
+    inputs = gather_inputs(args)
     sources = inputs.sources
     report(*inputs.notes, *missing_lines(sources.missing_secrets))
     report(*environment_notes(args, inputs.environment))
-    if not inputs.found.config:
-        report("found no provider config, so no plugin is run; give one with --config")
-    providers = open_providers(args, inputs)
+    _, providers = open_providers(args, inputs)
     with closing(_open_target(args)) as target:
         records = None
         if root:
