@@ -153,13 +153,6 @@ class _Reader:
         if isinstance(found, ApiProblem):
             self._notes.append(str(found))
             return None
-        listed = [str(each.get("name", "")) for each in found.items("imagePullSecrets")]
-        if listed and pod.is_created and not pod.listed_secrets:
-            names = ", ".join(map(repr, listed))
-            self._notes.append(
-                f"the service account {name!r} lists the pull secrets {names}, but the pod does not: they are added "
-                "when a pod is created, so only a new pod gets them"
-            )
         return found
 
     def _secrets(

@@ -10,7 +10,7 @@ from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.workloads.objects import KubernetesObject
 from keyferry.workloads.pods import DEFAULT_NAMESPACE, WorkloadPod
 
-__all__ = ["PodSecrets", "choose_secrets", "read_secret", "secret_names"]
+__all__ = ["PodSecrets", "choose_secrets", "listed_by_account", "read_secret", "secret_names"]
 
 _UNREADABLE = "the kubelet then fails the whole lookup and pulls no image of the pod"
 
@@ -45,6 +45,11 @@ def secret_names(pod: WorkloadPod, account: KubernetesObject | None) -> tuple[st
     """Return the names of the pod's pull secrets: its own list, else its account's, which admission adds."""
     if pod.listed_secrets or account is None or pod.is_created:
         return pod.listed_secrets
+    return listed_by_account(account)
+
+
+def listed_by_account(account: KubernetesObject) -> tuple[str, ...]:
+    """Return the names of the pull secrets that a service account lists."""
     return tuple(str(each.get("name", "")) for each in account.items("imagePullSecrets"))
 
 

@@ -79,7 +79,7 @@ def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: t
 
 
 def add_lookup_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Declare the options for sources of credentials and for running plugins."""
+    """Declare the options for sources of credentials and for running plugins, on this machine as the node."""
     parser.set_defaults(here=True, no_run=False, request_token=False)
     add_config_arguments(parser)
     add_source_arguments(parser)
@@ -93,6 +93,7 @@ def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
     group.add_argument(
         "--request-token",
         action="store_true",
+        default=False,
         help="request the service account's token from the API server (TokenRequest), as the kubelet does",
     )
     group.add_argument(
@@ -193,9 +194,9 @@ def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
     return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
 
 
-def missing_lines(missing: tuple[MissingInput, ...]) -> list[str]:
+def missing_lines(missing: tuple[MissingInput, ...], pod_option: str = "-f") -> list[str]:
     """Return one line for each missing input, with the option that gives it."""
-    return [f"{each}; add {OPTIONS[each.input]}" for each in missing]
+    return [f"{each}; add {OPTIONS[each.input].format(pod=pod_option)}" for each in missing]
 
 
 def code_for(answer: Answer) -> Exit:

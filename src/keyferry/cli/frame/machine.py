@@ -29,6 +29,7 @@ def add_here_argument(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--here",
         action="store_true",
+        default=False,
         help="this machine is the pod's node: use its config, docker config, records and mirrors (default: only if "
         "the kubelet that runs here has the name of that node)",
     )

@@ -10,7 +10,7 @@ from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_file, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
-from keyferry.workloads.secrets import choose_secrets, read_secret, secret_names
+from keyferry.workloads.secrets import choose_secrets, listed_by_account, read_secret, secret_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from keyferry.images.provider.accounts import ServiceAccounts
     from keyferry.workloads.live import LiveWorkload
 
-# The option that gives each input.
+# The option that gives each input; the one for the pod depends on the command.
 OPTIONS = {
-    LookupInput.POD: "-f FILE with the pod, or explain pod/NAME",
+    LookupInput.POD: "{pod} FILE with the pod, or explain pod/NAME",
     LookupInput.PULL_SECRET: "--secret FILE",
     LookupInput.DOCKER_CONFIG: "--docker-config FILE",
-    LookupInput.SERVICE_ACCOUNT: "-f FILE with the ServiceAccount after the Pod",
+    LookupInput.SERVICE_ACCOUNT: "{pod} FILE with the ServiceAccount after the Pod",
     LookupInput.SERVICE_ACCOUNT_TOKEN: "--request-token, or --service-account-token FILE",
     LookupInput.IMAGES: "--images FILE or --cri SOCKET",
     LookupInput.NODE: "--config FILE and --bin-dir DIR of the node, or --here if this machine is the node",
@@ -123,7 +123,7 @@ def sources_of(
         pod,
         chosen.used,
         _accounts(account, pod, args),
-        notes=chosen.notes,
+        notes=(*_late_secrets(workload, account), *chosen.notes),
         missing=(*unknown, *chosen.missing),
         node_name=None if workload is None else workload.node_name,
     )
@@ -141,10 +141,22 @@ def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
         pod,
         chosen.used,
         _accounts(live.account, pod, args),
-        notes=(*live.notes, *chosen.notes),
+        notes=(*live.notes, *_late_secrets(live.pod, live.account), *chosen.notes),
         missing=chosen.missing,
         node_name=live.pod.node_name,
     )
+
+
+def _late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None) -> Iterator[str]:
+    """Yield a note on the account's secrets that a pod does not have, since it was created before."""
+    if pod is None or account is None or not pod.is_created or pod.listed_secrets:
+        return
+    listed = [repr(name) for name in listed_by_account(account)]
+    if listed:
+        yield (
+            f"the service account {account.name!r} lists the pull secret{'s' if listed[1:] else ''} "
+            f"{', '.join(listed)}, but the pod does not: a pod gets them when it is created, so create it anew"
+        )
 
 
 def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None:
