@@ -54,7 +54,7 @@ def parse_target(text: str) -> Target | None:
     digest makes it an image, since no Kubernetes name contains a colon.
     """
     word, slash, name = text.partition("/")
-    if not slash or not name or any(each in name for each in "/:@"):
+    if not word or not slash or not name or any(each in name for each in "/:@"):
         return None
     plain, _, group = word.lower().partition(".")
     for kind, resource in RESOURCES.items():

@@ -61,7 +61,7 @@ def explain(api: KubernetesApi, tmp_path: Path, authority: Authority) -> Explain
 
     def run(*words: str, **env: str) -> Done:
         env = {"HOME": str(home), "KUBECONFIG": str(kube.path), "KUBERC": "", **env}
-        return run_keyferry("explain", *words, **env)
+        return run_keyferry("explain", *words, cwd=None, **env)
 
     return run
 
@@ -159,11 +159,8 @@ def test_the_kubelet_that_runs_here_says_which_node_this_is(
 
 def test_containers_with_one_image_are_explained_together(api: KubernetesApi, explain: Explain) -> None:
     """Every container, init container and ephemeral container has its explanation."""
-    more: dict[str, object] = {
-        "initContainers": [{"name": "setup", "image": IMAGE}, {"name": "fetch", "image": "busybox"}],
-        "ephemeralContainers": [{"name": "debug", "image": "Not A Name"}],
-    }
-    api.add(pod(**more))
+    init = [{"name": "setup", "image": IMAGE}, {"name": "fetch", "image": "busybox"}]
+    api.add(pod(initContainers=init, ephemeralContainers=[{"name": "debug", "image": "Not A Name"}]))
     done = explain("pod/web", "-n", "shop")
     assert "init container setup, container app: registry.example/team/app:v1" in done.stdout
     assert "init container fetch: busybox" in done.stdout

@@ -61,7 +61,8 @@ def _describe(node: Node, names: list[str]) -> str:
         return f"this machine is node {known[0]!r}"
     if names:
         return "the name of this machine's node is not known"
-    return f"{NO_KUBELET}{': ' if node.kubelets.hidden else ''}{node.kubelets.hidden}"
+    hidden = node.kubelets.hidden
+    return f"no kubelet can be seen on this machine: {hidden}" if hidden else NO_KUBELET
 
 
 def missing_node(args: "argparse.Namespace", found: "Discovery") -> tuple[MissingInput, ...]:
@@ -75,9 +76,9 @@ def missing_node(args: "argparse.Namespace", found: "Discovery") -> tuple[Missin
 def machine_notes(args: "argparse.Namespace", found: "Discovery") -> Iterator[str]:
     """Yield notes on which machine's files are used."""
     node: Node = args.node
-    if node.elsewhere:
+    if node.elsewhere and found.config:
         yield f"{node.elsewhere}: nothing of this machine counts as the node's unless an option gives it"
-        if found.config and found.bin_dir:
+        if found.bin_dir and not args.no_run:
             yield "plugins are run on this machine, in the environment of this process; the node's may differ"
     elif found.config and found.config_from != "given" and found.kubelet is None and not args.here:
         yield f"{NO_KUBELET}: {found.config} is this machine's, and a node may have another config"

@@ -60,6 +60,8 @@ def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
     from keyferry.pulls.registry.check import check_registry
     from keyferry.pulls.registry.mirrors import find_mirrors
 
+    if args.ca_file and not os.path.isfile(args.ca_file):
+        raise EnvironmentProblem(f"--ca-file {args.ca_file!r}: is not a file")
     if args.hosts_dir and not os.path.isdir(args.hosts_dir):
         raise EnvironmentProblem(f"--hosts-dir {args.hosts_dir!r}: is not a folder")
     attempts = check_registry(

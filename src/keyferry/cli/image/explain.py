@@ -176,8 +176,9 @@ def _config(inputs: Inputs) -> dict[str, object]:
 
 def _where(inputs: Inputs) -> tuple[str, ...]:
     found, sources = inputs.found, inputs.sources
-    secrets = ", ".join(f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets)
-    is_known = not any(each.input in (LookupInput.POD, LookupInput.PULL_SECRET) for each in sources.missing)
+    names = [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets]
+    secrets = ", ".join((*names, *(f"{each.name} (not known)" for each in sources.missing_secrets)))
+    is_known = not any(each.input is LookupInput.POD for each in sources.missing)
     none = "the pod lists none" if is_known else "not given (-f, --secret)"
     plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"
     return (
