@@ -24,6 +24,7 @@ SHARED_NAMES = {
 CHOICES = {
     "_core.documents.Document": ("format",),
     "_core.reasons.Reason": ("stage",),
+    "clusters.api_call.ApiProblem": ("kind",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
     "images.config.refusals.Refusals": ("stage",),
     "images.keyring.Source": ("kind",),
@@ -45,6 +46,9 @@ CHOICES = {
     "show.junit.Case": ("outcome",),
     "show.sarif.SarifResult": ("severity",),
     "show.sarif.SarifRule": ("severity",),
+    "workloads.objects.KubernetesObject": ("kind",),
+    "workloads.pods.PodContainer": ("role",),
+    "workloads.targets.Target": ("kind",),
 }
 
 

@@ -33,6 +33,7 @@ def node_for(folder: Path, host: str, *passwords: str, before: str = "") -> list
     for at, password in enumerate(passwords):
         node.add(f"plugin{at}", [host], auth(host, password), before=before)
     # Not this machine's mirrors, should it have any.
+    (folder / "no-hosts").mkdir(exist_ok=True)
     return [*node.options(), "--hosts-dir", str(folder / "no-hosts")]
 
 

@@ -412,8 +412,9 @@ def test_without_running_a_config_that_stops_the_kubelet_is_explained(
     assert explain("pod/web", "-n", "shop", *node.options()).returncode == 3
     done = explain("pod/web", "-n", "shop", *node.options(), "--no-run")
     assert done.returncode == 6, done.stderr
-    assert "a kubelet does not start with this config, and pulls nothing" in done.stdout
-    assert "own is missing" in done.stdout
+    banner = done.stdout.partition(f"container app: {IMAGE}\n\n")[2].splitlines()
+    assert banner[0] == "a kubelet does not start with this config, and pulls nothing"
+    assert banner[1].endswith("own is missing")
     assert "the plugin 'own' was not run; add --bin-dir DIR with the plugin, without --no-run" in done.stdout
     # The node's config alone tells which providers match.
     done = explain("pod/web", "-n", "shop", "--config", str(node.config), "-o", "json")
@@ -438,3 +439,25 @@ def test_files_with_any_workload_are_explained(tmp_path: Path, explain: Explain)
     assert "--pod is deprecated; use -f FILE" in old.stdout
     assert explain("pod/web", "-f", str(path)).returncode == 2
     assert explain().returncode == 2
+
+
+def test_records_and_mirrors_of_this_machine_are_not_the_nodes(
+    api: KubernetesApi, explain: Explain, tmp_path: Path
+) -> None:
+    """Neither this machine's certs.d nor its kubelet's root counts, unless an option gives them or --here is given."""
+    registry = "127.0.0.1:1"
+    hosts = tmp_path / "root" / "etc" / "containerd" / "certs.d" / registry
+    hosts.mkdir(parents=True)
+    (hosts / "hosts.toml").write_text('[host."https://mirror.example"]\n')
+    api.add(pod(images=(f"{registry}/x:1",)))
+    words = ["pod/web", "-n", "shop", "--check-registry", "--policy", "AlwaysVerify", "-o", "json"]
+    env = {"KEYFERRY_HOST_ROOT": str(tmp_path / "root")}
+    done = explain(*words, **env)
+    (document,) = documents(done)
+    assert document["registry"]["mirrors"] is None
+    assert "access" not in document
+    assert "the records of the node are given with --root, those of this machine with --here" in done.stderr
+    given = explain(*words, "--hosts-dir", str(hosts.parent), **env)
+    assert "mirror.example" in given.stdout
+    here = [word for word in words if word not in ("--policy", "AlwaysVerify")]
+    assert "mirror.example" in explain(*here, "--here", **env).stdout

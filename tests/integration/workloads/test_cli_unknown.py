@@ -171,7 +171,7 @@ def test_a_token_file_with_junk_has_a_clear_message(tmp_path: Path, node: Node, 
     ("option", "said"),
     [
         ("--hosts-dir", "--hosts-dir 'nope': is not a folder"),
-        ("--ca-file", "--ca-file 'nope': is not a file"),
+        ("--ca-file", "CA file 'nope': does not exist"),
     ],
 )
 @pytest.mark.parametrize("command", [["can-pull"], ["explain", "--check-registry"]])

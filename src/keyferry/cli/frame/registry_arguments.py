@@ -61,7 +61,7 @@ def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
     from keyferry.pulls.registry.mirrors import find_mirrors
 
     if args.ca_file and not os.path.isfile(args.ca_file):
-        raise EnvironmentProblem(f"--ca-file {args.ca_file!r}: is not a file")
+        raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
     if args.hosts_dir and not os.path.isdir(args.hosts_dir):
         raise EnvironmentProblem(f"--hosts-dir {args.hosts_dir!r}: is not a folder")
     attempts = check_registry(

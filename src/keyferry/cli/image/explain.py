@@ -1,5 +1,6 @@
 """Explain why the kubelet has, or does not have, credentials for an image."""
 
+from keyferry._core.secrets import printable
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.image_lookup import (
@@ -19,7 +20,7 @@ from keyferry.explain.registry import attempt_lines, check_document
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
 from keyferry.show.documents import render_document
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, style
 from keyferry.workloads.targets import parse_target
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
@@ -140,7 +141,8 @@ def explain_image(args: "argparse.Namespace", lookup: ImageLookup) -> ExplainedI
         traps=traps,
         hints=tuple(missing_lines(answer.missing)),
     )
-    return ExplainedImage(text, {}, code)
+    banner = (style(printable(line), "bold", "red") for line in inputs.banner)
+    return ExplainedImage(Lines("\n".join((*banner, *([""] if inputs.banner else []), text))), {}, code)
 
 
 def _access_document(decision: "Decision | None", answer: "Answer") -> dict[str, object] | None:
@@ -182,7 +184,6 @@ def _where(inputs: Inputs) -> tuple[str, ...]:
     none = "the pod lists none" if is_known else "not given (-f, --secret)"
     plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"
     return (
-        *inputs.banner,
         f"pull secrets: {secrets or none}",
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
         *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
