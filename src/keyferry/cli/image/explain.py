@@ -8,10 +8,10 @@ from keyferry.cli.frame.image_lookup import (
     look_up_image,
     missing_lines,
 )
+from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.cli.image.access import add_access_arguments, decide_access
-from keyferry.explain.document import explanation_document
-from keyferry.explain.registry import attempt_lines, check_document
+from keyferry.explain.explanation import Explanation
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
 from keyferry.show.documents import render_document
@@ -20,19 +20,20 @@ TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.images.answer import Answer
-    from keyferry.pulls.records.decision import Decision
+    from keyferry.cli.frame.sources import Sources
 
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image.
 
-For each provider, the explanation shows which pattern matches the image or which rule excludes it,
-whether the plugin was run or the cache was used, how long that took, and which of the returned auth
-keys match the image. The trial order, the kubelet's next step and all common mistakes that apply follow.
-No secret is shown. Plugins are run as the kubelet runs them. With --check-registry, the registry also
-gets a HEAD request for the image's manifest with each credential in turn. With --cri, --image-id or
---root, the explanation shows whether this pod may use the image that is already on the node, by which
-record, policy and rule.
+The first line is the verdict: whether a credential is found or, with --check-registry, whether the image can
+be pulled, and with what. The likely cause follows, then what to do about it in a form that can be pasted,
+then what was nearly right. With -o wide, every provider is shown with the pattern that matches the image or
+the rule that excludes it, whether the plugin was run or the cache was used, how long that took, and which of
+the returned auth keys match the image. No secret is shown.
+
+Plugins are run as the kubelet runs them. With --check-registry, the registry also gets a HEAD request for
+the image's manifest with each credential in turn. With --cri, --image-id or --root, the explanation shows
+whether this pod may use the image that is already on the node, by which record, policy and rule.
 
 The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'."""
 
@@ -55,7 +56,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--all-patterns",
         action="store_true",
-        help="show every pattern that does not match, not only the nearest (as the format wide does)",
+        help="show every pattern that does not match, not only the nearest: the same as -o wide",
     )
     add_lookup_arguments(parser)
     add_registry_arguments(parser, "--check-registry")
@@ -65,54 +66,35 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     lookup = look_up_image(args)
-    answer, inputs, traps = lookup.answer, lookup.inputs, lookup.inputs.environment.traps
+    answer = lookup.answer
     check = check_answer(args, answer) if args.check_registry else None
-    decision = decide_access(args, answer)
+    sources = lookup.inputs.sources
+    explanation = Explanation(
+        answer,
+        check=check,
+        decision=decide_access(args, answer),
+        config=_config(lookup.inputs),
+        where=_where(lookup.inputs),
+        notes=lookup.inputs.notes,
+        traps=lookup.inputs.environment.traps,
+        hints=tuple(missing_lines(answer.missing)),
+        pod=sources.pod,
+        secret_names=_secret_names(sources),
+        command=command_line(args, "explain", args.image),
+    )
     if args.output in ("json", "yaml"):
-        checked = None if check is None else check_document(check)
-        access = _access_document(decision, answer)
-        document = explanation_document(
-            answer,
-            config=_config(inputs),
-            registry=checked,
-            access=access,
-            traps=traps,
-        )
-        print(render_document(document, args.output))
+        from keyferry.explain.explanation_document import explanation_document
+
+        print(render_document(explanation_document(explanation), args.output))
     else:
-        all_patterns = args.all_patterns or args.output == "wide"
-        said = () if check is None else tuple(attempt_lines(check))
-        where = _where(inputs)
-        access_lines = _access_lines(decision, answer)
-        print(
-            render(
-                answer,
-                where=where,
-                all_patterns=all_patterns,
-                registry=said,
-                access=access_lines,
-                traps=traps,
-                hints=tuple(missing_lines(answer.missing)),
-            )
-        )
+        print(render(explanation, is_wide=args.all_patterns or args.output == "wide"))
     return code_for(answer) if check is None else code_for_check(answer, check)
 
 
-def _access_document(decision: "Decision | None", answer: "Answer") -> dict[str, object] | None:
-    if decision is None:
-        return None
-    # Imported here because records import many modules that other uses do not need.
-    from keyferry.explain.decision import decision_document
-
-    return decision_document(decision, answer.missing)
-
-
-def _access_lines(decision: "Decision | None", answer: "Answer") -> tuple[str, ...]:
-    if decision is None:
-        return ()
-    from keyferry.explain.decision import decision_lines
-
-    return tuple(decision_lines(decision, answer.missing))
+def _secret_names(sources: "Sources") -> tuple[str, ...]:
+    """Return the names of the pull secrets that the pod lists, given or not."""
+    given = (secret.name for secret in sources.pull_secrets)
+    return (*given, *(missing.name for missing in sources.missing_secrets))
 
 
 def _config(inputs: Inputs) -> dict[str, object]:
@@ -139,5 +121,4 @@ def _where(inputs: Inputs) -> tuple[str, ...]:
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
         f"providers: {found.config} ({found.config_from})",
         f"plugins: {found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}",
-        *inputs.notes,
     )
