@@ -1,12 +1,12 @@
 """The likely cause of a missing or refused credential, and changes and commands that cure it."""
 
 from collections.abc import Iterator
-from os.path import join
 
 from keyferry._core.json import dumps
 from keyferry._core.values import Value
-from keyferry.errors import KeyferryError, Kind, PluginError
+from keyferry.errors import KeyferryError, Kind
 from keyferry.explain.explanation import Explanation
+from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.explain.verdict import who
 from keyferry.images.keyring import Credential, SourceKind
@@ -134,25 +134,22 @@ def _miss_cures(explanation: Explanation, miss: Miss) -> tuple[Cure, ...]:
 
 
 def _plugin_cures(explanation: Explanation, provider: str, error: KeyferryError) -> tuple[Cure, ...]:
-    if not isinstance(error, PluginError):
+    name, config, bin_dir = explanation.answer.name, explanation.config_path, explanation.bin_dir
+    command = plugin_command(error, provider, name, config, bin_dir)
+    if not command:
         return ()
     if error.kind is Kind.NOT_FOUND:
-        if not explanation.config_path:
-            return ()
-        words = (
-            f"keyferry lint {quote_word(explanation.config_path)} --bin-dir {quote_word(explanation.bin_dir)}"
+        return (
+            Cure(f"install {provider!r} in {bin_dir}; this lists everything that is missing", (command,)),
         )
-        text = f"install {provider!r} in {explanation.bin_dir}; this lists everything that the config lacks"
-        return (Cure(text, (words,)),)
-    return (Cure("see the plugin's request and response", _trace(explanation, provider)),)
+    return (Cure("see the plugin's request and response", (command,)),)
 
 
 def _trace(explanation: Explanation, provider: str) -> tuple[str, ...]:
     if not explanation.bin_dir:
         return ()
-    program, image = quote_word(join(explanation.bin_dir, provider)), quote_word(explanation.answer.name)
-    config = f" --config {quote_word(explanation.config_path)}" if explanation.config_path else ""
-    return (f"keyferry plugin trace {program} {image}{config} -o text",)
+    name, config = explanation.answer.name, explanation.config_path
+    return (trace_command(provider, name, config, explanation.bin_dir),)
 
 
 # A registry that refused.

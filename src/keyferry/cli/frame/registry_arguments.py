@@ -4,6 +4,7 @@ import os
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.cli.frame.waiting import Waiting
 from keyferry.errors import Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
@@ -60,9 +61,10 @@ def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
     from keyferry.pulls.registry.check import check_registry
     from keyferry.pulls.registry.mirrors import find_mirrors
 
-    attempts = check_registry(
-        args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
-    )
+    with Waiting(f"asking {registry_of(answer.name)}", args.registry_timeout):
+        attempts = check_registry(
+            args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+        )
     root = os.environ.get(ROOT_VARIABLE) or "/"
     mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir, root=root)
     return RegistryCheck(answer.image, attempts, answer.missing, mirrors)

@@ -1,6 +1,7 @@
 """Explain why the kubelet has, or does not have, credentials for an image."""
 
 from keyferry.cli.frame.image_lookup import (
+    ImageLookup,
     Inputs,
     add_image_and_output_arguments,
     add_lookup_arguments,
@@ -65,30 +66,33 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
-    lookup = look_up_image(args)
-    answer = lookup.answer
-    check = check_answer(args, answer) if args.check_registry else None
-    sources = lookup.inputs.sources
-    explanation = Explanation(
-        answer,
-        check=check,
-        decision=decide_access(args, answer),
-        config=_config(lookup.inputs),
-        where=_where(lookup.inputs),
-        notes=lookup.inputs.notes,
-        traps=lookup.inputs.environment.traps,
-        hints=tuple(missing_lines(answer.missing)),
-        pod=sources.pod,
-        secret_names=_secret_names(sources),
-        command=command_line(args, "explain", args.image),
-    )
+    explanation = explain_image(args, look_up_image(args))
     if args.output in ("json", "yaml"):
         from keyferry.explain.explanation_document import explanation_document
 
         print(render_document(explanation_document(explanation), args.output))
     else:
         print(render(explanation, is_wide=args.all_patterns or args.output == "wide"))
+    answer, check = explanation.answer, explanation.check
     return code_for(answer) if check is None else code_for_check(answer, check)
+
+
+def explain_image(args: "argparse.Namespace", lookup: ImageLookup) -> Explanation:
+    """Explain the answer for the image of *args*, with the registry and the node's records if options ask for it."""
+    answer, inputs = lookup.answer, lookup.inputs
+    return Explanation(
+        answer,
+        check=check_answer(args, answer) if args.check_registry else None,
+        decision=decide_access(args, answer),
+        config=_config(inputs),
+        where=_where(inputs),
+        notes=inputs.notes,
+        traps=inputs.environment.traps,
+        hints=tuple(missing_lines(answer.missing)),
+        pod=inputs.sources.pod,
+        secret_names=_secret_names(inputs.sources),
+        command=command_line(args, "explain", args.image),
+    )
 
 
 def _secret_names(sources: "Sources") -> tuple[str, ...]:
