@@ -89,7 +89,7 @@ def _most_of(explanation: Explanation, finding: LikelyCause) -> _Parts:
     told |= {miss.pattern for miss in near}
     traps = (reason for reason in _all_traps(explanation) if reason.subject not in told)
     return (
-        ("credentials, in the order they are tried", _credentials(answer) if _several(answer) else ()),
+        ("credentials, in trial order", _credentials(answer) if _several(answer) else ()),
         ("the registry's response to each", _responses(explanation)),
         ("the image on the node", _access(explanation)),
         ("nearly right" if near else "not used", (*_near(near), *_others(misses, is_matched=is_matched))),
@@ -168,7 +168,7 @@ def _all_of(explanation: Explanation) -> _Parts:
         ("sources", map(printable, (*explanation.where, *explanation.notes))),
         ("providers", _providers(answer)),
         ("auth keys found", _keys(answer)),
-        ("credentials, in the order they are tried", _credentials(answer)),
+        ("credentials, in trial order", _credentials(answer)),
         ("the image on the node", _access(explanation)),
         ("the registry's response to each", _responses(explanation)),
         ("beware", _traps(_all_traps(explanation))),

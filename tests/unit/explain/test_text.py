@@ -49,7 +49,7 @@ def test_the_wide_form_has_every_stage_in_the_order_things_happen() -> None:
         "SOURCES",
         "PROVIDERS",
         "AUTH KEYS FOUND",
-        "CREDENTIALS, IN THE ORDER THEY ARE TRIED",
+        "CREDENTIALS, IN TRIAL ORDER",
     ]
     assert "hidden-password" not in text
 
