@@ -164,9 +164,7 @@ def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
     failed = next(each for each in check.attempts if each.error is check.error)
     registry = registry_of(explanation.answer.name)
     if check.kind is Kind.NOT_FOUND:
-        cause = (
-            f"{registry} has no such image, or hides it: registries respond 404 to users without access, too"
-        )
+        cause = f"{registry} {check.error.message}; registries respond so to every user without access"
         access = "a credential" if failed.credential is None else f"{who(failed.credential)} access to it"
         return LikelyCause(cause, (Cure(f"check the name and the tag; if they are right, give {access}"),))
     if check.kind is Kind.REFUSED and failed.credential is not None:
