@@ -313,7 +313,9 @@ def test_a_provider_that_takes_tokens_is_unknown_without_its_inputs(
             assert wrong not in done.stdout + done.stderr
         for option in options:
             assert option in done.stdout + done.stderr
-    assert "cannot tell what it answers, the plugin was not run" in done.stdout
+    assert done.stdout.startswith("? cannot tell whether the kubelet has a credential: ")
+    whole = run_keyferry("explain", IMAGE, *words, "-o", "wide", *node.options())
+    assert "cannot tell what it returns, the plugin was not run" in whole.stdout
     document = json.loads(run_keyferry("explain", IMAGE, *words, "-o", "json", *node.options()).stdout)
     assert document["decision"]["outcome"] == "unknown"
     assert document["failures"] == []
@@ -345,15 +347,18 @@ def test_a_plugin_that_is_asked_without_the_pods_account_says_so(tmp_path: Path)
     node = Node(tmp_path).add("sa", ["reg.io"], extra=extra.replace("required", "optional"))
     done = run_keyferry("explain", IMAGE, *node.options())
     assert done.returncode == 0
-    assert "the kubelet may get another answer: the pod was not given" in done.stdout
+    assert done.stdout.startswith(
+        "? a credential is found: user 'user' of provider sa; the kubelet may get another"
+    )
+    assert "the kubelet may get another response: the pod was not given" in done.stdout
     assert "no anonymous attempt" not in done.stdout
 
 
 def test_explain_tells_the_whole_story(node: Node) -> None:
-    done = run_keyferry("explain", IMAGE, *node.options())
+    done = run_keyferry("explain", IMAGE, "-o", "wide", *node.options())
     assert done.returncode == 0
     for part in (
-        "pattern 'reg.io' covers the image",
+        "pattern 'reg.io' matches the image",
         "the plugin ran for",
         "cached by registry",
         "no anonymous attempt",
@@ -366,8 +371,12 @@ def test_explain_tells_the_whole_story(node: Node) -> None:
 def test_explain_points_at_the_trap(node: Node, tmp_path: Path) -> None:
     done = run_keyferry("explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options())
     assert done.returncode == 1
-    assert "differs from the image in the port alone" in done.stdout
+    assert "the pattern has no port and the image has port 5000" in done.stdout
+    assert '      - "reg.io:5000"\n' in done.stdout
     assert "the kubelet makes one anonymous attempt" in done.stdout
+    words = ["explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options()]
+    for option in (["-o", "wide"], ["--all-patterns"]):
+        assert "differs from the image in the port alone" in run_keyferry(*words, *option).stdout
 
 
 def test_explain_as_json_carries_reasons_and_traps(node: Node, tmp_path: Path) -> None:

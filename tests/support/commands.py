@@ -80,11 +80,14 @@ def plain_pod(folder: Path) -> list[str]:
 
 
 def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, with empty standard input; check a printed document against its schema."""
+    """Run a command to its end, with empty standard input; check a printed document against its schema.
+
+    Lines are not folded, so that a test finds a sentence in one of them.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "keyferry", *words],
         cwd=cwd,
-        env={**os.environ, "NO_COLOR": "1", **env},
+        env={**os.environ, "NO_COLOR": "1", "COLUMNS": "10000", **env},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -1,4 +1,7 @@
-"""Text for terminals: sections with titles, wrapped paragraphs, durations."""
+"""Text for terminals: sections with titles, lines that are folded to the terminal's width, durations."""
+
+import os
+import sys
 
 from keyferry._core.secrets import printable
 from keyferry.show.writer import Lines, style
@@ -7,28 +10,100 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["duration_text", "sections", "wrap"]
+__all__ = ["Whole", "display_width", "duration_text", "fold", "sections", "text_width", "wrap"]
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_WIDTH = 108
+# Of output that is not a terminal, and the most of a terminal: longer lines are hard to read.
+_WIDTH, _WIDEST = 100, 120
+# The fewest columns of text beside an indent: on a narrower terminal, the indent is reduced.
+_NARROWEST = 24
 _INDENT, _TITLE = 4, 10
+# Characters from here on may take two columns, or none; keyferry's own marks take one.
+_FIRST_UNUSUAL, _NARROW = "\u0300", "✓✗→"
+
+
+class Whole(str):
+    """A line that is not folded, because somebody copies it: a command."""
+
+    __slots__ = ()
+
+
+def text_width() -> int:
+    """Return the number of columns for text: COLUMNS, else the terminal's, else 100."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isascii() and given.isdigit() and int(given):
+        return int(given)
+    try:
+        # Not the descriptor of sys.stdout, which need not have one.
+        columns = os.get_terminal_size(1).columns if sys.stdout.isatty() else 0
+    except (OSError, ValueError):
+        columns = 0
+    return min(columns, _WIDEST) or _WIDTH
+
+
+def display_width(text: str) -> int:
+    """Return the number of columns that printable *text* takes, without keyferry's own styles."""
+    bare = _without_styles(text) if "\033" in text else text
+    if bare.isascii() or all(char < _FIRST_UNUSUAL or char in _NARROW for char in bare):
+        return len(bare)
+    # Imported here because nearly all text is of ordinary characters.
+    from unicodedata import combining, east_asian_width
+
+    return sum(1 + (east_asian_width(char) in ("W", "F")) for char in bare if not combining(char))
+
+
+def _without_styles(text: str) -> str:
+    import re
+
+    return re.sub(r"\033\[[0-9;]*m", "", text)
+
+
+def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None) -> "Iterator[str]":
+    """Yield *text* in lines of at most *width* columns, by default those of the terminal.
+
+    The first line follows *first* and the others *rest*. Words are not broken, so that they can be copied.
+    """
+    columns = text_width() if width is None else width
+    if columns - display_width(rest) < _NARROWEST:
+        rest = rest[: max(0, min(len(rest), columns - _NARROWEST, 2))]
+    line, is_empty = first, True
+    for word in text.split(" "):
+        if not is_empty and display_width(line) + 1 + display_width(word) > columns:
+            yield line
+            line, is_empty = rest, True
+        line += word if is_empty else f" {word}"
+        is_empty = False
+    yield line
 
 
 def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:
-    """Return each title with its lines, which must be printable; a title without lines is left out."""
-    filled = ((title, [f"  {line}" for line in lines]) for title, lines in parts)
+    """Return each title with its lines, which must be printable; a title without lines is left out.
+
+    Lines are folded below their own indent, and below the text after a mark, unless they are Whole.
+    """
+    filled = ((title, [part for line in lines for part in _indented(line)]) for title, lines in parts)
     blocks = ("\n".join((style(title.upper(), "bold"), *lines)) for title, lines in filled if lines)
     return Lines("\n\n".join(blocks))
 
 
-def wrap(title: str, text: str) -> "Iterator[str]":
-    """Yield the lines of a paragraph beside its title; words are not broken, so that they can be copied."""
-    import textwrap
+def _indented(line: str) -> "Iterator[str]":
+    if isinstance(line, Whole):
+        yield f"  {line}"
+        return
+    text = line.lstrip(" ")
+    lead, space, after = text.partition(" ")
+    has_mark = bool(space) and display_width(lead) == 1
+    indent = "  " + " " * (len(line) - len(text))
+    if has_mark:
+        yield from fold(after, f"{indent}{lead} ", f"{indent}  ")
+    else:
+        yield from fold(text, indent, indent)
 
-    width = _WIDTH - _INDENT - _TITLE
-    lines = textwrap.wrap(printable(text), width, break_long_words=False, break_on_hyphens=False)
-    for number, line in enumerate(lines or [""]):
-        yield f"{'':{_INDENT}}{'' if number else title:<{_TITLE}}{line}"
+
+def wrap(title: str, text: str) -> "Iterator[str]":
+    """Yield the lines of a paragraph beside its title."""
+    first = f"{'':{_INDENT}}{title:<{_TITLE}}"
+    yield from fold(printable(text), first, " " * len(first))
 
 
 def duration_text(seconds: float) -> str:

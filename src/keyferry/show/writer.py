@@ -4,6 +4,7 @@ import os
 import sys
 
 from keyferry._core.secrets import printable
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem
 
 TYPE_CHECKING = False
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _RESET = "\033[0m"
 _CLEAR = "\r\033[K"
+
+
+class ColorChoice(WordEnum):
+    """The values of ``--color``."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 class Lines(str):
@@ -40,6 +49,7 @@ class Output:
         self._stream = stream
         self._is_talk = is_talk
         self._is_lost = stream is None and is_talk
+        self.color = ColorChoice.AUTO
 
     @property
     def encoding(self) -> str:
@@ -161,9 +171,24 @@ def write_exact(data: bytes) -> None:
         output.flush()
 
 
+def choose_color(choice: ColorChoice) -> None:
+    """Set whether standard output takes colours, until the end of the Guard."""
+    if isinstance(sys.stdout, Output):
+        sys.stdout.color = choice
+
+
 def is_coloured() -> bool:
-    """Return whether standard output takes colours: it is a terminal, and NO_COLOR is not set."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    """Return whether standard output takes colours.
+
+    The choice of ``--color`` decides, else NO_COLOR, else FORCE_COLOR, else whether it is a terminal with colours.
+    """
+    if isinstance(sys.stdout, Output) and sys.stdout.color is not ColorChoice.AUTO:
+        return sys.stdout.color is ColorChoice.ALWAYS
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def style(text: str, *names: str, coloured: bool | None = None) -> str:

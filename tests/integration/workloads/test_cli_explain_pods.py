@@ -412,10 +412,11 @@ def test_without_running_a_config_that_stops_the_kubelet_is_explained(
     assert explain("pod/web", "-n", "shop", *node.options()).returncode == 3
     done = explain("pod/web", "-n", "shop", *node.options(), "--no-run")
     assert done.returncode == 6, done.stderr
-    banner = done.stdout.partition(f"container app: {IMAGE}\n\n")[2].splitlines()
+    banner = done.stdout.partition(f"\n\ncontainer app: {IMAGE}\n")[0].splitlines()[-2:]
     assert banner[0] == "a kubelet does not start with this config, and pulls nothing"
     assert banner[1].endswith("own is missing")
-    assert "the plugin 'own' was not run; add --bin-dir DIR with the plugin, without --no-run" in done.stdout
+    assert "cannot tell whether the kubelet has a credential: the plugin 'own' was not run\n" in done.stdout
+    assert "add --bin-dir DIR with the plugin, without --no-run\n" in done.stdout
     # The node's config alone tells which providers match.
     done = explain("pod/web", "-n", "shop", "--config", str(node.config), "-o", "json")
     assert done.returncode == 6, done.stderr

@@ -79,10 +79,8 @@ def test_without_a_kubelet_the_nodes_config_is_not_known(command: str, tmp_path:
     done = run_keyferry(command, IMAGE, "--secret", secret)
     assert done.returncode == 6
     said = done.stdout + done.stderr
-    assert (
-        "docker config of the pod's node are not known: no kubelet runs on this machine; add --config FILE"
-        in said
-    )
+    assert "docker config of the pod's node are not known: no kubelet runs on this machine" in said
+    assert "add --config FILE and --bin-dir DIR of the node, or --here if this machine is the node" in said
     here = run_keyferry(command, IMAGE, "--secret", secret, "--here")
     assert here.returncode == 1
 
@@ -200,5 +198,6 @@ def test_a_plugin_that_is_not_on_this_machine_cannot_tell(tmp_path: Path, node: 
     file = write(tmp_path / "pod.json", pod())
     done = run_keyferry("explain", "-f", file, "--config", str(node.config))
     assert done.returncode == 6, done.stderr
-    assert "the plugin 'own' was not run; add --bin-dir DIR with the plugin, without --no-run" in done.stdout
+    assert "cannot tell whether the kubelet has a credential: the plugin 'own' was not run\n" in done.stdout
+    assert "add --bin-dir DIR with the plugin, without --no-run\n" in done.stdout
     assert not (node.bin_dir / "own.runs").exists()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyferry.show.text import duration_text, sections, wrap
+from keyferry.show.text import Whole, display_width, duration_text, fold, sections, text_width, wrap
 from keyferry.show.writer import Lines
 
 
@@ -28,7 +28,10 @@ def test_a_duration_has_at_most_two_units(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text
 
 
-def test_a_paragraph_is_wrapped_beside_its_title_and_no_word_is_broken() -> None:
+def test_a_paragraph_is_wrapped_beside_its_title_and_no_word_is_broken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "108")
     word = "x" * 200
     assert list(wrap("found", f"{'word ' * 30}{word}")) == [
         f"    found     {' '.join(['word'] * 19)}",
@@ -40,3 +43,53 @@ def test_a_paragraph_is_wrapped_beside_its_title_and_no_word_is_broken() -> None
 def test_an_empty_paragraph_keeps_its_title() -> None:
     assert list(wrap("why", "")) == ["    why       "]
     assert list(wrap("why", "a\nb")) == ["    why       a\ufffdb"]
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"),
+    [("60", 60), ("1000", 1000), ("", 100), ("0", 100), ("wide", 100), ("-5", 100), ("²", 100)],
+)
+def test_the_width_is_that_of_columns_else_that_of_a_page(
+    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    assert text_width() == width
+
+
+def test_lines_are_folded_below_the_text_after_the_lead() -> None:
+    assert list(fold("one two three four", "  + ", "    ", width=40)) == ["  + one two three four"]
+    assert list(fold("one two three four five", "  + ", "    ", width=28)) == [
+        "  + one two three four five",
+    ]
+    assert list(fold("a" * 20 + " " + "b" * 20, "  + ", "    ", width=30)) == [
+        "  + " + "a" * 20,
+        "    " + "b" * 20,
+    ]
+
+
+@pytest.mark.parametrize("width", [1, 10, 25, 38])
+def test_a_narrow_terminal_has_a_small_indent_and_whole_words(width: int) -> None:
+    folded = list(fold("words that are not broken", " " * 30, " " * 30, width=width))
+    assert " ".join(line.strip() for line in folded) == "words that are not broken"
+    assert all(len(line) - len(line.lstrip()) <= 2 for line in folded[1:])
+
+
+def test_sections_fold_below_a_mark_and_leave_commands_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    long = " ".join(["word"] * 10)
+    assert sections([("t", [f"! {long}", f"  {long}", Whole(long)])]).splitlines() == [
+        "T",
+        "  ! word word word word word word word",
+        "    word word word",
+        "    word word word word word word word",
+        "    word word word",
+        f"  {long}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "width"),
+    [("abc", 3), ("", 0), ("ä", 1), ("a\u0308", 1), ("漢字", 4), ("\033[1;32mok\033[0m", 2)],
+)
+def test_the_width_on_a_terminal_is_not_the_number_of_characters(text: str, width: int) -> None:
+    assert display_width(text) == width

@@ -8,7 +8,7 @@ import pytest
 
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.tables import table
-from keyferry.show.writer import Guard, Lines, Output
+from keyferry.show.writer import ColorChoice, Guard, Lines, Output, choose_color, is_coloured, style
 
 
 class Terminal(io.StringIO):
@@ -123,3 +123,39 @@ def test_a_stream_that_is_closed_is_an_error_for_output_alone() -> None:
         Output(None).write("x")
     Output(None, is_talk=True).write("x")
     assert not Output(None).isatty()
+
+
+@pytest.mark.parametrize(
+    ("choice", "env", "expected"),
+    [
+        (ColorChoice.AUTO, {}, False),
+        (ColorChoice.AUTO, {"FORCE_COLOR": "1"}, True),
+        (ColorChoice.AUTO, {"FORCE_COLOR": "1", "TERM": "dumb"}, True),
+        (ColorChoice.AUTO, {"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        (ColorChoice.AUTO, {"FORCE_COLOR": "", "NO_COLOR": ""}, False),
+        (ColorChoice.ALWAYS, {"NO_COLOR": "1"}, True),
+        (ColorChoice.NEVER, {"FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_the_choice_of_colours_comes_before_the_variables(
+    choice: ColorChoice,
+    env: dict[str, str],
+    expected: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("NO_COLOR", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in env.items():
+        monkeypatch.setenv(name, value)
+    with Guard():
+        choose_color(choice)
+        assert is_coloured() is expected
+        print(style("x", "bold"))  # noqa: T201 - as commands do
+    assert capsys.readouterr().out == ("\033[1mx\033[0m\n" if expected else "x\n")
+    with Guard():
+        assert is_coloured() is bool(env.get("FORCE_COLOR") and not env.get("NO_COLOR"))
+
+
+def test_columns_of_a_table_are_aligned_for_wide_characters() -> None:
+    assert table(("A", "B"), [("漢字", "1"), ("abc", "2")]) == "A      B\n漢字   1\nabc    2"

@@ -1,34 +1,46 @@
 """Arguments that several commands share, and the function that parses them and runs a command."""
 
+from keyferry.cli.frame.color import add_color_argument, apply_color
 from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
 from keyferry.cli.frame.usual import Declarations, read_usual
+from keyferry.errors import KeyferryError
 
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
 
-def run_command(prog: str, module: "ModuleType", words: "Sequence[str]") -> int:
+def run_command(
+    prog: str,
+    module: "ModuleType",
+    words: "Sequence[str]",
+    failed: "Callable[[KeyferryError, argparse.Namespace], int]",
+) -> int:
     """Run a command and return its exit code; raise SystemExit with code 2 for wrong usage.
 
-    If the command runs a plugin, the words after ``--`` are the plugin's.
+    If the command runs a plugin, the words after ``--`` are the plugin's. *failed* reports an error of the command
+    and returns the exit code.
     """
     at = len(words)
     if "--" in words and getattr(module, "TAKES_REST", False):
         at = words.index("--")
     args = _parse(prog, module, words[:at])
     args.rest = words[at + 1 :]
+    apply_color(args)
     try:
         return int(module.run(args))
     except WrongUsage as problem:
         leave_for_usage(prog, str(problem))
+    except KeyferryError as error:
+        return failed(error, args)
 
 
 def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse.Namespace":
     declared = Declarations()
     module.add_arguments(declared)
+    add_color_argument(declared)
     args = read_usual(declared, words)
     if args is not None:
         return args  # type: ignore[return-value] # names and their values, as a Namespace

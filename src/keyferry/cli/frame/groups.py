@@ -28,11 +28,13 @@ def run_subcommand(
     noun: str,
     args: "argparse.Namespace",
     subcommands: Mapping[str, Command],
-    failed: Callable[[KeyferryError], int] = report_failure,
+    find_hint: "Callable[[KeyferryError, argparse.Namespace], str]" = lambda _error, _args: "",
+    edit: Callable[[str], str] = str,
 ) -> int:
-    """Import and run a subcommand; *failed* reports its errors and returns the exit code."""
+    """Import and run a subcommand; report its errors, changed by *edit*, with the hint that *find_hint* returns."""
     module = load_module(subcommands[args.subcommand].module)
-    try:
-        return run_command(f"keyferry {noun} {args.subcommand}", module, args.words)
-    except KeyferryError as error:
-        return failed(error)
+
+    def failed(error: KeyferryError, given: "argparse.Namespace") -> int:
+        return report_failure(error, edit, find_hint(error, given))
+
+    return run_command(f"keyferry {noun} {args.subcommand}", module, args.words, failed)

@@ -18,10 +18,12 @@ from keyferry.cli.frame.sources import (
     deprecation_notes,
     read_sources,
 )
+from keyferry.cli.frame.waiting import Waiting
 from keyferry.images.answer import Answer
 from keyferry.images.config.validate import GATE
 from keyferry.images.load import ProviderSettings, make_providers, make_unrun_providers
 from keyferry.images.lookup import Providers
+from keyferry.images.match.rules import covers
 from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import parse_image
@@ -154,9 +156,21 @@ def look_up(
 ) -> ImageLookup:
     """Look up one image."""
     sources = inputs.sources
-    answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
+    with Waiting(_programs(providers, image.repository), args.timeout):
+        answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     environment = environment_notes(args, inputs.environment) if answer.provisions else ()
     return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
+
+
+def _programs(providers: Providers, name: str) -> str:
+    """Return the plugins that are run for an image as text for a message, empty if there are none."""
+    matching = (
+        config.name
+        for config in providers.configs
+        if any(covers(pattern, name) for pattern in config.match_images or ())
+    )
+    names = ", ".join(matching)
+    return f"running {names}" if names else ""
 
 
 def open_providers(args: "argparse.Namespace", inputs: Inputs) -> tuple[Inputs, Providers]:
@@ -192,6 +206,25 @@ def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
     if found.kubelet is None:
         return True
     return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
+
+
+def report_failed_plugins(lookup: ImageLookup) -> None:
+    """Report the commands that show more about the plugins that failed."""
+    report(*failed_plugin_lines(lookup.answer, lookup.inputs.found))
+
+
+def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
+    """Return a line with the command to try for each provider that failed, if there is one."""
+    if not answer.kubelet_failures:
+        return []
+    # Imported here because few lookups fail.
+    from keyferry.explain.plugin_hint import plugin_command
+
+    commands = (
+        plugin_command(failure.error, failure.provider, answer.name, found.config, found.bin_dir)
+        for failure in answer.kubelet_failures
+    )
+    return [f"try: {command}" for command in dict.fromkeys(commands) if command]
 
 
 def missing_lines(missing: tuple[MissingInput, ...], pod_option: str = "-f") -> list[str]:

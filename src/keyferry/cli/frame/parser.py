@@ -4,6 +4,7 @@ import argparse
 import sys
 from types import ModuleType
 
+from keyferry.cli.frame.color import add_color_argument
 from keyferry.cli.frame.commands import leave_for_usage
 from keyferry.show.writer import Lines
 
@@ -39,6 +40,7 @@ def make_parser(prog: str, module: ModuleType) -> Parser:
         allow_abbrev=False,
     )
     module.add_arguments(parser)
+    add_color_argument(parser)
     return parser
 
 

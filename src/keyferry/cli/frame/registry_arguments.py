@@ -4,6 +4,7 @@ import os
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.cli.frame.waiting import Waiting
 from keyferry.errors import EnvironmentProblem, Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
@@ -64,9 +65,10 @@ def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
         raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
     if args.hosts_dir and not os.path.isdir(args.hosts_dir):
         raise EnvironmentProblem(f"--hosts-dir {args.hosts_dir!r}: is not a folder")
-    attempts = check_registry(
-        args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
-    )
+    with Waiting(f"asking {registry_of(answer.name)}", args.registry_timeout):
+        attempts = check_registry(
+            args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+        )
     mirrors = None
     if args.hosts_dir or not args.node.elsewhere:
         root = os.environ.get(ROOT_VARIABLE) or "/"

@@ -6,6 +6,7 @@ from keyferry.cli.frame.image_lookup import (
     add_lookup_arguments,
     add_question_arguments,
     look_up_image,
+    report_failed_plugins,
 )
 from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
 from keyferry.explain.document import failures_document
@@ -65,6 +66,7 @@ def run(args: "argparse.Namespace") -> int:
     else:
         document = _document(answer, check)
         print(render_document(document, args.output))
+    report_failed_plugins(lookup)
     return code_for_check(answer, check)
 
 

@@ -1,6 +1,5 @@
 """Explain why the kubelet has, or does not have, credentials for an image."""
 
-from keyferry._core.secrets import printable
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import WrongUsage
 from keyferry.cli.frame.image_lookup import (
@@ -8,27 +7,25 @@ from keyferry.cli.frame.image_lookup import (
     Inputs,
     add_lookup_arguments,
     add_question_arguments,
-    code_for,
     look_up_image,
     missing_lines,
 )
-from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer, code_for_check
+from keyferry.cli.frame.paste import command_line
+from keyferry.cli.frame.registry_arguments import add_registry_arguments, check_answer
 from keyferry.cli.image.access import add_access_arguments, decide_access
-from keyferry.cli.image.explained import ExplainedImage
-from keyferry.explain.document import explanation_document
-from keyferry.explain.registry import attempt_lines, check_document
+from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
+from keyferry.explain.explanation import Explanation
 from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
 from keyferry.show.documents import render_document
-from keyferry.show.writer import Lines, style
+from keyferry.show.writer import Lines
 from keyferry.workloads.targets import parse_target
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.images.answer import Answer
-    from keyferry.pulls.records.decision import Decision
+    from keyferry.cli.frame.sources import Sources
 
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
@@ -41,13 +38,15 @@ the rest is explained. With -f FILE and without IMAGE, every pod and workload of
 Unless the kubelet that runs on this machine has the name of the pod's node, nothing of this machine counts as
 the node's: give the node's config with --config and --bin-dir, or --here if this machine is the node.
 
-For each provider, the explanation shows which pattern matches the image or which rule excludes it,
-whether the plugin was run or the cache was used, how long that took, and which of the returned auth
-keys match the image. The trial order, the kubelet's next step and all common mistakes that apply follow.
-No secret is shown. Plugins are run as the kubelet runs them. With --check-registry, the registry also
-gets a HEAD request for the image's manifest with each credential in turn. With --cri, --image-id or
---root, the explanation shows whether this pod may use the image that is already on the node, by which
-record, policy and rule.
+The first line is the verdict: whether a credential is found or, with --check-registry, whether the image can
+be pulled, and with what. The likely cause follows, then what to do about it in a form that can be pasted,
+then what was nearly right. With -o wide, every provider is shown with the pattern that matches the image or
+the rule that excludes it, whether the plugin was run or the cache was used, how long that took, and which of
+the returned auth keys match the image. No secret is shown.
+
+Plugins are run as the kubelet runs them. With --check-registry, the registry also gets a HEAD request for
+the image's manifest with each credential in turn. With --cri, --image-id or --root, the explanation shows
+whether this pod may use the image that is already on the node, by which record, policy and rule.
 
 The exit code is that of 'keyferry get' or, with --check-registry, that of 'keyferry can-pull'."""
 
@@ -85,7 +84,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--all-patterns",
         action="store_true",
-        help="show every pattern that does not match, not only the nearest (as the format wide does)",
+        help="show every pattern that does not match, not only the nearest: the same as -o wide",
     )
     add_lookup_arguments(parser)
     add_registry_arguments(parser, "--check-registry")
@@ -97,10 +96,7 @@ def run(args: "argparse.Namespace") -> int:
     """Print the explanation."""
     target = parse_target(args.image or "")
     if target is None and args.image:
-        explained = explain_image(args, look_up_image(args))
-        is_document = args.output in ("json", "yaml")
-        print(render_document(explained.document, args.output) if is_document else explained.text)
-        return explained.code
+        return _explain_one(args)
     # Imported here because an image alone needs neither pods nor clusters.
     from keyferry.cli.image.explain_pods import explain_files, explain_target
 
@@ -111,55 +107,44 @@ def run(args: "argparse.Namespace") -> int:
     return explain_files(args, explain_image)
 
 
-def explain_image(args: "argparse.Namespace", lookup: ImageLookup) -> ExplainedImage:
-    """Explain the answer for the image of *args*, with the registry and the node's records if options ask for it."""
-    answer, inputs, traps = lookup.answer, lookup.inputs, lookup.inputs.environment.traps
-    check = check_answer(args, answer) if args.check_registry else None
-    decision = decide_access(args, answer)
-    code = code_for(answer) if check is None else code_for_check(answer, check)
+def _explain_one(args: "argparse.Namespace") -> int:
+    lookup = look_up_image(args)
+    explanation = explain_image(args, lookup, (args.image,))
     if args.output in ("json", "yaml"):
-        checked = None if check is None else check_document(check)
-        access = _access_document(decision, answer)
-        document = explanation_document(
-            answer,
-            config=_config(inputs),
-            registry=checked,
-            access=access,
-            traps=traps,
-        )
-        return ExplainedImage(Lines(""), document, code)
-    all_patterns = args.all_patterns or args.output == "wide"
-    said = () if check is None else tuple(attempt_lines(check))
-    where = _where(inputs)
-    access_lines = _access_lines(decision, answer)
-    text = render(
+        from keyferry.explain.explanation_document import explanation_document
+
+        print(render_document(explanation_document(explanation), args.output))
+    else:
+        text = render(explanation, is_wide=args.all_patterns or args.output == "wide")
+        print(Lines("\n\n".join((*banner_blocks(lookup.inputs), text))))
+    return explanation_code(explanation)
+
+
+def explain_image(args: "argparse.Namespace", lookup: ImageLookup, words: tuple[str, ...]) -> Explanation:
+    """Explain the answer for the image of *args*, with the registry and the node's records if options ask for it.
+
+    *words* name what the command line asks about: an image, or a workload.
+    """
+    answer, inputs = lookup.answer, lookup.inputs
+    return Explanation(
         answer,
-        where=where,
-        all_patterns=all_patterns,
-        registry=said,
-        access=access_lines,
-        traps=traps,
+        check=check_answer(args, answer) if args.check_registry else None,
+        decision=decide_access(args, answer),
+        config=_config(inputs),
+        where=_where(inputs),
+        notes=inputs.notes[len(inputs.banner) :],
+        traps=inputs.environment.traps,
         hints=tuple(missing_lines(answer.missing)),
+        pod=inputs.sources.pod,
+        secret_names=_secret_names(inputs.sources),
+        command=command_line(args, "explain", *words),
     )
-    banner = (style(printable(line), "bold", "red") for line in inputs.banner)
-    return ExplainedImage(Lines("\n".join((*banner, *([""] if inputs.banner else []), text))), {}, code)
 
 
-def _access_document(decision: "Decision | None", answer: "Answer") -> dict[str, object] | None:
-    if decision is None:
-        return None
-    # Imported here because records import many modules that other uses do not need.
-    from keyferry.explain.decision import decision_document
-
-    return decision_document(decision, answer.missing)
-
-
-def _access_lines(decision: "Decision | None", answer: "Answer") -> tuple[str, ...]:
-    if decision is None:
-        return ()
-    from keyferry.explain.decision import decision_lines
-
-    return tuple(decision_lines(decision, answer.missing))
+def _secret_names(sources: "Sources") -> tuple[str, ...]:
+    """Return the names of the pull secrets that the pod lists, given or not."""
+    given = (secret.name for secret in sources.pull_secrets)
+    return (*given, *(missing.name for missing in sources.missing_secrets))
 
 
 def _config(inputs: Inputs) -> dict[str, object]:
@@ -188,5 +173,4 @@ def _where(inputs: Inputs) -> tuple[str, ...]:
         f"node docker config: {sources.docker_config or 'none given (--docker-config)'}",
         *((f"providers: {found.config} ({found.config_from})",) if found.config else ()),
         *((f"plugins: {plugins}",) if found.config and found.bin_dir else ()),
-        *inputs.notes[len(inputs.banner) :],
     )

@@ -9,19 +9,23 @@ from keyferry._core.values import Value, replace
 from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
 from keyferry.cli.frame.image_lookup import (
     ImageLookup,
+    Inputs,
     gather_inputs,
     look_up,
     open_providers,
     open_session,
 )
 from keyferry.cli.frame.sources import Sources, live_sources, read_given_objects, sources_of
-from keyferry.cli.image.explained import ExplainedImage
+from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.clusters.api_call import ApiProblem
 from keyferry.errors import ImageNameError, Kind, PullSecretError
+from keyferry.explain.explanation import Explanation
+from keyferry.explain.explanation_document import explanation_document
+from keyferry.explain.text import render
 from keyferry.images.reference import parse_image
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
-from keyferry.show.text import sections
+from keyferry.show.text import fold, sections
 from keyferry.show.writer import Lines, style
 from keyferry.workloads.events import PullEvent
 from keyferry.workloads.live import fetch_workload
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    Explainer = Callable[[argparse.Namespace, ImageLookup], ExplainedImage]
+    Explainer = Callable[[argparse.Namespace, ImageLookup, tuple[str, ...]], Explanation]
 
 _DEFAULT_NAMESPACE = "default"
 
@@ -43,14 +47,18 @@ class ExplainedContainers(Value):
 
     containers: tuple[PodContainer, ...]
     image: str
-    explained: ExplainedImage | None = None
+    explanation: Explanation | None = None
     problem: str = ""
-    code: Exit = Exit.OK
 
     @property
     def title(self) -> str:
         """The heading: all containers, and their image."""
         return f"{', '.join(map(str, self.containers))}: {self.image}"
+
+    @property
+    def code(self) -> Exit:
+        """The exit code; an image that has no explanation is not pulled."""
+        return Exit.NO if self.explanation is None else explanation_code(self.explanation)
 
 
 class ExplainedPod(Value):
@@ -58,6 +66,7 @@ class ExplainedPod(Value):
 
     pod: WorkloadPod
     images: tuple[ExplainedContainers, ...] = ()
+    inputs: Inputs | None = None
     events: tuple[PullEvent, ...] = ()
     problem: str = ""
 
@@ -101,6 +110,8 @@ def _explain_pod(
         # The kubelet's lookup fails for every container, so there is no answer to explain.
         return ExplainedPod(pod, problem=str(error))
     inputs, providers = open_providers(own, gather_inputs(own, sources))
+    # The command line to repeat names the workload, not the image.
+    words = (args.image,) if args.image else ()
 
     def explain_containers(containers: tuple[PodContainer, ...]) -> ExplainedContainers:
         each = copy(own)
@@ -108,32 +119,36 @@ def _explain_pod(
         try:
             image = parse_image(each.image)
         except ImageNameError as error:
-            problem = f"InvalidImageName: {error}"
-            return ExplainedContainers(containers, each.image, problem=problem, code=Exit.NO)
-        explained = explain(each, look_up(each, image, inputs, providers))
-        return ExplainedContainers(containers, each.image, explained, code=explained.code)
+            return ExplainedContainers(containers, each.image, problem=f"InvalidImageName: {error}")
+        explanation = explain(each, look_up(each, image, inputs, providers), words)
+        return ExplainedContainers(containers, each.image, explanation)
 
-    return ExplainedPod(pod, tuple(map(explain_containers, pod.by_image.values())))
+    return ExplainedPod(pod, tuple(map(explain_containers, pod.by_image.values())), inputs)
 
 
 def _print(args: "argparse.Namespace", pods: "Sequence[ExplainedPod]", first: str = "") -> int:
     if args.output in ("json", "yaml"):
         print(render_document(_document(pods, first), args.output))
     else:
-        print(Lines("\n\n".join(_blocks(pods, first))))
+        is_wide = args.all_patterns or args.output == "wide"
+        print(Lines("\n\n".join(_blocks(pods, first, is_wide=is_wide))))
     broken = [exit_code(PullSecretError(pod.problem)) for pod in pods if pod.problem]
     return most_severe((*broken, *(each.code for pod in pods for each in pod.images)))
 
 
-def _blocks(pods: "Sequence[ExplainedPod]", first: str) -> Iterator[str]:
+def _blocks(pods: "Sequence[ExplainedPod]", first: str, *, is_wide: bool) -> Iterator[str]:
     if first:
-        yield printable(first)
+        yield "\n".join(fold(printable(first), "", "  "))
     for pod in pods:
         events = map(printable, map(str, pod.events))
         yield sections((("pod", map(printable, _about(pod))), ("events about pulls, newest last", events)))
+        yield from () if pod.inputs is None else banner_blocks(pod.inputs)
         for each in pod.images:
-            yield style(printable(each.title), "bold", "cyan")
-            yield printable(each.problem) if each.explained is None else each.explained.text
+            yield "\n".join(style(line, "bold", "cyan") for line in fold(printable(each.title), "", "  "))
+            if each.explanation is None:
+                yield printable(each.problem)
+            else:
+                yield render(each.explanation, is_wide=is_wide)
 
 
 def _about(pod: ExplainedPod) -> Iterator[str]:
@@ -168,7 +183,7 @@ def _pod_document(pod: ExplainedPod) -> dict[str, object]:
                 "image": each.image,
                 "containers": [{"name": c.name, "role": str(c.role)} for c in each.containers],
                 "problem": each.problem,
-                "explanation": None if each.explained is None else each.explained.document,
+                "explanation": None if each.explanation is None else explanation_document(each.explanation),
             }
             for each in pod.images
         ],

@@ -6,8 +6,15 @@ from contextlib import closing
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
-from keyferry.cli.frame.image_lookup import add_lookup_arguments, gather_inputs, missing_lines, open_providers
+from keyferry.cli.frame.image_lookup import (
+    add_lookup_arguments,
+    failed_plugin_lines,
+    gather_inputs,
+    missing_lines,
+    open_providers,
+)
 from keyferry.cli.frame.node_settings import environment_notes, node_policy, node_runtime
+from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import route_for
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.pull_arguments import (
@@ -18,6 +25,8 @@ from keyferry.cli.image.pull_arguments import (
 from keyferry.cli.image.pull_output import outcome_table, outcomes_document
 from keyferry.cli.image.pull_progress import ProgressReporter
 from keyferry.cli.image.pull_threads import run_in_parallel
+from keyferry.errors import Kind
+from keyferry.images.node.discover import Discovery
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import Puller, open_target
@@ -60,6 +69,8 @@ examples:
   keyferry pull registry.example/team/app:v1 --to ./app --platform linux/arm64
   keyferry pull app:v1 db:v2 --to ./images --parallel 2 -o json"""
 
+# After other errors, such as a certificate that is not trusted or a full disk, an explanation does not help.
+_ABOUT_CREDENTIALS = (Kind.REFUSED, Kind.NOT_FOUND)
 FORMATS = ("table", "wide", "json", "yaml")
 
 
@@ -115,7 +126,7 @@ def run(args: "argparse.Namespace") -> int:
         outcomes = _pull_all(args, images, puller, sources)
     _print(args, outcomes)
     for outcome in outcomes:
-        _report(outcome)
+        _report(args, outcome, inputs.found)
     return most_severe(map(_code, outcomes))
 
 
@@ -162,7 +173,7 @@ def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:
         print(outcome_table(outcomes, is_wide=args.output == "wide"))
 
 
-def _report(outcome: PullOutcome) -> None:
+def _report(args: "argparse.Namespace", outcome: PullOutcome, found: Discovery) -> None:
     """Report failures, with the command to try next."""
     report(*outcome.failures)
     for attempt in outcome.attempts if outcome.error is None else ():
@@ -173,7 +184,15 @@ def _report(outcome: PullOutcome) -> None:
     if outcome.decision is not None and outcome.decision.write_problem is not None:
         report(f"{outcome.image}: not recorded: {outcome.decision.write_problem}")
     if outcome.error is not None:
-        report(str(outcome.error), f"try 'keyferry explain {outcome.image}'")
+        report(str(outcome.error), *_hints(args, outcome, found))
+
+
+def _hints(args: "argparse.Namespace", outcome: PullOutcome, found: Discovery) -> list[str]:
+    """Return the commands to try next: about plugins that failed, else about the credentials that were refused."""
+    failed = [] if outcome.answer is None else failed_plugin_lines(outcome.answer, found)
+    if failed or outcome.error is None or outcome.error.kind not in _ABOUT_CREDENTIALS:
+        return failed
+    return [f"try: {command_line(args, 'explain', outcome.image)}"]
 
 
 def _code(outcome: PullOutcome) -> Exit:

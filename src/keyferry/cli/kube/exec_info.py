@@ -117,7 +117,7 @@ def _print(args: "argparse.Namespace", document: dict[str, object]) -> None:
 def _text(document: dict[str, object]) -> "Lines":
     from keyferry._core.secrets import printable
     from keyferry.show.documents import as_json
-    from keyferry.show.text import sections
+    from keyferry.show.text import Whole, sections
 
     words, names = document["args"], document["env"]
     command = [str(document["command"]), *(words if isinstance(words, list) else ())]
@@ -128,7 +128,7 @@ def _text(document: dict[str, object]) -> "Lines":
         ("interactive", [str(document["interactive"])]),
         ("KUBERNETES_EXEC_INFO", as_json(_shorten(document["execInfo"])).split("\n")),
     )
-    return sections((title, map(printable, lines)) for title, lines in parts)
+    return sections((title, (Whole(printable(line)) for line in lines)) for title, lines in parts)
 
 
 def _shorten(value: object, name: str = "") -> object:

@@ -15,8 +15,8 @@ _TITLES = (
     ("kubeconfig", (ReasonStage.FILE,)),
     ("context", (ReasonStage.CONTEXT, ReasonStage.CLUSTER, ReasonStage.USER)),
     ("program", (ReasonStage.PROGRAM, ReasonStage.POLICY)),
-    ("plugin answer", (ReasonStage.PLUGIN,)),
-    ("server answer", (ReasonStage.SERVER,)),
+    ("plugin response", (ReasonStage.PLUGIN,)),
+    ("server response", (ReasonStage.SERVER,)),
     ("beware", (ReasonStage.TRAP,)),
 )
 _BAD = (
