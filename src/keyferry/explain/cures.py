@@ -22,6 +22,8 @@ __all__ = ["Cure", "LikelyCause", "describe_miss", "find_cause"]
 _NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
 # The values come from the shell that runs the command: no password is ever written here.
 _USER, _PASSWORD = '"$REGISTRY_USERNAME"', '"$REGISTRY_PASSWORD"'
+# Inputs without which it is not known what is configured for the pod.
+_UNSEEN = (LookupInput.NODE, LookupInput.PULL_SECRET)
 _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 
 
@@ -95,7 +97,8 @@ def _of_lookup(explanation: Explanation) -> LikelyCause:
         return LikelyCause()
     if misses:
         return LikelyCause(describe_miss(misses[0]), _miss_cures(explanation, misses[0]), misses[0])
-    return LikelyCause(_nothing_near(explanation), _new_secret(explanation))
+    is_unseen = any(missing.input in _UNSEEN for missing in answer.missing)
+    return LikelyCause() if is_unseen else LikelyCause(_nothing_near(explanation), _new_secret(explanation))
 
 
 def _of_response(explanation: Explanation, provider: str, misses: list[Miss]) -> LikelyCause:

@@ -317,6 +317,8 @@ def test_a_refusal_names_what_is_missing_and_the_rest_goes_on(
     assert done.returncode == (6 if lacking == "secrets" else 0), done.stdout
     assert said in done.stdout
     assert 'is forbidden: User "bob" cannot ' in done.stdout
+    assert "nothing that is configured" not in done.stdout
+    assert "kubectl create secret" not in done.stdout
 
 
 def test_a_secret_that_may_not_be_read_can_be_given(
