@@ -145,7 +145,7 @@ def _tell(folder: str) -> int:
 
 
 _WHERE = "--config providers.yaml --bin-dir bin"
-_ASKED = f"{_WHERE} --pod pod.yaml"
+_ASKED = f"{_WHERE} -f pod.yaml"
 # The explanation of each step, its command line, and the expected exit code.
 _STORY = (
     ("A provider config that looks correct. Does a kubelet accept it?", "lint mistaken.yaml", Exit.NO),
