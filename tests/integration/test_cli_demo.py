@@ -46,7 +46,12 @@ def demo(folder: Path, *words: str, before: tuple[str, ...] = ()) -> subprocess.
     """Run it with a home, a temporary folder and a working directory of its own."""
     for name in ("tmp", "home", "here"):
         (folder / name).mkdir(exist_ok=True)
-    places = {"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "NO_COLOR": "1", "COLUMNS": "10000"}
+    places = {
+        "TMPDIR": str(folder / "tmp"),
+        "HOME": str(folder / "home"),
+        "NO_COLOR": "1",
+        "COLUMNS": "10000",
+    }
     return subprocess.run(
         [*before, sys.executable, *(words or ("-m", "keyferry", "demo"))],
         cwd=folder / "here",

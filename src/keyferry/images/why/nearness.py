@@ -13,8 +13,8 @@ from keyferry.images.result import LookupResult
 
 __all__ = ["Miss", "MissKind", "find_misses", "find_near_miss"]
 
-# The smallest similarity of two host labels of which one is a misspelling of the other.
-_SIMILAR = 0.75
+# The most changes of a letter in a misspelling of a host label, and the shortest label that is compared.
+_MOST_CHANGES, _SHORTEST = 2, 5
 # The number of labels that two hosts must share to be near each other, beside the one that differs.
 _SHARED = 2
 
@@ -195,10 +195,20 @@ def _compare_labels(
 
 
 def _is_misspelt(found: str, expected: str) -> bool:
-    # Imported here because most explanations do not need it.
-    from difflib import SequenceMatcher
+    """Return whether few changes make one label of the other; a wildcard is not a misspelling."""
+    if "*" in found or min(len(found), len(expected)) < _SHORTEST:
+        return False
+    return _distance(found, expected) <= _MOST_CHANGES
 
-    return "*" not in found and SequenceMatcher(None, found, expected).ratio() >= _SIMILAR
+
+def _distance(one: str, other: str) -> int:
+    """Return how many letters must be added, removed or replaced; not difflib, whose import takes longer."""
+    row = list(range(len(other) + 1))
+    for number, mine in enumerate(one, 1):
+        before, row[0] = row[0], number
+        for at, its in enumerate(other, 1):
+            before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (mine != its))
+    return row[-1]
 
 
 def _port(image: RegistryUrl) -> str:
