@@ -20,16 +20,16 @@ SHOWN = (
     ("mistaken.yaml:6:5", "KF151", "KF160", "mistaken.yaml:8:3", "KF110"),
     (),
     ("USERNAME", "ferry      ********   eu.harbour.example   provider harbour"),
-    ("+ harbour: pattern '*.harbour.example' covers the image", "the kubelet tries this credential"),
-    ("no credentials: the kubelet makes one anonymous attempt", "differs from the image in the port alone"),
-    ("failed: plugin 'pier': exited with status 1", "no credentials, since 'pier' failed", "token=********"),
-    ("yes: 127.0.0.1:", "can be pulled with the only credential", "yes, it may pull"),
+    ("✓ a credential is found: user 'ferry' of provider harbour", "the kubelet tries this credential"),
+    ("no credentials: the kubelet makes one anonymous attempt", "nearly matches: it has no port"),
+    ("plugin 'pier': exited with status 1", "no credentials, since 'pier' failed", "token=********"),
+    ("yes: 127.0.0.1:", "can be pulled with ferry of provider harbour", "yes, it may pull"),
     ("pulled   sha256:", "ferry of provider harbour"),
     ("every pod of the node", "the image is used without a pull"),
     ("KP101", "KP105", "KP112", "KP129", "KP301"),
     ("kind: PluginTrace", "accepted: true", "keyferry-placeholder"),
     ("PILOT_ROLE", "KUBERNETES_EXEC_INFO", "https://cluster.harbour.example:6443"),
-    ("+ user pilot: authenticated by exec pilot", "not run (--no-run)"),
+    ("✓ user pilot: authenticated by exec pilot", "not run (--no-run)"),
 )
 # In a network of its own with nothing but loopback, which a new one has switched off.
 ALONE = """
@@ -46,7 +46,12 @@ def demo(folder: Path, *words: str, before: tuple[str, ...] = ()) -> subprocess.
     """Run it with a home, a temporary folder and a working directory of its own."""
     for name in ("tmp", "home", "here"):
         (folder / name).mkdir(exist_ok=True)
-    places = {"TMPDIR": str(folder / "tmp"), "HOME": str(folder / "home"), "NO_COLOR": "1"}
+    places = {
+        "TMPDIR": str(folder / "tmp"),
+        "HOME": str(folder / "home"),
+        "NO_COLOR": "1",
+        "COLUMNS": "10000",
+    }
     return subprocess.run(
         [*before, sys.executable, *(words or ("-m", "keyferry", "demo"))],
         cwd=folder / "here",

@@ -130,7 +130,9 @@ def test_other_hosts_are_one_line_and_no_rule_is_named_for_them(node: Node, tmp_
 def test_colours_are_as_the_option_and_the_variables_say(
     options: list[str], env: dict[str, str], expected: bool, node: Node
 ) -> None:
-    shown = keyferry_on_terminal("explain", "good.example/app", *options, *node.options(), **env)
+    command = (sys.executable, "-m", "keyferry", "explain", "good.example/app", *options, *node.options())
+    with Terminal(command, env=env) as terminal:
+        shown = terminal.finish()
     assert ("\x1b[" in shown.raw) is expected
 
 

@@ -371,7 +371,7 @@ def test_explain_tells_the_whole_story(node: Node) -> None:
 def test_explain_points_at_the_trap(node: Node, tmp_path: Path) -> None:
     done = run_keyferry("explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options())
     assert done.returncode == 1
-    assert "the pattern has no port and the image has port 5000" in done.stdout
+    assert "pattern 'reg.io' of provider 'one' nearly matches: it has no port" in done.stdout
     assert '      - "reg.io:5000"\n' in done.stdout
     assert "the kubelet makes one anonymous attempt" in done.stdout
     words = ["explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options()]

@@ -22,9 +22,11 @@ __all__ = ["Cure", "LikelyCause", "describe_miss", "find_cause"]
 _NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
 # The values come from the shell that runs the command: no password is ever written here.
 _USER, _PASSWORD = '"$REGISTRY_USERNAME"', '"$REGISTRY_PASSWORD"'
-# Inputs without which it is not known what is configured for the pod.
-_UNSEEN = (LookupInput.NODE, LookupInput.PULL_SECRET)
 _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
+
+
+# More of them are hard to choose from.
+_MOST_CURES = 3
 
 
 class Cure(Value):
@@ -60,11 +62,16 @@ def find_cause(explanation: Explanation) -> LikelyCause:
 
 
 def describe_miss(miss: Miss) -> str:
-    """Return a near miss in one sentence."""
-    noun = "key" if miss.is_response or miss.source.kind != SourceKind.PROVIDER else "pattern"
+    """Return a near miss in one sentence, with the pattern that would match."""
     would = f"; {miss.wanted!r} would match" if miss.wanted and not miss.is_response else ""
-    between = " " if miss.is_response else ": "
-    return f"{noun} {miss.pattern!r} of {_owner(miss)}{between}{miss.why}{would}"
+    return (
+        f"{_subject(miss)} {miss.why}{would}" if miss.is_response else f"{_subject(miss)}: {miss.why}{would}"
+    )
+
+
+def _subject(miss: Miss) -> str:
+    noun = "key" if miss.is_response or miss.source.kind != SourceKind.PROVIDER else "pattern"
+    return f"{noun} {miss.pattern!r} of {_owner(miss)}"
 
 
 def _owner(miss: Miss) -> str:
@@ -93,12 +100,12 @@ def _of_lookup(explanation: Explanation) -> LikelyCause:
             return LikelyCause(f"provider {provision.provider!r} is skipped: {provision.skipped}")
         if provision.outcome in _PLUGIN_OUTCOMES:
             return _of_response(explanation, provision.provider, misses)
-    if answer.provisions:
+    if answer.provisions or answer.outcome is LookupOutcome.UNKNOWN:
         return LikelyCause()
     if misses:
-        return LikelyCause(describe_miss(misses[0]), _miss_cures(explanation, misses[0]), misses[0])
-    is_unseen = any(missing.input in _UNSEEN for missing in answer.missing)
-    return LikelyCause() if is_unseen else LikelyCause(_nothing_near(explanation), _new_secret(explanation))
+        cause = f"{_subject(misses[0])} nearly matches: {misses[0].why}"
+        return LikelyCause(cause, _miss_cures(explanation, misses[0]), misses[0])
+    return LikelyCause(_nothing_near(explanation), _new_secret(explanation))
 
 
 def _of_response(explanation: Explanation, provider: str, misses: list[Miss]) -> LikelyCause:
@@ -119,7 +126,7 @@ def _of_response(explanation: Explanation, provider: str, misses: list[Miss]) ->
 
 def _nothing_near(explanation: Explanation) -> str:
     answer = explanation.answer
-    if not answer.providers and not answer.keyrings:
+    if not answer.providers and not any(tuple(keyring.index()) for keyring in answer.keyrings):
         return "there is no provider, no pull secret and no docker config"
     return f"nothing that is configured is for {registry_of(answer.name)}"
 
@@ -173,7 +180,9 @@ def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
     if check.kind is Kind.REFUSED and failed.credential is not None:
         cause = "the credential is wrong, has expired, or its user may not pull this image"
         cause = f"{registry} {check.error.message}: {cause}"
-        return LikelyCause(cause, _credential_cures(explanation, failed.credential))
+        refused = (each.credential for each in check.attempts if each.kind is Kind.REFUSED)
+        cures = (_credential_cures(explanation, each) for each in refused if each is not None)
+        return LikelyCause(cause, tuple(cure for each in cures for cure in each)[:_MOST_CURES])
     if check.kind is Kind.UNREACHABLE:
         # The verdict names the error.
         text = f"check the name and the port of {registry}, and the network, the proxy and the trusted certificates"
@@ -194,8 +203,9 @@ def _credential_cures(explanation: Explanation, credential: Credential) -> tuple
 
 
 def _renewed_secret(explanation: Explanation, name: str, username: str) -> tuple[Cure, ...]:
+    registry = registry_of(explanation.answer.name)
     namespace, _, name = name.rpartition("/")
-    text = f"write the secret anew, with a user and password of {registry_of(explanation.answer.name)}"
+    text = f"replace secret {name!r} by one with a user and password of {registry}"
     command = _create_secret(explanation, namespace, name, username)
     return (Cure(text, (f"{command} --dry-run=client -o yaml | kubectl apply -f -",)),)
 

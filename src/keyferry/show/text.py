@@ -79,7 +79,7 @@ def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None
 def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:
     """Return each title with its lines, which must be printable; a title without lines is left out.
 
-    Lines are folded below their own indent, and below the text after a mark, unless they are Whole.
+    Lines are folded below their own indent, and below the text after a mark or a number, unless they are Whole.
     """
     filled = ((title, [part for line in lines for part in _indented(line)]) for title, lines in parts)
     blocks = ("\n".join((style(title.upper(), "bold"), *lines)) for title, lines in filled if lines)
@@ -92,10 +92,9 @@ def _indented(line: str) -> "Iterator[str]":
         return
     text = line.lstrip(" ")
     lead, space, after = text.partition(" ")
-    has_mark = bool(space) and display_width(lead) == 1
     indent = "  " + " " * (len(line) - len(text))
-    if has_mark:
-        yield from fold(after, f"{indent}{lead} ", f"{indent}  ")
+    if space and (display_width(lead) == 1 or lead.rstrip(".").isdigit()):
+        yield from fold(after, f"{indent}{lead} ", f"{indent}{'':{display_width(lead)}} ")
     else:
         yield from fold(text, indent, indent)
 

@@ -21,7 +21,7 @@ def test_the_verdict_the_cause_and_the_cure_are_fields_and_no_password_is() -> N
     assert (document["cause"], document["cure"]) == ("", [])
     assert "hidden-password" not in str(document)
     document = explanation_document(Explanation(node.lookup("reg.io:5000/a")))
-    assert str(document["cause"]).startswith("pattern 'reg.io' of provider 'p': ")
+    assert str(document["cause"]).startswith("pattern 'reg.io' of provider 'p' nearly matches: ")
     assert document["cure"] == [
         {
             "text": "add this to matchImages of provider 'p', then restart the kubelet",

@@ -66,8 +66,8 @@ def test_the_nearest_pattern_is_the_cause_and_others_follow() -> None:
         "✗ no credential is found: no provider, pull secret or docker config matches reg.io:5000/a/x"
     )
     cause = lines[lines.index("LIKELY CAUSE") + 1]
-    assert cause.startswith("  pattern 'reg.io' of provider 'port': the pattern has no port")
-    assert cause.endswith("; 'reg.io:5000' would match")
+    told = "it has no port, and the image has port 5000"
+    assert cause == f"  pattern 'reg.io' of provider 'port' nearly matches: {told}"
     cure = lines.index("WHAT TO DO") + 1
     assert "matchImages of provider 'port' in /etc/providers.yaml" in lines[cure]
     assert lines[cure + 1] == '      - "reg.io:5000"'

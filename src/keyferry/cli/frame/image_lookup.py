@@ -1,5 +1,7 @@
 """Code that ``get``, ``can-pull`` and ``explain`` share: read the options, look up the image, report notes."""
 
+import sys
+
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
@@ -163,7 +165,9 @@ def look_up(
 
 
 def _programs(providers: Providers, name: str) -> str:
-    """Return the plugins that are run for an image as text for a message, empty if there are none."""
+    """Return the plugins that are run for an image as text for a terminal, empty if there are none."""
+    if not sys.stderr.isatty():
+        return ""
     matching = (
         config.name
         for config in providers.configs

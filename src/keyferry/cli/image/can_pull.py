@@ -16,6 +16,7 @@ from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 from keyferry.show.tables import table
+from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
@@ -72,7 +73,10 @@ def run(args: "argparse.Namespace") -> int:
 
 def _table(check: RegistryCheck) -> Lines:
     rows = table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), map(_row, check.attempts))
-    return Lines(f"{style(printable(verdict(check)), 'bold', _COLOURS[check.verdict])}\n\n{rows}")
+    head = (
+        style(line, "bold", _COLOURS[check.verdict]) for line in fold(printable(verdict(check)), rest="  ")
+    )
+    return Lines("\n".join((*head, "", rows)))
 
 
 def _row(attempt: "Attempt") -> tuple[str, ...]:

@@ -65,7 +65,7 @@ EXAMPLES = """\
 examples:
   sudo keyferry pull registry.example/team/app:v1
   sudo keyferry pull registry.example/team/pause:v1 --preload
-  keyferry pull registry.example/team/app:v1 --to ./app --pod pod.yaml --secret secret.yaml --root ./node
+  keyferry pull registry.example/team/app:v1 --to ./app -f pod.yaml --secret secret.yaml --root ./node
   keyferry pull registry.example/team/app:v1 --to ./app --platform linux/arm64
   keyferry pull app:v1 db:v2 --to ./images --parallel 2 -o json"""
 

@@ -13,8 +13,8 @@ from keyferry.images.result import LookupResult
 
 __all__ = ["Miss", "MissKind", "find_misses", "find_near_miss"]
 
-# The smallest similarity of two host labels of which one is a misspelling of the other.
-_SIMILAR = 0.75
+# The most changes of a letter in a misspelling of a host label, and the shortest label that is compared.
+_MOST_CHANGES, _SHORTEST = 2, 5
 # The number of labels that two hosts must share to be near each other, beside the one that differs.
 _SHARED = 2
 
@@ -104,32 +104,44 @@ def find_near_miss(source: Source, pattern: str, name: str) -> Miss:
 
 
 def _compare(pattern: str, name: str) -> tuple[MissKind, str, str]:
-    verdict = judge(pattern, name)
     try:
         image = parse_registry_url(name)
         parsed = parse_pattern(pattern)
-    except MatchError:
+    except MatchError as error:
         registry = name.partition("/")[0]
         if registry.partition(":")[0] in pattern:
-            return MissKind.UNPARSABLE, verdict.why, registry
+            return MissKind.UNPARSABLE, str(error), registry
         return MissKind.OTHER_HOST, "", ""
     labels = tuple(bytewise(image.host).split("."))
     if len(labels) != len(parsed.labels):
         return _compare_counts(parsed.url, image)
     wrong = [at for at, glob in enumerate(parsed.globs) if glob is None or not glob_matches(glob, labels[at])]
     if not wrong:
-        return _compare_places(parsed.url, image, verdict.why)
+        return _compare_places(parsed.url, image)
     return _compare_labels(parsed.url, image, wrong)
 
 
-def _compare_places(wanted: RegistryUrl, image: RegistryUrl, why: str) -> tuple[MissKind, str, str]:
+def _compare_places(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, str, str]:
     """Compare the ports and paths of a pattern and an image with the same host."""
     is_path = image.path.startswith(wanted.path)
     path = wanted.path if is_path else _path_for(wanted, image)
     right = f"{wanted.host}{_port(image)}{path}"
     if wanted.port == image.port:
-        return MissKind.PATH, why, right
-    return (MissKind.PORT if is_path else MissKind.PORT_AND_PATH), why, right
+        return MissKind.PATH, _why_path(wanted, image), right
+    if is_path:
+        return MissKind.PORT, _why_port(wanted, image), right
+    return MissKind.PORT_AND_PATH, f"{_why_port(wanted, image)}; {_why_path(wanted, image)}", right
+
+
+def _why_port(wanted: RegistryUrl, image: RegistryUrl) -> str:
+    if not wanted.port:
+        return f"it has no port, and the image has port {image.port}"
+    return f"it has port {wanted.port}, and the image has {f'port {image.port}' if image.port else 'none'}"
+
+
+def _why_path(wanted: RegistryUrl, image: RegistryUrl) -> str:
+    star = ": a * in a path is an ordinary character" if "*" in wanted.path else ""
+    return f"the image's path {image.path!r} does not begin with {wanted.path!r}{star}"
 
 
 def _path_for(wanted: RegistryUrl, image: RegistryUrl) -> str:
@@ -145,11 +157,11 @@ def _compare_counts(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, 
     stem = wanted.host.removeprefix("*.")
     below = image.host.count(".") - stem.count(".")
     if image.host == stem:
-        why = f"the pattern matches hosts one part longer than {stem!r}, and not {stem!r} itself"
+        why = f"it matches hosts that are one part longer than {stem!r}, and not {stem!r} itself"
         return MissKind.LABEL_COUNT, why, f"{image.host}{_port(image)}"
     if image.host.endswith(f".{stem}") and below > 0:
         if stem == wanted.host:
-            why = f"the pattern matches the host {stem!r} itself, and no host below it"
+            why = f"it matches the host {stem!r} itself, and no host below it"
         else:
             why = (
                 f"a * matches exactly one part of a host name, and {image.host!r} has {below} before {stem!r}"
@@ -176,17 +188,27 @@ def _compare_labels(
     shared = sum(a == b for a, b in zip(mine, its, strict=True))
     at = wrong[0]
     if len(wrong) == 1 and (shared >= _SHARED or _is_misspelt(mine[at], its[at])):
-        why = f"part {at + 1} of the image's host is {its[at]!r}, and the pattern has {mine[at]!r}"
+        why = f"part {at + 1} of the image's host is {its[at]!r}, and not {mine[at]!r}"
         right = ".".join([*mine[:at], its[at], *mine[at + 1 :]])
         return MissKind.LABEL, why, f"{right}{_port(image)}"
     return _compare_hub(wanted, image)
 
 
 def _is_misspelt(found: str, expected: str) -> bool:
-    # Imported here because most explanations do not need it.
-    from difflib import SequenceMatcher
+    """Return whether few changes make one label of the other; a wildcard is not a misspelling."""
+    if "*" in found or min(len(found), len(expected)) < _SHORTEST:
+        return False
+    return _distance(found, expected) <= _MOST_CHANGES
 
-    return "*" not in found and SequenceMatcher(None, found, expected).ratio() >= _SIMILAR
+
+def _distance(one: str, other: str) -> int:
+    """Return how many letters must be added, removed or replaced; not difflib, whose import takes longer."""
+    row = list(range(len(other) + 1))
+    for number, mine in enumerate(one, 1):
+        before, row[0] = row[0], number
+        for at, its in enumerate(other, 1):
+            before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (mine != its))
+    return row[-1]
 
 
 def _port(image: RegistryUrl) -> str:
