@@ -24,7 +24,7 @@ SHARED_NAMES = {
 CHOICES = {
     "_core.documents.Document": ("format",),
     "_core.reasons.Reason": ("stage",),
-    "cli.frame.sources.KubernetesObject": ("kind",),
+    "clusters.api_call.ApiProblem": ("kind",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
     "doctor.health.HealthLine": ("level",),
     "images.config.refusals.Refusals": ("stage",),
@@ -49,6 +49,9 @@ CHOICES = {
     "show.junit.Case": ("outcome",),
     "show.sarif.SarifResult": ("severity",),
     "show.sarif.SarifRule": ("severity",),
+    "workloads.objects.KubernetesObject": ("kind",),
+    "workloads.pods.PodContainer": ("role",),
+    "workloads.targets.Target": ("kind",),
 }
 
 

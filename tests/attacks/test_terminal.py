@@ -112,7 +112,7 @@ def test_names_of_files(node: Node, tmp_path: Path, command: str) -> None:
     options = node.options()
     check(command, IMAGE, "--config", str(folder / "none"), "--bin-dir", str(node.bin_dir))
     check(command, IMAGE, "--config", str(node.config), "--bin-dir", str(folder))
-    check(command, IMAGE, *options, "--pod", str(folder))
+    check(command, IMAGE, *options, "-f", str(folder))
     check(command, IMAGE, *options, "--docker-config", str(folder))
     (folder / "config.yaml").write_text("kind: [")
     check(command, IMAGE, "--config", str(folder / "config.yaml"), "--bin-dir", str(node.bin_dir))
@@ -156,23 +156,19 @@ def test_names_in_pods_and_secrets(node: Node, tmp_path: Path, output: str) -> N
         "stringData": data,
     }
     elsewhere = write(tmp_path / "elsewhere.yaml", pod(EVIL, EVIL), secret)
-    check("get", IMAGE, "--pod", elsewhere, "-o", output, *node.options())
+    check("get", IMAGE, "-f", elsewhere, "-o", output, *node.options())
     own = {**secret, "metadata": {"name": EVIL, "namespace": "team"}}
     listed = write(tmp_path / "listed.yaml", pod(EVIL, EVIL, f"{EVIL}2"), own)
     for command in ("get", "explain"):
-        stdout, _ = check(command, IMAGE, "--pod", listed, "-o", output, *node.options())
+        stdout, _ = check(command, IMAGE, "-f", listed, "-o", output, *node.options())
         if output != "table":
             read = json.loads if output == "json" else yaml.safe_load
             assert read(stdout)["credentials"][0]["username"] == EVIL
-    check(
-        "get", IMAGE, "--pod", write(tmp_path / "unlisted.yaml", pod(), secret), "-o", output, *node.options()
-    )
+    check("get", IMAGE, "-f", write(tmp_path / "unlisted.yaml", pod(), secret), "-o", output, *node.options())
     broken = {**secret, "data": {".dockerconfigjson": "%%%"}, "stringData": {}}
     check("get", IMAGE, "--secret", write(tmp_path / "broken.yaml", broken), *node.options())
     odd = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": {EVIL: 1}}}
-    check(
-        "get", IMAGE, "--pod", write(tmp_path / "odd-pod.yaml", odd), *node.options(), shows="metadata.name"
-    )
+    check("get", IMAGE, "-f", write(tmp_path / "odd-pod.yaml", odd), *node.options(), shows="metadata.name")
 
 
 @pytest.mark.parametrize("output", ["table", "wide", "json", "yaml", "dockerconfig"])
@@ -227,7 +223,7 @@ def test_on_a_real_terminal_only_our_colours_are_left(tmp_path: Path) -> None:
         "one", ["reg.io"], before=f"printf %s {json.dumps(ascii(EVIL)[1:-1])} >&2; exit 1"
     )
     listed = write(tmp_path / "pod.yaml", pod("web", EVIL))
-    seen = on_a_terminal("explain", IMAGE, "--pod", listed, *node.options())
+    seen = on_a_terminal("explain", IMAGE, "-f", listed, *node.options())
     assert "planted" in seen
     ours = re.sub(r"\x1b\[[0-9;]*m", "", seen.replace("\r\n", "\n"))
     assert "\x1b[1m" in seen

@@ -58,11 +58,15 @@ def test_a_directory_without_config_files(node: Node, tmp_path: Path) -> None:
 
 
 def test_no_config_anywhere_says_where_it_was_looked_for(tmp_path: Path) -> None:
-    done = run_keyferry("get", IMAGE, KEYFERRY_CONFIG="", KEYFERRY_BIN_DIR=str(tmp_path))
+    """A bin dir alone is a mistake; without one, the other sources are still looked at."""
+    done = run_keyferry("get", IMAGE, "--bin-dir", str(tmp_path), KEYFERRY_CONFIG="")
     assert done.returncode == 3
     assert (
         "no provider config found: give --image-credential-provider-config or KEYFERRY_CONFIG" in done.stderr
     )
+    done = run_keyferry("get", IMAGE, KEYFERRY_CONFIG="", KEYFERRY_BIN_DIR=str(tmp_path))
+    assert done.returncode == 6
+    assert "found no provider config, so no plugin is asked; give one with --config" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -109,7 +113,7 @@ def test_a_plugin_that_is_not_executable(node: Node) -> None:
             "exited with status 7; stderr: it broke",
             id="exit 7",
         ),
-        pytest.param("#!/bin/sh\nkill -9 $$\n", 4, "was killed by signal 9", id="killed"),
+        pytest.param("#!/bin/sh\nkill -9 $$\n", 4, "was killed by SIGKILL", id="killed"),
         pytest.param("no shebang\n", 4, "cannot be started: exec format error", id="no shebang"),
         pytest.param(
             "#!/no/such/interpreter\n", 4, "has an interpreter that is missing", id="no interpreter"
@@ -149,8 +153,17 @@ def test_wrong_usage(words: list[str], message: str) -> None:
     [
         pytest.param(None, "cannot be read", id="missing"),
         pytest.param("a: [", "not valid YAML", id="not YAML"),
-        pytest.param("kind: ConfigMap\n", "found no Pod, Secret or ServiceAccount", id="another kind"),
-        pytest.param("kind: Secret\ndata: {.dockerconfigjson: '!'}\n", "is not base64", id="not base64"),
+        pytest.param(
+            "kind: ConfigMap\n", "found no Pod, workload, Secret or ServiceAccount", id="another kind"
+        ),
+        pytest.param(
+            "kind: Secret\n",
+            "object.yaml: found no Pod and no workload; expected one, and secrets with --secret",
+            id="only a secret",
+        ),
+        pytest.param(
+            "kind: Pod\n---\nkind: Secret\ndata: {.dockerconfigjson: '!'}\n", "is not base64", id="not base64"
+        ),
         pytest.param("kind: Pod\nmetadata: {name: 5}\n", "expected a string, found int", id="wrong type"),
     ],
 )
@@ -160,7 +173,7 @@ def test_a_pod_or_secret_file_that_cannot_be_used(
     path = tmp_path / "object.yaml"
     if content is not None:
         path.write_text(content)
-    check(3, message, "get", IMAGE, "--pod", str(path), *node.options())
+    check(3, message, "get", IMAGE, "-f", str(path), *node.options())
 
 
 def test_a_pull_secret_that_is_not_json_fails_the_lookup_as_in_the_kubelet(

@@ -121,7 +121,7 @@ def test_without_the_pod_no_credentials_is_not_a_no(node: Node, output: str) -> 
     done = run_keyferry("get", "other.io/app", "-o", output, *node.options())
     assert done.returncode == 6
     assert "the pod was not given" in done.stderr
-    assert "add --pod FILE" in done.stderr
+    assert "add -f FILE with the pod, or explain pod/NAME" in done.stderr
     assert "anonymously" not in done.stderr
     if output in ("json", "yaml"):
         document = yaml.safe_load(done.stdout)
@@ -131,9 +131,7 @@ def test_without_the_pod_no_credentials_is_not_a_no(node: Node, output: str) -> 
 
 def test_with_a_credential_what_is_missing_is_a_note(node: Node, tmp_path: Path) -> None:
     """Exit code 0; a secret that the pod lists and nobody gave may come before it."""
-    done = run_keyferry(
-        "get", IMAGE, "--pod", str(pod_file(tmp_path, "absent")), "-o", "json", *node.options()
-    )
+    done = run_keyferry("get", IMAGE, "-f", str(pod_file(tmp_path, "absent")), "-o", "json", *node.options())
     assert done.returncode == 0
     assert "pull secret 'absent', which the pod lists, was not given; add --secret FILE" in done.stderr
     document = json.loads(done.stdout)
@@ -142,11 +140,11 @@ def test_with_a_credential_what_is_missing_is_a_note(node: Node, tmp_path: Path)
 
 
 def test_a_listed_secret_that_was_not_given_is_not_a_no(node: Node, tmp_path: Path) -> None:
-    done = run_keyferry("get", "other.io/app", "--pod", str(pod_file(tmp_path, "absent")), *node.options())
+    done = run_keyferry("get", "other.io/app", "-f", str(pod_file(tmp_path, "absent")), *node.options())
     assert done.returncode == 6
     secrets = ["--secret", str(secret_file(tmp_path, "absent", "user"))]
     sure = run_keyferry(
-        "get", "other.io/app", "--pod", str(pod_file(tmp_path, "absent")), *secrets, *node.options()
+        "get", "other.io/app", "-f", str(pod_file(tmp_path, "absent")), *secrets, *node.options()
     )
     assert sure.returncode == 1
 
@@ -163,7 +161,7 @@ def test_a_pods_own_list_decides_which_secrets_count(node: Node, tmp_path: Path)
     files = [secret_file(tmp_path, name, name) for name in ("a", "b")]
     options = [word for file in files for word in ("--secret", str(file))]
     pod = pod_file(tmp_path, "b", "absent")
-    done = run_keyferry("get", IMAGE, "--pod", str(pod), *options, "-o", "json", *node.options())
+    done = run_keyferry("get", IMAGE, "-f", str(pod), *options, "-o", "json", *node.options())
     assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["b", "user"]
     assert "pull secret 'absent', which the pod lists, was not given" in done.stderr
     assert "secret 'a' is given, but the pod does not list it" in done.stderr
@@ -172,7 +170,7 @@ def test_a_pods_own_list_decides_which_secrets_count(node: Node, tmp_path: Path)
 def test_a_secret_of_another_namespace_is_not_the_pods(node: Node, tmp_path: Path) -> None:
     """The kubelet reads a pod's secrets in the pod's namespace; one without a namespace is a manifest for it."""
     file = secret_file(tmp_path, "b", "b")
-    words = ["get", IMAGE, "--pod", str(pod_file(tmp_path, "b")), "--secret", str(file), "-o", "json"]
+    words = ["get", IMAGE, "-f", str(pod_file(tmp_path, "b")), "--secret", str(file), "-o", "json"]
     own = file.read_text()
     for namespace, users in (
         ("namespace: team", ["b", "user"]),
@@ -187,16 +185,22 @@ def test_a_secret_of_another_namespace_is_not_the_pods(node: Node, tmp_path: Pat
 
 
 def test_the_secrets_of_another_account_are_not_the_pods(node: Node, tmp_path: Path) -> None:
-    """A pod without secrets of its own has those of its own account."""
+    """A pod without secrets of its own gets those of its own account when it is created, and not later."""
     pod = pod_file(tmp_path)
     account = (
         "---\nkind: ServiceAccount\nmetadata: {name: %s, namespace: team}\nimagePullSecrets: [{name: %s}]\n"
     )
-    pod.write_text(pod.read_text() + account % ("other", "a") + account % ("deployer", "b"))
+    created = pod.read_text() + account % ("other", "a") + account % ("deployer", "b")
+    pod.write_text(created.replace("uid: pod-uid", "labels: {}"))
     files = [secret_file(tmp_path, name, name) for name in ("a", "b")]
     options = [word for file in files for word in ("--secret", str(file))]
-    done = run_keyferry("get", IMAGE, "--pod", str(pod), *options, "-o", "json", *node.options())
+    words = ["get", IMAGE, "-f", str(pod), *options, "-o", "json", *node.options()]
+    done = run_keyferry(*words)
     assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["b", "user"]
+    pod.write_text(created)
+    done = run_keyferry(*words)
+    assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["user"]
+    assert "the service account 'deployer' lists the pull secret 'b', but the pod does not" in done.stderr
 
 
 def test_a_list_of_pod_secret_and_account_in_one_file_is_understood(node: Node, tmp_path: Path) -> None:
@@ -204,7 +208,7 @@ def test_a_list_of_pod_secret_and_account_in_one_file_is_understood(node: Node, 
     secret = yaml.safe_load(secret_file(tmp_path, "a", "listed").read_text())
     both = tmp_path / "both.json"
     both.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod, secret]}))
-    done = run_keyferry("get", IMAGE, "--pod", str(both), "-o", "json", *node.options())
+    done = run_keyferry("get", IMAGE, "-f", str(both), "-o", "json", *node.options())
     assert [c["username"] for c in json.loads(done.stdout)["credentials"]] == ["listed", "user"]
 
 
@@ -237,7 +241,7 @@ def test_a_service_account_token_reaches_the_plugin_that_asks_for_it(tmp_path: P
     done = run_keyferry(
         "get",
         IMAGE,
-        "--pod",
+        "-f",
         str(account),
         "--service-account-token",
         str(token),
@@ -277,7 +281,7 @@ def token_file(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("has_pod", "has_token", "account", "options"),
     [
-        pytest.param(False, False, "", ["--pod FILE"], id="nothing"),
+        pytest.param(False, False, "", ["-f FILE with the pod"], id="nothing"),
         pytest.param(
             True, False, "", ["ServiceAccount after the Pod", "--service-account-token FILE"], id="pod"
         ),
@@ -301,7 +305,7 @@ def test_a_provider_that_takes_tokens_is_unknown_without_its_inputs(
     node = Node(tmp_path).add("sa", ["reg.io"], extra=TAKES_TOKENS)
     pod = pod_file(tmp_path)
     pod.write_text(pod.read_text() + account)
-    words = [*(["--pod", str(pod)] if has_pod else []), *(token_file(tmp_path) if has_token else [])]
+    words = [*(["-f", str(pod)] if has_pod else []), *(token_file(tmp_path) if has_token else [])]
     for command in ("get", "explain"):
         done = run_keyferry(command, IMAGE, *words, *node.options())
         assert done.returncode == 6, done.stdout + done.stderr
@@ -309,7 +313,9 @@ def test_a_provider_that_takes_tokens_is_unknown_without_its_inputs(
             assert wrong not in done.stdout + done.stderr
         for option in options:
             assert option in done.stdout + done.stderr
-    assert "cannot tell what it answers, the plugin was not run" in done.stdout
+    assert done.stdout.startswith("? cannot tell whether the kubelet has a credential: ")
+    whole = run_keyferry("explain", IMAGE, *words, "-o", "wide", *node.options())
+    assert "cannot tell what it returns, the plugin was not run" in whole.stdout
     document = json.loads(run_keyferry("explain", IMAGE, *words, "-o", "json", *node.options()).stdout)
     assert document["decision"]["outcome"] == "unknown"
     assert document["failures"] == []
@@ -324,14 +330,14 @@ def test_with_everything_given_a_provider_that_takes_tokens_gives_sure_answers(t
     plain = pod.read_text()
     pod.write_text(plain + ACCOUNT.format("team", "x: y"))
     for token in ([], token_file(tmp_path)):
-        done = run_keyferry("explain", IMAGE, "--pod", str(pod), *token, *node.options())
+        done = run_keyferry("explain", IMAGE, "-f", str(pod), *token, *node.options())
         assert done.returncode == 1
         assert (
             "skipped: the service account lacks the annotation 'role', which the provider requires"
             in done.stdout
         )
     pod.write_text(plain + ACCOUNT.format("team", "role: r"))
-    done = run_keyferry("get", IMAGE, "--pod", str(pod), *token, *node.options())
+    done = run_keyferry("get", IMAGE, "-f", str(pod), *token, *node.options())
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -341,15 +347,18 @@ def test_a_plugin_that_is_asked_without_the_pods_account_says_so(tmp_path: Path)
     node = Node(tmp_path).add("sa", ["reg.io"], extra=extra.replace("required", "optional"))
     done = run_keyferry("explain", IMAGE, *node.options())
     assert done.returncode == 0
-    assert "the kubelet may get another answer: the pod was not given" in done.stdout
+    assert done.stdout.startswith(
+        "? a credential is found: user 'user' of provider sa; the kubelet may get another"
+    )
+    assert "the kubelet may get another response: the pod was not given" in done.stdout
     assert "no anonymous attempt" not in done.stdout
 
 
 def test_explain_tells_the_whole_story(node: Node) -> None:
-    done = run_keyferry("explain", IMAGE, *node.options())
+    done = run_keyferry("explain", IMAGE, "-o", "wide", *node.options())
     assert done.returncode == 0
     for part in (
-        "pattern 'reg.io' covers the image",
+        "pattern 'reg.io' matches the image",
         "the plugin ran for",
         "cached by registry",
         "no anonymous attempt",
@@ -362,8 +371,12 @@ def test_explain_tells_the_whole_story(node: Node) -> None:
 def test_explain_points_at_the_trap(node: Node, tmp_path: Path) -> None:
     done = run_keyferry("explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options())
     assert done.returncode == 1
-    assert "differs from the image in the port alone" in done.stdout
+    assert "pattern 'reg.io' of provider 'one' nearly matches: it has no port" in done.stdout
+    assert '      - "reg.io:5000"\n' in done.stdout
     assert "the kubelet makes one anonymous attempt" in done.stdout
+    words = ["explain", "reg.io:5000/app", *plain_pod(tmp_path), *node.options()]
+    for option in (["-o", "wide"], ["--all-patterns"]):
+        assert "differs from the image in the port alone" in run_keyferry(*words, *option).stdout
 
 
 def test_explain_as_json_carries_reasons_and_traps(node: Node, tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
 
 def command(words: list[str], folder: Path) -> list[str]:
     more = {
-        "get": ["--config", "providers.yaml", "--bin-dir", "bin", "--pod", "plain-pod.json"],
+        "get": ["--config", "providers.yaml", "--bin-dir", "bin", "-f", "plain-pod.json"],
         "records": ["--root", str(folder)],
         "kube": ["--kubeconfig", "kubeconfig"],
     }

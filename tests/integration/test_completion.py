@@ -37,7 +37,7 @@ def complete_in_bash(path: Path, *words: str) -> set[str]:
             id="commands",
         ),
         pytest.param(("ex",), {"explain"}, id="a command"),
-        pytest.param(("get", "x", "--re"), {"--reveal"}, id="an option"),
+        pytest.param(("get", "x", "--re"), {"--request-token", "--reveal"}, id="an option"),
         pytest.param(
             ("get", "x", "-o", ""), {"table", "wide", "json", "yaml", "dockerconfig", "env"}, id="formats"
         ),

@@ -76,7 +76,7 @@ def plain_pod(folder: Path) -> list[str]:
     metadata = {"name": "web", "namespace": "team", "uid": "pod-uid"}
     spec = {"serviceAccountName": "default", "containers": []}
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
-    return ["--pod", str(path)]
+    return ["-f", str(path)]
 
 
 def run_keyferry(*words: str, cwd: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:

@@ -11,9 +11,10 @@ from keyferry.show.writer import Guard, Lines, hold_descriptors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Sequence
 
-    from keyferry.errors import ConfigError
+    from keyferry.errors import ConfigError, KeyferryError
 
 _SUMMARY = """\
 keyferry {version}: run, explain and test Kubernetes credential plugins.
@@ -56,7 +57,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
         except BrokenPipeError:  # the reader of the output has closed the pipe
             return Exit.PIPE
         except EnvironmentProblem as error:  # the output cannot be written
-            return _report(error)
+            return report_failure(error)
         return code
 
 
@@ -92,13 +93,10 @@ def _unknown(name: str) -> int:
 
 def _run(name: str, words: list[str]) -> int:
     from keyferry.cli.frame.arguments import run_command
-    from keyferry.errors import KeyferryError
 
     module = load_module(COMMANDS[name].module)
     try:
-        return run_command(f"keyferry {name}", module, words)
-    except KeyferryError as error:
-        return _report(error)
+        return run_command(f"keyferry {name}", module, words, _report)
     except KeyboardInterrupt:
         report("interrupted")
         return Exit.INTERRUPTED
@@ -106,13 +104,15 @@ def _run(name: str, words: list[str]) -> int:
         return leave.code if isinstance(leave.code, int) else Exit.USAGE
 
 
-def _report(error: Exception) -> int:
+def _report(error: "KeyferryError", args: "argparse.Namespace") -> int:
     from keyferry.errors import ConfigError
 
-    return report_failure(error, hint=_next_step(error) if isinstance(error, ConfigError) else "")
+    return report_failure(error, hint=_next_step(error, args) if isinstance(error, ConfigError) else "")
 
 
-def _next_step(error: "ConfigError") -> str:
+def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:
+    from keyferry.cli.frame.paste import command_line
+
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
-    step = f"try 'keyferry lint {' '.join(files)}'" if files else "check the path"
+    step = f"try: {command_line(args, 'lint', *files)}" if files else "check the path"
     return f"a kubelet does not start with this config; {step}"

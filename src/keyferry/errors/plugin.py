@@ -80,7 +80,7 @@ class PluginExitError(PluginError):
     kind = Kind.EXIT
 
     def __init__(self, plugin: str, status: int, kubernetes_text: str = "", stderr_tail: str = "") -> None:
-        what = f"exited with status {status}" if status >= 0 else f"was killed by signal {-status}"
+        what = f"exited with status {status}" if status >= 0 else f"was killed by {signal_name(-status)}"
         super().__init__(plugin, what + _tail(stderr_tail), kubernetes_text)
         self.args = (plugin, status, kubernetes_text, stderr_tail)
         self.status = status
@@ -139,6 +139,17 @@ class UnusableCertificateError(PluginProtocolError):
         super().__init__(plugin, problem, kubernetes_text, fault=Fault.KEY_PAIR)
         self.args = (plugin, problem, kubernetes_text, expires_ns)
         self.expires_ns = expires_ns
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal, such as ``SIGKILL``."""
+    # Imported here: few plugins are killed.
+    from signal import Signals
+
+    try:
+        return Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _tail(stderr_tail: str) -> str:

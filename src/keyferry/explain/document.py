@@ -1,11 +1,10 @@
-"""An answer and its reasons as documents for programs, with stable fields and no secrets by default."""
+"""Credentials and failures as documents for programs, with stable fields and no secrets by default."""
 
-from keyferry._core.reasons import Reason, ReasonStage
 from keyferry._core.secrets import MASK
 from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, Source
 from keyferry.images.missing import missing_documents
-from keyferry.show.documents import make_document, reason_document
+from keyferry.show.documents import make_document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,49 +19,11 @@ def credentials_document(answer: Answer, *, reveal: bool = False) -> dict[str, o
         "ImageCredentials",
         image=answer.image,
         name=answer.name,
-        credentials=[_credential(credential, reveal=reveal) for credential in answer.credentials],
+        credentials=[credential_document(credential, reveal=reveal) for credential in answer.credentials],
         failures=failures_document(answer.kubelet_failures),
         outcome=str(answer.outcome),
         missing=missing_documents(answer.missing),
     )
-
-
-def explanation_document(
-    answer: Answer,
-    *,
-    config: dict[str, object],
-    registry: dict[str, object] | None = None,
-    access: dict[str, object] | None = None,
-    traps: tuple[Reason, ...] = (),
-) -> dict[str, object]:
-    """Return the output of ``keyferry explain``.
-
-    *registry* is the result of a check with the registry, if one was made; *access* is the decision
-    whether an image on the node may be used, if it was requested; *traps* are added to those of the answer.
-    """
-    decision = next(reason for reason in answer.reasons if reason.stage is ReasonStage.DECISION)
-    document: dict[str, object] = make_document(
-        "ImageExplanation",
-        image=answer.image,
-        name=answer.name,
-        config=config,
-        decision={"outcome": str(decision.outcome), "text": decision.text},
-        missing=missing_documents(answer.missing),
-        credentials=[_credential(credential, reveal=False) for credential in answer.credentials],
-        failures=failures_document(answer.kubelet_failures),
-        traps=[
-            reason_document(reason)
-            for reason in (*answer.reasons, *traps)
-            if reason.stage is ReasonStage.TRAP
-        ],
-        reasons=[
-            reason_document(reason)
-            for reason in answer.reasons
-            if reason.stage not in (ReasonStage.TRAP, ReasonStage.DECISION)
-        ],
-    )
-    asked = {"access": access, "registry": registry}
-    return document | {name: value for name, value in asked.items() if value is not None}
 
 
 def source_document(source: Source) -> dict[str, object]:
@@ -78,7 +39,8 @@ def source_document(source: Source) -> dict[str, object]:
     return document
 
 
-def _credential(credential: Credential, *, reveal: bool) -> dict[str, object]:
+def credential_document(credential: Credential, *, reveal: bool = False) -> dict[str, object]:
+    """Return a credential as a document; with *reveal*, its password is not masked."""
     return {
         "username": credential.username,
         "password": credential.password if reveal else MASK,

@@ -10,6 +10,7 @@ from keyferry.explain.document import source_document
 from keyferry.explain.mirrors import mirrors_document
 from keyferry.images.missing import MissingInput
 from keyferry.pulls.trial import Attempt, most_telling
+from keyferry.show.marks import Mark, mark
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,20 +95,23 @@ def verdict(check: RegistryCheck) -> str:
 
 
 def _yes(check: RegistryCheck) -> str:
-    number = len(check.attempts)
     at, attempt = next((at, each) for at, each in enumerate(check.attempts, 1) if each.worked)
     if attempt.credential is None:
         return f"yes: {check.image} can be pulled without a credential"
-    return f"yes: {check.image} can be pulled with {_the_one(number) or f'credential {at} of {number}'}"
+    number = len(check.attempts)
+    which = f", credential {at} of {number}" if number > 1 else ""
+    return f"yes: {check.image} can be pulled with {attempt.who}{which}"
 
 
 def _no(check: RegistryCheck) -> str:
     if check.is_blocked:
         return f"no: {check.image}: {check.mirrors}"
+    if check.kind is Kind.NOT_FOUND:
+        return f"no: the registry has no {check.image}, or hides it from users without access"
     if check.attempts and check.attempts[0].credential is None:
         return f"no: there is no credential for {check.image}, and without one it cannot be pulled"
     number = len(check.attempts)
-    which = _the_one(number) or f"any of the {number} credentials"
+    which = check.attempts[0].who if number == 1 else f"any of the {number} credentials"
     return f"no: {check.image} cannot be pulled with {which}"
 
 
@@ -117,16 +121,14 @@ def _cannot_tell(check: RegistryCheck) -> str:
 
 def doubts(check: RegistryCheck) -> Iterator[str]:
     """Yield the reasons why the registry's response alone does not decide."""
-    if check.error is not None and check.kind not in _SURE:
+    if check.error is not None and check.kind in (Kind.UNREACHABLE, Kind.TIMEOUT):
+        yield check.error.message
+    elif check.error is not None and check.kind not in _SURE:
         yield f"the registry gave no conclusive response: {check.error.message}"
     if check.has_other_way:
         yield str(check.mirrors)
     if check.verdict is not PullVerdict.NO:
         yield from map(str, check.missing)
-
-
-def _the_one(number: int) -> str:
-    return "the only credential" if number == 1 else ""
 
 
 _VERDICTS = {PullVerdict.YES: _yes, PullVerdict.NO: _no, PullVerdict.UNKNOWN: _cannot_tell}
@@ -144,14 +146,13 @@ def describe_attempt(attempt: Attempt) -> str:
 
 
 def attempt_lines(check: RegistryCheck) -> Iterator[str]:
-    """Yield one line for each attempt, in order, then the doubts about the result."""
+    """Yield one line for each attempt, in order, then a note about mirrors."""
     for at, attempt in enumerate(check.attempts, 1):
-        mark = "+" if attempt.worked else "-"
-        yield f"{mark} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
-    if check.verdict is PullVerdict.UNKNOWN:
-        yield f"? {printable(verdict(check))}"
-    elif check.is_blocked or check.has_other_way:
-        yield f"{'-' if check.is_blocked else '?'} {printable(str(check.mirrors))}"
+        sign = mark(Mark.YES if attempt.worked else Mark.NO)
+        yield f"{sign} {at}. {printable(attempt.who)}: {printable(describe_attempt(attempt))}"
+    if check.is_blocked or check.has_other_way:
+        sign = mark(Mark.NO if check.is_blocked else Mark.UNKNOWN)
+        yield f"{sign} {printable(str(check.mirrors))}"
 
 
 def check_document(check: RegistryCheck) -> dict[str, object]:

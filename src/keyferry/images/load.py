@@ -6,7 +6,7 @@ from keyferry._core.clock import check_timeout, monotonic_ns
 from keyferry._core.compiled import Callable, Iterable, Mapping
 from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
-from keyferry.errors import ConfigError
+from keyferry.errors import ConfigError, Problem
 from keyferry.images.config.files import ReadConfig, config_hash, read_config
 from keyferry.images.config.refusals import find_refusals, place_of
 from keyferry.images.config.register import plugin_path
@@ -100,6 +100,30 @@ def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Pro
         clock=settings.clock,
         patterns=patterns,
     )
+
+
+def make_unrun_providers(
+    config: str, bin_dir: str | None, settings: ProviderSettings
+) -> tuple[Providers, tuple[Problem, ...]]:
+    """Return providers whose plugins are not run, and the problems that would stop a kubelet.
+
+    Without *bin_dir*, plugins are not checked. Raise ConfigError if no provider can be read from the config.
+    """
+    # Imported here: most commands run plugins.
+    from keyferry.images.provider.unrun import UnrunProvider
+
+    read = read_config(config)
+    found = find_refusals(read, bin_dir, service_account_tokens=settings.service_account_tokens)
+    problems = dict.fromkeys(problem for stage in found for problem in stage.problems)
+    if problems and not read.providers:
+        raise ConfigError(tuple(sorted(problems, key=place_of)), read.kubernetes_text)
+    providers = [
+        UnrunProvider(entry, exec_plugin(entry, bin_dir or ""), accounts=settings.service_accounts)
+        for entry in read.providers
+    ]
+    patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
+    whole = Providers(providers, docker_config=settings.docker_config, patterns=patterns)
+    return whole, tuple(sorted(problems, key=place_of))
 
 
 def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = True) -> ReadConfig:

@@ -15,6 +15,8 @@ class LookupInput(WordEnum):
     SERVICE_ACCOUNT = "service-account"
     SERVICE_ACCOUNT_TOKEN = "service-account-token"  # noqa: S105 - a word for one
     IMAGES = "images"
+    NODE = "node"
+    PLUGIN = "plugin"
 
 
 class MissingInput(Value):
@@ -38,6 +40,8 @@ _TEXTS = {
     LookupInput.DOCKER_CONFIG: "the node's docker config {name!r} was not given",
     LookupInput.SERVICE_ACCOUNT: "the service account {name!r} was not given, so its annotations and UID are not known",
     LookupInput.SERVICE_ACCOUNT_TOKEN: "a token of the service account {name!r} was not given",
+    LookupInput.NODE: "the provider config and the docker config of the pod's node are not known",
+    LookupInput.PLUGIN: "the plugin {name!r} was not run",
     LookupInput.IMAGES: "the node's images were not given, so it is not known whether {name!r} is among them",
 }
 

@@ -97,7 +97,9 @@ class Attempt(Value):
         if self.error is None:
             return "pulled"
         said = _without_preamble(self.error.message or str(self.error))
-        word = _WORDS.get(self.error.kind, "")
+        # The message of a registry that cannot be reached begins with these words.
+        is_said = isinstance(self.error, RegistryError) and self.error.kind is Kind.UNREACHABLE
+        word = "" if is_said else _WORDS.get(self.error.kind, "")
         return f"{word}: {said}" if word else said
 
 

@@ -18,6 +18,8 @@ _WIDTH, _WIDEST = 100, 120
 # The fewest columns of text beside an indent: on a narrower terminal, the indent is reduced.
 _NARROWEST = 24
 _INDENT, _TITLE = 4, 10
+# Characters from here on may take two columns, or none; keyferry's own marks take one.
+_FIRST_UNUSUAL, _NARROW = "\u0300", "✓✗→"
 
 
 class Whole(str):
@@ -41,14 +43,19 @@ def text_width() -> int:
 
 def display_width(text: str) -> int:
     """Return the number of columns that printable *text* takes, without keyferry's own styles."""
-    if text.isascii() and "\033" not in text:
-        return len(text)
-    # Imported here because nearly all text is plain ASCII.
-    import re
+    bare = _without_styles(text) if "\033" in text else text
+    if bare.isascii() or all(char < _FIRST_UNUSUAL or char in _NARROW for char in bare):
+        return len(bare)
+    # Imported here because nearly all text is of ordinary characters.
     from unicodedata import combining, east_asian_width
 
-    bare = re.sub(r"\033\[[0-9;]*m", "", text)
     return sum(1 + (east_asian_width(char) in ("W", "F")) for char in bare if not combining(char))
+
+
+def _without_styles(text: str) -> str:
+    import re
+
+    return re.sub(r"\033\[[0-9;]*m", "", text)
 
 
 def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None) -> "Iterator[str]":
@@ -72,7 +79,7 @@ def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None
 def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:
     """Return each title with its lines, which must be printable; a title without lines is left out.
 
-    Lines are folded below their own indent, and below the text after a mark, unless they are Whole.
+    Lines are folded below their own indent, and below the text after a mark or a number, unless they are Whole.
     """
     filled = ((title, [part for line in lines for part in _indented(line)]) for title, lines in parts)
     blocks = ("\n".join((style(title.upper(), "bold"), *lines)) for title, lines in filled if lines)
@@ -85,10 +92,9 @@ def _indented(line: str) -> "Iterator[str]":
         return
     text = line.lstrip(" ")
     lead, space, after = text.partition(" ")
-    has_mark = bool(space) and display_width(lead) == 1
     indent = "  " + " " * (len(line) - len(text))
-    if has_mark:
-        yield from fold(after, f"{indent}{lead} ", f"{indent}  ")
+    if space and (display_width(lead) == 1 or lead.rstrip(".").isdigit()):
+        yield from fold(after, f"{indent}{lead} ", f"{indent}{'':{display_width(lead)}} ")
     else:
         yield from fold(text, indent, indent)
 

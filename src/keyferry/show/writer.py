@@ -195,9 +195,8 @@ def is_coloured() -> bool:
 
     The choice of ``--color`` decides, else NO_COLOR, else FORCE_COLOR, else whether it is a terminal with colours.
     """
-    choice = getattr(sys.stdout, "color", ColorChoice.AUTO)
-    if choice is not ColorChoice.AUTO:
-        return choice is ColorChoice.ALWAYS
+    if isinstance(sys.stdout, Output) and sys.stdout.color is not ColorChoice.AUTO:
+        return sys.stdout.color is ColorChoice.ALWAYS
     if os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):

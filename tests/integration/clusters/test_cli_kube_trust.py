@@ -137,8 +137,8 @@ def test_explain_tells_which_file_is_not_followed_and_why(
         }
         assert "kubectl sends it there nevertheless, keyferry only with --trust" in traps["untrusted-file"]
     text = foreign.run("explain").stdout
-    assert "- refused: server" in text
-    assert "+ file" in text
+    assert "✗ refused: server" in text
+    assert "✓ file" in text
 
 
 def test_explain_of_a_token_file_that_a_file_of_others_names(kube: Kube, server: ApiServer) -> None:

@@ -33,6 +33,7 @@ def node_for(folder: Path, host: str, *passwords: str, before: str = "") -> list
     for at, password in enumerate(passwords):
         node.add(f"plugin{at}", [host], auth(host, password), before=before)
     # Not this machine's mirrors, should it have any.
+    (folder / "no-hosts").mkdir(exist_ok=True)
     return [*node.options(), "--hosts-dir", str(folder / "no-hosts")]
 
 
@@ -41,7 +42,7 @@ def test_yes_is_exit_code_0_and_says_with_which_credential(registry: Registry, t
     done = run_keyferry("can-pull", image, *node_for(tmp_path, registry.host, "wrong", PASSWORD))
     assert done.returncode == 0, done.stderr
     first, _, header, refused, worked = done.stdout.splitlines()
-    assert first == f"yes: {image} can be pulled with credential 2 of 2"
+    assert first == f"yes: {image} can be pulled with {USER} of provider plugin1, credential 2 of 2"
     assert header.split()[:3] == ["USERNAME", "KEY", "SOURCE"]
     assert refused.split(maxsplit=4)[:4] == [USER, registry.host, "provider", "plugin0"]
     assert "unauthorized: authentication required" in refused
@@ -240,12 +241,12 @@ def test_explain_adds_what_the_registry_says_when_it_is_asked(registry: Registry
     image = f"{registry.host}/team/app:v1"
     options = node_for(tmp_path, registry.host, "wrong", PASSWORD)
     plain = run_keyferry("explain", image, *options)
-    assert "WHAT THE REGISTRY SAYS" not in plain.stdout
+    assert "THE REGISTRY'S RESPONSE" not in plain.stdout
     done = run_keyferry("explain", image, "--check-registry", *options)
     assert done.returncode == 0
-    section = done.stdout.partition("WHAT THE REGISTRY SAYS TO EACH\n")[2].splitlines()[:2]
-    assert section[0].startswith(f"  - 1. {USER} of provider plugin0: does not accept the credential")
-    assert section[1] == f"  + 2. {USER} of provider plugin1: yes, it may pull"
+    section = done.stdout.partition("THE REGISTRY'S RESPONSE TO EACH\n")[2].splitlines()[:2]
+    assert section[0].startswith(f"  ✗ 1. {USER} of provider plugin0: does not accept the credential")
+    assert section[1] == f"  ✓ 2. {USER} of provider plugin1: yes, it may pull"
     assert PASSWORD not in done.stdout + done.stderr
 
 

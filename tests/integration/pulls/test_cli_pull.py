@@ -152,7 +152,7 @@ def test_several_images_are_pulled_at_once_and_told_in_order(
         zip(images, ("pulled", "failed", "pulled"), strict=True)
     )
     assert f"cannot pull {images[1]!r}: {USER} of pull secret team/regcred: not found: " in done.stderr
-    assert f"try 'keyferry explain {images[1]}'" in done.stderr
+    assert f"try: keyferry explain {images[1]} {' '.join(secret)} --here\n" in done.stderr
 
 
 def test_the_tag_latest_is_pulled_each_time(registry: Registry, secret: list[str], tmp_path: Path) -> None:

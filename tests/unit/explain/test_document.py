@@ -1,8 +1,8 @@
-"""What is explained, as a document."""
+"""Credentials as a document."""
 
 from __future__ import annotations
 
-from keyferry.explain.document import credentials_document, explanation_document
+from keyferry.explain.document import credentials_document
 from support.function_plugins import answering, provider, providers
 
 LOGIN = ("user", "hidden-password")
@@ -12,6 +12,3 @@ def test_documents_mask_passwords_unless_asked() -> None:
     answer = providers(provider("p", ["reg.io"], answering({"reg.io": LOGIN}))).lookup("reg.io/a")
     assert "hidden-password" not in str(credentials_document(answer))
     assert "hidden-password" in str(credentials_document(answer, reveal=True))
-    document = explanation_document(answer, config={})
-    assert document["kind"] == "ImageExplanation"
-    assert "hidden-password" not in str(document)

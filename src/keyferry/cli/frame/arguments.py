@@ -3,18 +3,25 @@
 from keyferry.cli.frame.color import add_color_argument, apply_color
 from keyferry.cli.frame.commands import WrongUsage, leave_for_usage
 from keyferry.cli.frame.usual import Declarations, read_usual
+from keyferry.errors import KeyferryError
 
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import ModuleType
 
 
-def run_command(prog: str, module: "ModuleType", words: "Sequence[str]") -> int:
+def run_command(
+    prog: str,
+    module: "ModuleType",
+    words: "Sequence[str]",
+    failed: "Callable[[KeyferryError, argparse.Namespace], int]",
+) -> int:
     """Run a command and return its exit code; raise SystemExit with code 2 for wrong usage.
 
-    If the command runs a plugin, the words after ``--`` are the plugin's.
+    If the command runs a plugin, the words after ``--`` are the plugin's. *failed* reports an error of the command
+    and returns the exit code.
     """
     at = len(words)
     if "--" in words and getattr(module, "TAKES_REST", False):
@@ -26,6 +33,8 @@ def run_command(prog: str, module: "ModuleType", words: "Sequence[str]") -> int:
         return int(module.run(args))
     except WrongUsage as problem:
         leave_for_usage(prog, str(problem))
+    except KeyferryError as error:
+        return failed(error, args)
 
 
 def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse.Namespace":

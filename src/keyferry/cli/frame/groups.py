@@ -1,7 +1,5 @@
 """Code that commands with subcommands share: ``keyferry kube``, ``keyferry plugin``, ``keyferry records``."""
 
-from collections.abc import Callable, Mapping
-
 from keyferry.cli.frame.arguments import run_command
 from keyferry.cli.frame.commands import Command, load_module, report_failure
 from keyferry.errors import KeyferryError
@@ -9,11 +7,12 @@ from keyferry.errors import KeyferryError
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable, Mapping
 
 __all__ = ["add_subcommand", "run_subcommand"]
 
 
-def add_subcommand(parser: "argparse.ArgumentParser", subcommands: Mapping[str, Command]) -> None:
+def add_subcommand(parser: "argparse.ArgumentParser", subcommands: "Mapping[str, Command]") -> None:
     """Declare the subcommand; the words after it go to its own parser."""
     parser.add_argument(
         "subcommand", choices=subcommands, metavar="SUBCOMMAND", help=f"one of {', '.join(subcommands)}"
@@ -27,12 +26,14 @@ def add_subcommand(parser: "argparse.ArgumentParser", subcommands: Mapping[str, 
 def run_subcommand(
     noun: str,
     args: "argparse.Namespace",
-    subcommands: Mapping[str, Command],
-    failed: Callable[[KeyferryError], int] = report_failure,
+    subcommands: "Mapping[str, Command]",
+    find_hint: "Callable[[KeyferryError, argparse.Namespace], str]" = lambda _error, _args: "",
+    edit: "Callable[[str], str]" = str,
 ) -> int:
-    """Import and run a subcommand; *failed* reports its errors and returns the exit code."""
+    """Import and run a subcommand; report its errors, changed by *edit*, with the hint that *find_hint* returns."""
     module = load_module(subcommands[args.subcommand].module)
-    try:
-        return run_command(f"keyferry {noun} {args.subcommand}", module, args.words)
-    except KeyferryError as error:
-        return failed(error)
+
+    def failed(error: KeyferryError, given: "argparse.Namespace") -> int:
+        return report_failure(error, edit, find_hint(error, given))
+
+    return run_command(f"keyferry {noun} {args.subcommand}", module, args.words, failed)

@@ -1,14 +1,31 @@
 """Code that ``get``, ``can-pull`` and ``explain`` share: read the options, look up the image, report notes."""
 
+import sys
+
 from keyferry._core.values import Value, replace
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
+from keyferry.cli.frame.machine import (
+    add_here_argument,
+    add_node_files,
+    choose_node,
+    machine_notes,
+    missing_node,
+)
 from keyferry.cli.frame.node_settings import PluginEnvironment, environment_notes, plugin_environment
-from keyferry.cli.frame.sources import OPTIONS, Sources, add_source_arguments, read_sources
+from keyferry.cli.frame.sources import (
+    OPTIONS,
+    Sources,
+    add_source_arguments,
+    deprecation_notes,
+    read_sources,
+)
+from keyferry.cli.frame.waiting import Waiting
 from keyferry.images.answer import Answer
 from keyferry.images.config.validate import GATE
-from keyferry.images.load import ProviderSettings, make_providers
+from keyferry.images.load import ProviderSettings, make_providers, make_unrun_providers
 from keyferry.images.lookup import Providers
+from keyferry.images.match.rules import covers
 from keyferry.images.missing import MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import parse_image
@@ -18,21 +35,28 @@ TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down
 if TYPE_CHECKING:
     import argparse
 
+    from keyferry.clusters.session import ClusterSession
+    from keyferry.errors import Problem
+    from keyferry.images.reference import ImageName
+
 
 class Inputs(Value):
-    """The inputs of image lookups: sources, the node's config, the environment of plugins.
+    """The inputs of image lookups: sources, the node's config, the environment of plugins, the providers.
 
-    *found* has no config if none is required and none is found; then there are no providers.
+    *found* has no config if none is required and none is found; then there are no providers. *banner* has the problems
+    of a config that would stop a kubelet, if it is used all the same.
     """
 
     sources: Sources
     found: Discovery
     environment: PluginEnvironment
+    machine: tuple[str, ...] = ()
+    banner: tuple[str, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about the inputs, for the user."""
-        return (*self.sources.notes, *self.found.notes)
+        return (*self.banner, *self.machine, *self.sources.notes, *self.found.notes)
 
 
 class ImageLookup(Value):
@@ -59,36 +83,108 @@ def add_image_and_output_arguments(parser: "argparse.ArgumentParser", formats: t
 
 
 def add_lookup_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Declare the options for sources of credentials and for running plugins."""
+    """Declare the options for sources of credentials and for running plugins, on this machine as the node."""
+    parser.set_defaults(here=True, no_run=False, request_token=False)
     add_config_arguments(parser)
     add_source_arguments(parser)
     add_run_arguments(parser)
 
 
-def gather_inputs(args: "argparse.Namespace", *, needs_config: bool = True) -> Inputs:
-    """Read the sources of the command line and find the node's config, each once; raise EnvironmentProblem."""
-    sources = read_sources(args)
-    found = discover(args.config, args.bin_dir, node=args.node, needs_config=needs_config)
+def add_question_arguments(parser: "argparse.ArgumentParser") -> None:
+    """Declare the options of commands that ask about a node, which need not be this machine, and about a cluster."""
+    add_here_argument(parser)
+    group = parser.add_argument_group("cluster")
+    group.add_argument(
+        "--request-token",
+        action="store_true",
+        default=False,
+        help="request the service account's token from the API server (TokenRequest), as the kubelet does",
+    )
+    group.add_argument(
+        "--kubeconfig", metavar="PATH", help="the kubeconfig (default: KUBECONFIG, else ~/.kube/config)"
+    )
+    group.add_argument("--context", metavar="NAME", help="the context (default: the current one)")
+
+
+def open_session(args: "argparse.Namespace") -> "ClusterSession":
+    """Return a session for the context of the command line; its plugin must not prompt."""
+    # Imported here because most lookups need no cluster.
+    from keyferry.clusters.load import load_cluster
+
+    return load_cluster(args.context, kubeconfig=args.kubeconfig, timeout_seconds=args.timeout)
+
+
+def gather_inputs(args: "argparse.Namespace", sources: Sources | None = None) -> Inputs:
+    """Read the sources of the command line unless they are given, and find the node's config, each once.
+
+    ``args.node`` becomes the pod's node, which may be elsewhere. Raise EnvironmentProblem.
+    """
+    sources = read_sources(args) if sources is None else sources
+    args.node = choose_node(args, sources.node_name)
+    sources = _with_requested_token(args, add_node_files(args, sources))
+    # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
+    needs_config = bool(args.bin_dir)
+    needs_plugins = not (args.no_run or args.node.elsewhere)
+    found = discover(
+        args.config, args.bin_dir, node=args.node, needs_config=needs_config, needs_bin_dir=needs_plugins
+    )
     environment = plugin_environment(args, found) if found.config else PluginEnvironment("this process")
-    return Inputs(sources, found, environment)
+    machine = (*deprecation_notes(args), *machine_notes(args, found))
+    missing = (*sources.missing, *missing_node(args, found))
+    return Inputs(replace(sources, missing=missing), found, environment, machine)
+
+
+def _with_requested_token(args: "argparse.Namespace", sources: Sources) -> Sources:
+    """Return *sources* with tokens that are requested from the API server, if the command line asks for it."""
+    if not args.request_token or sources.pod is None or sources.accounts is None:
+        return sources
+    # Imported here because most lookups need no cluster.
+    from keyferry.workloads.tokens import RequestedTokens
+
+    pod = sources.pod
+    account = sources.accounts.get(pod.namespace, pod.service_account_name)
+    return replace(sources, accounts=RequestedTokens(open_session(args), account, args.timeout))
 
 
 def look_up_image(args: "argparse.Namespace") -> ImageLookup:
     """Look up the image of the command line in all its sources."""
     image = parse_image(args.image)  # reports a wrong image name before any file is read
     inputs = gather_inputs(args)
+    return look_up(args, image, *open_providers(args, inputs))
+
+
+def look_up(
+    args: "argparse.Namespace", image: "ImageName", inputs: Inputs, providers: Providers
+) -> ImageLookup:
+    """Look up one image."""
     sources = inputs.sources
-    providers = open_providers(args, inputs)
-    answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
+    with Waiting(_programs(providers, image.repository), args.timeout):
+        answer = providers.lookup(image, pod=sources.pod, pull_secrets=sources.pull_secrets)
     environment = environment_notes(args, inputs.environment) if answer.provisions else ()
     return ImageLookup(replace(answer, untold=sources.missing), inputs, environment)
 
 
-def open_providers(args: "argparse.Namespace", inputs: Inputs) -> Providers:
-    """Return the node's providers, set up by the command line; raise ConfigError."""
+def _programs(providers: Providers, name: str) -> str:
+    """Return the plugins that are run for an image as text for a terminal, empty if there are none."""
+    if not sys.stderr.isatty():
+        return ""
+    matching = (
+        config.name
+        for config in providers.configs
+        if any(covers(pattern, name) for pattern in config.match_images or ())
+    )
+    names = ", ".join(matching)
+    return f"running {names}" if names else ""
+
+
+def open_providers(args: "argparse.Namespace", inputs: Inputs) -> tuple[Inputs, Providers]:
+    """Return the node's providers, set up by the command line, and the inputs with what is wrong with them.
+
+    Raise ConfigError for a config that would stop a kubelet, unless plugins are not run.
+    """
     found, sources = inputs.found, inputs.sources
     if not found.config:
-        return Providers((), docker_config=sources.docker_config)
+        return inputs, Providers((), docker_config=sources.docker_config)
     settings = ProviderSettings(
         service_accounts=sources.accounts,
         docker_config=sources.docker_config,
@@ -97,7 +193,16 @@ def open_providers(args: "argparse.Namespace", inputs: Inputs) -> Providers:
         environ=inputs.environment.variables,
         service_account_tokens=_takes_tokens(args, found),
     )
-    return make_providers(found.config, found.bin_dir, settings)
+    if not args.no_run and found.bin_dir:
+        return inputs, make_providers(found.config, found.bin_dir, settings)
+    providers, problems = make_unrun_providers(found.config, found.bin_dir or None, settings)
+    return replace(inputs, banner=_banner(problems)), providers
+
+
+def _banner(problems: "tuple[Problem, ...]") -> tuple[str, ...]:
+    if not problems:
+        return ()
+    return ("a kubelet does not start with this config, and pulls nothing", *map(str, problems))
 
 
 def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
@@ -107,9 +212,28 @@ def _takes_tokens(args: "argparse.Namespace", found: Discovery) -> bool:
     return bool(args.node.settings_of(found.kubelet).gates.get(GATE, True))
 
 
-def missing_lines(missing: tuple[MissingInput, ...]) -> list[str]:
+def report_failed_plugins(lookup: ImageLookup) -> None:
+    """Report the commands that show more about the plugins that failed."""
+    report(*failed_plugin_lines(lookup.answer, lookup.inputs.found))
+
+
+def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
+    """Return a line with the command to try for each provider that failed, if there is one."""
+    if not answer.kubelet_failures:
+        return []
+    # Imported here because few lookups fail.
+    from keyferry.explain.plugin_hint import plugin_command
+
+    commands = (
+        plugin_command(failure.error, failure.provider, answer.name, found.config, found.bin_dir)
+        for failure in answer.kubelet_failures
+    )
+    return [f"try: {command}" for command in dict.fromkeys(commands) if command]
+
+
+def missing_lines(missing: tuple[MissingInput, ...], pod_option: str = "-f") -> list[str]:
     """Return one line for each missing input, with the option that gives it."""
-    return [f"{each}; add {OPTIONS[each.input]}" for each in missing]
+    return [f"{each}; add {OPTIONS[each.input].format(pod=pod_option)}" for each in missing]
 
 
 def code_for(answer: Answer) -> Exit:

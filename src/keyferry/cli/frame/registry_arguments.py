@@ -4,10 +4,12 @@ import os
 
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
-from keyferry.errors import Kind
+from keyferry.cli.frame.waiting import Waiting
+from keyferry.errors import EnvironmentProblem, Kind
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.images.answer import Answer
 from keyferry.images.node.discover import ROOT_VARIABLE
+from keyferry.images.reference import registry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,9 +71,12 @@ def check_answer(
     """Check the image with the registry, with every credential in order or, without any, anonymously."""
     from keyferry.pulls.registry.check import check_registry
 
-    attempts = check_registry(
-        args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
-    )
+    if args.ca_file and not os.path.isfile(args.ca_file):
+        raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
+    with Waiting(f"asking {registry_of(answer.name)}", args.registry_timeout):
+        attempts = check_registry(
+            args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+        )
     return RegistryCheck(answer.image, attempts, answer.missing, mirrors)
 
 
@@ -80,10 +85,14 @@ def image_mirrors(
 ) -> "Mirrors | None":
     """Return where the node's container runtime goes for the image; None if that is the registry alone.
 
-    Files of this machine count if *is_here*, or if its kubelet was found; else only those that options name.
+    Files of this machine count if *is_here*, or if its kubelet was found, unless the pod's node is elsewhere; else
+    only those that options name.
     """
+    if args.hosts_dir and not os.path.isdir(args.hosts_dir):
+        raise EnvironmentProblem(f"--hosts-dir {args.hosts_dir!r}: is not a folder")
     is_named = args.hosts_dir or args.registries_conf
-    if not (is_named or is_here or found.kubelet is not None):
+    is_this_node = (is_here or found.kubelet is not None) and not args.node.elsewhere
+    if not (is_named or is_this_node):
         return None
     from keyferry.pulls.mirrors.find import find_mirrors
 

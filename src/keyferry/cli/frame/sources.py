@@ -1,49 +1,50 @@
 """Sources of credentials that are given as files: a pod, its pull secrets, its service account and token."""
 
-import binascii
-import os
-import stat
-
-from keyferry._core.documents import read_document
-from keyferry._core.paths import format_path
 from keyferry._core.values import Value
-from keyferry._core.word_enum import WordEnum
 from keyferry.cli.frame.commands import WrongUsage
-from keyferry.errors import DocumentError, EnvironmentProblem
-from keyferry.images.dockerconfig import PullSecret, node_config_candidates
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.missing import LookupInput, MissingInput
-from keyferry.images.node.kubelet import KUBELET_ROOT
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
+from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_file, read_objects
+from keyferry.workloads.pods import WorkloadPod, read_pod
+from keyferry.workloads.secrets import choose_secrets, listed_by_account, read_secret, secret_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from keyferry.images.node.settings import KubeletSettings
+    from keyferry.images.provider.accounts import ServiceAccounts
+    from keyferry.workloads.live import LiveWorkload
 
-Json = dict[str, object]
-DEFAULT_NAMESPACE = "default"
-# The option that gives each input.
+# The option that gives each input; the one for the pod depends on the command.
 OPTIONS = {
-    LookupInput.POD: "--pod FILE",
+    LookupInput.POD: "{pod} FILE with the pod, or explain pod/NAME",
     LookupInput.PULL_SECRET: "--secret FILE",
     LookupInput.DOCKER_CONFIG: "--docker-config FILE",
-    LookupInput.SERVICE_ACCOUNT: "--pod FILE with the ServiceAccount after the Pod",
-    LookupInput.SERVICE_ACCOUNT_TOKEN: "--service-account-token FILE",
+    LookupInput.SERVICE_ACCOUNT: "{pod} FILE with the ServiceAccount after the Pod",
+    LookupInput.SERVICE_ACCOUNT_TOKEN: "--request-token, or --service-account-token FILE",
     LookupInput.IMAGES: "--images FILE or --cri SOCKET",
+    LookupInput.NODE: "--config FILE and --bin-dir DIR of the node, or --here if this machine is the node",
+    LookupInput.PLUGIN: "--bin-dir DIR with the plugin, without --no-run",
 }
+_FILES = "-f FILE"
 
 
 class Sources(Value):
-    """The content of the files given on the command line, and the inputs that are missing from them."""
+    """The pod and the other sources of credentials, and the inputs that are missing.
+
+    *node_name* is the node of the pod, empty for a pod that is on no node, and None without a pod.
+    """
 
     pod: Pod | None = None
     pull_secrets: tuple[PullSecret, ...] = ()
-    accounts: StaticAccount | None = None
+    accounts: "ServiceAccounts | None" = None
     docker_config: str | None = None
     notes: tuple[str, ...] = ()
     missing: tuple[MissingInput, ...] = ()
+    node_name: str | None = None
 
     @property
     def missing_secrets(self) -> tuple[MissingInput, ...]:
@@ -55,10 +56,13 @@ def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the options for the sources other than providers."""
     group = parser.add_argument_group("sources of credentials other than the providers")
     group.add_argument(
-        "--pod",
+        "-f",
+        "--filename",
         metavar="FILE",
-        help="the pod, as printed by 'kubectl get pod -o yaml'; Secrets and the ServiceAccount may follow in the file",
+        help="the pod, or a workload with its pod template, as printed by 'kubectl get -o yaml'; Secrets and the "
+        "ServiceAccount may follow in the file; '-' reads standard input",
     )
+    group.add_argument("--pod", metavar="FILE", help="deprecated: the same as -f")
     group.add_argument(
         "--secret",
         metavar="FILE",
@@ -69,7 +73,7 @@ def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
     group.add_argument(
         "--docker-config",
         metavar="FILE",
-        help="the node's docker config.json; 'auto' searches the kubelet's locations",
+        help="the node's docker config.json; 'auto' searches the locations of the running kubelet",
     )
     group.add_argument(
         "--service-account",
@@ -83,235 +87,126 @@ def add_source_arguments(parser: "argparse.ArgumentParser") -> None:
     )
 
 
+def read_given_objects(args: "argparse.Namespace") -> list[KubernetesObject]:
+    """Return the objects of all files that the options name; raise EnvironmentProblem or WrongUsage."""
+    if args.filename and args.pod:
+        raise WrongUsage("--pod is the same as -f: give one of them")
+    path = args.filename or args.pod
+    main = list(read_objects(path)) if path else []
+    if path and not any(each.kind.is_workload for each in main):
+        raise EnvironmentProblem(
+            f"{main[0].origin}: found no Pod and no workload; expected one, and secrets with --secret"
+        )
+    return [*main, *(item for each in args.secret for item in read_objects(each))]
+
+
 def read_sources(args: "argparse.Namespace") -> Sources:
     """Read the files that the options name; raise EnvironmentProblem or WrongUsage."""
-    objects = [item for path in (args.pod, *args.secret) if path for item in read_objects(path)]
-    pod = _pod(objects, args)
-    names = _pull_secret_names(objects, pod)
-    secrets, notes = _pull_secrets(objects, names, "" if pod is None else pod.namespace)
-    account = _account(objects, pod, args)
-    missing = (*_missing_secrets(secrets, names), *_missing_docker_config(args))
-    return Sources(pod, secrets, account, _docker_config(args), notes, missing)
+    objects = read_given_objects(args)
+    workload = next((each for each in objects if each.kind.is_workload), None)
+    return sources_of(args, objects, None if workload is None else read_pod(workload))
 
 
-class ObjectKind(WordEnum):
-    """The kinds of Kubernetes objects that are read from files."""
+def sources_of(
+    args: "argparse.Namespace", objects: "Sequence[KubernetesObject]", workload: WorkloadPod | None
+) -> Sources:
+    """Return the sources for one pod out of *objects*; raise EnvironmentProblem or WrongUsage."""
+    pod = _pod(workload, args)
+    namespace = "" if pod is None else pod.namespace
+    given = [read_secret(item, namespace) for item in objects if item.kind is ObjectKind.SECRET]
+    account = None if pod is None else _account_object(objects, pod)
+    names = None if workload is None else secret_names(workload, account)
+    chosen = choose_secrets(given, names, namespace)
+    unknown = (MissingInput(LookupInput.POD),) if workload is None and not chosen.used else ()
+    return Sources(
+        pod,
+        chosen.used,
+        _accounts(account, pod, args),
+        notes=(*_late_secrets(workload, account), *chosen.notes),
+        missing=(*unknown, *chosen.missing),
+        node_name=None if workload is None else workload.node_name,
+    )
 
-    POD = "Pod"
-    SECRET = "Secret"  # noqa: S105 - the name of a kind
-    SERVICE_ACCOUNT = "ServiceAccount"
+
+def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
+    """Return the sources for a pod of a cluster, with the secrets of ``--secret`` for those that cannot be read."""
+    pod = live.pod.pod
+    files = [item for path in args.secret for item in read_objects(path)]
+    found = [*live.secrets, *(each for each in files if each.kind is ObjectKind.SECRET)]
+    given = [read_secret(item, pod.namespace) for item in found]
+    names = secret_names(live.pod, live.account)
+    chosen = choose_secrets(given, names, pod.namespace, live.refused)
+    return Sources(
+        pod,
+        chosen.used,
+        _accounts(live.account, pod, args),
+        notes=(*live.notes, *_late_secrets(live.pod, live.account), *chosen.notes),
+        missing=chosen.missing,
+        node_name=live.pod.node_name,
+    )
 
 
-class KubernetesObject(Value):
-    """A Kubernetes object and the file that contains it."""
-
-    file: str
-    kind: ObjectKind
-    value: Json
-
-    def field(self, *path: str) -> object:
-        """Return the value at *path*, or None."""
-        found: object = self.value
-        for part in path:
-            found = found.get(part) if isinstance(found, dict) else None
-        return found
-
-    def text(self, *path: str) -> str:
-        """Return the string at *path*, empty if there is none; raise EnvironmentProblem for any other type."""
-        found = self.field(*path)
-        if found is None or isinstance(found, str):
-            return found or ""
-        raise EnvironmentProblem(
-            f"{self.file}: {format_path(path)}: expected a string, found {type(found).__name__}"
+def _late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None) -> "Iterator[str]":
+    """Yield a note on the account's secrets that a pod does not have, since it was created before."""
+    if pod is None or account is None or not pod.is_created or pod.listed_secrets:
+        return
+    listed = [repr(name) for name in listed_by_account(account)]
+    if listed:
+        yield (
+            f"the service account {account.name!r} lists the pull secret{'s' if listed[1:] else ''} "
+            f"{', '.join(listed)}, but the pod does not: a pod gets them when it is created, so create it anew"
         )
 
 
-def read_objects(path: str) -> "Iterator[KubernetesObject]":
-    """Yield every Pod, Secret and ServiceAccount of a file, which has several documents or a List."""
-    found = False
-    for value in _documents(path):
-        items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
-        for item in items if isinstance(items, list) else ():
-            if isinstance(item, dict) and item.get("kind") in tuple(ObjectKind):
-                found = True
-                yield KubernetesObject(path, ObjectKind(item["kind"]), item)
-    if not found:
-        raise EnvironmentProblem(
-            f"{path}: found no Pod, Secret or ServiceAccount; expected the output of 'kubectl get -o yaml'"
-        )
-
-
-def _documents(path: str) -> "Iterator[Json]":
-    """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
-    import re  # imported here: most commands are given no such file
-
-    before = 0
-    for chunk in re.split(rb"(?m)^---(?=\s|$)", read_file(path)):
-        try:
-            # Blank lines replace the documents before, so that positions are those of the file.
-            value = read_document(b"\n" * before + chunk).value
-        except DocumentError as error:
-            raise EnvironmentProblem(f"{path}: {error}") from None
-        before += chunk.count(b"\n")
-        if isinstance(value, dict):
-            yield value
-
-
-def read_file(path: str) -> bytes:
-    """Return the bytes of a file; raise EnvironmentProblem with its path if it cannot be read."""
-    try:
-        with open(path, "rb") as stream:
-            return stream.read()
-    except OSError as error:
-        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
-
-
-def _pod(objects: list[KubernetesObject], args: "argparse.Namespace") -> Pod | None:
+def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None:
     namespace, _, name = (args.service_account or "").rpartition("/")
     if args.service_account and not (namespace and name):
         raise WrongUsage(f"--service-account {args.service_account!r}: expected NAMESPACE/NAME")
-    for item in objects:
-        if item.kind is ObjectKind.POD:
-            account = name or item.text("spec", "serviceAccountName") or "default"
-            place = namespace or item.text("metadata", "namespace") or DEFAULT_NAMESPACE
-            return Pod(place, item.text("metadata", "name"), item.text("metadata", "uid"), account)
-    return Pod(namespace, "", "", name) if name else None
+    if workload is None:
+        return Pod(namespace, "", "", name) if name else None
+    pod = workload.pod
+    return Pod(namespace, pod.name, pod.uid, name) if name else pod
 
 
-def _pull_secret_names(objects: list[KubernetesObject], pod: Pod | None) -> list[str] | None:
-    """Return the names that the pod or else its account lists; None without a pod, when every given secret is used."""
-    pods = [item for item in objects if item.kind is ObjectKind.POD]
-    if not pods or pod is None:
-        return None
-    listed = pods[0].field("spec", "imagePullSecrets")
-    if not listed:
-        accounts = (
-            each for each in objects if each.kind is ObjectKind.SERVICE_ACCOUNT and _is_account_of(each, pod)
-        )
-        listed = next((account.field("imagePullSecrets") for account in accounts), None)
-    return [str(entry.get("name", "")) for entry in listed or () if isinstance(entry, dict)]  # type: ignore[attr-defined] # a list of references
+def _account_object(objects: "Sequence[KubernetesObject]", pod: Pod) -> KubernetesObject | None:
+    accounts = (each for each in objects if each.kind is ObjectKind.SERVICE_ACCOUNT)
+    return next((each for each in accounts if _is_account_of(each, pod)), None)
 
 
-def _pull_secrets(
-    objects: list[KubernetesObject], names: list[str] | None, namespace: str
-) -> tuple[tuple[PullSecret, ...], tuple[str, ...]]:
-    """Return the secrets in the pod's order, and notes on those that it does not list or cannot read."""
-    given = [_secret(item, namespace) for item in objects if item.kind is ObjectKind.SECRET]
-    if names is None:
-        return tuple(given), ()
-    own = {secret.name: secret for secret in given if secret.namespace == namespace}
-    notes = [
-        f"secret {secret.name!r} is given, but {why}: the kubelet does not read it"
-        for secret in given
-        if (why := _why_unread(secret, names, namespace))
-    ]
-    return tuple(own[name] for name in names if name in own), tuple(notes)
-
-
-def _why_unread(secret: PullSecret, names: list[str], namespace: str) -> str:
-    if secret.name not in names:
-        return "the pod does not list it"
-    if secret.namespace != namespace:
-        return f"its namespace is {secret.namespace!r} and the pod's is {namespace!r}"
-    return ""
-
-
-def _missing_secrets(secrets: tuple[PullSecret, ...], names: list[str] | None) -> "Iterator[MissingInput]":
-    """Yield the secrets that the pod lists and that are not given; the pod itself without any pod or secret."""
-    if names is None and not secrets:
-        yield MissingInput(LookupInput.POD)
-    given = {secret.name for secret in secrets}
-    yield from (MissingInput(LookupInput.PULL_SECRET, name) for name in names or () if name not in given)
-
-
-def _missing_docker_config(args: "argparse.Namespace") -> "Iterator[MissingInput]":
-    """Yield the docker config in the kubelet's root if it exists and is not read, or cannot be seen."""
-    if args.docker_config not in (None, "auto"):
-        return
-    # With both config and plugins given, the search for a kubelet among all processes is skipped.
-    root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
-    for path, _ in node_config_candidates(root, "", ""):
-        if not path.startswith(root):
-            continue
-        try:
-            is_there = stat.S_ISREG(os.stat(path).st_mode)
-        except PermissionError:
-            yield MissingInput(
-                LookupInput.DOCKER_CONFIG, path, "no permission to see whether it exists; try with sudo"
-            )
-            return
-        except OSError:
-            continue
-        if is_there and args.docker_config is None:
-            yield MissingInput(LookupInput.DOCKER_CONFIG, path)
-            return
-
-
-def _secret(item: KubernetesObject, namespace: str) -> PullSecret:
-    """Return the secret; if it has no namespace, as in a manifest, it is in the pod's."""
-    data: dict[str, bytes] = {}
-    encoded = item.field("data")
-    for key, value in encoded.items() if isinstance(encoded, dict) else ():
-        data[str(key)] = _decode(value, item, str(key))
-    literal = item.field("stringData")
-    for key, value in literal.items() if isinstance(literal, dict) else ():
-        data[str(key)] = str(value).encode()
-    return PullSecret(
-        item.text("metadata", "namespace") or namespace or DEFAULT_NAMESPACE,
-        item.text("metadata", "name"),
-        item.text("type"),
-        data,
-        item.text("metadata", "uid"),
-    )
-
-
-def _decode(value: object, item: KubernetesObject, key: str) -> bytes:
-    try:
-        from base64 import b64decode
-
-        return b64decode(str(value), validate=True)
-    except (binascii.Error, ValueError):
-        pass
-    raise EnvironmentProblem(
-        f"{item.file}: data[{key!r}] of secret {item.text('metadata', 'name')!r} is not base64"
-    )
-
-
-def _account(
-    objects: list[KubernetesObject], pod: Pod | None, args: "argparse.Namespace"
-) -> StaticAccount | None:
+def _accounts(
+    item: KubernetesObject | None, pod: Pod | None, args: "argparse.Namespace"
+) -> "ServiceAccounts | None":
     path = args.service_account_token
     if pod is None:
         if path is not None:
             raise WrongUsage(
-                "--service-account-token requires the token's account: add --service-account or --pod"
+                f"--service-account-token requires the token's account: add --service-account or {_FILES}"
             )
         return None
-    token = None if path is None else read_file(path).decode("utf-8", "replace").strip()
-    for item in objects:
-        if item.kind is ObjectKind.SERVICE_ACCOUNT and _is_account_of(item, pod):
-            annotations = item.field("metadata", "annotations")
-            found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
-            return StaticAccount(ServiceAccount(item.text("metadata", "uid"), found), token)
-    return StaticAccount(ServiceAccount("", None), token)
+    account = ServiceAccount("", None)
+    if item is not None:
+        annotations = item.field("metadata", "annotations")
+        found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
+        account = ServiceAccount(item.uid, found)
+    return StaticAccount(account, None if path is None else _read_token(path))
+
+
+def _read_token(path: str) -> str:
+    """Return the token in a file; raise EnvironmentProblem if it holds anything that no token contains."""
+    token = read_file(path).decode("utf-8", "replace").strip()
+    if all("!" <= each <= "~" for each in token):
+        return token
+    raise EnvironmentProblem(
+        f"{path}: is not a token; expected one line, as printed by 'kubectl create token'"
+    )
 
 
 def _is_account_of(item: KubernetesObject, pod: Pod) -> bool:
     place = item.text("metadata", "namespace") or pod.namespace
-    return (place, item.text("metadata", "name")) == (pod.namespace, pod.service_account_name)
+    return (place, item.name) == (pod.namespace, pod.service_account_name)
 
 
-def _docker_config(args: "argparse.Namespace") -> str | None:
-    option: str | None = args.docker_config
-    if option != "auto":
-        return option
-    home = os.environ.get("HOME", "")
-    for path, _ in node_config_candidates(_kubelet_root(args), os.getcwd(), home):
-        if os.path.isfile(path):
-            return path
-    return None
-
-
-def _kubelet_root(args: "argparse.Namespace") -> str:
-    settings: KubeletSettings | None = args.node.settings
-    return KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)
+def deprecation_notes(args: "argparse.Namespace") -> "Iterator[str]":
+    """Yield a note for each option that has a new name."""
+    if args.pod:
+        yield f"--pod is deprecated; use {_FILES}"

@@ -37,6 +37,11 @@ def decide_access(args: "argparse.Namespace", answer: Answer) -> "Decision | Non
     """Return the kubelet's decision without writing records; None if no option requests it or the image is unknown."""
     if not any((args.root, args.policy, args.allow, args.cri, args.image_id)):
         return None
+    if args.node.elsewhere and not args.root:
+        report(
+            f"{args.node.elsewhere}: the records of the node are given with --root, those of this machine with --here"
+        )
+        return None
     # Imported here because records import many modules that other uses do not need.
     from keyferry.pulls.records.load import inspect_records
 

@@ -4,7 +4,9 @@ from keyferry._core.secrets import printable
 from keyferry.cli.frame.image_lookup import (
     add_image_and_output_arguments,
     add_lookup_arguments,
+    add_question_arguments,
     look_up_image,
+    report_failed_plugins,
 )
 from keyferry.cli.frame.registry_arguments import (
     add_registry_arguments,
@@ -19,6 +21,7 @@ from keyferry.images.missing import missing_documents
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 from keyferry.show.tables import table
+from keyferry.show.text import fold
 from keyferry.show.writer import Lines, style
 
 TYPE_CHECKING = False
@@ -39,7 +42,7 @@ credential, such as the pod, or the container runtime has a mirror, which this c
 EXAMPLES = """\
 examples:
   keyferry can-pull 123456789012.dkr.ecr.eu-west-1.amazonaws.com/team/app:v1
-  keyferry can-pull registry.example/app:v1 --pod pod.yaml --secret secret.yaml
+  keyferry can-pull registry.example/app:v1 -f pod.yaml --secret secret.yaml
   keyferry can-pull registry.example/app:v1 --ca-file /etc/ssl/private-ca.pem -o json
   keyferry can-pull localhost:5000/app && echo yes"""
 
@@ -53,6 +56,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_image_and_output_arguments(parser, FORMATS)
     add_registry_arguments(parser)
     add_lookup_arguments(parser)
+    add_question_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -69,12 +73,16 @@ def run(args: "argparse.Namespace") -> int:
     else:
         document = _document(answer, check)
         print(render_document(document, args.output))
+    report_failed_plugins(lookup)
     return code_for_check(answer, check)
 
 
 def _table(check: RegistryCheck) -> Lines:
     rows = table(("USERNAME", "KEY", "SOURCE", "REGISTRY RESPONSE"), map(_row, check.attempts))
-    return Lines(f"{style(printable(verdict(check)), 'bold', _COLOURS[check.verdict])}\n\n{rows}")
+    head = (
+        style(line, "bold", _COLOURS[check.verdict]) for line in fold(printable(verdict(check)), rest="  ")
+    )
+    return Lines("\n".join((*head, "", rows)))
 
 
 def _row(attempt: "Attempt") -> tuple[str, ...]:

@@ -7,8 +7,10 @@ from keyferry._core.secrets import MASK, printable
 from keyferry.cli.frame.image_lookup import (
     add_image_and_output_arguments,
     add_lookup_arguments,
+    add_question_arguments,
     code_for,
     look_up_image,
+    report_failed_plugins,
 )
 from keyferry.explain.document import credentials_document
 from keyferry.images.answer import Answer, LookupOutcome
@@ -51,6 +53,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     add_image_and_output_arguments(parser, FORMATS)
     parser.add_argument("--reveal", action="store_true", help="show passwords instead of masking them")
     add_lookup_arguments(parser)
+    add_question_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -65,8 +68,12 @@ def run(args: "argparse.Namespace") -> int:
         print(text)
     said = _NONE.get(answer.outcome)
     if said is not None:
-        hint = f"try 'keyferry explain {answer.image}'"
+        # Imported here because a lookup that finds credentials needs no hint.
+        from keyferry.cli.frame.paste import command_line
+
+        hint = f"try: {command_line(args, 'explain', answer.image)}"
         report(f"no credentials for {answer.name}{said}; {hint}")
+    report_failed_plugins(lookup)
     return code_for(answer)
 
 

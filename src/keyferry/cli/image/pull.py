@@ -6,8 +6,15 @@ from contextlib import closing
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage, exit_code, most_severe
-from keyferry.cli.frame.image_lookup import add_lookup_arguments, gather_inputs, missing_lines, open_providers
+from keyferry.cli.frame.image_lookup import (
+    add_lookup_arguments,
+    failed_plugin_lines,
+    gather_inputs,
+    missing_lines,
+    open_providers,
+)
 from keyferry.cli.frame.node_settings import environment_notes, node_policy, node_runtime
+from keyferry.cli.frame.paste import command_line
 from keyferry.cli.frame.registry_arguments import route_for
 from keyferry.cli.frame.sources import Sources
 from keyferry.cli.image.pull_arguments import (
@@ -18,6 +25,8 @@ from keyferry.cli.image.pull_arguments import (
 from keyferry.cli.image.pull_output import kept_lines, outcome_table, outcomes_document
 from keyferry.cli.image.pull_progress import ProgressReporter
 from keyferry.cli.image.pull_threads import run_in_parallel
+from keyferry.errors import Kind
+from keyferry.images.node.discover import Discovery
 from keyferry.images.reference import ImageName, parse_image
 from keyferry.pulls.puller.outcome import PullOutcome
 from keyferry.pulls.puller.puller import Puller, open_target
@@ -58,10 +67,12 @@ EXAMPLES = """\
 examples:
   sudo keyferry pull registry.example/team/app:v1
   sudo keyferry pull registry.example/team/pause:v1 --preload
-  keyferry pull registry.example/team/app:v1 --to ./app --pod pod.yaml --secret secret.yaml --root ./node
+  keyferry pull registry.example/team/app:v1 --to ./app -f pod.yaml --secret secret.yaml --root ./node
   keyferry pull registry.example/team/app:v1 --to ./app --platform linux/arm64
   keyferry pull app:v1 db:v2 --to ./images --parallel 2 -o json"""
 
+# After other errors, such as a certificate that is not trusted or a full disk, an explanation does not help.
+_ABOUT_CREDENTIALS = (Kind.REFUSED, Kind.NOT_FOUND)
 FORMATS = ("table", "wide", "json", "yaml")
 
 
@@ -88,14 +99,11 @@ def run(args: "argparse.Namespace") -> int:
         raise WrongUsage("--platform requires --to DIR: a container runtime pulls for its own platform")
     root = "" if args.root is None else os.path.abspath(args.root)
     policy = node_policy(args.policy, args.allow, root, args.node)
-    # Without a config no plugin is run, and the other sources may suffice; --bin-dir alone requires a config.
-    inputs = gather_inputs(args, needs_config=bool(args.bin_dir))
+    inputs = gather_inputs(args)
     sources = inputs.sources
     report(*inputs.notes, *missing_lines(sources.missing_secrets))
     report(*environment_notes(args, inputs.environment))
-    if not inputs.found.config:
-        report("found no provider config, so no plugin is run; give one with --config")
-    providers = open_providers(args, inputs)
+    _, providers = open_providers(args, inputs)
     with closing(_open_target(args)) as target:
         records = None
         if root:
@@ -120,7 +128,7 @@ def run(args: "argparse.Namespace") -> int:
         outcomes = _pull_all(args, images, puller, sources)
     _print(args, outcomes)
     for outcome in outcomes:
-        _report(outcome)
+        _report(args, outcome, inputs.found)
     return most_severe(map(_code, outcomes))
 
 
@@ -172,7 +180,7 @@ def _print(args: "argparse.Namespace", outcomes: Sequence[PullOutcome]) -> None:
         print(outcome_table(outcomes, is_wide=args.output == "wide"))
 
 
-def _report(outcome: PullOutcome) -> None:
+def _report(args: "argparse.Namespace", outcome: PullOutcome, found: Discovery) -> None:
     """Report failures, with the command to try next."""
     report(*outcome.failures)
     for attempt in outcome.attempts if outcome.error is None else ():
@@ -183,7 +191,15 @@ def _report(outcome: PullOutcome) -> None:
     if outcome.decision is not None and outcome.decision.write_problem is not None:
         report(f"{outcome.image}: not recorded: {outcome.decision.write_problem}")
     if outcome.error is not None:
-        report(str(outcome.error), f"try 'keyferry explain {outcome.image}'")
+        report(str(outcome.error), *_hints(args, outcome, found))
+
+
+def _hints(args: "argparse.Namespace", outcome: PullOutcome, found: Discovery) -> list[str]:
+    """Return the commands to try next: about plugins that failed, else about the credentials that were refused."""
+    failed = [] if outcome.answer is None else failed_plugin_lines(outcome.answer, found)
+    if failed or outcome.error is None or outcome.error.kind not in _ABOUT_CREDENTIALS:
+        return failed
+    return [f"try: {command_line(args, 'explain', outcome.image)}"]
 
 
 def _code(outcome: PullOutcome) -> Exit:

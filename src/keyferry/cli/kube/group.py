@@ -1,9 +1,11 @@
 """Authenticate to any cluster that kubectl can reach, from the shell."""
 
 from keyferry._core.user_info import hide_in_text
-from keyferry.cli.frame.commands import Command, report_failure
+from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
-from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, PolicyError
+from keyferry.cli.frame.paste import command_line
+from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Kind, PolicyError
+from keyferry.show.paste import join_words
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ examples:
   keyferry kube token --reveal                # only the bearer token
   keyferry kube contexts -o wide"""
 
+# Errors of the connection, about which the steps show nothing more.
+_PLAIN = (Kind.UNREACHABLE, Kind.TIMEOUT)
 # One module for each, so that a subcommand imports only its own code.
 SUBCOMMANDS = {
     "token": Command("keyferry.cli.kube.token", "print the credential as an ExecCredential"),
@@ -54,18 +58,17 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Run one subcommand; report its errors with hints about kubeconfigs and servers."""
-    return run_subcommand("kube", args, SUBCOMMANDS, _report)
-
-
-def _report(error: KeyferryError) -> int:
     # Errors contain the server's URL, which may contain a user name and password.
-    return report_failure(error, hide_in_text, _hint(error))
+    return run_subcommand("kube", args, SUBCOMMANDS, _hint, hide_in_text)
 
 
-def _hint(error: KeyferryError) -> str:
+def _hint(error: KeyferryError, args: "argparse.Namespace") -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
-        return "check the file with 'keyferry lint'; 'keyferry kube contexts' lists the contexts"
-    if isinstance(error, ClusterAuthError | PolicyError):
-        return "'keyferry kube explain' shows every step"
+        files = sorted({problem.file for problem in error.problems if problem.line is not None})
+        if files:
+            return f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
+        return f"to list the contexts, try: {command_line(args, 'kube contexts')}"
+    if isinstance(error, ClusterAuthError | PolicyError) and error.kind not in _PLAIN:
+        return f"to see every step, try: {command_line(args, 'kube explain')}"
     return ""

@@ -1,6 +1,7 @@
 """Send a GET request for any path of a cluster's server, as the context's user."""
 
 from keyferry.cli.frame.commands import Exit
+from keyferry.cli.frame.paste import command_line
 from keyferry.cli.kube.arguments import add_session_arguments, open_session
 from keyferry.show.report import report
 
@@ -44,15 +45,17 @@ def run(args: "argparse.Namespace") -> int:
             write_exact(chunk)
     if reply.is_success:
         return Exit.OK
-    report(f"the server responded {reply.status} {reply.reason}{_advice(reply.status)}")
+    report(f"the server responded {reply.status} {reply.reason}{_advice(args, reply.status)}")
     return Exit.REFUSED
 
 
-def _advice(status: int) -> str:
+def _advice(args: "argparse.Namespace", status: int) -> str:
     if status == 401:
-        return ": it did not accept the credential; 'keyferry kube explain' shows every step"
+        hint = f"to see every step, try: {command_line(args, 'kube explain')}"
+        return f": it did not accept the credential; {hint}"
     if status == 403:
-        return ": this user may not read the path; 'keyferry kube whoami' shows the user"
+        hint = f"to see the user, try: {command_line(args, 'kube whoami')}"
+        return f": this user may not read the path; {hint}"
     return "; a redirect to another server is not followed" if 300 <= status < 400 else ""
 
 

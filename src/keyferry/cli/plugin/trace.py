@@ -4,6 +4,7 @@ import os
 import sys
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.frame.waiting import Waiting
 from keyferry.cli.plugin.arguments import add_plugin_arguments, make_plugin_under_test
 from keyferry.show.report import report
 from keyferry.show.writer import Lines, write_exact
@@ -65,7 +66,8 @@ def run(args: "argparse.Namespace") -> int:
     from keyferry.kit.trace.record import record
 
     plugin = make_plugin_under_test(args, (args.image,) if args.image else (), where="as IMAGE after BINARY")
-    trace = record(plugin)
+    with Waiting(f"running {plugin.name}", plugin.timeout_seconds):
+        trace = record(plugin)
     _write(_text(trace) if args.output == "text" else _json(trace), args.out)
     verdict = trace["verdict"]
     return Exit.OK if isinstance(verdict, dict) and verdict["accepted"] else Exit.NO
@@ -97,13 +99,24 @@ def _text(trace: dict[str, object]) -> str:
     from keyferry.show.writer import style
 
     parts = []
-    for name, value in trace.items():
+    for name, value in _readable(trace).items():
         body = as_yaml(value) if isinstance(value, dict | list) and value else str(value)
         lines = [printable(line) for line in body.removesuffix("\n...").split("\n")]
         is_short = len(lines) == 1 and not isinstance(value, dict | list)
         title = style(name, "bold")
         parts += [f"{title}: {lines[0]}"] if is_short else [f"{title}:", *(f"  {line}" for line in lines)]
     return "\n".join(parts)
+
+
+def _readable(trace: dict[str, object]) -> dict[str, object]:
+    """Return the trace without the negative status of a signal, whose name is in the ending."""
+    status = trace["status"]
+    if not isinstance(status, int) or status >= 0:
+        return trace
+    from keyferry.errors.plugin import signal_name
+
+    ended = {"ending": f"killed by {signal_name(-status)}"}
+    return {name: value for name, value in (trace | ended).items() if name != "status"}
 
 
 def _write(text: str, path: str | None) -> None:

@@ -4,13 +4,13 @@ import sys
 
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.node_settings import node_root, node_runtime
-from keyferry.cli.frame.sources import read_file
 from keyferry.images.node.node import Node
 from keyferry.pulls.records.load import KUBELET_ROOT, inspect_records
 from keyferry.pulls.records.maintenance import PresentImage
 from keyferry.pulls.records.node_images import NodeImage, parse_crictl_images
 from keyferry.pulls.records.policy import VerificationPolicy
 from keyferry.pulls.records.records import Records
+from keyferry.workloads.objects import read_file
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:

@@ -135,7 +135,7 @@ def _report(args: "argparse.Namespace", root: str, changes: tuple[Change, ...]) 
         message = f"the current policy is unknown, so the kubelet's default {DEFAULT} is used"
         report(f"{message}; set it with --from-policy")
     turned = (change.missing for change in changes if UseOutcome.UNKNOWN in (change.now, change.then))
-    report(*missing_lines(distinct(*turned)))
+    report(*missing_lines(distinct(*turned), "--pod"))
 
 
 def _use_document(change: Change) -> dict[str, object]:

@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
 from keyferry.api.kubeletconfig.records import ImagePullServiceAccount
-from keyferry.cli.frame.sources import KubernetesObject, ObjectKind, Sources, read_objects, read_sources
+from keyferry.cli.frame.sources import Sources, sources_of
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import PullSecret
 from keyferry.images.keyring import lookup_all
@@ -15,8 +15,8 @@ from keyferry.images.reference import normalise
 from keyferry.pulls.records.access import ImageUse
 from keyferry.pulls.records.decide import pod_credentials
 from keyferry.pulls.records.decision import PodCredentials
-
-_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+from keyferry.workloads.objects import ObjectKind, read_objects
+from keyferry.workloads.pods import read_pod
 
 
 def read_uses(pods: Sequence[str], secrets: Sequence[str]) -> tuple[ImageUse, ...]:
@@ -25,35 +25,29 @@ def read_uses(pods: Sequence[str], secrets: Sequence[str]) -> tuple[ImageUse, ..
 
 
 def _read_pod(path: str, secrets: Sequence[str]) -> Iterator[ImageUse]:
-    args = Namespace(
-        pod=path, secret=list(secrets), docker_config="", service_account=None, service_account_token=None
-    )
-    sources = read_sources(args)
-    found = [each for each in read_objects(path) if each.kind is ObjectKind.POD]
-    if len(found) != 1 or sources.pod is None:
+    objects = [each for file in (path, *secrets) for each in read_objects(file)]
+    found = [each for each in objects if each.kind is ObjectKind.POD]
+    if len(found) != 1:
         raise EnvironmentProblem(f"{path}: found {len(found)} pods, expected one in each file")
-    pod = sources.pod
+    workload = read_pod(found[0])
+    sources = sources_of(Namespace(service_account=None, service_account_token=None), objects, workload)
+    pod = workload.pod
     account = _account(sources, pod)
     unknown = MissingInput(LookupInput.SERVICE_ACCOUNT, f"{pod.namespace}/{pod.service_account_name}")
     missing = (*sources.missing_secrets, *(() if account else (unknown,)))
-    for image in dict.fromkeys(_images(found[0])):
+    for image in workload.by_image:
         yield ImageUse(
             f"{pod.namespace}/{pod.name}", image, _credentials(sources.pull_secrets, account, image), missing
         )
 
 
-def _images(pod: KubernetesObject) -> Iterator[str]:
-    for section in _CONTAINERS:
-        containers = pod.field("spec", section)
-        for container in containers if isinstance(containers, list) else ():
-            if isinstance(container, dict) and isinstance(container.get("image"), str):
-                yield container["image"]
-
-
 def _account(sources: Sources, pod: Pod) -> ImagePullServiceAccount | None:
-    if sources.accounts is None or sources.accounts.account.annotations is None:
+    if sources.accounts is None:
         return None
-    return ImagePullServiceAccount(sources.accounts.account.uid, pod.namespace, pod.service_account_name)
+    account = sources.accounts.get(pod.namespace, pod.service_account_name)
+    if account.annotations is None:
+        return None
+    return ImagePullServiceAccount(account.uid, pod.namespace, pod.service_account_name)
 
 
 def _credentials(

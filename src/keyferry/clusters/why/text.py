@@ -6,8 +6,9 @@ from keyferry._core.reasons import Reason, ReasonOutcome, ReasonStage
 from keyferry._core.secrets import printable
 from keyferry.clusters.why.diagnosis import Diagnosis
 from keyferry.show.documents import make_document, reason_document
+from keyferry.show.marks import Mark, mark
 from keyferry.show.text import sections
-from keyferry.show.writer import Lines, style
+from keyferry.show.writer import Lines
 
 __all__ = ["document", "render"]
 
@@ -15,8 +16,8 @@ _TITLES = (
     ("kubeconfig", (ReasonStage.FILE,)),
     ("context", (ReasonStage.CONTEXT, ReasonStage.CLUSTER, ReasonStage.USER)),
     ("program", (ReasonStage.PROGRAM, ReasonStage.POLICY)),
-    ("plugin answer", (ReasonStage.PLUGIN,)),
-    ("server answer", (ReasonStage.SERVER,)),
+    ("plugin response", (ReasonStage.PLUGIN,)),
+    ("server response", (ReasonStage.SERVER,)),
     ("beware", (ReasonStage.TRAP,)),
 )
 _BAD = (
@@ -76,9 +77,9 @@ def _decision(diagnosis: Diagnosis) -> str:
 def _line(reason: Reason) -> str:
     text = printable(reason.text)
     if reason.stage is ReasonStage.TRAP:
-        return style("! ", "yellow", "bold") + text
-    mark = style("-", "red", "bold") if reason.outcome in _BAD else " "
-    mark = style("+", "green", "bold") if reason.outcome in _GOOD else mark
+        return f"{mark(Mark.WARNING)} {text}"
+    sign = mark(Mark.NO) if reason.outcome in _BAD else ""
+    sign = mark(Mark.YES) if reason.outcome in _GOOD else sign
     named = reason.stage in _NAMED
     subject = f"{reason.stage} {printable(reason.subject)}: " if named else ""
-    return f"{mark} {subject}{text}"
+    return f"{sign or ' '} {subject}{text}"

@@ -258,7 +258,7 @@ def _why_port(found: str, expected: str) -> str:
     if not expected:
         return (
             f"the pattern has no port and the image has port {found}: "
-            "a pattern without a port covers only images without one"
+            "a pattern without a port matches only images without one"
         )
     if not found:
         return f"the pattern has port {expected} and the image has none: there is no default port"

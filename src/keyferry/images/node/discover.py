@@ -79,10 +79,14 @@ def discover(
     """Return the given config and bin dir, else those in the environment, else those that this node uses.
 
     *node* has the running kubelets; *root* is the root of the file system, by default KEYFERRY_HOST_ROOT or ``/``.
-    They are used only if config and bin dir are not set otherwise. Raise EnvironmentProblem if a path is needed and not
+    They are used only if config and bin dir are not set otherwise. For a node elsewhere only what is given counts, not
+    the environment and the files of this machine. Raise EnvironmentProblem if a path is needed and not
     found, with *advice* on how to set a config; a path that is not needed and not found is empty.
     """
+    machine = Node() if node is None else node
     variables = os.environ if environ is None else environ
+    if machine.elsewhere:
+        variables = {}
     given = (
         Discovery(config=config or "", config_from="given"),
         Discovery(bin_dir=bin_dir or "", bin_dir_from="given"),
@@ -90,7 +94,7 @@ def discover(
         Discovery(bin_dir=variables.get("KEYFERRY_BIN_DIR", ""), bin_dir_from="KEYFERRY_BIN_DIR"),
     )
     top = root or variables.get(ROOT_VARIABLE) or "/"
-    found = _choose(given, _node_candidates(Node() if node is None else node, top))
+    found = _choose(given, iter(()) if machine.elsewhere else _node_candidates(machine, top))
     if (needs_config and not found.config) or (needs_bin_dir and found.config and not found.bin_dir):
         raise _not_found(found, advice)
     return found

@@ -40,10 +40,14 @@ _FLAGS = _SHARED_FLAGS | {
     "--config",
     "--config-dir",
     "--feature-gates",
+    "--hostname-override",
     "--image-service-endpoint",
     "--kubeconfig",
     "--root-dir",
 }
+# The name of the node, which k3s and RKE2 pass to their kubelet as --hostname-override.
+_NODE_NAME_FLAG = "--node-name"
+_EMBEDDED_FLAGS = _SHARED_FLAGS | {_NODE_NAME_FLAG}
 # Programs that embed a kubelet, and the subcommands that run it; an empty tuple means every subcommand.
 _EMBEDDING: "Mapping[str, tuple[str, ...]]" = {
     "hyperkube": ("kubelet",),
@@ -62,6 +66,23 @@ class Kubelet(NodeProcess):
 
     def __str__(self) -> str:
         return f"the kubelet, process {self.pid}"
+
+    @property
+    def node_name(self) -> str:
+        """The name that it gives its node: the flag, else the host name, in lower case; empty if it is not known.
+
+        The host name is that of this process unless the kubelet is known to be in another UTS namespace.
+        """
+        named = self.flags.get("--hostname-override") or self.flags.get(_NODE_NAME_FLAG)
+        if not named and not self._has_other_host_name():
+            named = os.uname().nodename
+        return (named or "").strip().lower()
+
+    def _has_other_host_name(self) -> bool:
+        try:
+            return os.readlink(f"{self.process}/ns/uts") != os.readlink("/proc/self/ns/uts")
+        except OSError:
+            return False
 
 
 class Kubelets(Value):
@@ -93,7 +114,7 @@ def look_for_kubelets(proc: str | None = None) -> Kubelets:
 
 def parse_flags(argv: "Sequence[str]", *, is_embedded: bool = False) -> dict[str, str]:
     """Return the flags of a kubelet's command line that are used here, including ``--kubelet-arg`` of k3s and RKE2."""
-    known = _SHARED_FLAGS if is_embedded else _FLAGS
+    known = _EMBEDDED_FLAGS if is_embedded else _FLAGS
     flags: dict[str, str] = {}
     words = iter(argv)
     for word in words:

@@ -11,17 +11,22 @@ __all__ = ["Node"]
 
 
 class Node:
-    """The kubelets of this machine and their settings, read on first use and not again."""
+    """The kubelets of this machine and their settings, read on first use and not again.
 
-    def __init__(self, proc: str | None = None) -> None:
+    *elsewhere* is the reason why this machine is not the node in question, or empty if it is. A node elsewhere has no
+    kubelets and no files here.
+    """
+
+    def __init__(self, proc: str | None = None, *, elsewhere: str = "") -> None:
         """Use the processes in *proc*, by default KEYFERRY_PROC or ``/proc``."""
+        self.elsewhere = elsewhere
         self._proc = proc
         self._read: dict[int, KubeletSettings] = {}
 
     @lazy
     def kubelets(self) -> Kubelets:
         """All visible kubelets."""
-        return look_for_kubelets(self._proc)
+        return Kubelets() if self.elsewhere else look_for_kubelets(self._proc)
 
     @property
     def kubelet(self) -> Kubelet | None:

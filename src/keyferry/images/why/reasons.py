@@ -53,16 +53,16 @@ def _providers(answer: LookupResult) -> Iterator[Reason]:
 
 def _match(provider: CredentialProvider, pattern: str, name: str) -> Reason:
     facts: dict[str, object] = {"pattern": pattern, "rule": "matched"}
-    text = f"pattern {pattern!r} covers the image: {judge(pattern, name).why}"
+    text = f"pattern {pattern!r} matches the image: {judge(pattern, name).why}"
     return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.MATCHED, text, facts)
 
 
 def _no_match(provider: CredentialProvider, name: str) -> Reason:
     verdicts = [(pattern, judge(pattern, name)) for pattern in provider.match_images or ()]
     text = (
-        f"none of its {len(verdicts)} patterns covers the image"
+        f"none of its {len(verdicts)} patterns matches the image"
         if len(verdicts) != 1
-        else "its pattern does not cover the image"
+        else "its pattern does not match the image"
     )
     patterns = [_verdict_facts(pattern, verdict) for pattern, verdict in verdicts]
     return Reason(ReasonStage.MATCH, provider.name, ReasonOutcome.NO_MATCH, text, {"patterns": patterns})
@@ -81,7 +81,7 @@ def _verdict_facts(pattern: str, verdict: MatchVerdict) -> dict[str, object]:
 def _provision(provision: Provision, answered_ns: int) -> Reason:
     text = _PROVISIONS[provision.outcome](provision, answered_ns)
     if provision.missing and provision.outcome is not ProvisionOutcome.UNKNOWN:
-        text += f"; the kubelet may get another answer: {_say(provision.missing)}"
+        text += f"; the kubelet may get another response: {_say(provision.missing)}"
     facts = _provision_facts(provision, answered_ns)
     return Reason(ReasonStage.PROVIDER, provision.provider, provision.outcome, text, facts)
 
@@ -130,17 +130,15 @@ def _time_left(seconds: float) -> str:
 
 
 _PROVISIONS: dict[ProvisionOutcome, Callable[[Provision, int], str]] = {
-    ProvisionOutcome.CACHED: lambda p, at: (
-        f"answered from the cache, the plugin was not run: {_describe(p, at)}"
-    ),
+    ProvisionOutcome.CACHED: lambda p, at: f"from the cache, the plugin was not run: {_describe(p, at)}",
     ProvisionOutcome.RAN: lambda p, at: (
         f"the plugin ran for {(p.seconds or 0) * 1000:.1f} ms: {_describe(p, at)}"
     ),
-    ProvisionOutcome.SHARED: lambda p, at: f"answered from the run of another lookup: {_describe(p, at)}",
+    ProvisionOutcome.SHARED: lambda p, at: f"from the run of another lookup: {_describe(p, at)}",
     ProvisionOutcome.SKIPPED: lambda p, _: f"skipped: {p.skipped}",
     ProvisionOutcome.FAILED: lambda p, _: f"failed: {p.error}",
     ProvisionOutcome.UNKNOWN: lambda p, _: (
-        f"cannot tell what it answers, the plugin was not run: {_say(p.missing)}"
+        f"cannot tell what it returns, the plugin was not run: {_say(p.missing)}"
     ),
 }
 
@@ -164,16 +162,16 @@ def _key(key: str, credential: Credential, name: str, *, is_given: bool) -> Reas
     }
     if verdict.matched:
         return Reason(
-            ReasonStage.KEY, credential.key, ReasonOutcome.COVERS, f"covers the image: {verdict.why}", facts
+            ReasonStage.KEY, credential.key, ReasonOutcome.COVERS, f"matches the image: {verdict.why}", facts
         )
     if is_given and key == LOGIN_HOST:
-        text = "is used as the key of Docker Hub, since no other key of its source covers the image"
+        text = "is used as the key of Docker Hub, since no other key of its source matches the image"
         return Reason(ReasonStage.KEY, credential.key, ReasonOutcome.DEFAULT_REGISTRY, text, facts)
     return Reason(
         ReasonStage.KEY,
         credential.key,
         ReasonOutcome.NO_MATCH,
-        f"does not cover the image: {verdict.why}",
+        f"does not match the image: {verdict.why}",
         facts,
     )
 

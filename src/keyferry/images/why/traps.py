@@ -62,7 +62,7 @@ def _port(answer: LookupResult) -> Iterator[Reason]:
         if wanted != pattern and judge(wanted, answer.name).matched:
             text = (
                 f"pattern {pattern!r} of {provider!r} differs from the image in the port alone: a pattern without "
-                f"a port covers only images without one; {wanted!r} would cover it"
+                f"a port matches only images without one; {wanted!r} would match it"
             )
             yield _trap(ImageTrap.PORT, pattern, text)
 
@@ -75,7 +75,7 @@ def _path_wildcard(answer: LookupResult) -> Iterator[Reason]:
         if "*" in path and judge(wanted, answer.name).matched:
             text = (
                 f"pattern {pattern!r} of {provider!r} has a * in its path, where it is an ordinary character; "
-                f"a path matches as a prefix: {wanted!r} covers this image"
+                f"a path matches as a prefix: {wanted!r} matches this image"
             )
             yield _trap(ImageTrap.PATH_WILDCARD, pattern, text)
 
@@ -95,8 +95,8 @@ def _boundary(answer: LookupResult) -> Iterator[Reason]:
             yield _trap(
                 ImageTrap.PATH_BOUNDARY,
                 text,
-                f"{kind} {text!r} covers this image only because a path is a plain prefix, "
-                f"which need not end at a '/'; write {text + '/'!r} to cover only images below that path",
+                f"{kind} {text!r} matches this image only because a path is a plain prefix, "
+                f"which need not end at a '/'; write {text + '/'!r} to match only images below that path",
             )
 
 
@@ -107,7 +107,7 @@ def _hub_alias(answer: LookupResult) -> Iterator[Reason]:
         host, _, _ = pattern.partition("/")
         if host in ALIASES:
             text = (
-                f"pattern {pattern!r} of {provider!r} covers nothing: images of Docker Hub are always looked up as "
+                f"pattern {pattern!r} of {provider!r} matches nothing: images of Docker Hub are always looked up as "
                 f"docker.io/...; write 'docker.io'"
             )
             yield _trap(ImageTrap.DOCKER_HUB, pattern, text)
@@ -129,7 +129,7 @@ def _label_count(answer: LookupResult) -> Iterator[Reason]:
             stars = "*." * (host.count(".") - stem.count("."))
             text = (
                 f"pattern {pattern!r} of {provider!r}: a wildcard stands for exactly one part of a host name, "
-                f"and {host} has more; '{stars}{stem}' would cover it"
+                f"and {host} has more; '{stars}{stem}' would match it"
             )
             yield _trap(ImageTrap.LABEL_COUNT, pattern, text)
 
@@ -158,8 +158,8 @@ def _stray_keys(answer: LookupResult) -> Iterator[Reason]:
         if stray and len(stray) == len(provision.auth):
             shown = ", ".join(map(repr, stray[:3])) + (", ..." if len(stray) > 3 else "")
             text = (
-                f"{provision.provider!r} answered with credentials for {shown} only, "
-                "which do not cover this image: the kubelet does not use them"
+                f"{provision.provider!r} returned credentials for {shown} only, "
+                "which do not match this image: the kubelet does not use them"
             )
             yield _trap(ImageTrap.STRAY_AUTH_KEYS, provision.provider, text)
 
@@ -168,13 +168,13 @@ def _empty_answer(answer: LookupResult) -> Iterator[Reason]:
     for provision in answer.provisions:
         if provision.error is None and provision.outcome in _ANSWERED and not provision.auth:
             if provision.expires_ns is None:
-                kept, how_long = "and this answer is not cached", "for this image"
+                kept, how_long = "and this response is not cached", "for this image"
             elif provision.outcome is ProvisionOutcome.CACHED:
                 kept, how_long = "from its cache", "until it expires"
             else:
-                kept, how_long = "and this answer is cached like any other", "until it expires"
+                kept, how_long = "and this response is cached like any other", "until it expires"
             text = (
-                f"{provision.provider!r} answered with no credentials, {kept}: "
+                f"{provision.provider!r} returned no credentials, {kept}: "
                 f"no credentials of this provider are tried {how_long}"
             )
             yield _trap(ImageTrap.EMPTY_ANSWER, provision.provider, text)

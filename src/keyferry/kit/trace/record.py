@@ -15,6 +15,7 @@ from keyferry._core.secrets import MASK, redact, secret_values
 from keyferry.clusters.auth.credential import read_credential
 from keyferry.clusters.why.masking import mask_arguments
 from keyferry.errors import DocumentError, EnvironmentProblem, KeyferryError, Kind, PluginProtocolError
+from keyferry.errors.plugin import signal_name
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome
@@ -178,11 +179,15 @@ def _judge(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutc
     return "", ""
 
 
+def _end(status: int) -> str:
+    return f"it exited with status {status}" if status >= 0 else f"it was killed by {signal_name(-status)}"
+
+
 def _failure(plugin: PluginUnderTest, experiment: Experiment, outcome: ProcessOutcome) -> tuple[str, str]:
     if outcome.ending is Ending.TIMED_OUT:
         cause, text = "context deadline exceeded", f"it did not exit within {plugin.timeout_seconds:g} s"
     elif outcome.ending is Ending.EXITED and outcome.status is not None:
-        cause, text = go_exit_text(outcome.status), "it failed"
+        cause, text = go_exit_text(outcome.status), _end(outcome.status)
     else:
         cause, text = str(outcome.ending), f"it {outcome.ending}"
     if plugin.kind != PluginKind.IMAGE:

@@ -68,8 +68,8 @@ _POLICY = {
     PolicyRule.ALWAYS: "every use of an image is verified",
     PolicyRule.PULLED_BY_KUBELET: "the image was pulled by the kubelet, so its use is verified",
     PolicyRule.PRELOADED: "the image was not pulled by the kubelet but preloaded, so its use is not verified",
-    PolicyRule.ALLOWLISTED: "a pattern of the allowlist covers the image, so its use is not verified",
-    PolicyRule.NOT_ALLOWLISTED: "no pattern of the allowlist covers the image, so its use is verified",
+    PolicyRule.ALLOWLISTED: "a pattern of the allowlist matches the image, so its use is not verified",
+    PolicyRule.NOT_ALLOWLISTED: "no pattern of the allowlist matches the image, so its use is verified",
 }
 _RULES = {
     DecisionRule.ABSENT: "the image is not on the node",

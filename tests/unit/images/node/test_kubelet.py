@@ -153,3 +153,30 @@ def test_flags_without_values_are_empty() -> None:
     assert parse_flags([CONFIG_FLAG]) == {CONFIG_FLAG: ""}
     assert parse_flags(["--kubelet-arg"]) == {}
     assert parse_flags(["--kubelet-arg", "v=2", "-x", f"{BIN_DIR_FLAG}=a=b"]) == {BIN_DIR_FLAG: "a=b"}
+
+
+@pytest.mark.parametrize(
+    ("argv", "name"),
+    [
+        (["kubelet", "--hostname-override= Node1 "], "node1"),
+        (["kubelet", "--hostname-override", "a", "--hostname-override=b"], "b"),
+        (["kubelet", "--node-name=x"], os.uname().nodename.lower()),
+        (["k3s", "server", "--node-name", "Edge"], "edge"),
+        (["k3s", "agent", "--kubelet-arg=hostname-override=edge2"], "edge2"),
+        (["kubelet"], os.uname().nodename.lower()),
+    ],
+)
+def test_the_name_of_the_node_is_the_kubelets_own(processes: Processes, argv: list[str], name: str) -> None:
+    """The flag without white space and in lower case, else the host name."""
+    processes.write(17, *argv)
+    (found,) = look_for_kubelets(str(processes)).found
+    assert found.node_name == name
+
+
+def test_a_kubelet_with_another_host_name_is_on_no_known_node(processes: Processes) -> None:
+    """In another UTS namespace the host name of this process says nothing; the flag still does."""
+    for pid, flags in ((17, []), (18, ["--hostname-override=n"])):
+        home = processes.write(pid, "kubelet", *flags)
+        (home / "ns").mkdir()
+        (home / "ns" / "uts").symlink_to("uts:[1]")
+    assert [each.node_name for each in look_for_kubelets(str(processes)).found] == ["", "n"]

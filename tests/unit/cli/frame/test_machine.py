@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.frame.sources import read_sources
+from keyferry.cli.frame.machine import add_node_files
+from keyferry.cli.frame.sources import Sources
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.node import Node
 from support.kubelets import Processes
@@ -17,20 +18,17 @@ NOBODY = 65534
 def options(node: Node, docker_config: str | None) -> argparse.Namespace:
     """The options of a command that say nothing but this."""
     return argparse.Namespace(
-        pod=None,
-        secret=[],
-        service_account=None,
-        service_account_token=None,
         config=None,
         bin_dir=None,
         docker_config=docker_config,
         node=node,
+        here=False,
     )
 
 
 def missing_config(node: Node, docker_config: str | None) -> list[MissingInput]:
     """What is said to be missing of the node's docker config."""
-    missing = read_sources(options(node, docker_config)).missing
+    missing = add_node_files(options(node, docker_config), Sources()).missing
     return [each for each in missing if each.input is LookupInput.DOCKER_CONFIG]
 
 

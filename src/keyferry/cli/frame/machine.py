@@ -1,0 +1,153 @@
+"""Whether this machine is the pod's node, and what of it then counts as the node's."""
+
+import os
+import stat
+
+from keyferry._core.values import replace
+from keyferry.cli.frame.sources import Sources
+from keyferry.images.dockerconfig import node_config_candidates
+from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.node.kubelet import KUBELET_ROOT, Kubelet
+from keyferry.images.node.node import Node
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from keyferry.images.node.discover import Discovery
+    from keyferry.images.node.settings import KubeletSettings
+
+__all__ = ["add_here_argument", "add_node_files", "choose_node", "machine_notes", "missing_node"]
+
+_AUTO = "auto"
+NO_KUBELET = "no kubelet runs on this machine"
+
+
+def add_here_argument(parser: "argparse.ArgumentParser") -> None:
+    """Declare ``--here``, for a machine that is the pod's node and is not known to be."""
+    parser.add_argument(
+        "--here",
+        action="store_true",
+        default=False,
+        help="this machine is the pod's node: use its config, docker config, records and mirrors (default: only if "
+        "the kubelet that runs here has the name of that node)",
+    )
+
+
+def choose_node(args: "argparse.Namespace", node_name: str | None) -> Node:
+    """Return this machine as a node, or a node elsewhere if the pod's node, *node_name*, is not this machine.
+
+    Without a pod, *node_name* is None and this machine counts. A pod that is on no node counts as one of this machine
+    if a kubelet runs here.
+    """
+    node: Node = args.node
+    if args.here or node_name is None or node.elsewhere:
+        return node
+    if not node_name:
+        # With both given, nothing of this machine is searched.
+        if (args.config and args.bin_dir) or node.kubelet is not None:
+            return node
+        return Node(elsewhere=f"the pod is on no node yet, and {NO_KUBELET}")
+    names = [kubelet.node_name for kubelet in node.kubelets.trusted]
+    if node_name in names:
+        return node
+    return Node(elsewhere=f"the pod is on node {node_name!r}, and {_describe(node, names)}")
+
+
+def _describe(node: Node, names: list[str]) -> str:
+    known = [name for name in names if name]
+    if known:
+        return f"this machine is node {known[0]!r}"
+    if names:
+        return "the name of this machine's node is not known"
+    hidden = node.kubelets.hidden
+    return f"no kubelet can be seen on this machine: {hidden}" if hidden else NO_KUBELET
+
+
+def missing_node(args: "argparse.Namespace", found: "Discovery") -> tuple[MissingInput, ...]:
+    """Return the node as a missing input if its provider config is not known."""
+    node: Node = args.node
+    if found.config or args.here or (node.kubelet is not None and not node.elsewhere):
+        return ()
+    return (MissingInput(LookupInput.NODE, instead=node.elsewhere or NO_KUBELET),)
+
+
+def machine_notes(args: "argparse.Namespace", found: "Discovery") -> "Iterator[str]":
+    """Yield notes on which machine's files are used."""
+    node: Node = args.node
+    if node.elsewhere and found.config:
+        yield f"{node.elsewhere}: nothing of this machine counts as the node's unless an option gives it"
+        if found.bin_dir and not args.no_run:
+            yield "plugins are run on this machine, in the environment of this process; the node's may differ"
+    elif found.config and found.config_from != "given" and found.kubelet is None and not args.here:
+        yield f"{NO_KUBELET}: {found.config} is this machine's, and a node may have another config"
+    if not found.config:
+        yield "found no provider config, so no plugin is asked; give one with --config"
+
+
+def add_node_files(args: "argparse.Namespace", sources: Sources) -> Sources:
+    """Return *sources* with the node's docker config, and with the one that exists and is not read as missing."""
+    found, missing = _docker_config(args)
+    return replace(
+        sources,
+        docker_config=found,
+        missing=(*sources.missing, *missing, *_missing_docker_config(args)),
+    )
+
+
+def _docker_config(args: "argparse.Namespace") -> tuple[str | None, tuple[MissingInput, ...]]:
+    option: str | None = args.docker_config
+    if option != _AUTO:
+        return option, ()
+    node: Node = args.node
+    kubelet = node.kubelet
+    if node.elsewhere or (kubelet is None and not args.here):
+        # The files in this user's home are not those of a kubelet.
+        why = node.elsewhere or NO_KUBELET
+        return None, (MissingInput(LookupInput.DOCKER_CONFIG, _AUTO, why),)
+    home, cwd = _places(kubelet)
+    for path, _ in node_config_candidates(_kubelet_root(args), cwd, home):
+        seen = path if kubelet is None else kubelet.inside(path)
+        if os.path.isfile(seen):
+            return seen, ()
+    return None, ()
+
+
+def _places(kubelet: Kubelet | None) -> tuple[str, str]:
+    """Return the home and working directory of the kubelet, or of this process with ``--here`` and no kubelet."""
+    if kubelet is None:
+        return os.environ.get("HOME", ""), os.getcwd()
+    environment = kubelet.read_environment() or {}
+    try:
+        return environment.get("HOME", ""), os.readlink(f"{kubelet.process}/cwd")
+    except OSError:
+        return environment.get("HOME", ""), ""
+
+
+def _missing_docker_config(args: "argparse.Namespace") -> "Iterator[MissingInput]":
+    """Yield the docker config in the kubelet's root if it exists and is not read, or cannot be seen."""
+    if args.docker_config not in (None, _AUTO) or args.node.elsewhere:
+        return
+    # With both config and plugins given, the search for a kubelet among all processes is skipped.
+    root = KUBELET_ROOT if args.config and args.bin_dir else _kubelet_root(args)
+    for path, _ in node_config_candidates(root, "", ""):
+        if not path.startswith(root):
+            continue
+        try:
+            is_there = stat.S_ISREG(os.stat(path).st_mode)
+        except PermissionError:
+            yield MissingInput(
+                LookupInput.DOCKER_CONFIG, path, "no permission to see whether it exists; try with sudo"
+            )
+            return
+        except OSError:
+            continue
+        if is_there and args.docker_config is None:
+            yield MissingInput(LookupInput.DOCKER_CONFIG, path)
+            return
+
+
+def _kubelet_root(args: "argparse.Namespace") -> str:
+    settings: KubeletSettings | None = args.node.settings
+    return KUBELET_ROOT if settings is None else settings.kubelet.inside(settings.root_dir.value)

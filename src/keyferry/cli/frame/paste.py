@@ -1,0 +1,42 @@
+"""Command lines for hints: they repeat the options that were given, so that they work when they are pasted."""
+
+from keyferry.cli.frame.commands import COMMANDS, load_module
+from keyferry.cli.frame.usual import Declarations
+from keyferry.show.paste import join_words
+
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+__all__ = ["command_line"]
+
+# Options that a hint does not repeat: they do not change what is found.
+_DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel", "check_registry")
+
+
+def command_line(args: "argparse.Namespace", command: str, *words: str) -> str:
+    """Return a command line of keyferry: *command*, *words*, and the options of *args* that the command has too."""
+    declared = Declarations()
+    load_module(_module_of(command)).add_arguments(declared)
+    return join_words("keyferry", *command.split(), *words, *_options(declared, args))
+
+
+def _module_of(command: str) -> str:
+    name, _, below = command.partition(" ")
+    module = COMMANDS[name].module
+    return module if not below else str(load_module(module).SUBCOMMANDS[below].module)
+
+
+def _options(declared: Declarations, args: "argparse.Namespace") -> "Iterator[str]":
+    seen = set(_DROPPED)
+    for name, option in declared.options.items():
+        value = getattr(args, option.dest, None)
+        if option.dest in seen or value is None or value == declared.defaults[option.dest]:
+            continue
+        seen.add(option.dest)
+        if option.action == "store_true":
+            yield name
+        else:
+            for each in value if option.action == "append" else (value,):
+                yield from (name, f"{each:g}" if isinstance(each, float) else str(each))

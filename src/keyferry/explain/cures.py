@@ -1,0 +1,290 @@
+"""The likely cause of a missing or refused credential, and changes and commands that cure it."""
+
+from collections.abc import Iterator
+
+from keyferry._core.json import dumps
+from keyferry._core.values import Value
+from keyferry.errors import KeyferryError, Kind
+from keyferry.explain.explanation import Explanation
+from keyferry.explain.plugin_hint import plugin_command, trace_command
+from keyferry.explain.registry import PullVerdict, RegistryCheck
+from keyferry.explain.verdict import who
+from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.missing import LookupInput, MissingInput
+from keyferry.images.provider.provision import ProvisionOutcome
+from keyferry.images.reference import registry_of
+from keyferry.images.result import LookupOutcome
+from keyferry.images.why.nearness import Miss, find_misses
+from keyferry.show.paste import quote_word
+
+__all__ = ["Cure", "LikelyCause", "describe_miss", "find_cause"]
+
+_NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
+# The values come from the shell that runs the command: no password is ever written here.
+_USER, _PASSWORD = '"$REGISTRY_USERNAME"', '"$REGISTRY_PASSWORD"'
+_PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
+
+
+# More of them are hard to choose from.
+_MOST_CURES = 3
+
+
+class Cure(Value):
+    """A change that helps, and the lines to paste for it: commands, or lines of a file."""
+
+    text: str
+    lines: tuple[str, ...] = ()
+
+
+class LikelyCause(Value):
+    """The likely cause, empty if there is nothing to explain, and its cures; *miss* is the near miss it is about."""
+
+    cause: str = ""
+    cures: tuple[Cure, ...] = ()
+    miss: Miss | None = None
+
+
+def find_cause(explanation: Explanation) -> LikelyCause:
+    """Return the likely cause of what the verdict says, and its cures."""
+    check, answer = explanation.check, explanation.answer
+    if check is not None and check.verdict is PullVerdict.YES:
+        return LikelyCause()
+    if check is not None and check.error is not None and (answer.credentials or _is_no_refusal(check)):
+        found = _of_registry(explanation, check)
+    elif answer.credentials:
+        found = LikelyCause(cures=_next_check(explanation))
+    else:
+        found = _of_lookup(explanation)
+    inputs = tuple(_inputs(explanation))
+    is_first = answer.outcome is LookupOutcome.UNKNOWN
+    cures = (*inputs, *found.cures) if is_first else (*found.cures, *inputs)
+    return LikelyCause(found.cause, cures, found.miss)
+
+
+def describe_miss(miss: Miss) -> str:
+    """Return a near miss in one sentence, with the pattern that would match."""
+    would = f"; {miss.wanted!r} would match" if miss.wanted and not miss.is_response else ""
+    return (
+        f"{_subject(miss)} {miss.why}{would}" if miss.is_response else f"{_subject(miss)}: {miss.why}{would}"
+    )
+
+
+def _subject(miss: Miss) -> str:
+    noun = "key" if miss.is_response or miss.source.kind != SourceKind.PROVIDER else "pattern"
+    return f"{noun} {miss.pattern!r} of {_owner(miss)}"
+
+
+def _owner(miss: Miss) -> str:
+    source = miss.source
+    return f"provider {source.name!r}" if source.kind == SourceKind.PROVIDER else str(source)
+
+
+def _next_check(explanation: Explanation) -> tuple[Cure, ...]:
+    if explanation.check is not None or not explanation.command:
+        return ()
+    registry = registry_of(explanation.answer.name)
+    return (Cure(f"to check whether {registry} accepts it", (f"{explanation.command} --check-registry",)),)
+
+
+# A lookup without credentials.
+
+
+def _of_lookup(explanation: Explanation) -> LikelyCause:
+    answer = explanation.answer
+    if answer.kubelet_failures:
+        failure = answer.kubelet_failures[0]
+        return LikelyCause(str(failure.error), _plugin_cures(explanation, failure.provider, failure.error))
+    misses = [miss for miss in find_misses(answer) if miss.is_near]
+    for provision in answer.provisions:
+        if provision.outcome is ProvisionOutcome.SKIPPED:
+            return LikelyCause(f"provider {provision.provider!r} is skipped: {provision.skipped}")
+        if provision.outcome in _PLUGIN_OUTCOMES:
+            return _of_response(explanation, provision.provider, misses)
+    if answer.provisions or answer.outcome is LookupOutcome.UNKNOWN:
+        return LikelyCause()
+    if misses:
+        cause = f"{_subject(misses[0])} nearly matches: {misses[0].why}"
+        return LikelyCause(cause, _miss_cures(explanation, misses[0]), misses[0])
+    return LikelyCause(_nothing_near(explanation), _new_secret(explanation))
+
+
+def _of_response(explanation: Explanation, provider: str, misses: list[Miss]) -> LikelyCause:
+    registry = registry_of(explanation.answer.name)
+    cures = (
+        Cure(
+            f"see what the plugin returns; a key such as {registry!r} matches",
+            _trace(explanation, provider),
+        ),
+    )
+    stray = [miss for miss in misses if miss.is_response and miss.source.name == provider]
+    if not stray:
+        return LikelyCause(f"the plugin of provider {provider!r} returned no credentials", cures)
+    keys = ", ".join(repr(miss.pattern) for miss in stray[:3]) + (", ..." if len(stray) > 3 else "")
+    cause = f"provider {provider!r} returned credentials for {keys} only, which do not match the image"
+    return LikelyCause(cause, cures, stray[0])
+
+
+def _nothing_near(explanation: Explanation) -> str:
+    answer = explanation.answer
+    if not answer.providers and not any(tuple(keyring.index()) for keyring in answer.keyrings):
+        return "there is no provider, no pull secret and no docker config"
+    return f"nothing that is configured is for {registry_of(answer.name)}"
+
+
+def _miss_cures(explanation: Explanation, miss: Miss) -> tuple[Cure, ...]:
+    if not miss.wanted:
+        return ()
+    if miss.source.kind == SourceKind.PROVIDER:
+        where = f" in {explanation.config_path}" if explanation.config_path else ""
+        text = f"add this to matchImages of provider {miss.source.name!r}{where}, then restart the kubelet"
+        return (Cure(text, (f"- {dumps(miss.wanted)}",)),)
+    if miss.source.secret is not None:
+        return _renewed_secret(explanation, miss.source.name, "")
+    return (Cure(f"change the key {miss.pattern!r} to {miss.wanted!r} in {miss.source.name}"),)
+
+
+def _plugin_cures(explanation: Explanation, provider: str, error: KeyferryError) -> tuple[Cure, ...]:
+    name, config, bin_dir = explanation.answer.name, explanation.config_path, explanation.bin_dir
+    command = plugin_command(error, provider, name, config, bin_dir)
+    if not command:
+        return ()
+    if error.kind is Kind.NOT_FOUND:
+        return (
+            Cure(f"install {provider!r} in {bin_dir}; this lists everything that is missing", (command,)),
+        )
+    return (Cure("see the plugin's request and response", (command,)),)
+
+
+def _trace(explanation: Explanation, provider: str) -> tuple[str, ...]:
+    if not explanation.bin_dir:
+        return ()
+    name, config = explanation.answer.name, explanation.config_path
+    return (trace_command(provider, name, config, explanation.bin_dir),)
+
+
+# A registry that refused.
+
+
+def _is_no_refusal(check: RegistryCheck) -> bool:
+    return check.kind is not Kind.REFUSED
+
+
+def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
+    assert check.error is not None  # noqa: S101 - the caller checked
+    failed = next(each for each in check.attempts if each.error is check.error)
+    registry = registry_of(explanation.answer.name)
+    if check.kind is Kind.NOT_FOUND:
+        cause = f"{registry} {check.error.message}; registries respond so to every user without access"
+        access = "a credential" if failed.credential is None else f"{who(failed.credential)} access to it"
+        return LikelyCause(cause, (Cure(f"check the name and the tag; if they are right, give {access}"),))
+    if check.kind is Kind.REFUSED and failed.credential is not None:
+        cause = "the credential is wrong, has expired, or its user may not pull this image"
+        cause = f"{registry} {check.error.message}: {cause}"
+        refused = (each.credential for each in check.attempts if each.kind is Kind.REFUSED)
+        cures = (_credential_cures(explanation, each) for each in refused if each is not None)
+        return LikelyCause(cause, tuple(cure for each in cures for cure in each)[:_MOST_CURES])
+    if check.kind is Kind.UNREACHABLE:
+        # The verdict names the error.
+        text = f"check the name and the port of {registry}, and the network, the proxy and the trusted certificates"
+        return LikelyCause(cures=(Cure(f"{text} of the node"),))
+    return LikelyCause()
+
+
+def _credential_cures(explanation: Explanation, credential: Credential) -> tuple[Cure, ...]:
+    source = credential.source
+    if source.kind == SourceKind.PROVIDER:
+        return (Cure("see what the plugin returns", _trace(explanation, source.name)),)
+    if source.secret is not None:
+        return _renewed_secret(explanation, source.name, credential.username)
+    return (Cure(f"renew the login of {credential.key!r} in {source.name}"),)
+
+
+# Secrets.
+
+
+def _renewed_secret(explanation: Explanation, name: str, username: str) -> tuple[Cure, ...]:
+    registry = registry_of(explanation.answer.name)
+    namespace, _, name = name.rpartition("/")
+    text = f"replace secret {name!r} by one with a user and password of {registry}"
+    command = _create_secret(explanation, namespace, name, username)
+    return (Cure(text, (f"{command} --dry-run=client -o yaml | kubectl apply -f -",)),)
+
+
+def _new_secret(explanation: Explanation) -> tuple[Cure, ...]:
+    pod = explanation.pod
+    if pod is None:
+        return ()
+    names = explanation.secret_names
+    name = next(each for each in _names() if each not in names)
+    create = Cure(
+        "create a pull secret in the pod's namespace",
+        (_create_secret(explanation, pod.namespace, name, ""),),
+    )
+    account = pod.service_account_name or "default"
+    if names:
+        # The account's secrets are used only for a pod that lists none itself, and both look the same in the pod.
+        where = f"imagePullSecrets of the pod, or of service account {account!r} if they are listed there"
+        return (create, Cure(f"then add this to {where}, and create the pod again", (f"- name: {name}",)))
+    patch = dumps({"imagePullSecrets": [{"name": name}]})
+    line = (
+        f"kubectl patch serviceaccount {quote_word(account)} -n {quote_word(pod.namespace)} "
+        f"-p {quote_word(patch)}"
+    )
+    return (create, Cure("then let its service account use it, and create the pod again", (line,)))
+
+
+def _names() -> Iterator[str]:
+    yield _NEW_SECRET
+    at = 2
+    while True:
+        yield f"{_NEW_SECRET}-{at}"
+        at += 1
+
+
+def _create_secret(explanation: Explanation, namespace: str, name: str, username: str) -> str:
+    server = quote_word(registry_of(explanation.answer.name))
+    user = quote_word(username) if username else _USER
+    return (
+        f"kubectl create secret docker-registry {quote_word(name)} -n {quote_word(namespace)} --docker-server={server} "
+        f"--docker-username={user} --docker-password={_PASSWORD}"
+    )
+
+
+# Inputs that are missing.
+
+
+def _inputs(explanation: Explanation) -> Iterator[Cure]:
+    answer = explanation.answer
+    for at, (missing, hint) in enumerate(zip(answer.missing, explanation.hints, strict=False)):
+        # The verdict names the first one.
+        is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and explanation.check is None
+        text = hint.removeprefix(f"{missing}; ") if is_told else hint
+        yield Cure(text, tuple(_input_lines(explanation, missing)))
+
+
+def _input_lines(explanation: Explanation, missing: MissingInput) -> Iterator[str]:
+    command = explanation.command
+    if not command or missing.instead:
+        return
+    if missing.input is LookupInput.PULL_SECRET and explanation.pod is not None:
+        name, namespace = quote_word(missing.name), quote_word(explanation.pod.namespace)
+        file = quote_word(f"{missing.name}.yaml")
+        yield f"kubectl get secret {name} -n {namespace} -o yaml > {file}"
+        yield f"{command} --secret {file}"
+    elif missing.input is LookupInput.DOCKER_CONFIG:
+        yield f"{command} --docker-config {quote_word(missing.name)}"
+    elif missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN:
+        namespace, _, name = missing.name.partition("/")
+        audience = _audience(explanation)
+        yield f"kubectl create token {quote_word(name)} -n {quote_word(namespace)}{audience} > token"
+        yield f"{command} --service-account-token token"
+
+
+def _audience(explanation: Explanation) -> str:
+    """Return the option for the audience of the first provider that lacks a token."""
+    answer = explanation.answer
+    lacking = {each.provider for each in answer.provisions if each.missing}
+    for provider in answer.providers:
+        if provider.name in lacking and provider.token_attributes is not None:
+            return f" --audience {quote_word(provider.token_attributes.service_account_token_audience)}"
+    return ""

@@ -1,0 +1,89 @@
+"""The verdict of an explanation, in one line: yes, no, or cannot tell, and with what."""
+
+from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
+from keyferry.explain.explanation import Explanation
+from keyferry.explain.registry import PullVerdict, verdict
+from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.provider.provision import ProvisionOutcome
+from keyferry.images.result import LookupOutcome, LookupResult
+
+__all__ = ["Subject", "Verdict", "find_verdict", "who"]
+
+
+class Subject(WordEnum):
+    """The question that a verdict answers: has the kubelet a credential, or can the image be pulled."""
+
+    CREDENTIAL = "credential"
+    PULL = "pull"
+
+
+class Verdict(Value):
+    """The answer to a question, as a word and in one line."""
+
+    about: Subject
+    outcome: PullVerdict
+    text: str
+
+
+def find_verdict(explanation: Explanation) -> Verdict:
+    """Return whether the image can be pulled; without a check, whether the kubelet has a credential for it."""
+    if explanation.check is not None:
+        return Verdict(Subject.PULL, explanation.check.verdict, verdict(explanation.check))
+    outcome, text = _VERDICTS[explanation.answer.outcome](explanation.answer)
+    return Verdict(Subject.CREDENTIAL, outcome, text)
+
+
+def who(credential: Credential) -> str:
+    """Return the user name and the source of a credential, as text for a message."""
+    user = f"user {credential.username!r}" if credential.username else "no user name"
+    return f"{user} of {credential.source}"
+
+
+def _found(answer: LookupResult) -> tuple[PullVerdict, str]:
+    first, *others = answer.credentials
+    if not others:
+        text = f"a credential is found: {who(first)}"
+    else:
+        text = f"{len(others) + 1} credentials are found; the first is {who(first)}"
+    if _is_unsure(answer):
+        return PullVerdict.UNKNOWN, f"{text}; the kubelet may get another in its place"
+    return PullVerdict.YES, text
+
+
+def _is_unsure(answer: LookupResult) -> bool:
+    """Return whether every credential is of a provider that lacked an input, so that the kubelet may get others."""
+    unsure = {provision.provider for provision in answer.provisions if provision.missing}
+    return all(
+        each.source.kind == SourceKind.PROVIDER and each.source.name in unsure for each in answer.credentials
+    )
+
+
+def _unknown(answer: LookupResult) -> tuple[PullVerdict, str]:
+    missing = "; ".join(map(str, answer.missing[:1]))
+    return PullVerdict.UNKNOWN, f"cannot tell whether the kubelet has a credential: {missing}"
+
+
+def _failed(answer: LookupResult) -> tuple[PullVerdict, str]:
+    names = ", ".join(repr(failure.provider) for failure in answer.kubelet_failures)
+    return PullVerdict.NO, f"no credential is found: provider {names} failed"
+
+
+def _none(answer: LookupResult) -> tuple[PullVerdict, str]:
+    answered = [each for each in answer.provisions if each.outcome is not ProvisionOutcome.SKIPPED]
+    if answered:
+        names = ", ".join(repr(each.provider) for each in answered)
+        why = f"provider {names} matches the image, but returned none for it"
+    elif answer.provisions:
+        why = f"provider {answer.provisions[0].provider!r} matches the image, but is skipped"
+    else:
+        why = f"no provider, pull secret or docker config matches {answer.name}"
+    return PullVerdict.NO, f"no credential is found: {why}"
+
+
+_VERDICTS = {
+    LookupOutcome.CREDENTIALS: _found,
+    LookupOutcome.UNKNOWN: _unknown,
+    LookupOutcome.ANONYMOUS_AFTER_FAILURE: _failed,
+    LookupOutcome.ANONYMOUS: _none,
+}

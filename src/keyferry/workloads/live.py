@@ -1,0 +1,211 @@
+"""Read a workload from a cluster with the objects that its pulls depend on; what cannot be read is noted."""
+
+from collections.abc import Iterator, Mapping
+
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_percent, encode_query
+from keyferry.clusters.access import ClusterAccess
+from keyferry.clusters.api_call import ApiAction, ApiProblem, Json, call_api
+from keyferry.errors import Kind
+from keyferry.workloads.events import PullEvent, pull_events
+from keyferry.workloads.objects import KubernetesObject, ObjectKind
+from keyferry.workloads.pods import WorkloadPod, read_pod
+from keyferry.workloads.secrets import secret_names
+from keyferry.workloads.targets import RESOURCES, Target
+
+__all__ = ["LiveWorkload", "fetch_workload"]
+
+# The reasons for which a container waits because of its image.
+_WAITING = frozenset(
+    (
+        "CreateContainerError",
+        "ErrImageNeverPull",
+        "ErrImagePull",
+        "ImageInspectError",
+        "ImagePullBackOff",
+        "InvalidImageName",
+        "RegistryUnavailable",
+        "SignatureValidationFailed",
+    )
+)
+_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+
+
+class LiveWorkload(Value):
+    """A pod of a cluster, or a workload's template, with the objects that could be read.
+
+    *refused* has the pull secrets that could not be read, with the reason; it is empty for a secret that does not
+    exist.
+    """
+
+    pod: WorkloadPod
+    account: KubernetesObject | None = None
+    secrets: tuple[KubernetesObject, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
+    events: tuple[PullEvent, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def fetch_workload(
+    session: ClusterAccess, target: Target, namespace: str, *, timeout_seconds: float = 60.0
+) -> LiveWorkload | ApiProblem:
+    """Return the pod *target*, or a failing pod of the workload *target* or else its template, and its objects.
+
+    Return the problem if the target itself cannot be read. Raise ClusterAuthError if the server cannot be reached.
+    """
+    reader = _Reader(session, namespace, timeout_seconds)
+    found = reader.get(target.kind, target.name)
+    return found if isinstance(found, ApiProblem) else reader.complete(found)
+
+
+class _Reader:
+    """Reads the objects of one namespace, and collects notes."""
+
+    def __init__(self, session: ClusterAccess, namespace: str, timeout_seconds: float) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._timeout_seconds = timeout_seconds
+        self._notes: list[str] = []
+
+    def complete(self, workload: KubernetesObject) -> LiveWorkload:
+        """Return the workload's pod with its account, secrets and events."""
+        pod = read_pod(self._choose_pod(workload), self._namespace)
+        account = self._account(pod)
+        secrets, refused = self._secrets(pod, secret_names(pod, account))
+        events = self._events(pod) if pod.is_created else ()
+        return LiveWorkload(pod, account, secrets, refused, events, tuple(self._notes))
+
+    def get(self, kind: ObjectKind, name: str) -> KubernetesObject | ApiProblem:
+        """Return one object."""
+        resource = RESOURCES[kind]
+        action = ApiAction("get", resource.rule_name, self._namespace, name)
+        found = self._call(action, f"{resource.path}/{self._place}/{resource.plural}/{encode_percent(name)}")
+        return found if isinstance(found, ApiProblem) else self._object(kind, found)
+
+    def _list(
+        self, path: str, plural: str, rule_name: str, selector: Mapping[str, str]
+    ) -> list[Json] | ApiProblem:
+        action = ApiAction("list", rule_name, self._namespace)
+        query = f"?{encode_query(selector)}" if selector else ""
+        found = self._call(action, f"{path}/{self._place}/{plural}{query}")
+        if isinstance(found, ApiProblem):
+            return found
+        items = found.get("items")
+        return [each for each in items if isinstance(each, dict)] if isinstance(items, list) else []
+
+    def _list_kind(self, kind: ObjectKind, selector: str = "") -> list[KubernetesObject] | ApiProblem:
+        resource = RESOURCES[kind]
+        query = {"labelSelector": selector} if selector else {}
+        found = self._list(resource.path, resource.plural, resource.rule_name, query)
+        return found if isinstance(found, ApiProblem) else [self._object(kind, each) for each in found]
+
+    def _call(self, action: ApiAction, path: str) -> Json | ApiProblem:
+        return call_api(self._session, action, path, timeout_seconds=self._timeout_seconds)
+
+    @property
+    def _place(self) -> str:
+        return f"namespaces/{encode_percent(self._namespace)}"
+
+    def _object(self, kind: ObjectKind, value: Json) -> KubernetesObject:
+        return KubernetesObject(self._session.server, kind, value)
+
+    def _choose_pod(self, workload: KubernetesObject) -> KubernetesObject:
+        """Return a pod of the workload that waits for its image, else the workload itself."""
+        if workload.kind is ObjectKind.POD:
+            return workload
+        pods = self._pods_of(workload)
+        if isinstance(pods, ApiProblem):
+            self._notes.append(
+                f"{pods}; the pod template of {workload.kind.lower()} {workload.name!r} is used"
+            )
+            return workload
+        failing = next((each for each in pods if _is_failing(each)), None)
+        if failing is None:
+            number = f"none of its {len(pods)} pods waits" if pods else "it has no pod that waits"
+            self._notes.append(f"{number} for an image, so the pod template is explained")
+            return workload
+        self._notes.append(
+            f"pod {failing.name!r} of {workload.kind.lower()} {workload.name!r} waits for its image"
+        )
+        return failing
+
+    def _pods_of(self, workload: KubernetesObject) -> list[KubernetesObject] | ApiProblem:
+        """Return the pods that the workload owns, directly or through its replica sets or jobs."""
+        between, selector = _BETWEEN.get(workload.kind), _selector(workload)
+        owners: set[str] | None = {workload.uid}
+        if between is not None:
+            owned = self._list_kind(between)
+            if isinstance(owned, ApiProblem) and not selector:
+                return owned
+            owners = (
+                None
+                if isinstance(owned, ApiProblem)
+                else {each.uid for each in owned if _is_owned(each, {workload.uid})}
+            )
+        pods = self._list_kind(ObjectKind.POD, selector)
+        if isinstance(pods, ApiProblem) or owners is None:
+            return pods
+        return [each for each in pods if _is_owned(each, owners)]
+
+    def _account(self, pod: WorkloadPod) -> KubernetesObject | None:
+        name = pod.pod.service_account_name
+        found = self.get(ObjectKind.SERVICE_ACCOUNT, name)
+        if isinstance(found, ApiProblem):
+            self._notes.append(str(found))
+            return None
+        return found
+
+    def _secrets(
+        self, pod: WorkloadPod, names: tuple[str, ...]
+    ) -> tuple[tuple[KubernetesObject, ...], dict[str, str]]:
+        found: list[KubernetesObject] = []
+        refused: dict[str, str] = {}
+        for name in names:
+            secret = self.get(ObjectKind.SECRET, name)
+            if not isinstance(secret, ApiProblem):
+                found.append(secret)
+            elif secret.kind is Kind.NOT_FOUND:
+                refused[name] = ""
+                self._notes.append(
+                    f"secret {name!r}, which {pod} lists, does not exist in {self._namespace!r}: the kubelet pulls "
+                    "without it"
+                )
+            else:
+                refused[name] = str(secret)
+        return tuple(found), refused
+
+    def _events(self, pod: WorkloadPod) -> tuple[PullEvent, ...]:
+        selector = {"fieldSelector": f"involvedObject.name={pod.pod.name},involvedObject.uid={pod.pod.uid}"}
+        found = self._list("/api/v1", "events", "events", selector)
+        if isinstance(found, ApiProblem):
+            self._notes.append(str(found))
+            return ()
+        return pull_events(found)
+
+
+# Workloads whose pods belong to objects of another kind.
+_BETWEEN = {ObjectKind.DEPLOYMENT: ObjectKind.REPLICA_SET, ObjectKind.CRON_JOB: ObjectKind.JOB}
+
+
+def _is_owned(item: KubernetesObject, owners: set[str]) -> bool:
+    return any(each.get("uid") in owners for each in item.items("metadata", "ownerReferences"))
+
+
+def _selector(workload: KubernetesObject) -> str:
+    """Return the equality terms of the workload's selector; owners decide about the rest."""
+    labels = workload.field("spec", "selector", "matchLabels")
+    pairs = labels.items() if isinstance(labels, dict) else ()
+    return ",".join(f"{name}={value}" for name, value in pairs)
+
+
+def _is_failing(pod: KubernetesObject) -> bool:
+    return any(reason in _WAITING for reason in _waiting_reasons(pod))
+
+
+def _waiting_reasons(pod: KubernetesObject) -> Iterator[object]:
+    for statuses in _STATUSES:
+        for each in pod.items("status", statuses):
+            state = each.get("state")
+            waiting = state.get("waiting") if isinstance(state, dict) else None
+            if isinstance(waiting, dict):
+                yield waiting.get("reason")

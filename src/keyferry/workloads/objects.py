@@ -1,0 +1,118 @@
+"""Kubernetes objects as read from a file or a cluster: pods, workloads, secrets, service accounts."""
+
+import sys
+
+from keyferry._core.documents import read_document
+from keyferry._core.paths import format_path
+from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
+from keyferry.errors import DocumentError, EnvironmentProblem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Json", "KubernetesObject", "ObjectKind", "read_file", "read_objects"]
+
+Json = dict[str, object]
+_STANDARD_INPUT = "-"
+
+
+class ObjectKind(WordEnum):
+    """The kinds of Kubernetes objects that are read."""
+
+    POD = "Pod"
+    DEPLOYMENT = "Deployment"
+    REPLICA_SET = "ReplicaSet"
+    STATEFUL_SET = "StatefulSet"
+    DAEMON_SET = "DaemonSet"
+    JOB = "Job"
+    CRON_JOB = "CronJob"
+    SECRET = "Secret"  # noqa: S105 - the name of a kind
+    SERVICE_ACCOUNT = "ServiceAccount"
+
+    @property
+    def is_workload(self) -> bool:
+        """Whether objects of this kind have containers."""
+        return self not in (ObjectKind.SECRET, ObjectKind.SERVICE_ACCOUNT)
+
+
+class KubernetesObject(Value):
+    """A Kubernetes object, and the file or server that it was read from."""
+
+    origin: str
+    kind: ObjectKind
+    value: Json
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return self.text("metadata", "name")
+
+    @property
+    def uid(self) -> str:
+        """The UID of the object; empty for an object that was never created."""
+        return self.text("metadata", "uid")
+
+    def field(self, *path: str) -> object:
+        """Return the value at *path*, or None."""
+        found: object = self.value
+        for part in path:
+            found = found.get(part) if isinstance(found, dict) else None
+        return found
+
+    def text(self, *path: str) -> str:
+        """Return the string at *path*, empty if there is none; raise EnvironmentProblem for any other type."""
+        found = self.field(*path)
+        if found is None or isinstance(found, str):
+            return found or ""
+        raise EnvironmentProblem(
+            f"{self.origin}: {format_path(path)}: expected a string, found {type(found).__name__}"
+        )
+
+    def items(self, *path: str) -> "Iterator[Json]":
+        """Yield the maps of the list at *path*."""
+        found = self.field(*path)
+        yield from (each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+
+
+def read_objects(path: str) -> "Iterator[KubernetesObject]":
+    """Yield every known object of a file with one or more documents or Lists; ``-`` is standard input."""
+    origin = "standard input" if path == _STANDARD_INPUT else path
+    found = False
+    for value in _documents(path, origin):
+        items = value.get("items") if str(value.get("kind", "")).endswith("List") else [value]
+        for item in items if isinstance(items, list) else ():
+            if isinstance(item, dict) and item.get("kind") in tuple(ObjectKind):
+                found = True
+                yield KubernetesObject(origin, ObjectKind(item["kind"]), item)
+    if not found:
+        raise EnvironmentProblem(
+            f"{origin}: found no Pod, workload, Secret or ServiceAccount; expected the output of 'kubectl get -o yaml'"
+        )
+
+
+def read_file(path: str) -> bytes:
+    """Return the bytes of a file; raise EnvironmentProblem with its path if it cannot be read."""
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _documents(path: str, origin: str) -> "Iterator[Json]":
+    """Yield the documents of a file; ``---`` at the start of a line always begins a new one."""
+    before = 0
+    data = sys.stdin.buffer.read() if path == _STANDARD_INPUT else read_file(path)
+    import re  # imported here: most commands are given no file
+
+    for chunk in re.split(rb"(?m)^---(?=\s|$)", data):
+        try:
+            # Blank lines replace the documents before, so that positions are those of the file.
+            value = read_document(b"\n" * before + chunk).value
+        except DocumentError as error:
+            raise EnvironmentProblem(f"{origin}: {error}") from None
+        before += chunk.count(b"\n")
+        if isinstance(value, dict):
+            yield value

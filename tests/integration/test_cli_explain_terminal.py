@@ -1,0 +1,230 @@
+"""``keyferry explain`` on a real terminal, as a person reads it: verdict first, folded to the width, with colours."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from base64 import b64encode
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.commands import Node, plain_pod, run_keyferry
+from support.fake_cloud import Reply, serving
+from support.images import build, push
+from support.registry import Registry, basic, running
+from support.terminal import Shown, Terminal, keyferry_on_terminal
+
+WIDTHS = (38, 60, 80, 120)
+USER, PASSWORD = "alice", "kf-marked-word"
+TITLE = re.compile(r"[A-Z][A-Z', ]+")
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
+    with running(tmp_path_factory.mktemp("registry")) as server:
+        server.set_users({USER: PASSWORD})
+        push(server, "team/app", "v1", build(b"hello"), basic(USER, PASSWORD))
+        yield server
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node with providers that match nothing, nearly match, fail, answer nonsense, and work."""
+    good = json.dumps({"good.example": {"username": USER, "password": PASSWORD}})
+    return (
+        Node(tmp_path)
+        .add("port", ["registry.example"])
+        .add("path", ["registry.example:5000/other", "quay.io"])
+        .add("far", ["*.gcr.io"])
+        .add("further", ["*.dkr.ecr.*.amazonaws.com"])
+        .add("works", ["good.example"], good)
+        .add("fails", ["fails.example"], before="echo 'AccessDenied: no such account' >&2; exit 3")
+        .add("garbage", ["garbage.example"], before="echo hello; exit 0")
+        .add("stray", ["stray.example"], good)
+        .add("empty", ["empty.example"], "{}")
+    )
+
+
+def pod_with_secret(folder: Path, *, host: str = "quay.io", password: str = PASSWORD) -> list[str]:
+    """Return the options for a pod with a pull secret."""
+    auths = {"auths": {host: {"username": USER, "password": password}}}
+    data = {".dockerconfigjson": b64encode(json.dumps(auths).encode()).decode()}
+    metadata = {"name": "regcred", "namespace": "shop"}
+    secret = {"kind": "Secret", "metadata": metadata, "type": "kubernetes.io/dockerconfigjson", "data": data}
+    spec = {"serviceAccountName": "puller", "containers": [], "imagePullSecrets": [{"name": "regcred"}]}
+    pod = {"kind": "Pod", "metadata": {"name": "web", "namespace": "shop", "uid": "u"}, "spec": spec}
+    path = folder / "pod-and-secret.json"
+    path.write_text(json.dumps({"kind": "List", "items": [pod, secret]}))
+    return ["-f", str(path)]
+
+
+def check_lines(shown: Shown, width: int) -> list[str]:
+    """Return the lines, of which none is too long but for a single word or a line to paste."""
+    lines = shown.screen.split("\n")
+    for line in lines:
+        is_pasted = line.startswith(("      keyferry ", "      kubectl ", "      - "))
+        is_one_word = len(line.split()) <= 2
+        assert len(line) <= width or is_pasted or is_one_word, (width, line)
+        assert line == line.rstrip()
+    return lines
+
+
+CASES = {
+    "nearly": ("registry.example:5000/team/app:v1", "✗ no credential is found: no provider,"),
+    "nothing": ("nothing.test/app", "✗ no credential is found: no provider,"),
+    "found": ("good.example/app", "✓ a credential is found: user 'alice'"),
+    "fails": ("fails.example/app", "✗ no credential is found: provider"),
+    "garbage": ("garbage.example/app", "✗ no credential is found: provider"),
+    "stray": ("stray.example/app", "✗ no credential is found: provider"),
+    "empty": ("empty.example/app", "✗ no credential is found: provider"),
+    "hub": ("busybox", "✗ no credential is found: no provider,"),
+}
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("case", CASES)
+def test_the_verdict_is_first_and_every_line_fits(case: str, width: int, node: Node, tmp_path: Path) -> None:
+    image, first = CASES[case]
+    words = ("explain", image, *node.options(), *plain_pod(tmp_path))
+    shown = keyferry_on_terminal(*words, columns=width)
+    lines = check_lines(shown, width)
+    head = " ".join(line.strip() for line in lines[: lines.index("")])
+    assert head.startswith(first)
+    assert "HOW IT WAS FOUND" in lines
+    assert PASSWORD not in shown.raw
+    whole = keyferry_on_terminal(*words, "-o", "wide", columns=width)
+    check_lines(whole, width)
+    assert "PROVIDERS" in whole.screen.split("\n")
+
+
+def test_folding_changes_no_word(node: Node, tmp_path: Path) -> None:
+    words = ("explain", "registry.example:5000/team/app:v1", *node.options(), *plain_pod(tmp_path))
+    texts = {keyferry_on_terminal(*words, columns=width).screen for width in WIDTHS}
+    assert len(texts) == len(WIDTHS)
+    assert len({" ".join(text.split()) for text in texts}) == 1
+
+
+def test_other_hosts_are_one_line_and_no_rule_is_named_for_them(node: Node, tmp_path: Path) -> None:
+    words = ("explain", "registry.example:5000/team/app", *node.options(), *pod_with_secret(tmp_path))
+    lines = check_lines(keyferry_on_terminal(*words, columns=80), 80)
+    assert "  - 7 providers are for other hosts" in lines
+    assert "  - pull secret shop/regcred is for another host: 'quay.io'" in lines
+    assert lines.index("LIKELY CAUSE") < lines.index("WHAT TO DO") < lines.index("NEARLY RIGHT")
+    assert "gcr.io" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "expected"),
+    [
+        ([], {}, True),
+        ([], {"NO_COLOR": "1"}, False),
+        ([], {"TERM": "dumb"}, False),
+        (["--color", "never"], {"FORCE_COLOR": "1"}, False),
+        (["--color=always"], {"NO_COLOR": "1"}, True),
+        (["--color", "auto"], {"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+    ],
+)
+def test_colours_are_as_the_option_and_the_variables_say(
+    options: list[str], env: dict[str, str], expected: bool, node: Node
+) -> None:
+    command = (sys.executable, "-m", "keyferry", "explain", "good.example/app", *options, *node.options())
+    with Terminal(command, env=env) as terminal:
+        shown = terminal.finish()
+    assert ("\x1b[" in shown.raw) is expected
+
+
+@pytest.mark.parametrize(
+    "words", [("explain", "good.example/app"), ("lint",), ("records", "list"), ("kube", "contexts")]
+)
+def test_every_command_has_the_option_for_colours(words: tuple[str, ...]) -> None:
+    done = run_keyferry(*words, "--color", "purple")
+    assert done.returncode == 2
+    assert "--color" in done.stderr
+
+
+def test_a_pipe_has_colours_only_if_it_is_told_to(node: Node) -> None:
+    words = ("explain", "good.example/app", *node.options())
+    assert "\x1b[" not in run_keyferry(*words, NO_COLOR="").stdout
+    assert "\x1b[32;1m" in run_keyferry(*words, "--color", "always").stdout
+
+
+def test_marks_are_ascii_where_the_locale_has_no_others(node: Node, tmp_path: Path) -> None:
+    words = ("explain", "nothing.test/app", *node.options(), *plain_pod(tmp_path))
+    shown = keyferry_on_terminal(*words, PYTHONIOENCODING="ascii")
+    assert shown.screen.startswith("x no credential is found")
+    assert shown.raw.isascii()
+
+
+def on_registry(registry: Registry, folder: Path, tag: str, password: str, width: int) -> list[str]:
+    options = [*Node(folder).add("own", ["other.io"]).options(), "--hosts-dir", str(folder)]
+    pod = pod_with_secret(folder, host=registry.host, password=password)
+    words = ("explain", f"{registry.host}/team/app:{tag}", "--check-registry", *options, *pod)
+    return check_lines(keyferry_on_terminal(*words, columns=width), width)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("tag", "password", "verdict", "cure"),
+    [
+        ("v1", PASSWORD, "✓ yes: ", ""),
+        ("v1", "wrong", "✗ no: ", "kubectl create secret docker-registry regcred -n shop"),
+        ("none", PASSWORD, "✗ no: the registry has no ", "check the name and the tag"),
+    ],
+    ids=["yes", "refused", "not found"],
+)
+def test_the_registrys_word_is_the_verdict(
+    registry: Registry, tmp_path: Path, tag: str, password: str, verdict: str, cure: str, width: int
+) -> None:
+    lines = on_registry(registry, tmp_path, tag, password, width)
+    assert lines[0].startswith(verdict[:width].rstrip())
+    assert cure in " ".join(line.strip() for line in lines)
+    assert "$REGISTRY_PASSWORD" in "".join(lines) or password != "wrong"
+    assert not [line for line in lines if PASSWORD in line or ("wrong " in line and "--docker" in line)]
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_registry_that_cannot_be_reached_is_no_no(tmp_path: Path, width: int) -> None:
+    options = [*Node(tmp_path).add("own", ["other.io"]).options(), "--hosts-dir", str(tmp_path)]
+    words = ("explain", "127.0.0.1:1/team/app", "--check-registry", *options, *plain_pod(tmp_path))
+    shown = keyferry_on_terminal(*words, columns=width)
+    assert shown.status == 6
+    text = " ".join(" ".join(check_lines(shown, width)).split())
+    assert text.startswith("? cannot tell whether 127.0.0.1:1/team/app can be pulled: ")
+    assert text.count("cannot be reached") == 1
+
+
+def test_what_is_waited_for_is_shown_after_a_second_and_taken_away(tmp_path: Path) -> None:
+    node = Node(tmp_path).add("slow-plugin", ["reg.io"], before="sleep 2.5")
+    command = (sys.executable, "-m", "keyferry", "explain", "reg.io/app", *node.options())
+    with Terminal(command, columns=60) as terminal:
+        assert "running slow-plugin, 1 s of 60" in terminal.read_until("s of 60")
+        shown = terminal.finish()
+    assert shown.status == 0
+    assert "running slow-plugin" not in shown.screen
+    assert shown.screen.startswith("✓ a credential is found")
+
+
+def test_a_slow_registry_is_named_while_it_is_asked(tmp_path: Path) -> None:
+    import time
+
+    def slow(_: object) -> Reply:
+        time.sleep(2.5)
+        return Reply(status=401)
+
+    with serving(slow) as server:
+        host = f"127.0.0.1:{server.port}"
+        options = [*Node(tmp_path).add("own", ["other.io"]).options(), "--hosts-dir", str(tmp_path)]
+        command = (sys.executable, "-m", "keyferry", "can-pull", f"{host}/app", *options)
+        with Terminal((*command, *plain_pod(tmp_path))) as terminal:
+            assert f"asking {host}, 1 s of 60" in terminal.read_until("s of 60")
+            shown = terminal.finish()
+    assert "asking" not in shown.screen
+
+
+def test_nothing_is_said_meanwhile_where_nobody_looks(tmp_path: Path) -> None:
+    node = Node(tmp_path).add("slow-plugin", ["reg.io"], before="sleep 1.5")
+    done = run_keyferry("get", "reg.io/app", *node.options(), *plain_pod(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,35 @@
+"""Command lines of hints repeat what was given, and nothing else."""
+
+import pytest
+
+from keyferry.cli.frame.paste import command_line
+from keyferry.cli.frame.usual import Arguments
+
+
+def given(**values: object) -> Arguments:
+    arguments = Arguments()
+    vars(arguments).update(values)
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        (
+            "explain",
+            "keyferry explain x --config 'a b' --bin-dir c --secret s1 --secret s2 --timeout 5 --insecure",
+        ),
+        ("lint", "keyferry lint x --bin-dir c"),
+        ("kube contexts", "keyferry kube contexts x"),
+    ],
+)
+def test_options_that_the_command_has_are_repeated(command: str, expected: str) -> None:
+    args = given(
+        config="a b", bin_dir="c", secret=["s1", "s2"], timeout=5.0, insecure=True, output="json", other="x"
+    )
+    assert command_line(args, command, "x") == expected  # type: ignore[arg-type] # names and values
+
+
+def test_defaults_are_not_repeated() -> None:
+    args = given(config=None, secret=[], timeout=60.0, insecure=False, ca_file="")
+    assert command_line(args, "explain", "x") == "keyferry explain x"  # type: ignore[arg-type] # names and values

@@ -1,0 +1,120 @@
+"""The likely cause, and what cures it."""
+
+from __future__ import annotations
+
+import json
+
+from keyferry.errors import Kind, PluginNotFoundError, RegistryError
+from keyferry.explain.cures import LikelyCause, find_cause
+from keyferry.explain.explanation import Explanation
+from keyferry.explain.registry import RegistryCheck
+from keyferry.images.answer import Answer
+from keyferry.images.dockerconfig import PullSecret
+from keyferry.images.provider.accounts import Pod
+from keyferry.pulls.trial import Attempt
+from support.function_plugins import answering, failing, provider, providers
+
+POD = Pod("shop", "web", "u", "puller")
+CONFIG: dict[str, object] = {"path": "/etc/p.yaml", "binDir": "/opt/bin"}
+LOGIN = ("bob", "hidden-password")
+
+
+def secret(name: str, *hosts: str) -> PullSecret:
+    auths = {host: {"username": LOGIN[0], "password": LOGIN[1]} for host in hosts}
+    data = {".dockerconfigjson": json.dumps({"auths": auths}).encode()}
+    return PullSecret("shop", name, "kubernetes.io/dockerconfigjson", data)
+
+
+def with_secret(image: str, *hosts: str) -> Answer:
+    return providers().lookup(image, pod=POD, pull_secrets=(secret("regcred", *hosts),))
+
+
+def cause_of(answer: Answer, **facts: object) -> LikelyCause:
+    found = find_cause(Explanation(answer, config=CONFIG, pod=POD, **facts))  # type: ignore[arg-type] # fields
+    assert LOGIN[1] not in str(found)
+    return found
+
+
+def lines_of(cause: LikelyCause) -> list[str]:
+    return [line for cure in cause.cures for line in cure.lines]
+
+
+def test_a_secret_whose_key_nearly_matches_is_replaced() -> None:
+    found = cause_of(with_secret("reg.io:5000/a", "reg.io"), secret_names=("regcred",))
+    assert found.cause == (
+        "key 'reg.io' of pull secret shop/regcred nearly matches: it has no port, and the image has port 5000"
+    )
+    (line,) = lines_of(found)
+    assert line.startswith(
+        "kubectl create secret docker-registry regcred -n shop --docker-server=reg.io:5000 "
+    )
+    assert line.endswith("--dry-run=client -o yaml | kubectl apply -f -")
+
+
+def test_a_pod_that_lists_secrets_gets_another_beside_them() -> None:
+    found = cause_of(with_secret("reg.io/a", "quay.io"), secret_names=("regcred", "regcred-2"))
+    assert found.cause == "nothing that is configured is for reg.io"
+    create, entry = lines_of(found)
+    assert create.startswith("kubectl create secret docker-registry regcred-3 -n shop ")
+    assert entry == "- name: regcred-3"
+    assert "'puller'" in found.cures[1].text
+
+
+def test_without_anything_configured_the_cause_says_so_and_an_unknown_pod_gets_no_secret() -> None:
+    found = find_cause(Explanation(providers().lookup("reg.io/a")))
+    assert found.cause == "there is no provider, no pull secret and no docker config"
+    assert found.cures == ()
+
+
+def test_a_plugin_that_is_missing_is_installed() -> None:
+    plugin = failing(lambda: PluginNotFoundError("p", "is missing"))
+    found = cause_of(providers(provider("p", ["reg.io"], plugin)).lookup("reg.io/a"))
+    assert lines_of(found) == ["keyferry lint /etc/p.yaml --bin-dir /opt/bin"]
+    assert found.cures[0].text.startswith("install 'p' in /opt/bin")
+
+
+def test_a_response_for_other_hosts_is_traced() -> None:
+    auth = {f"other{number}.io": LOGIN for number in range(5)}
+    found = cause_of(providers(provider("p", ["reg.io"], answering(auth))).lookup("reg.io/a"))
+    assert "returned credentials for 'other4.io', 'other3.io', 'other2.io', ... only" in found.cause
+    assert lines_of(found) == ["keyferry plugin trace /opt/bin/p reg.io/a --config /etc/p.yaml -o text"]
+    found = cause_of(providers(provider("p", ["reg.io"], answering({}))).lookup("reg.io/a"))
+    assert found.cause == "the plugin of provider 'p' returned no credentials"
+
+
+def check(answer: Answer, status: int, kind: Kind | None = None) -> RegistryCheck:
+    error = RegistryError("reg.io", status, "responds so", kind)
+    attempts = tuple(Attempt(each, error) for each in answer.credentials) or (Attempt(None, error),)
+    return RegistryCheck(answer.image, attempts)
+
+
+def test_each_refused_credential_has_its_cure() -> None:
+    auth = {"reg.io": LOGIN}
+    answer = providers(provider("p", ["reg.io"], answering(auth))).lookup(
+        "reg.io/a", pod=POD, pull_secrets=(secret("regcred", "reg.io"),)
+    )
+    found = cause_of(answer, check=check(answer, 401))
+    assert found.cause.startswith("reg.io responds so: the credential is wrong, has expired, or ")
+    renew, trace = lines_of(found)
+    assert '--docker-username=bob --docker-password="$REGISTRY_PASSWORD"' in renew
+    assert trace.startswith("keyferry plugin trace /opt/bin/p reg.io/a")
+
+
+def test_a_404_may_be_an_image_that_is_hidden() -> None:
+    answer = with_secret("reg.io/a", "reg.io")
+    found = cause_of(answer, check=check(answer, 404))
+    assert found.cause == "reg.io responds so; registries respond so to every user without access"
+    assert found.cures[0].text.endswith("give user 'bob' of pull secret shop/regcred access to it")
+
+
+def test_a_registry_that_cannot_be_reached_has_no_other_cause_than_its_verdict() -> None:
+    answer = with_secret("reg.io/a", "reg.io")
+    found = cause_of(answer, check=check(answer, 0, Kind.UNREACHABLE))
+    assert found.cause == ""
+    assert found.cures[0].text.startswith("check the name and the port of reg.io")
+    assert cause_of(answer, check=check(answer, 500)) == LikelyCause()
+
+
+def test_an_anonymous_refusal_is_explained_by_the_lookup() -> None:
+    answer = with_secret("reg.io:5000/a", "reg.io")
+    assert cause_of(answer, check=check(answer, 401)).cause.startswith("key 'reg.io' of pull secret")

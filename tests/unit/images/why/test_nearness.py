@@ -1,0 +1,76 @@
+"""What nearly matches an image, and what is for another host."""
+
+from __future__ import annotations
+
+import pytest
+
+from keyferry.images.keyring import Source, SourceKind
+from keyferry.images.match.rules import judge
+from keyferry.images.why.nearness import MissKind, find_misses, find_near_miss
+from support.function_plugins import answering, provider, providers
+
+ECR = "123456789012.dkr.ecr.eu-west-1.amazonaws.com"
+OWNER = Source(SourceKind.PROVIDER, "p")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "kind", "wanted"),
+    [
+        ("reg.io", "reg.io:5000/a", MissKind.PORT, "reg.io:5000"),
+        ("reg.io:443", "reg.io/a", MissKind.PORT, "reg.io"),
+        ("*.reg.io:1/a", "x.reg.io:2/a/b", MissKind.PORT, "*.reg.io:2/a"),
+        ("reg.io/team", "reg.io/other/app", MissKind.PATH, "reg.io/other/"),
+        ("reg.io/team", "reg.io/app", MissKind.PATH, "reg.io/app"),
+        ("reg.io/team/*", "reg.io/team/app", MissKind.PATH, "reg.io/team/"),
+        ("docker.io/busybox", "docker.io/library/busybox", MissKind.PATH, "docker.io/library/"),
+        ("reg.io/a", "reg.io:5000/b/c", MissKind.PORT_AND_PATH, "reg.io:5000/b/"),
+        ("Reg.io", "reg.io/a", MissKind.LETTER_CASE, "reg.io"),
+        ("index.docker.io", "docker.io/library/a", MissKind.DOCKER_HUB, "docker.io"),
+        ("registry-1.docker.io", "docker.io/library/a", MissKind.DOCKER_HUB, "docker.io"),
+        ("*.reg.io", "a.b.reg.io/x", MissKind.LABEL_COUNT, "*.*.reg.io"),
+        ("*.reg.io", "reg.io/x", MissKind.LABEL_COUNT, "reg.io"),
+        ("reg.io", "eu.reg.io/x", MissKind.LABEL_COUNT, "*.reg.io"),
+        ("reg.io:port", "reg.io/x", MissKind.UNPARSABLE, "reg.io"),
+        (
+            "*.dkr.ecr.us-east-1.amazonaws.com",
+            f"{ECR}/a",
+            MissKind.LABEL,
+            "*.dkr.ecr.eu-west-1.amazonaws.com",
+        ),
+        ("registry.exmaple", "registry.example/a", MissKind.LABEL, "registry.example"),
+        ("registri.example", "registry.example/a", MissKind.LABEL, "registry.example"),
+        ("registry.example", "good.example/a", MissKind.OTHER_HOST, ""),
+        ("gcr.io", "ecr.io/a", MissKind.OTHER_HOST, ""),
+        ("quay.io", "reg.io:5000/a", MissKind.OTHER_HOST, ""),
+        ("*.gcr.io", "registry.example/a", MissKind.OTHER_HOST, ""),
+        ("a.b.c", "x.y.z/a", MissKind.OTHER_HOST, ""),
+        ("reg.io:5000", "quay.io:6000/a", MissKind.OTHER_HOST, ""),
+        ("bad:port", "quay.io/a", MissKind.OTHER_HOST, ""),
+    ],
+)
+def test_the_difference_is_named_and_what_would_match_matches(
+    pattern: str, name: str, kind: MissKind, wanted: str
+) -> None:
+    miss = find_near_miss(OWNER, pattern, name)
+    assert (miss.kind, miss.wanted) == (kind, wanted)
+    assert miss.is_near is (kind is not MissKind.OTHER_HOST)
+    assert not wanted or judge(wanted, name).matched
+
+
+def test_the_nearest_comes_first_and_each_provider_once() -> None:
+    answer = providers(
+        provider("far", ["quay.io", "ghcr.io"], answering({})),
+        provider("near", ["quay.io", "eu.reg.io", "reg.io"], answering({})),
+        provider("matches", ["reg.io:5000"], answering({"other.io": ("u", "p"), "third.io": ("u", "p")})),
+    ).lookup("reg.io:5000/a")
+    assert [(miss.source.name, miss.pattern, miss.kind) for miss in find_misses(answer)] == [
+        ("near", "reg.io", MissKind.PORT),
+        ("matches", "third.io", MissKind.STRAY_KEY),
+        ("matches", "other.io", MissKind.STRAY_KEY),
+        ("far", "quay.io", MissKind.OTHER_HOST),
+    ]
+
+
+def test_other_keys_of_a_source_that_has_the_right_one_are_no_misses() -> None:
+    auth = {"reg.io": ("u", "p"), "other.io": ("u", "p")}
+    assert find_misses(providers(provider("p", ["reg.io"], answering(auth))).lookup("reg.io/a")) == ()
