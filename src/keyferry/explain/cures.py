@@ -204,10 +204,24 @@ def _credential_cures(explanation: Explanation, credential: Credential) -> tuple
 
 def _renewed_secret(explanation: Explanation, name: str, username: str) -> tuple[Cure, ...]:
     registry = registry_of(explanation.answer.name)
+    if _has_other_keys(explanation, name):
+        # The command would write a secret with one key, and the others would be lost.
+        return (Cure(f"change the entry for {registry} in pull secret {name}, and keep its other entries"),)
     namespace, _, name = name.rpartition("/")
     text = f"replace secret {name!r} by one with a user and password of {registry}"
     command = _create_secret(explanation, namespace, name, username)
     return (Cure(text, (f"{command} --dry-run=client -o yaml | kubectl apply -f -",)),)
+
+
+def _has_other_keys(explanation: Explanation, name: str) -> bool:
+    keys = [
+        credential.key
+        for keyring in explanation.answer.keyrings
+        for key in keyring.index()
+        for credential in keyring.credentials(key)
+        if credential.source.kind == SourceKind.PULL_SECRET and credential.source.name == name
+    ]
+    return len(keys) > 1
 
 
 def _new_secret(explanation: Explanation) -> tuple[Cure, ...]:

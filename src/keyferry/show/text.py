@@ -79,14 +79,20 @@ def fold(text: str, first: str = "", rest: str = "", *, width: int | None = None
 def sections(parts: "Iterable[tuple[str, Iterable[str]]]") -> Lines:
     """Return each title with its lines, which must be printable; a title without lines is left out.
 
-    Lines are folded below their own indent, and below the text after a mark or a number, unless they are Whole.
+    Lines are folded, unless they are Whole: below the text after a mark or a number, and else a little to the right
+    of their own indent. A single line is a paragraph, and is folded below its indent.
     """
-    filled = ((title, [part for line in lines for part in _indented(line)]) for title, lines in parts)
+    filled = ((title, _block(list(lines))) for title, lines in parts)
     blocks = ("\n".join((style(title.upper(), "bold"), *lines)) for title, lines in filled if lines)
     return Lines("\n\n".join(blocks))
 
 
-def _indented(line: str) -> "Iterator[str]":
+def _block(lines: list[str]) -> list[str]:
+    hang = "  " if len(lines) > 1 else ""
+    return [part for line in lines for part in _indented(line, hang)]
+
+
+def _indented(line: str, hang: str) -> "Iterator[str]":
     if isinstance(line, Whole):
         yield f"  {line}"
         return
@@ -96,7 +102,7 @@ def _indented(line: str) -> "Iterator[str]":
     if space and (display_width(lead) == 1 or lead.rstrip(".").isdigit()):
         yield from fold(after, f"{indent}{lead} ", f"{indent}{'':{display_width(lead)}} ")
     else:
-        yield from fold(text, indent, indent)
+        yield from fold(text, indent, indent + hang)
 
 
 def wrap(title: str, text: str) -> "Iterator[str]":

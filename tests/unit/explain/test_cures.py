@@ -51,6 +51,15 @@ def test_a_secret_whose_key_nearly_matches_is_replaced() -> None:
     assert line.endswith("--dry-run=client -o yaml | kubectl apply -f -")
 
 
+def test_a_secret_with_other_keys_is_never_replaced() -> None:
+    """The command would lose them."""
+    found = cause_of(with_secret("reg.io:5000/a", "reg.io", "quay.io"), secret_names=("regcred",))
+    assert lines_of(found) == []
+    assert found.cures[0].text.endswith("in pull secret shop/regcred, and keep its other entries")
+    answer = with_secret("reg.io/a", "reg.io", "quay.io")
+    assert lines_of(cause_of(answer, check=check(answer, 401))) == []
+
+
 def test_a_pod_that_lists_secrets_gets_another_beside_them() -> None:
     found = cause_of(with_secret("reg.io/a", "quay.io"), secret_names=("regcred", "regcred-2"))
     assert found.cause == "nothing that is configured is for reg.io"

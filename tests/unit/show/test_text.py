@@ -77,13 +77,20 @@ def test_a_narrow_terminal_has_a_small_indent_and_whole_words(width: int) -> Non
 def test_sections_fold_below_a_mark_and_leave_commands_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     long = " ".join(["word"] * 10)
-    assert sections([("t", [f"! {long}", f"  {long}", Whole(long)])]).splitlines() == [
+    assert sections([("t", [f"! {long}", f"12. {long}", f"  {long}", Whole(long)])]).splitlines() == [
         "T",
         "  ! word word word word word word word",
         "    word word word",
+        "  12. word word word word word word word",
+        "      word word word",
         "    word word word word word word word",
-        "    word word word",
+        "      word word word",
         f"  {long}",
+    ]
+    assert sections([("t", [long])]).splitlines() == [
+        "T",
+        "  word word word word word word word",
+        "  word word word",
     ]
 
 

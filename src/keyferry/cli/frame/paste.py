@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["command_line"]
 
 # Options that a hint does not repeat: they do not change what is found.
-_DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel", "check_registry")
+_DROPPED = ("output", "quiet", "reveal", "all_patterns", "parallel")
 
 
 def command_line(args: "argparse.Namespace", command: str, *words: str) -> str:

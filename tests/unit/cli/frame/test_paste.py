@@ -30,6 +30,11 @@ def test_options_that_the_command_has_are_repeated(command: str, expected: str) 
     assert command_line(args, command, "x") == expected  # type: ignore[arg-type] # names and values
 
 
+def test_a_check_that_was_asked_for_is_asked_for_again() -> None:
+    args = given(check_registry=True, output="wide")
+    assert command_line(args, "explain", "x") == "keyferry explain x --check-registry"  # type: ignore[arg-type] # names and values
+
+
 def test_defaults_are_not_repeated() -> None:
     args = given(config=None, secret=[], timeout=60.0, insecure=False, ca_file="")
     assert command_line(args, "explain", "x") == "keyferry explain x"  # type: ignore[arg-type] # names and values
