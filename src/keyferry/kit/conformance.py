@@ -167,8 +167,8 @@ def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Colle
     findings: list[Violation] = []
     reason = ""
     try:
-        for finding in RULES[check.code].judge(evidence):
-            findings.append(finding)  # kept if the rule finds later that it cannot check the rest
+        # What was found is kept if the rule finds later that it cannot check the rest.
+        findings.extend(RULES[check.code].judge(evidence))
     except Unchecked as unchecked:
         reason = str(unchecked)
     if findings:

@@ -35,7 +35,7 @@ class ReportedViolation(Value):
 
 
 class Result(Value):
-    """The result of one check; *reason* is why it was not checked; *is_asked_for* is false if ``--only`` excludes it."""
+    """The result of one check; *reason* is why it was not made; *is_asked_for* is false if ``--only`` excludes it."""
 
     check: Check
     status: Status
