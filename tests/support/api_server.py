@@ -149,6 +149,10 @@ class ApiServer(socketserver.ThreadingTCPServer):
             return by_token and by_serial
         return by_token or by_serial or self._login(seen) in self.logins
 
+    def respond(self, seen: Seen) -> tuple[int, bytes] | None:
+        """Return the status and body of a response that this server gives itself; None for the ones above."""
+        return None
+
     @staticmethod
     def _login(seen: Seen) -> str:
         kind, _, value = seen.authorization.partition(" ")
@@ -161,6 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: ApiServer
     disable_nagle_algorithm = True
+    own: bytes | None = None
 
     def setup(self) -> None:
         self.request.settimeout(30)
@@ -185,7 +190,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = urlsplit(self.path).path
         seen = self._take(path)
-        if seen.status == 200 and path == "/watch":
+        if self.own is not None:
+            self._answer(seen.status, self.own)
+        elif seen.status == 200 and path == "/watch":
             self._watch()
         elif seen.status == 200 and path == "/truncated":
             self._answer(200, b"some of it", length=1000)
@@ -198,7 +205,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         path = urlsplit(self.path).path
         seen = self._take(path)
-        self._answer(seen.status, _review(seen) if path == REVIEWS else seen.body)
+        body = _review(seen) if path == REVIEWS else seen.body
+        self._answer(seen.status, body if self.own is None else self.own)
 
     def _take(self, path: str) -> Seen:
         body = self._read_body()
@@ -209,6 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
             status = int(path.rpartition("/")[2])
         if status == 200 and path == "/redirect":
             status = 302
+        own = self.server.respond(seen)
+        self.own = None if own is None else own[1]
+        status = status if own is None else own[0]
         seen = Seen(self.command, self.path, headers, body, self.number, self.serial, status)
         with self.server.lock:
             self.server.seen.append(seen)

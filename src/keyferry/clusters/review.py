@@ -3,9 +3,9 @@
 import json
 from collections.abc import Mapping
 
-from keyferry._core.secrets import printable, redact
 from keyferry._core.values import Value, field
 from keyferry.clusters.access import ClusterAccess
+from keyferry.clusters.api_call import read_json, status_text
 from keyferry.clusters.request import ClusterResponse, request
 
 __all__ = ["Review", "review"]
@@ -13,7 +13,6 @@ __all__ = ["Review", "review"]
 _GROUP = "authentication.k8s.io"
 _VERSIONS = ("v1", "v1beta1")
 _NOT_FOUND = 404
-_LONGEST = 300
 
 
 class Review(Value):
@@ -39,11 +38,8 @@ def review(session: ClusterAccess, *, timeout_seconds: float = 60.0) -> Review:
 
 def status_message(reply: ClusterResponse) -> str:
     """Return the reason phrase and the message of a Status in the body, truncated and with secrets masked."""
-    document = _read(reply)
-    message = document.get("message")
-    words = " ".join(redact(message).split())[:_LONGEST] if isinstance(message, str) else ""
-    said = f": {printable(words)}" if words else ""
-    return f"{reply.reason}{said}"
+    words = status_text(read_json(reply))
+    return f"{reply.reason}: {words}" if words else reply.reason
 
 
 def _ask(session: ClusterAccess, version: str, timeout_seconds: float) -> Review:
@@ -58,7 +54,7 @@ def _ask(session: ClusterAccess, version: str, timeout_seconds: float) -> Review
 
 
 def _identity(reply: ClusterResponse) -> Review:
-    status = _read(reply).get("status")
+    status = read_json(reply).get("status")
     info = status.get("userInfo") if isinstance(status, dict) else None
     if not isinstance(info, dict) or not isinstance(info.get("username"), str):
         return Review(status=reply.status, problem="without a SelfSubjectReview")
@@ -73,11 +69,3 @@ def _identity(reply: ClusterResponse) -> Review:
 
 def _texts(values: object) -> tuple[str, ...]:
     return tuple(map(str, values)) if isinstance(values, list) else ()
-
-
-def _read(reply: ClusterResponse) -> dict[str, object]:
-    try:
-        document: object = json.loads(reply.read())
-    except (ValueError, RecursionError):
-        document = None
-    return document if isinstance(document, dict) else {}

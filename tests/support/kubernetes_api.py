@@ -1,0 +1,427 @@
+"""An API server for tests that has objects and enforces RBAC, with the responses of Kubernetes word for word.
+
+A test adds objects and users, and permits each user single actions; everything else is forbidden. TokenRequests
+are checked as the real server checks them.
+"""
+
+import base64
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import count
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from .api_server import REVIEWS, ApiServer, Seen
+from .certificates import Authority
+
+Json = dict[str, object]
+Reply = tuple[int, Json]
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+CORE, APPS, BATCH = "", "apps", "batch"
+# The group and resource of each kind.
+KINDS = {
+    "Pod": (CORE, "pods"),
+    "Secret": (CORE, "secrets"),
+    "ServiceAccount": (CORE, "serviceaccounts"),
+    "Event": (CORE, "events"),
+    "Node": (CORE, "nodes"),
+    "Deployment": (APPS, "deployments"),
+    "ReplicaSet": (APPS, "replicasets"),
+    "StatefulSet": (APPS, "statefulsets"),
+    "DaemonSet": (APPS, "daemonsets"),
+    "Job": (BATCH, "jobs"),
+    "CronJob": (BATCH, "cronjobs"),
+}
+RESOURCES = {place: kind for kind, place in KINDS.items()}
+# The fields that the real server selects objects by, for the resources that have any beyond the name.
+_FIELDS = {
+    "pods": ("spec.nodeName", "spec.serviceAccountName", "status.phase"),
+    "events": ("involvedObject.name", "involvedObject.kind", "involvedObject.uid", "reason", "type"),
+    "secrets": ("type",),
+}
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    422: "Invalid",
+}
+_SHORTEST_SECONDS, _LONGEST_SECONDS, _USUAL_SECONDS = 600, 1 << 32, 3600
+
+
+class Refused(Exception):
+    """The response to a request that is refused."""
+
+    def __init__(self, code: int, message: str, target: "Target | None" = None) -> None:
+        super().__init__(code, message)
+        self.reply = _failure(code, message, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a request is about, as the authorizer sees it."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        """The resource with its subresource."""
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+    @property
+    def qualified(self) -> str:
+        """The resource with its group, as in messages."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
+@dataclass(slots=True)
+class KubernetesUser:
+    """A user, and the actions that are permitted: verb, resource with subresource, namespace (``*`` for each)."""
+
+    name: str
+    permitted: set[tuple[str, str, str]] = field(default_factory=set)
+
+    def may(self, target: Target) -> bool:
+        """Return whether a rule permits the action."""
+        return any(
+            verb in ("*", target.verb)
+            and resource in ("*", target.full_resource)
+            and namespace in ("*", target.namespace)
+            for verb, resource, namespace in self.permitted
+        )
+
+
+class KubernetesApi(ApiServer):
+    """A server with objects: ``add`` objects, ``add_user`` and ``permit``; ``issued`` are the tokens it issued."""
+
+    def __init__(self, authority: Authority) -> None:
+        super().__init__(authority)
+        self.objects: dict[tuple[str, str, str, str], Json] = {}
+        self.users: dict[str, KubernetesUser] = {}
+        self.issued: list[str] = []
+        # Audiences that the node authorizer does not let kubelets request.
+        self.forbidden_audiences: set[str] = set()
+        self._numbers = count(1)
+
+    def add_user(self, token: str, name: str = "bob") -> KubernetesUser:
+        """Add a user who is known by a bearer token and may do nothing."""
+        self.users[token] = KubernetesUser(name)
+        return self.users[token]
+
+    def permit(self, token: str, verbs: str, resources: str, namespace: str = "*") -> None:
+        """Permit a user every one of the *verbs* on every one of the *resources*, separated by spaces."""
+        rules = ((verb, resource, namespace) for verb in verbs.split() for resource in resources.split())
+        self.users[token].permitted.update(rules)
+
+    def add(self, *documents: Json) -> None:
+        """Add objects; those without a UID get one, and those without a namespace are in ``default``."""
+        for document in documents:
+            group, resource = KINDS[str(document["kind"])]
+            metadata = document.setdefault("metadata", {})
+            assert isinstance(metadata, dict)
+            metadata.setdefault("namespace", "default")
+            metadata.setdefault("uid", f"00000000-0000-4000-8000-{next(self._numbers):012d}")
+            self.objects[group, resource, metadata["namespace"], metadata["name"]] = document
+
+    def decide(self, seen: Seen) -> int:
+        """Return the scripted status if there is one, else that of the own response."""
+        with self.lock:
+            if self.script:
+                return self.script.popleft()
+        return 200
+
+    def respond(self, seen: Seen) -> tuple[int, bytes]:
+        """Authenticate, authorize and answer a request."""
+        try:
+            status, document = self._answer(seen)
+        except Refused as refused:
+            status, document = refused.reply
+        return status, json.dumps(document).encode()
+
+    def _answer(self, seen: Seen) -> Reply:
+        user = self.users.get(seen.token)
+        if self.always:
+            raise Refused(self.always, "scripted")
+        if user is None:
+            raise Refused(401, "Unauthorized")
+        if urlsplit(seen.path).path == REVIEWS:
+            return 201, _review(user)
+        target = _target(seen)
+        if not user.may(target):
+            raise _forbidden(user, target)
+        if target.subresource:
+            return self._issue(seen, target, user)
+        return (200, self._find(target)) if target.name else self._list(seen, target)
+
+    def _find(self, target: Target) -> Json:
+        found = self.objects.get((target.group, target.resource, target.namespace, target.name))
+        if found is None:
+            raise Refused(404, f"{target.qualified} {_quote(target.name)} not found", target)
+        return found
+
+    def _list(self, seen: Seen, target: Target) -> Reply:
+        query = parse_qs(urlsplit(seen.path).query)
+        fields = _pairs(query.get("fieldSelector", [""])[0])
+        labels = _pairs(query.get("labelSelector", [""])[0])
+        known = ("metadata.name", "metadata.namespace", *_FIELDS.get(target.resource, ()))
+        for name, _, _ in fields:
+            if name not in known:
+                raise Refused(400, f"field label not supported: {name}")
+        items = [
+            {name: value for name, value in document.items() if name not in ("kind", "apiVersion")}
+            for (group, resource, namespace, _), document in self.objects.items()
+            if (group, resource, namespace) == (target.group, target.resource, target.namespace)
+            and all(_selects(document, *pair) for pair in fields)
+            and all(_has_label(document, *pair) for pair in labels)
+        ]
+        kind = RESOURCES[target.group, target.resource]
+        version = f"{target.group}/v1" if target.group else "v1"
+        return 200, {
+            "kind": f"{kind}List",
+            "apiVersion": version,
+            "metadata": {"resourceVersion": "1"},
+            "items": items,
+        }
+
+    def _issue(self, seen: Seen, target: Target, user: KubernetesUser) -> Reply:
+        request = _token_request(seen.body)
+        _check_metadata(request, target)
+        own_uid = _at(self._find(replace(target, subresource="")), "metadata.uid")
+        asked_uid, seconds = _at(request, "metadata.uid"), _at(request, "spec.expirationSeconds")
+        if asked_uid and asked_uid != own_uid:
+            where = f"TokenRequest.authentication.k8s.io {_quote(target.name)}"
+            why = f"the UID in the token request ({asked_uid}) does not match the UID of the service account"
+            raise Refused(409, f"Operation cannot be fulfilled on {where}: {why} ({own_uid})")
+        _check_expiration(seconds)
+        bound = self._bound(request, target)
+        audiences = _at(request, "spec.audiences") or [ISSUER]
+        assert isinstance(audiences, list)
+        for audience in audiences:
+            if user.name.startswith("system:node:") and audience in self.forbidden_audiences:
+                why = f"{user.name} is not authorized to request tokens for audience {_quote(audience)}"
+                raise Refused(403, f"{target.resource} {_quote(target.name)} is forbidden: {why}", target)
+        return self._issued(request, target, own_uid, audiences, int(str(seconds or _USUAL_SECONDS)), bound)
+
+    def _bound(self, request: Json, target: Target) -> Json:
+        """Return the claims about the bound object."""
+        ref = _at(request, "spec.boundObjectRef")
+        if ref is None:
+            return {}
+        assert isinstance(ref, dict)
+        kind, name = str(ref.get("kind", "")), str(ref.get("name", ""))
+        group, _, version = str(ref.get("apiVersion", "")).rpartition("/")
+        if group or kind not in ("Pod", "Secret", "Node"):
+            raise Refused(400, f"cannot bind token to object of type {group}/{version}, Kind={kind}")
+        place = "default" if kind == "Node" else target.namespace
+        found = self._find(Target("get", CORE, KINDS[kind][1], place, name))
+        if kind == "Pod" and _at(found, "spec.serviceAccountName") != target.name:
+            what = f"cannot bind token for serviceaccount {_quote(target.name)}"
+            raise Refused(400, f"{what} to pod running with different serviceaccount name.")
+        uid = _at(found, "metadata.uid")
+        if ref.get("uid") and ref["uid"] != uid:
+            what = f"Operation cannot be fulfilled on {kind} {_quote(name)}"
+            why = f"the UID in the bound object reference ({ref['uid']}) does not match the UID in record"
+            raise Refused(409, f"{what}: {why}. The object might have been deleted and then recreated")
+        claims: Json = {kind.lower(): {"name": name, "uid": uid}}
+        node = _at(found, "spec.nodeName")
+        return {**claims, "node": {"name": node}} if kind == "Pod" and node else claims
+
+    def _issued(
+        self, request: Json, target: Target, uid: object, audiences: list[object], seconds: int, bound: Json
+    ) -> Reply:
+        now = int(time.time())
+        claims = {
+            "aud": audiences,
+            "exp": now + seconds,
+            "iat": now,
+            "iss": ISSUER,
+            "jti": f"{next(self._numbers):08d}-ee48-4664-a90f-0a6362ac244f",
+            "kubernetes.io": {
+                "namespace": target.namespace,
+                **bound,
+                "serviceaccount": {"name": target.name, "uid": uid},
+            },
+            "nbf": now,
+            "sub": f"system:serviceaccount:{target.namespace}:{target.name}",
+        }
+        token = ".".join(map(_segment, ({"alg": "RS256", "kid": "test"}, claims, "not a signature")))
+        self.issued.append(token)
+        metadata = {"name": target.name, "namespace": target.namespace, "uid": uid}
+        end = datetime.fromtimestamp(now + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        spec = {
+            "audiences": audiences,
+            "expirationSeconds": seconds,
+            "boundObjectRef": _at(request, "spec.boundObjectRef"),
+        }
+        status = {"token": token, "expirationTimestamp": end}
+        head = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1"}
+        return 201, {**head, "metadata": metadata, "spec": spec, "status": status}
+
+
+def _target(seen: Seen) -> Target:
+    """Return what a path is about."""
+    parts = [unquote(part) for part in urlsplit(seen.path).path.strip("/").split("/")]
+    group = CORE
+    if parts[:1] == ["apis"]:
+        group, parts = parts[1], parts[1:]
+    _, version, plural, namespace, resource, name, subresource, *_ = (*parts, "", "", "", "", "", "", "")
+    is_token = (resource, subresource) == ("serviceaccounts", "token")
+    if (
+        (version, plural) != ("v1", "namespaces")
+        or (group, resource) not in RESOURCES
+        or (seen.method == "POST") != is_token
+    ):
+        raise Refused(404, "the server could not find the requested resource")
+    verb = "create" if is_token else "get" if name else "list"
+    return Target(verb, group, resource, namespace, name, subresource)
+
+
+def _token_request(body: bytes) -> Json:
+    """Decode a request."""
+    try:
+        document = json.loads(body)
+    except ValueError as error:
+        raise Refused(400, f"couldn't get version/kind; json parse error: {error}") from None
+    kind, version = document.get("kind"), document.get("apiVersion")
+    if not kind:
+        raise Refused(400, f"Object 'Kind' is missing in {_quote(body.decode())}")
+    if (version, kind) != ("authentication.k8s.io/v1", "TokenRequest"):
+        short = str(version).rpartition("/")[2]
+        raise Refused(
+            400,
+            f'{kind} in version "{short}" cannot be handled as a TokenRequest: '
+            f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"',
+        )
+    return dict(document)
+
+
+def _check_metadata(request: Json, target: Target) -> None:
+    for name, wanted in (("name", target.name), ("namespace", target.namespace)):
+        given = _at(request, f"metadata.{name}")
+        if given and given != wanted:
+            why = f"must match the service account {name} if specified"
+            raise _invalid(target.name, f"metadata.{name}: Invalid value: {_quote(given)}: {why}")
+
+
+def _check_expiration(seconds: object) -> None:
+    if seconds is None:
+        return
+    assert isinstance(seconds, int)
+    where = f"spec.expirationSeconds: Invalid value: {seconds}"
+    if seconds < _SHORTEST_SECONDS:
+        raise _invalid("", f"{where}: may not specify a duration less than 10 minutes")
+    if seconds > _LONGEST_SECONDS:
+        raise _invalid("", f"{where}: may not specify a duration larger than 2^32 seconds")
+
+
+def _failure(code: int, message: str, target: Target | None = None) -> Reply:
+    """Return a Status as Kubernetes writes it."""
+    details: Json = {}
+    if target is not None:
+        details = {"name": target.name, "group": target.group, "kind": target.resource}
+        details = {"details": {name: value for name, value in details.items() if value}}
+    head: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    reason = {"reason": _REASONS[code]} if code in _REASONS else {}
+    return code, {**head, "message": message, **reason, **details, "code": code}
+
+
+def _forbidden(user: KubernetesUser, target: Target) -> Refused:
+    which = f"{target.qualified} {_quote(target.name)}" if target.name else target.qualified
+    what = f"User {_quote(user.name)} cannot {target.verb} resource {_quote(target.full_resource)}"
+    where = f"in API group {_quote(target.group)} in the namespace {_quote(target.namespace)}"
+    return Refused(403, f"{which} is forbidden: {what} {where}", target)
+
+
+def _invalid(name: str, why: str) -> Refused:
+    return Refused(422, f"TokenRequest.authentication.k8s.io {_quote(name)} is invalid: {why}")
+
+
+def _review(user: KubernetesUser) -> Json:
+    head: Json = {"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1", "metadata": {}}
+    return {**head, "status": {"userInfo": {"username": user.name, "groups": ["system:authenticated"]}}}
+
+
+def _pairs(selector: str) -> list[tuple[str, str, bool]]:
+    """Return the terms of a selector: name, value, and whether it must be equal."""
+    terms = []
+    for term in filter(None, selector.split(",")):
+        name, _, value = term.partition("=")
+        terms.append((name.rstrip("!"), value.lstrip("="), not name.endswith("!")))
+    return terms
+
+
+def _selects(document: Json, name: str, value: str, is_equal: bool) -> bool:
+    return (str(_at(document, name) or "") == value) is is_equal
+
+
+def _has_label(document: Json, name: str, value: str, is_equal: bool) -> bool:
+    labels = _at(document, "metadata.labels") or {}
+    assert isinstance(labels, dict)
+    return (labels.get(name) == value) is is_equal
+
+
+def _at(document: Json, path: str) -> object:
+    found: object = document
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def _quote(text: object) -> str:
+    return json.dumps(str(text))
+
+
+def _segment(value: object) -> str:
+    data = value.encode() if isinstance(value, str) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def pod(
+    name: str = "web",
+    namespace: str = "shop",
+    images: Iterable[str] = ("registry.example/team/app:v1",),
+    **spec: object,
+) -> Json:
+    """Return a pod with a container for each image, as the server has it after admission."""
+    containers = [{"name": f"c{at}" if at else "app", "image": image} for at, image in enumerate(images)]
+    metadata: Json = {"name": name, "namespace": namespace}
+    whole = {"serviceAccountName": "default", "nodeName": "node1", "containers": containers, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": whole}
+
+
+def account(
+    name: str = "default", namespace: str = "shop", secrets: Iterable[str] = (), **annotations: str
+) -> Json:
+    """Return a service account that lists pull secrets."""
+    metadata: Json = {"name": name, "namespace": namespace, "annotations": annotations}
+    listed = [{"name": secret} for secret in secrets]
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata, "imagePullSecrets": listed}
+
+
+def pull_secret(
+    name: str = "regcred",
+    namespace: str = "shop",
+    host: str = "registry.example",
+    login: str = "user:pass-word",
+    **more: object,
+) -> Json:
+    """Return an image pull secret with one login; *more* replaces fields."""
+    auth = base64.b64encode(login.encode()).decode()
+    content = json.dumps({"auths": {host: {"auth": auth}}}).encode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": namespace},
+        "type": "kubernetes.io/dockerconfigjson",
+        "data": {".dockerconfigjson": base64.b64encode(content).decode()},
+        **more,
+    }
