@@ -2,6 +2,7 @@
 
 import os
 
+from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.errors import Kind
@@ -13,7 +14,9 @@ from keyferry.images.reference import registry_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+    from keyferry.images.keyring import Credential
     from keyferry.pulls.registry.route import RegistryRoute
 
 
@@ -57,15 +60,22 @@ def route_for(args: "argparse.Namespace") -> "RegistryRoute":
 
 def check_answer(args: "argparse.Namespace", answer: Answer) -> RegistryCheck:
     """Check the image with the registry, with every credential in order or, without any, anonymously."""
+    return replace(check_credentials(args, answer.name, answer.credentials), missing=answer.missing)
+
+
+def check_credentials(
+    args: "argparse.Namespace", name: str, credentials: "Sequence[Credential]"
+) -> RegistryCheck:
+    """Check the image, whose repository is *name*, with each credential in order or, without any, anonymously."""
     from keyferry.pulls.registry.check import check_registry
     from keyferry.pulls.registry.mirrors import find_mirrors
 
     attempts = check_registry(
-        args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+        args.image, credentials, route=route_for(args), timeout_seconds=args.registry_timeout
     )
     root = os.environ.get(ROOT_VARIABLE) or "/"
-    mirrors = find_mirrors(registry_of(answer.name), hosts_dir=args.hosts_dir, root=root)
-    return RegistryCheck(answer.image, attempts, answer.missing, mirrors)
+    mirrors = find_mirrors(registry_of(name), hosts_dir=args.hosts_dir, root=root)
+    return RegistryCheck(args.image, attempts, mirrors=mirrors)
 
 
 def code_for_check(answer: Answer, check: RegistryCheck) -> Exit:

@@ -1,8 +1,8 @@
 """The contexts of the kubeconfig: cluster, server, user and authentication mechanism."""
 
 from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument
 from keyferry.cli.frame.commands import Exit
-from keyferry.cli.kube.arguments import add_kubeconfig_argument
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
