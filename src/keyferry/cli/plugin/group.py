@@ -14,7 +14,7 @@ For authors of credential plugins, in any language, for kubelets and for cluster
   test     check in about fifty runs whether a plugin meets the rules of the kubelet or client-go
   try      try the whole chain from a service account to an image, and find the broken link
   trace    record one request and its response without secrets, for a bug report, or replay a recording
-  install  install a reference plugin in the folder where a kubelet or kubectl finds it
+  install  install a plugin in the folder where a kubelet or kubectl finds it
 
 'keyferry plugin SUBCOMMAND --help' shows the options of each."""
 
@@ -38,7 +38,7 @@ SUBCOMMANDS = {
         "keyferry.cli.plugin.trace", "record one request and its response without secrets, for a bug report"
     ),
     "install": Command(
-        "keyferry.cli.plugin.install", "install a reference plugin in the folder where Kubernetes finds it"
+        "keyferry.cli.plugin.install", "install a plugin in the folder where Kubernetes finds it"
     ),
 }
 
