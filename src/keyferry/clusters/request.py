@@ -113,6 +113,9 @@ _UNREACHED = (NotResolvedError, RefusedError, UnreachableError)
 
 def _find_server(server: str) -> tuple[Url, Origin]:
     """Return the URL and origin of a server; without a scheme it is an http server, as in client-go."""
+    if server in ("http://", "https://"):
+        message = f"the server {server!r} has no host, expected a URL such as 'https://HOST:6443'"
+        raise ClusterAuthError(server, message, "", EnvironmentProblem(message))
     url = parse_url(server)
     if url is None or not url.host:
         url = parse_url(f"http://{server}")

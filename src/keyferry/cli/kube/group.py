@@ -62,10 +62,28 @@ def _report(error: KeyferryError) -> int:
     return report_failure(error, hide_in_text, _hint(error))
 
 
+def _config_hint(error: ConfigError) -> str:
+    # Imported here: only an error needs it.
+    import shlex
+
+    from keyferry.invoke.kuberc import find_kuberc
+
+    contexts = "'keyferry kube contexts' lists the contexts"
+    file = next((problem.file for problem in error.problems if problem.file), "")
+    if not file:
+        return contexts
+    lint = f"check the file with 'keyferry lint {shlex.quote(file)}'"
+    if file == find_kuberc()[0]:
+        return (
+            f"this file is kubectl's kuberc, which may restrict plugins; {lint}, or ignore it with KUBERC=off"
+        )
+    return f"{lint}; {contexts}"
+
+
 def _hint(error: KeyferryError) -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
-        return "check the file with 'keyferry lint'; 'keyferry kube contexts' lists the contexts"
+        return _config_hint(error)
     if isinstance(error, ClusterAuthError | PolicyError):
         return "'keyferry kube explain' shows every step"
     return ""

@@ -76,7 +76,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         action="store_true",
         help="explain all codes, or the one given in place of BINARY, and exit",
     )
-    add_plugin_arguments(parser)
+    versions = "the version of the requests; if repeated, the plugin must support each one (default: v1)"
+    add_plugin_arguments(parser, versions_help=versions)
 
 
 def run(args: "argparse.Namespace") -> int:

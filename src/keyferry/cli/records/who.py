@@ -83,7 +83,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Decision":
-    """Return the decision for a pod without credentials; an image without a record is assumed to be present."""
+    """Return the decision for a pod without credentials, if the image is on the node."""
     if not found:
         return records.decide(image, image)
     first = found[0]
@@ -127,7 +127,11 @@ def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, revea
         name = access.name or "no name"
         yield f"  as {printable(name)} ({short_reference(printable(access.record.image_ref))}){note}"
         yield from (f"    {printable(line)}" for line in entry_lines(access.entry, reveal=reveal))
-    if not found:
+    whom = f"a pod without credentials, under {stranger.policy.name}"
+    if found:
+        yield f"  {whom}:"
+    else:
         yield "  no record"
-    yield f"  a pod without credentials, under {stranger.policy.name}:"
+        yield "  cannot tell whether the image is on the node; look it up with 'keyferry explain --cri auto'"
+        yield f"  {whom}, if the image is on the node:"
     yield from (f"    {reason.stage}: {printable(reason.text)}" for reason in stranger.reasons)
