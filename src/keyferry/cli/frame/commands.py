@@ -78,7 +78,9 @@ COMMANDS = {
     "demo": Command(
         "keyferry.cli.demo", "show the main commands on this machine, without installing anything else"
     ),
-    "completion": Command("keyferry.cli.completion", "print the completion script for bash, zsh or fish"),
+    "completion": Command(
+        "keyferry.cli.completion.command", "print the completion script for bash, zsh or fish"
+    ),
 }
 
 

@@ -70,8 +70,10 @@ def _own(name: str, known: list[str]) -> "OwnPlugin":
 
     own = find_own(name)
     if own is None:
+        from keyferry.cli.frame.near_misses import did_you_mean
+
         expected = f"expected one of {', '.join(known)}, or package.module:function"
-        raise WrongUsage(f"{name!r} is not a reference plugin; {expected}")
+        raise WrongUsage(f"{name!r} is not a reference plugin; {expected}{did_you_mean(name, known)}")
     return own
 
 
