@@ -135,8 +135,8 @@ def test_every_install_command_is_one_that_works() -> None:
         for page in [*PAGES, *(ROOT / "docs" / "plugins").glob("*.md"), *(ROOT / "src").rglob("*.py")]
         for command in re.findall(r"pipx? install ([^\s`]+)", page.read_text(encoding="utf-8"))
     ]
-    # A plugin's own project, and a hint that is completed as it is printed.
-    wanted = {".", "./keyferry", "-e", "'.[{extra}]'", *(f"'.[{extra}]'" for extra in extras)}
+    # A plugin's own project and what its tests need, and a hint that is completed as it is printed.
+    wanted = {".", "./keyferry", "-e", "pytest", "'.[{extra}]'", *(f"'.[{extra}]'" for extra in extras)}
     assert found
     assert set(found) <= wanted
     assert not [page for page in (ROOT / "src").rglob("*.py") if "pytest keyferry" in page.read_text("utf-8")]

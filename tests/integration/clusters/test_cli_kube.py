@@ -408,7 +408,7 @@ def test_a_password_in_the_servers_url_is_not_shown(kube: Kube) -> None:
         assert "pass-word" not in done.stdout + done.stderr, words
 
 
-@pytest.mark.parametrize("words", [(), ("nope",), ("token", "--nope"), ("raw",), ("token", "--timeout", "0")])
+@pytest.mark.parametrize("words", [("nope",), ("token", "--nope"), ("raw",), ("token", "--timeout", "0")])
 def test_wrong_usage(words: tuple[str, ...]) -> None:
     done = run_keyferry("kube", *words)
     assert (done.returncode, done.stdout) == (2, "")
@@ -484,3 +484,13 @@ def test_a_server_without_a_host_says_so(server: str, tmp_path: Path) -> None:
     done = run_keyferry("kube", "raw", "/version", "--kubeconfig", str(path))
     assert done.returncode == 3
     assert f"the server {server!r} has no host, expected a URL such as 'https://HOST:6443'" in done.stderr
+
+
+def test_the_standard_error_of_a_plugin_cannot_control_the_terminal(kube: Kube, server: ApiServer) -> None:
+    """It is shown as it comes, without escape sequences."""
+    body = "#!/bin/sh\nprintf 'red \\033[31mX\\033]0;title\\007\\n' >&2\nexit 1\n"
+    (kube.folder / "plugin").write_text(body)
+    done = keyferry_kube(kube, "raw", "/version")
+    assert done.returncode == 4
+    assert done.stderr.startswith("red \ufffd[31mX\ufffd]0;title\ufffd\n")
+    assert server.seen == []

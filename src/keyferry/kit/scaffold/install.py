@@ -76,8 +76,7 @@ def find_own(text: str) -> OwnPlugin | None:
     if not (colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
         return None
     if _origin(module) is None:
-        python = shlex.quote(sys.executable)
-        hint = f"install its package with: {python} -m pip install PACKAGE"
+        hint = "install its package with the pip of that Python"
         raise EnvironmentProblem(f"module {module!r} is not installed for {sys.executable}; {hint}")
     return OwnPlugin(module, function)
 
