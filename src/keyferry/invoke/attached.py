@@ -20,9 +20,9 @@ from keyferry._core.program.reap import (
     kill_group,
     left_to_collect,
 )
-from keyferry.invoke.relay import Relay
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.process import ProcessOutcome
+from keyferry.invoke.relay import Relay
 
 
 def run_attached(
