@@ -138,9 +138,9 @@ def test_every_install_command_is_one_that_works() -> None:
         for page in [*PAGES, *(ROOT / "docs" / "plugins").glob("*.md"), *(ROOT / "src").rglob("*.py")]
         for command in re.findall(r"pipx? install ([^\s`\"]+)", page.read_text(encoding="utf-8"))
     ]
-    # A plugin's own project, and a hint that is completed as it is printed.
+    # A plugin's own project and what its tests need, and a hint that is completed as it is printed.
     installed = {f"'{where}[{extra}]'" for where in (".", "keyferry") for extra in (*extras, "{extra}")}
-    wanted = {".", "./keyferry", "-e", *installed}
+    wanted = {".", "./keyferry", "-e", "pytest", *installed}
     assert found
     assert set(found) <= wanted
     assert not [page for page in (ROOT / "src").rglob("*.py") if "pytest keyferry" in page.read_text("utf-8")]

@@ -78,7 +78,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("access",),
         ("adapters", "request"),
         ("api_call",),
-        ("session", "review", "token_request"),
+        ("session", "review", "token_request", "access_review"),
         ("exec_info", "load"),
         ("why",),
     ),

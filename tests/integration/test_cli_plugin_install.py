@@ -134,3 +134,52 @@ def test_an_installation_from_a_wheel_is_found_in_its_own_place(tmp_path: Path) 
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["auth"]["registry.example"] == {"username": "user", "password": "pass-word"}
     assert sys.executable not in program.read_text()
+
+
+def own_package(folder: Path) -> Path:
+    """A package of one's own, outside the folders that Python searches by itself."""
+    package = folder / "src" / "acme_registry"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "plugin.py").write_text(
+        "from keyferry.sdk import Response, serve\n\n\n"
+        "def provide(request):\n"
+        "    return Response.for_registry(request, 'user', 'pass-word', cache_seconds=60)\n\n\n"
+        "def start():\n    serve(provide)\n"
+    )
+    return folder / "src"
+
+
+def test_ones_own_plugin_is_installed_by_its_function(tmp_path: Path) -> None:
+    """Under the name of its package; it is found though neither site nor PYTHONPATH is used when it runs."""
+    source = own_package(tmp_path)
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    words = ("plugin", "install", "acme_registry.plugin:start", "--bin-dir", str(bin_dir))
+    done = run_keyferry(*words, PYTHONPATH=os.pathsep.join((str(source), SOURCE)))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{bin_dir}/acme-registry\n"
+    write_config(tmp_path / "config.json", [provider_entry("acme-registry")])
+    answer = load_providers(tmp_path / "config.json", bin_dir).lookup("registry.example/app")
+    assert answer.failures == ()
+    assert [(each.username, each.password) for each in answer.credentials] == [("user", "pass-word")]
+    named = run_keyferry(*words, "--as", "other", PYTHONPATH=os.pathsep.join((str(source), SOURCE)))
+    assert named.stdout == f"{bin_dir}/other\n"
+
+
+@pytest.mark.parametrize("module", ["acme_nowhere.plugin", "json.nowhere", "json.decoder.nowhere"])
+def test_a_module_that_is_not_installed_says_where_to_install_it(module: str, tmp_path: Path) -> None:
+    """For the Python that the program would run with."""
+    done = run_keyferry("plugin", "install", f"{module}:main", "--bin-dir", str(tmp_path))
+    assert done.returncode == 3
+    assert f"module '{module}' is not installed for {sys.executable}" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["nope", "a.b:", ":main", "a b:main", "a.b:main()", "a/b:main"])
+def test_a_name_of_another_form_is_wrong_usage(name: str, tmp_path: Path) -> None:
+    """Both forms are named."""
+    done = run_keyferry("plugin", "install", name, "--bin-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert "is not a reference plugin" in done.stderr
+    assert "or package.module:function" in done.stderr

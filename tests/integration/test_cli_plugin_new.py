@@ -1,6 +1,7 @@
 """``keyferry plugin new``: a project that passes its own tests, keyferry's lint, and keyferry's lookup, at once."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,12 +14,16 @@ from support.commands import run_keyferry
 from support.plugins import PATIENCE_SECONDS, write_executable
 from support.sdk_plugins import SOURCE
 
+# As a shell finds this Python.
+FOUND = shutil.which("python3") or ""
+PYTHON = "python3" if Path(FOUND).parent == Path(sys.executable).parent else sys.executable
+
 
 def new(folder: Path, *words: str) -> Path:
     """Write a project, and give its folder."""
     done = run_keyferry("plugin", "new", *words, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert f"next: cd {words[0]} && python3 -m pytest" in done.stderr
+    assert f"next: cd {words[0]} && {PYTHON} -m pip install pytest && {PYTHON} -m pytest\n" in done.stderr
     listed = done.stdout.split()
     assert all((folder / path).is_file() for path in listed)
     return folder / words[0]
@@ -111,7 +116,8 @@ def test_a_project_can_be_written_elsewhere(tmp_path: Path) -> None:
     """And what to type next fits a folder with a blank."""
     done = run_keyferry("plugin", "new", "acme", "--to", "my work/acme", cwd=tmp_path)
     assert done.returncode == 0
-    assert done.stderr == "keyferry: next: cd 'my work/acme' && python3 -m pytest\n"
+    tests = f"{PYTHON} -m pip install pytest && {PYTHON} -m pytest"
+    assert done.stderr == f"keyferry: next: cd 'my work/acme' && {tests}\n"
     assert (tmp_path / "my work" / "acme" / "src" / "acme" / "plugin.py").is_file()
 
 

@@ -284,3 +284,23 @@ def test_lint_of_a_records_folder_finds_everything(root: Path) -> None:
     codes = {each["code"] for each in json.loads(done.stdout)["findings"]}
     assert codes == {"KF401", "KF410", "KF415", "KF421"}
     assert HASH not in done.stdout
+
+
+def test_a_root_that_is_given_is_not_asked_for(tmp_path: Path) -> None:
+    """A folder that does not exist is told from one without records."""
+    done = run_keyferry("records", "list", "--root", str(tmp_path / "nope"))
+    assert done.returncode == 3
+    assert f"{tmp_path / 'nope'}: there is no such folder; expected the root of a kubelet" in done.stderr
+    done = run_keyferry("records", "list", "--root", str(tmp_path))
+    assert done.returncode == 3
+    assert (
+        f"{tmp_path}/image_manager: there are no pull records; expected the root of a kubelet" in done.stderr
+    )
+
+
+def test_an_image_without_a_record_may_not_be_on_the_node(root: Path) -> None:
+    """What a policy says of preloaded images is said of an image that is there alone."""
+    done = run_keyferry("records", "who", "nowhere.example/app", "--root", str(root))
+    assert done.returncode == 1
+    assert "  cannot tell whether the image is on the node; look it up with" in done.stdout
+    assert "NeverVerifyPreloadedImages, if the image is on the node:\n" in done.stdout

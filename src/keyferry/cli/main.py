@@ -83,11 +83,9 @@ def _help(words: list[str]) -> int:
 
 
 def _unknown(name: str) -> int:
-    from difflib import get_close_matches
+    from keyferry.cli.frame.near_misses import did_you_mean
 
-    close = get_close_matches(name, COMMANDS, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    report(f"unknown command {name!r}{hint}; 'keyferry --help' lists all")
+    report(f"unknown command {name!r}{did_you_mean(name, COMMANDS)}; 'keyferry --help' lists all")
     return Exit.USAGE
 
 
@@ -95,6 +93,8 @@ def _run(name: str, words: list[str]) -> int:
     from keyferry.cli.frame.arguments import run_command
 
     module = load_module(COMMANDS[name].module)
+    if not words and hasattr(module, "SUBCOMMANDS"):
+        words = ["--help"]  # as for keyferry alone
     try:
         return run_command(f"keyferry {name}", module, words, _report)
     except KeyboardInterrupt:

@@ -8,7 +8,15 @@ from keyferry._core.secrets import printable
 from keyferry._core.values import replace
 from keyferry._net.client import Client, HttpResponse
 from keyferry._net.deadline import NO_LIMIT, Deadline, WaitLimits
-from keyferry._net.errors import NetworkError, TimedOutError, UrlError, WrongNameError
+from keyferry._net.errors import (
+    NetworkError,
+    NotResolvedError,
+    RefusedError,
+    TimedOutError,
+    UnreachableError,
+    UrlError,
+    WrongNameError,
+)
 from keyferry._net.forms import encode_percent
 from keyferry._net.proxy import Origin, choose_proxy, make_origin, parse_proxy
 from keyferry._net.trust import default_context
@@ -99,8 +107,15 @@ def request(
     return session.perform(send, lambda reply: reply.status == UNAUTHORIZED)
 
 
+# No server was reached; after any other error one was, and was refused.
+_UNREACHED = (NotResolvedError, RefusedError, UnreachableError)
+
+
 def _find_server(server: str) -> tuple[Url, Origin]:
     """Return the URL and origin of a server; without a scheme it is an http server, as in client-go."""
+    if server in ("http://", "https://"):
+        message = f"the server {server!r} has no host, expected a URL such as 'https://HOST:6443'"
+        raise ClusterAuthError(server, message, "", EnvironmentProblem(message))
     url = parse_url(server)
     if url is None or not url.host:
         url = parse_url(f"http://{server}")
@@ -127,12 +142,12 @@ def _send(  # noqa: PLR0917 - each one is a part of the request
     target = url.path.rstrip("/") + encode_percent(path, _SAFE)
     # Made before connecting, so that an invalid key or authority is reported without a server.
     tls = session.ssl_context(grant=grant) if url.scheme == "https" else None
-    for _ in range(_MOST_REDIRECTS):
+    for left in reversed(range(_MOST_REDIRECTS)):
         client = _client(session, tls, deadline.seconds_left, idle_seconds)
         place = replace(origin, target=target)
         reply = ClusterResponse(client.request(place, method, _headers(url, grant, body), body))
         onward = _onward(url, target, reply) if method == "GET" else ""
-        if not onward:
+        if not onward or not left:
             break
         reply.close()
         target = onward
@@ -182,4 +197,5 @@ def _failure(server: str, error: NetworkError) -> ClusterAuthError:
     more = f"; {error.hint}" if error.hint else ""
     if isinstance(error, WrongNameError):
         more += ", or set tls-server-name to one of its names"
-    return ClusterAuthError(server, f"{error}{more}")
+    kind = Kind.UNREACHABLE if isinstance(error, _UNREACHED) else Kind.REFUSED
+    return ClusterAuthError(server, f"{error}{more}", kind=kind)

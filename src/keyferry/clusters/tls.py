@@ -171,10 +171,23 @@ def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> No
     try:
         load(context, certificate_pem.encode(), key_pem.encode())
     except ssl.SSLError as error:
-        problem = error.reason or "unknown"
+        reason = error.reason or ""
     else:
         return
-    raise _unusable(f"the client certificate and key cannot be used: {problem}")
+    raise _unusable(
+        f"the client certificate and key cannot be used: {_why_unusable(certificate_pem, key_pem, reason)}"
+    )
+
+
+def _why_unusable(certificate_pem: str, key_pem: str, reason: str) -> str:
+    """Return why OpenSSL rejects a pair; it gives no *reason* for text that is not PEM."""
+    if "-----BEGIN CERTIFICATE-----" not in certificate_pem:
+        return "client-certificate contains no certificate in PEM"
+    if "PRIVATE KEY-----" not in key_pem:
+        return "client-key contains no private key in PEM"
+    if reason == "KEY_VALUES_MISMATCH":
+        return "the key is not that of the certificate"
+    return reason.replace("_", " ").lower() or "the PEM of one of them is damaged"
 
 
 def _try_pair(context: ssl.SSLContext, pair: Pair | None) -> ClusterAuthError | None:

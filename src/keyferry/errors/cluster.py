@@ -8,8 +8,9 @@ __all__ = ["ClusterAuthError"]
 class ClusterAuthError(KeyferryError):
     """A credential for a cluster could not be obtained or used; ``underlying`` is the cause, if it is another error.
 
-    ``kind`` is that of the underlying error, else ``REFUSED``, or ``TIMEOUT`` for a server that did not respond in
-    time. ``server`` is the URL of the server without user info, which may hold a password.
+    ``kind`` is that of the underlying error, else ``REFUSED``, ``UNREACHABLE`` for a server that could not be reached,
+    or ``TIMEOUT`` for one that did not respond in time. ``server`` is the URL of the server without user info, which
+    may hold a password.
     """
 
     def __init__(

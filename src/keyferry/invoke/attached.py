@@ -1,7 +1,8 @@
 """Run a program with the caller's standard error and optionally standard input, and collect its standard output.
 
 client-go runs plugins this way: standard error is inherited, and standard input is the terminal if the plugin
-may prompt, otherwise empty.
+may prompt, otherwise empty. Here the standard error of a plugin that may not prompt is passed on as it comes,
+without the characters that control a terminal.
 """
 
 import os
@@ -21,6 +22,7 @@ from keyferry._core.program.reap import (
 )
 from keyferry._core.program.spawn import new_child, spawn
 from keyferry.invoke.process import ProcessOutcome
+from keyferry.invoke.relay import Relay
 
 
 def run_attached(
@@ -36,7 +38,7 @@ def run_attached(
     """Run *program*, a path or on Linux a descriptor. Raises OSError or ValueError if it cannot be started.
 
     Without *stdin_fd*, its standard input is empty and it runs in a new session. With *stdin_fd*, it stays in
-    this process's session, since it could not read from the terminal otherwise.
+    this process's session, since it could not read from the terminal otherwise, and writes to *stderr_fd* itself.
     """
     started = time.monotonic()
     collect_stragglers()
@@ -44,13 +46,18 @@ def run_attached(
     child = new_child(kill_group if stdin_fd is None else _kill_one, way=way)
     # The descriptor is inherited: for a script, the kernel passes this path to the interpreter, which opens it.
     path, kept = (program, ()) if isinstance(program, str) else (f"/proc/self/fd/{program}", (program,))
+    relay = Relay(stderr_fd) if stdin_fd is None else None
     try:
         spawn(
             child,
             path,
             argv,
             environ,
-            streams=(EMPTY if stdin_fd is None else stdin_fd, PIPE, stderr_fd),
+            streams=(
+                EMPTY if stdin_fd is None else stdin_fd,
+                PIPE,
+                stderr_fd if relay is None else relay.writer_fd,
+            ),
             own_session=stdin_fd is None,
             kept_fds=kept,
         )
@@ -61,6 +68,8 @@ def run_attached(
             child.end()
         finally:
             child.end()  # again, in case an interrupt arrived at the start of the first call
+            if relay is not None:
+                relay.finish()
     return ProcessOutcome(ending, child.status, pump.stdout, b"", time.monotonic() - started)
 
 

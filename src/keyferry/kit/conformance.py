@@ -6,7 +6,6 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatchcase
 
 from keyferry._core.clock import time_ns
 from keyferry._core.gotext import go_strerror
@@ -17,7 +16,7 @@ from keyferry.invoke.process import Ending, Limits
 from keyferry.kit.codes.catalogue import Check, checks_for
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, limit_for
 from keyferry.kit.lab.exec_infos import cluster_experiments, good_infos
-from keyferry.kit.lab.experiments import Experiment, Surroundings, environment, repeat_command
+from keyferry.kit.lab.experiments import Experiment, Family, Surroundings, environment, repeat_command
 from keyferry.kit.lab.launch import Launch, Run, launch
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest, find_program
 from keyferry.kit.lab.requests import CANARY, good_requests, image_experiments
@@ -100,9 +99,9 @@ class _Lab:
 
     def work(self, rules: Iterable[Rule]) -> Evidence:
         """Make the runs that *rules* require; only the first one if that does not exit."""
-        needs = {pattern for rule in rules for pattern in rule.needs}
+        needs = {need for rule in rules for need in rule.needs}
         first, *others = self._plan()
-        others = [one for one in others if any(fnmatchcase(one.name, need) for need in needs)]
+        others = [one for one in others if one.is_one_of(needs)]
         runs = {first.name: self._run(first)}
         if runs[first.name].outcome.ending is Ending.EXITED:
             runs |= self._run_all(others)
@@ -123,7 +122,7 @@ class _Lab:
         return [*goods, *others, *variations(goods[0]), *simultaneous_runs(goods[0])]
 
     def _run_all(self, experiments: list[Experiment]) -> dict[str, Run]:
-        together = [one for one in experiments if one.name.startswith("at once ")]
+        together = [one for one in experiments if one.family is Family.SIMULTANEOUS]
         apart = [one for one in experiments if one not in together]
         runs: dict[str, Run] = {}
         for batch, workers in ((apart, _WORKERS), (together, SIMULTANEOUS_RUNS)):
@@ -165,23 +164,24 @@ def _result(check: Check, evidence: Evidence, only: Collection[str], skip: Colle
         return Result(check, Status.SKIPPED, reason="excluded by --skip")
     if only and check.code not in only:
         return Result(check, Status.SKIPPED, reason="not in --only", is_asked_for=False)
+    findings: list[Violation] = []
+    reason = ""
     try:
-        findings = list(RULES[check.code].judge(evidence))
-    except Unchecked as reason:
-        return Result(check, Status.SKIPPED, reason=str(reason))
-    if not findings:
-        return _passed(check, evidence)
-    broken = tuple(_broken(finding, evidence) for finding in findings[:_MOST_SHOWN])
-    return Result(check, Status.FAILED, broken)
+        # What was found is kept if the rule finds later that it cannot check the rest.
+        findings.extend(RULES[check.code].judge(evidence))
+    except Unchecked as unchecked:
+        reason = str(unchecked)
+    if findings:
+        broken = tuple(_broken(finding, evidence) for finding in findings[:_MOST_SHOWN])
+        return Result(check, Status.FAILED, broken)
+    return _without_findings(check, evidence, reason)
 
 
-def _passed(check: Check, evidence: Evidence) -> Result:
-    """Return a pass, or a skip if the plugin hangs or writes without end, as it then shows nothing."""
-    if evidence.outcome("good").ending is not Ending.EXITED:
-        return Result(
-            check, Status.SKIPPED, reason="not run: the plugin did not exit after the first request"
-        )
-    return Result(check, Status.PASSED)
+def _without_findings(check: Check, evidence: Evidence, reason: str) -> Result:
+    """Return a pass; not checked if there is a *reason*, or if the plugin hangs or writes without end."""
+    if not reason and evidence.outcome("good").ending is not Ending.EXITED:
+        reason = "not run: the plugin did not exit after the first request"
+    return Result(check, Status.UNCHECKED if reason else Status.PASSED, reason=reason)
 
 
 def _broken(finding: Violation, evidence: Evidence) -> ReportedViolation:

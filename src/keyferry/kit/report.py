@@ -17,10 +17,11 @@ __all__ = ["Report", "ReportedViolation", "Result", "Status", "to_document", "to
 
 
 class Status(WordEnum):
-    """The status of a check."""
+    """The status of a check: *unchecked* if its premise did not hold, *skipped* if an option excludes it."""
 
     PASSED = "passed"
     FAILED = "failed"
+    UNCHECKED = "notChecked"
     SKIPPED = "skipped"
 
 
@@ -34,7 +35,7 @@ class ReportedViolation(Value):
 
 
 class Result(Value):
-    """The result of one check; *reason* is why it was skipped; *is_asked_for* is false if ``--only`` excludes it."""
+    """The result of one check; *reason* is why it was not made; *is_asked_for* is false if ``--only`` excludes it."""
 
     check: Check
     status: Status
@@ -62,6 +63,10 @@ class Report(Value):
             if result.status is Status.FAILED and result.check.severity is severity
         )
 
+    def count(self, status: Status) -> int:
+        """Return the number of checks with *status*."""
+        return sum(result.status is status for result in self.results)
+
     @property
     def failed_codes(self) -> tuple[str, ...]:
         """The codes of all checks that failed, of any severity."""
@@ -71,6 +76,9 @@ class Report(Value):
     def is_clean(self) -> bool:
         """Whether no check of severity error failed."""
         return not self.failures(Severity.ERROR)
+
+
+_COUNTED = (Status.PASSED, Status.UNCHECKED, Status.SKIPPED)
 
 
 def to_document(report: Report) -> dict[str, object]:
@@ -86,14 +94,10 @@ def to_document(report: Report) -> dict[str, object]:
         notes=list(report.notes),
         summary={
             **{f"{severity}s": len(report.failures(severity)) for severity in SEVERITIES},
-            **{str(status): _count(report, status) for status in (Status.PASSED, Status.SKIPPED)},
+            **{str(status): report.count(status) for status in _COUNTED},
         },
         results=[_result(result) for result in report.results],
     )
-
-
-def _count(report: Report, status: Status) -> int:
-    return sum(result.status is status for result in report.results)
 
 
 def _result(result: Result) -> dict[str, object]:
@@ -103,7 +107,7 @@ def _result(result: Result) -> dict[str, object]:
         "severity": str(result.check.severity),
         "status": str(result.status),
     }
-    if result.status is Status.SKIPPED:
+    if result.reason:
         document["reason"] = result.reason
     if result.broken:
         document["why"] = result.check.why
@@ -128,7 +132,7 @@ def _case(report: Report, result: Result, *, strict: bool) -> "Case":
 
     check = result.check
     case = Case(f"keyferry.{report.kind}", f"{check.code} {check.title}")
-    if result.status is Status.SKIPPED:
+    if result.status in (Status.SKIPPED, Status.UNCHECKED):
         return replace(case, outcome=CaseOutcome.SKIPPED, message=result.reason)
     if result.status is Status.PASSED:
         return case

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -87,7 +89,10 @@ def test_a_redirect_on_the_same_server_is_followed(kube: Kube, server: ApiServer
 
 def test_a_redirect_in_a_circle_ends(kube: Kube, server: ApiServer) -> None:
     server.redirect_to = "/redirect"
-    assert keyferry_kube(kube, "raw", "/redirect").returncode == 5
+    done = keyferry_kube(kube, "raw", "/redirect")
+    assert done.returncode == 5
+    assert "302" in done.stderr
+    assert "bad file descriptor" not in done.stderr
     assert len(server.seen) < 10
 
 
@@ -403,8 +408,89 @@ def test_a_password_in_the_servers_url_is_not_shown(kube: Kube) -> None:
         assert "pass-word" not in done.stdout + done.stderr, words
 
 
-@pytest.mark.parametrize("words", [(), ("nope",), ("token", "--nope"), ("raw",), ("token", "--timeout", "0")])
+@pytest.mark.parametrize("words", [("nope",), ("token", "--nope"), ("raw",), ("token", "--timeout", "0")])
 def test_wrong_usage(words: tuple[str, ...]) -> None:
     done = run_keyferry("kube", *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--help'" in done.stderr
+
+
+def plain_kubeconfig(folder: Path, server: str = "https://127.0.0.1:9", **user: str) -> Path:
+    """A kubeconfig of one user."""
+    path = folder / "kubeconfig"
+    document = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "users": [{"name": "u", "user": user}],
+    }
+    path.write_text(json.dumps(document))
+    path.chmod(0o600)
+    return path
+
+
+PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "why"),
+    [
+        ("junk", "junk", "client-certificate contains no certificate in PEM"),
+        (PEM, "junk", "client-key contains no private key in PEM"),
+        (PEM, PEM.replace("CERTIFICATE", "PRIVATE KEY"), ""),
+    ],
+    ids=["certificate", "key", "damaged"],
+)
+def test_a_client_certificate_that_is_none_says_so(
+    certificate: str, key: str, why: str, tmp_path: Path
+) -> None:
+    """OpenSSL has no word for it."""
+    data = (base64.b64encode(text.encode()).decode() for text in (certificate, key))
+    names = ("client-certificate-data", "client-key-data")
+    path = plain_kubeconfig(tmp_path, **dict(zip(names, data, strict=True)))
+    done = run_keyferry("kube", "whoami", "--kubeconfig", str(path))
+    assert done.returncode == 3
+    assert f"the client certificate and key cannot be used: {why}" in done.stderr
+    assert "unknown" not in done.stderr
+
+
+@pytest.mark.parametrize("names", [(), ("one",), ("one", "two")])
+def test_without_any_kubeconfig_the_files_are_named(names: tuple[str, ...], tmp_path: Path) -> None:
+    """Those of KUBECONFIG, else the default; and what to give instead."""
+    paths = [str(tmp_path / name) for name in names]
+    done = run_keyferry("kube", "whoami", HOME=str(tmp_path), KUBECONFIG=":".join(paths))
+    looked_for = " and ".join(paths) or f"{tmp_path}/.kube/config"
+    assert done.returncode == 3
+    assert f"found no kubeconfig: {looked_for} do" in done.stderr
+    assert "give one with --kubeconfig PATH or in KUBECONFIG" in done.stderr
+    assert "keyferry lint" not in done.stderr
+
+
+def test_a_broken_kuberc_is_called_kuberc(tmp_path: Path) -> None:
+    """It is no kubeconfig, and KUBERC=off leaves it out."""
+    kuberc = tmp_path / "preferences"
+    kuberc.write_text("apiVersion: [")
+    path = plain_kubeconfig(tmp_path, token="t")
+    done = run_keyferry("kube", "whoami", "--kubeconfig", str(path), KUBERC=str(kuberc))
+    assert done.returncode == 3
+    assert "this file is kubectl's kuberc" in done.stderr
+    assert f"'keyferry lint {kuberc}', or ignore it with KUBERC=off" in done.stderr
+
+
+@pytest.mark.parametrize("server", ["https://", "http://"])
+def test_a_server_without_a_host_says_so(server: str, tmp_path: Path) -> None:
+    """Nothing is looked up."""
+    path = plain_kubeconfig(tmp_path, server, token="t")
+    done = run_keyferry("kube", "raw", "/version", "--kubeconfig", str(path))
+    assert done.returncode == 3
+    assert f"the server {server!r} has no host, expected a URL such as 'https://HOST:6443'" in done.stderr
+
+
+def test_the_standard_error_of_a_plugin_cannot_control_the_terminal(kube: Kube, server: ApiServer) -> None:
+    """It is shown as it comes, without escape sequences."""
+    body = "#!/bin/sh\nprintf 'red \\033[31mX\\033]0;title\\007\\n' >&2\nexit 1\n"
+    (kube.folder / "plugin").write_text(body)
+    done = keyferry_kube(kube, "raw", "/version")
+    assert done.returncode == 4
+    assert done.stderr.startswith("red \ufffd[31mX\ufffd]0;title\ufffd\n")
+    assert server.seen == []

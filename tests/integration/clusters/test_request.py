@@ -140,7 +140,7 @@ def test_a_server_that_is_not_there(kube: Kube) -> None:
         unused.bind(("127.0.0.1", 0))
         kube.write(f"https://127.0.0.1:{unused.getsockname()[1]}")
         done = keyferry_kube(kube, "raw", "/version")
-    assert done.returncode == 5
+    assert done.returncode == 6
     assert "cannot be reached: connection refused" in done.stderr
 
 

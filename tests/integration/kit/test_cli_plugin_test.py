@@ -28,12 +28,27 @@ QUICK = ("--timeout", "20")
 
 
 def test_a_clean_plugin_is_exit_code_0(tmp_path: Path) -> None:
-    """Every check stands in the table, and the summary on standard error."""
+    """Only what was not checked stands in the report, by its reason; the summary is on standard error."""
     path = write_plugin(tmp_path)
     done = run_keyferry("plugin", "test", str(path), "--image", f"{IMAGE_NAME}:v1", *QUICK)
     assert done.returncode == 0, done.stdout
-    assert "✓ KP101  answers a request for its image with exit status 0" in done.stdout
+    assert "✓" not in done.stdout
+    assert "KP101" not in done.stdout
+    assert "    KP111     no password contains its expiry\n" in done.stdout
     assert "no failures" in done.stderr
+
+
+def test_verbose_lists_what_passed(tmp_path: Path) -> None:
+    """Every check has a line of its own, with the reason if it was not made."""
+    path = write_plugin(tmp_path)
+    words = ("plugin", "test", str(path), "--image", IMAGE_NAME, "--only", "KP101,KP111", *QUICK)
+    for option in ("-v", "--verbose"):
+        done = run_keyferry(*words, option)
+        assert done.returncode == 0, done.stdout
+        assert "✓ KP101  answers a request for its image with exit status 0\n" in done.stdout
+        assert "- KP111  sets a cacheDuration that ends before its credential expires" in done.stdout
+        assert "(not checked: no password contains its expiry)\n" in done.stdout
+        assert "1 passed, 1 not checked;" in done.stderr
 
 
 def test_an_error_is_exit_code_1_with_all_there_is_to_know(tmp_path: Path) -> None:

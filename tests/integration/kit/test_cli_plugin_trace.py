@@ -294,3 +294,14 @@ def test_a_cluster_answer_without_a_kind_is_not_quoted(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert TOKEN not in done.stdout + done.stderr
     assert os.path.basename(str(tmp_path)) in done.stdout
+
+
+def test_a_trace_has_one_version(tmp_path: Path) -> None:
+    """The help speaks of one, and a second is refused."""
+    path = str(write_plugin(tmp_path))
+    words = ("plugin", "trace", path, IMAGE_NAME, "--api-version", "v1", "--api-version", "v1beta1")
+    done = run_keyferry(*words)
+    assert done.returncode == 2
+    assert "--api-version is given more than once" in done.stderr
+    shown = " ".join(run_keyferry("plugin", "trace", "--help").stdout.split())
+    assert "the version of the request, such as v1beta1 (default: that of the config, else v1)" in shown

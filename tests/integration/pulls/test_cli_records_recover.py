@@ -171,4 +171,4 @@ def test_where_nothing_is_noted_nothing_is_to_be_settled(tmp_path: Path) -> None
     assert (done.returncode, done.stdout) == (0, "")
     assert "0 of 0 pulls" in done.stderr
     assert missing.returncode == 3
-    assert "there are no pull records" in missing.stderr
+    assert "/none: there is no such folder; expected the root of a kubelet" in missing.stderr

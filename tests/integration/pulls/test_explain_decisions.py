@@ -103,7 +103,7 @@ def test_without_records_it_is_an_error_and_without_the_options_nothing_is_said(
     """Exit code 3 for a folder without records; 2 for a list that no policy reads."""
     done = run_keyferry("explain", IMAGE, *config, "--root", str(tmp_path / "none"))
     assert done.returncode == 3
-    assert "there are no pull records" in done.stderr
+    assert "/none: there is no such folder; expected the root of a kubelet" in done.stderr
     done = run_keyferry("explain", IMAGE, *config, "-o", "json")
     assert "access" not in json.loads(done.stdout)
     folder_of(tmp_path)

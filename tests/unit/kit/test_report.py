@@ -20,7 +20,8 @@ def report() -> Report:
             Result(CHECKS["KP108"], Status.FAILED, (BROKEN,)),
             Result(CHECKS["KP110"], Status.FAILED, (BROKEN,)),
             Result(CHECKS["KP106"], Status.PASSED),
-            Result(CHECKS["KP302"], Status.SKIPPED, reason="no /proc"),
+            Result(CHECKS["KP302"], Status.UNCHECKED, reason="no /proc"),
+            Result(CHECKS["KP303"], Status.SKIPPED, reason="excluded by --skip"),
         ),
         49,
         1.25,
@@ -45,7 +46,14 @@ def test_the_fields_of_the_document_are_stable() -> None:
         "results",
     ]
     assert (document["apiVersion"], document["kind"]) == ("keyferry.dev/v1alpha1", "PluginReport")
-    assert document["summary"] == {"errors": 1, "warnings": 1, "infos": 1, "passed": 1, "skipped": 1}
+    assert document["summary"] == {
+        "errors": 1,
+        "warnings": 1,
+        "infos": 1,
+        "passed": 1,
+        "notChecked": 1,
+        "skipped": 1,
+    }
     results = document["results"]
     assert isinstance(results, list)
     assert [sorted(result) for result in results] == [
@@ -54,7 +62,9 @@ def test_the_fields_of_the_document_are_stable() -> None:
         ["broken", "code", "fix", "severity", "status", "title", "why"],
         ["code", "severity", "status", "title"],
         ["code", "reason", "severity", "status", "title"],
+        ["code", "reason", "severity", "status", "title"],
     ]
+    assert [result["status"] for result in results[4:]] == ["notChecked", "skipped"]
     assert sorted(results[0]["broken"][0]) == ["expected", "experiment", "found", "repeat"]
 
 
@@ -62,11 +72,13 @@ def test_junit_is_valid_xml_with_failures_and_skips() -> None:
     """Only errors fail, unless warnings are to; what XML cannot hold is replaced."""
     suite = ET.fromstring(to_junit(report()))[0]
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "skipped")} == {
-        "tests": "5",
+        "tests": "6",
         "failures": "1",
         "errors": "0",
-        "skipped": "1",
+        "skipped": "2",
     }
+    reasons = [skipped.get("message") for skipped in suite.findall("testcase/skipped")]
+    assert reasons == ["no /proc", "excluded by --skip"]
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "printf '' | plugin" in (failure.text or "")

@@ -33,7 +33,7 @@ class Exit(NumberEnum):
 EXIT_CODES = """\
 Exit codes: 0 success, no findings; 1 negative result, findings; 2 wrong usage; 3 environment problem
 (no config, no permission); 4 a plugin failed; 5 a registry or server refused access; 6 unknown (an input is
-missing, or a registry is unreachable); 124 a plugin or server timed out."""
+missing, or a registry or server is unreachable); 124 a plugin or server timed out."""
 
 
 def load_module(name: str) -> "ModuleType":
@@ -81,7 +81,9 @@ COMMANDS = {
     "demo": Command(
         "keyferry.cli.demo.command", "show problems that people have, and their answers, on this machine"
     ),
-    "completion": Command("keyferry.cli.completion", "print the completion script for bash, zsh or fish"),
+    "completion": Command(
+        "keyferry.cli.completion.command", "print the completion script for bash, zsh or fish"
+    ),
 }
 
 
@@ -169,8 +171,9 @@ EXITS = {
     Kind.PULL_SECRET: Exit.ENVIRONMENT,
     Kind.SERVICE_ACCOUNT: Exit.PLUGIN,
 }
-# Kinds that registry errors also have, with another exit code for plugins and records.
+# Kinds that registry errors also have, with another exit code for plugins, records and clusters.
 _BY_FAMILY: tuple[tuple[type[errors.KeyferryError], dict[Kind, Exit]], ...] = (
     (errors.PluginError, {Kind.ERROR: Exit.PLUGIN, Kind.NOT_FOUND: Exit.PLUGIN}),
     (errors.RecordError, {Kind.CONTENT: Exit.ENVIRONMENT}),
+    (errors.ClusterAuthError, {Kind.UNREACHABLE: Exit.UNKNOWN}),
 )

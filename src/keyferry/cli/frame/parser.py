@@ -6,10 +6,12 @@ from types import ModuleType
 
 from keyferry.cli.frame.color import add_color_argument
 from keyferry.cli.frame.commands import leave_for_usage
+from keyferry.cli.frame.near_misses import did_you_mean
 from keyferry.show.writer import Lines
 
 TYPE_CHECKING = False  # a literal: importing typing would slow down every start
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Never
 
     from _typeshed import SupportsWrite
@@ -23,6 +25,27 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> "Never":
         """Report wrong usage and exit with code 2."""
         leave_for_usage(self.prog, message)
+
+    def parse_known_args(  # type: ignore[override] # of its overloads, only this form is used
+        self, args: "Sequence[str] | None" = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Parse *args*; report an option that does not exist, with the one that is meant."""
+        found, others = super().parse_known_args(args, namespace)
+        for word in others:
+            name = word.partition("=")[0]
+            if name.startswith("-"):
+                hint = did_you_mean(name, self._option_string_actions)
+                self.error(f"unrecognized arguments: {' '.join(others)}{hint}")
+        return found, others
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Report a value that is not one of the choices, with the one that is meant."""
+        if action.choices is None or value in action.choices:
+            return
+        choices = [str(choice) for choice in action.choices]
+        hint = did_you_mean(str(value), choices)
+        message = f"invalid choice: {value!r} (choose from {', '.join(choices)}){hint}"
+        raise argparse.ArgumentError(action, message)
 
     def _print_message(self, message: str, file: "SupportsWrite[str] | None" = None) -> None:
         """Write the help as it is formatted, line breaks included."""

@@ -2,6 +2,7 @@
 
 import os
 
+from keyferry._core.values import replace
 from keyferry.cli.frame.arguments import parse_seconds
 from keyferry.cli.frame.commands import Exit, exit_code
 from keyferry.cli.frame.waiting import Waiting
@@ -14,7 +15,9 @@ from keyferry.images.reference import registry_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
+    from keyferry.images.keyring import Credential
     from keyferry.images.node.discover import Discovery
     from keyferry.pulls.mirrors.endpoints import Mirrors
     from keyferry.pulls.mirrors.places import MirrorPlaces
@@ -69,15 +72,25 @@ def check_answer(
     args: "argparse.Namespace", answer: Answer, mirrors: "Mirrors | None" = None
 ) -> RegistryCheck:
     """Check the image with the registry, with every credential in order or, without any, anonymously."""
+    return replace(check_credentials(args, answer.name, answer.credentials, mirrors), missing=answer.missing)
+
+
+def check_credentials(
+    args: "argparse.Namespace",
+    name: str,
+    credentials: "Sequence[Credential]",
+    mirrors: "Mirrors | None" = None,
+) -> RegistryCheck:
+    """Check the image, whose repository is *name*, with each credential in order or, without any, anonymously."""
     from keyferry.pulls.registry.check import check_registry
 
     if args.ca_file and not os.path.isfile(args.ca_file):
         raise EnvironmentProblem(f"CA file {args.ca_file!r}: does not exist")
-    with Waiting(f"asking {registry_of(answer.name)}", args.registry_timeout):
+    with Waiting(f"asking {registry_of(name)}", args.registry_timeout):
         attempts = check_registry(
-            args.image, answer.credentials, route=route_for(args), timeout_seconds=args.registry_timeout
+            args.image, credentials, route=route_for(args), timeout_seconds=args.registry_timeout
         )
-    return RegistryCheck(answer.image, attempts, answer.missing, mirrors)
+    return RegistryCheck(args.image, attempts, mirrors=mirrors)
 
 
 def image_mirrors(

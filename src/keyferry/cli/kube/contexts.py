@@ -1,8 +1,8 @@
 """The contexts of the kubeconfig: cluster, server, user and authentication mechanism."""
 
 from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.cluster_arguments import add_kubeconfig_argument
 from keyferry.cli.frame.commands import Exit
-from keyferry.cli.kube.arguments import add_kubeconfig_argument
 from keyferry.show.report import report
 
 TYPE_CHECKING = False
@@ -20,9 +20,10 @@ EXAMPLES = """\
 examples:
   keyferry kube contexts
   keyferry kube contexts -o wide
+  keyferry kube contexts -o name
   keyferry kube contexts -o json | jq -r '.contexts[] | select(.current).server'"""
 
-FORMATS = ("table", "wide", "json", "yaml")
+FORMATS = ("table", "wide", "name", "json", "yaml")
 _TABLE = ("CURRENT", "NAME", "CLUSTER", "SERVER", "USER", "MECHANISM", "FILE")
 _WIDE = (*_TABLE, "NAMESPACE", "COMMAND", "USER FILE", "CLUSTER FILE")
 
@@ -44,6 +45,9 @@ def run(args: "argparse.Namespace") -> int:
 
         document = make_document("ContextList", contexts=rows)
         print(render_document(document, args.output))
+    elif args.output == "name":
+        for row in rows:
+            print(row["name"])
     elif rows:
         from keyferry.show.tables import table
 

@@ -5,8 +5,8 @@ import os
 import shlex
 
 from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.cluster_arguments import add_context_arguments, resolve_context
 from keyferry.cli.frame.commands import Exit
-from keyferry.cli.kube.arguments import add_context_arguments, resolve_context
 from keyferry.show.report import report
 
 TYPE_CHECKING = False

@@ -1,8 +1,8 @@
 """Explain why a context works or does not work, step by step."""
 
 from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.cluster_arguments import add_session_arguments
 from keyferry.cli.frame.commands import Exit, exit_code
-from keyferry.cli.kube.arguments import add_session_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

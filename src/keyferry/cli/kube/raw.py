@@ -1,8 +1,8 @@
 """Send a GET request for any path of a cluster's server, as the context's user."""
 
+from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
 from keyferry.cli.frame.paste import command_line
-from keyferry.cli.kube.arguments import add_session_arguments, open_session
 from keyferry.show.report import report
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start

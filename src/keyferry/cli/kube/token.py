@@ -3,8 +3,8 @@
 import os
 import sys
 
+from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.kube.arguments import add_session_arguments, open_session
 from keyferry.errors import EnvironmentProblem
 from keyferry.show.report import report
 

@@ -1,8 +1,8 @@
 """Print your identity as a cluster's server sees it."""
 
 from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.cluster_arguments import add_session_arguments, open_session
 from keyferry.cli.frame.commands import Exit
-from keyferry.cli.kube.arguments import add_session_arguments, open_session
 from keyferry.show.report import report
 
 TYPE_CHECKING = False

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _LARGEST_TOKEN = 1 << 20
 
 
-def add_plugin_arguments(parser: "argparse.ArgumentParser") -> None:
-    """Declare the plugin, and how it is run."""
+def add_plugin_arguments(parser: "argparse.ArgumentParser", *, versions_help: str) -> None:
+    """Declare the plugin, and how it is run; *versions_help* is the help of ``--api-version``."""
     parser.add_argument(
         "--kind",
         choices=[str(kind) for kind in PluginKind],
@@ -51,7 +51,7 @@ def add_plugin_arguments(parser: "argparse.ArgumentParser") -> None:
         action="append",
         default=[],
         metavar="VERSION",
-        help="the version of the requests; if repeated, the plugin must support each one (default: v1)",
+        help=versions_help,
     )
     group.add_argument(
         "--timeout",

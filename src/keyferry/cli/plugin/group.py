@@ -1,4 +1,4 @@
-"""Create, test, trace and install credential plugins."""
+"""Create, test, try, trace and install credential plugins."""
 
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
@@ -12,8 +12,9 @@ For authors of credential plugins, in any language, for kubelets and for cluster
 
   new      create a project for a new plugin, with tests that pass
   test     check in about fifty runs whether a plugin meets the rules of the kubelet or client-go
+  try      try the whole chain from a service account to an image, and find the broken link
   trace    record one request and its response without secrets, for a bug report, or replay a recording
-  install  install a reference plugin in the folder where a kubelet or kubectl finds it
+  install  install a plugin in the folder where a kubelet or kubectl finds it
 
 'keyferry plugin SUBCOMMAND --help' shows the options of each."""
 
@@ -21,6 +22,7 @@ EXAMPLES = """\
 examples:
   keyferry plugin new acme-registry
   keyferry plugin test ./acme-registry --image registry.acme.example/team/app
+  keyferry plugin try 1234.dkr.ecr.eu-west-1.amazonaws.com/app:v1 --service-account shop/puller
   keyferry plugin trace ./acme-registry registry.acme.example/team/app --out trace.json
   keyferry plugin install ecr --bin-dir ./bin"""
 
@@ -28,11 +30,15 @@ examples:
 SUBCOMMANDS = {
     "new": Command("keyferry.cli.plugin.new", "create a project for a new plugin"),
     "test": Command("keyferry.cli.plugin.test", "check whether a plugin meets the rules of Kubernetes"),
+    "try": Command(
+        "keyferry.cli.plugin.try_image",
+        "try the whole chain from a service account to an image, link by link",
+    ),
     "trace": Command(
         "keyferry.cli.plugin.trace", "record one request and its response without secrets, for a bug report"
     ),
     "install": Command(
-        "keyferry.cli.plugin.install", "install a reference plugin in the folder where Kubernetes finds it"
+        "keyferry.cli.plugin.install", "install a plugin in the folder where Kubernetes finds it"
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Install a reference plugin in the folder where a kubelet or kubectl finds it."""
+"""Install a plugin in the folder where a kubelet or kubectl finds it."""
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 
@@ -6,12 +6,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
-    from keyferry.kit.scaffold.install import Plugin
+    from keyferry.kit.scaffold.install import OwnPlugin, Plugin
 
 DESCRIPTION = """\
-Install a reference plugin in the folder where a kubelet or kubectl finds it. The installed program is a small
-script that runs the plugin with this Python, isolated from the user's settings. It starts faster than the
-script that pip installs.
+Install a plugin in the folder where a kubelet or kubectl finds it: a reference plugin by its name, or your own
+by the module and function that run it, in a package that is installed for this Python. The installed program
+is a small script that runs the plugin with this Python, isolated from the user's settings. It starts faster
+than the script that pip installs.
 
 With --upstream-name, the program has the name of the cloud's own plugin, whose flags and config files it
 accepts, so that a node's config need not change. Without NAME, all plugins are listed."""
@@ -21,18 +22,25 @@ examples:
   keyferry plugin install
   keyferry plugin install ecr --bin-dir /usr/libexec/kubernetes/plugins
   keyferry plugin install ecr gcr acr --bin-dir ./bin --upstream-name
-  keyferry plugin install eks --bin-dir ~/.local/bin --as aws-iam-authenticator"""
+  keyferry plugin install eks --bin-dir ~/.local/bin --as aws-iam-authenticator
+  keyferry plugin install acme_registry.plugin:main --bin-dir /usr/libexec/kubernetes/plugins"""
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of ``keyferry plugin install``."""
     parser.add_argument(
-        "names", metavar="NAME", nargs="*", help="a reference plugin; without one, all are listed"
+        "names",
+        metavar="NAME",
+        nargs="*",
+        help="a reference plugin, or package.module:function; without one, the reference plugins are listed",
     )
     parser.add_argument("--bin-dir", metavar="DIR", help="the folder to install into")
     naming = parser.add_mutually_exclusive_group()
     naming.add_argument(
-        "--as", dest="program", metavar="PROGRAM", help="the program's name (default: keyferry-NAME)"
+        "--as",
+        dest="program",
+        metavar="PROGRAM",
+        help="the program's name (default: keyferry-NAME, or the package's)",
     )
     naming.add_argument(
         "--upstream-name", action="store_true", help="use the name of the program that the plugin replaces"
@@ -47,19 +55,29 @@ def run(args: "argparse.Namespace") -> int:
     if not args.names:
         _list(list(PLUGINS.values()))
         return Exit.OK
-    problem = _problem(args, list(PLUGINS))
+    plugins = [PLUGINS.get(name) or _own(name, list(PLUGINS)) for name in args.names]
+    problem = _problem(args)
     if problem:
         raise WrongUsage(problem)
-    for plugin in (PLUGINS[name] for name in args.names):
+    for plugin in plugins:
         upstream = plugin.upstream if args.upstream_name else ""
         print(install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force))
     return Exit.OK
 
 
-def _problem(args: "argparse.Namespace", known: list[str]) -> str:
-    unknown = [name for name in args.names if name not in known]
-    if unknown:
-        return f"{unknown[0]!r} is not a reference plugin; expected one of {', '.join(known)}"
+def _own(name: str, known: list[str]) -> "OwnPlugin":
+    from keyferry.kit.scaffold.install import find_own
+
+    own = find_own(name)
+    if own is None:
+        from keyferry.cli.frame.near_misses import did_you_mean
+
+        expected = f"expected one of {', '.join(known)}, or package.module:function"
+        raise WrongUsage(f"{name!r} is not a reference plugin; {expected}{did_you_mean(name, known)}")
+    return own
+
+
+def _problem(args: "argparse.Namespace") -> str:
     if not args.bin_dir:
         return "no folder is given; set it with --bin-dir DIR"
     if args.program and len(args.names) > 1:

@@ -1,6 +1,9 @@
 """Create a plugin project whose tests pass."""
 
+import os
 import shlex
+import shutil
+import sys
 
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.kit.plugin_kind import PluginKind
@@ -21,7 +24,7 @@ EXAMPLES = """\
 examples:
   keyferry plugin new acme-registry
   keyferry plugin new acme-login --kind cluster --to ~/src/acme-login
-  cd acme-registry && pytest && keyferry lint config/provider.yaml"""
+  cd acme-registry && pip install pytest && pytest && keyferry lint config/provider.yaml"""
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -50,5 +53,15 @@ def run(args: "argparse.Namespace") -> int:
     folder = args.to or args.name
     for path in write_project(args.name, PluginKind(args.kind), folder):
         print(path)
-    report(f"next: cd {shlex.quote(folder)} && python3 -m pytest")
+    python = shlex.quote(_python())
+    tests = f"{python} -m pip install pytest && {python} -m pytest"
+    report(f"next: cd {shlex.quote(folder)} && {tests}")
     return Exit.OK
+
+
+def _python() -> str:
+    """Return ``python3`` if the shell finds this Python by that name, else its path; others may lack keyferry."""
+    found = shutil.which("python3")
+    # Not the resolved paths: those of all environments made from one Python are the same.
+    is_this = found is not None and os.path.dirname(found) == os.path.dirname(sys.executable)
+    return "python3" if is_this else sys.executable

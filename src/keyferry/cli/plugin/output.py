@@ -9,22 +9,47 @@ from keyferry.kit.report import Report, ReportedViolation, Result, Status
 from keyferry.show.text import wrap
 from keyferry.show.writer import style
 
-_MARKS = {"passed": "✓", "error": "✗", "warning": "!", "info": "i", "skipped": "-"}
-_PLAIN = {**_MARKS, "passed": "+", "error": "x"}
-_STYLES = {"passed": "green", "error": "red", "warning": "yellow", "info": "cyan", "skipped": "dim"}
+_PASSED, _UNCHECKED = "passed", "unchecked"
+_MARKS = {_PASSED: "✓", "error": "✗", "warning": "!", "info": "i", _UNCHECKED: "-"}
+_PLAIN = {**_MARKS, _PASSED: "+", "error": "x"}
+_STYLES = {_PASSED: "green", "error": "red", "warning": "yellow", "info": "cyan", _UNCHECKED: "dim"}
 
 
-def report_lines(report: Report) -> Iterator[str]:
-    """Yield a line for each check, a block for each violation, and the notes."""
+def report_lines(report: Report, *, is_verbose: bool) -> Iterator[str]:
+    """Yield a block for each failed check, the checks that were not made by reason, and the notes.
+
+    With *is_verbose*, also yield a line for each check that passed, and one for each that was not made.
+    """
     yield f"{printable(report.plugin)}: {report.kind} plugin, {report.api_version}"
-    yield ""
-    for result in report.results:
-        # Checks that --only does not select are not listed; those of --skip are.
-        if result.is_asked_for:
-            yield from _result(result)
+    # Checks that --only does not select are not listed; those of --skip are.
+    asked_for = [result for result in report.results if result.is_asked_for]
+    shown = [result for result in asked_for if is_verbose or result.status is Status.FAILED]
+    if shown:
+        yield ""
+    for result in shown:
+        yield from _result(result)
+    unchecked = [] if is_verbose else list(_unchecked(asked_for))
+    # The block of a failed check ends with an empty line.
+    yield from ["", *unchecked] if unchecked and not shown else unchecked
     if report.notes:
         yield ""
         yield from (f"note: {printable(note)}" for note in report.notes)
+
+
+def _unchecked(results: Iterable[Result]) -> Iterator[str]:
+    """Yield the codes of the checks that were not made, one block for each reason."""
+    codes: dict[str, list[str]] = {}
+    for result in results:
+        if result.reason:
+            codes.setdefault(result.reason, []).append(result.check.code)
+    if codes:
+        yield "not checked:"
+    for reason, found in codes.items():
+        yield from wrap(found[0], f"{reason}{_others(found[1:])}")
+
+
+def _others(codes: list[str]) -> str:
+    return f" (also {', '.join(codes)})" if codes else ""
 
 
 def listing(checks: Iterable[Check]) -> Iterator[str]:
@@ -38,9 +63,9 @@ def listing(checks: Iterable[Check]) -> Iterator[str]:
 
 def _result(result: Result) -> Iterator[str]:
     check = result.check
-    kind = check.severity if result.status is Status.FAILED else str(result.status)
+    kind = check.severity if result.status is Status.FAILED else _UNCHECKED if result.reason else _PASSED
     marks = _MARKS if _takes_marks() else _PLAIN
-    note = f"  (not checked: {printable(result.reason)})" if result.status is Status.SKIPPED else ""
+    note = f"  (not checked: {printable(result.reason)})" if result.reason else ""
     yield f"{style(marks[kind], _STYLES[kind])} {check.code}  {check.title}{style(note, 'dim')}"
     for broken in result.broken:
         yield from _block(broken)

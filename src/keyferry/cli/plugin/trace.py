@@ -56,7 +56,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     )
     parser.add_argument("--out", metavar="FILE", help="write the trace to this file, which must not exist")
     parser.add_argument("--replay", metavar="FILE", help="respond as the plugin of this trace did")
-    add_plugin_arguments(parser)
+    versions = "the version of the request, such as v1beta1 (default: that of the config, else v1)"
+    add_plugin_arguments(parser, versions_help=versions)
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -65,6 +66,8 @@ def run(args: "argparse.Namespace") -> int:
         return _replay(args)
     from keyferry.kit.trace.record import record
 
+    if len(args.api_version) > 1:
+        raise WrongUsage("--api-version is given more than once, but a trace has one request")
     plugin = make_plugin_under_test(args, (args.image,) if args.image else (), where="as IMAGE after BINARY")
     with Waiting(f"running {plugin.name}", plugin.timeout_seconds):
         trace = record(plugin)

@@ -84,7 +84,7 @@ def run(args: "argparse.Namespace") -> int:
 
 
 def _stranger(records: "Records", found: tuple[Access, ...], image: str) -> "Decision":
-    """Return the decision for a pod without credentials; an image without a record is assumed to be present."""
+    """Return the decision for a pod without credentials, if the image is on the node."""
     if not found:
         return records.decide(image, image)
     first = found[0]
@@ -130,8 +130,15 @@ def _lines(image: str, found: tuple[Access, ...], stranger: "Decision", *, revea
         yield from fold(text, "  ", "    ")
         for line in entry_lines(access.entry, reveal=reveal):
             yield from fold(printable(line), "    ", "      ")
-    if not found:
+    whom = f"a pod without credentials, under {stranger.policy.name}"
+    if found:
+        yield from fold(f"{whom}:", "  ", "    ")
+    else:
         yield "  no record"
-    yield from fold(f"a pod without credentials, under {stranger.policy.name}:", "  ", "    ")
+        unknown = (
+            "cannot tell whether the image is on the node; look it up with 'keyferry explain --cri auto'"
+        )
+        yield from fold(unknown, "  ", "    ")
+        yield from fold(f"{whom}, if the image is on the node:", "  ", "    ")
     for reason in stranger.reasons:
         yield from fold(f"{reason.stage}: {printable(reason.text)}", "    ", "      ")

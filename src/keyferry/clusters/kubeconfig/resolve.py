@@ -94,13 +94,23 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
         loaded.files,
     )
     if problems:
-        raise ConfigError(problems, kubernetes_validation_text(problems))
+        is_absent = bool(loaded.paths) and not loaded.files
+        shown = (_no_kubeconfig(loaded, problems[0].code),) if is_absent else problems
+        raise ConfigError(shown, kubernetes_validation_text(problems))
     config = _describe(choice, overrides, loaded.files)
     url = parse_url(config.server)
     # Any other server, including one without a scheme, is a plain http server and gets no credentials.
     if url is None or url.scheme != "https" or not url.host:
         return config
     return _with_exec(_with_user(_with_tls(config, choice), choice), choice)
+
+
+def _no_kubeconfig(loaded: LoadedKubeconfig, code: str) -> Problem:
+    """Return the problem of an empty config, with the files that do not exist, which are its cause."""
+    looked_for = " and ".join(loaded.paths)
+    are = "do not exist" if len(loaded.paths) > 1 else "does not exist"
+    message = f"found no kubeconfig: {looked_for} {are}; give one with --kubeconfig PATH or in KUBECONFIG"
+    return Problem("", message, code=code)
 
 
 def check_transport(config: ClientConfig) -> None:

@@ -1,7 +1,6 @@
 """The results of the runs, read as the kubelet or client-go reads them; rules are functions of this."""
 
 from collections.abc import Callable, Iterator, Mapping
-from fnmatch import fnmatchcase
 
 from keyferry._core.secrets import stderr_tail
 from keyferry._core.values import Value, field
@@ -10,7 +9,7 @@ from keyferry.clusters.auth.credential import ClusterCredential, read_credential
 from keyferry.errors import EnvironmentProblem, PluginProtocolError
 from keyferry.images.provider.plugin import decode_response, go_exit_text
 from keyferry.invoke.process import Ending, ProcessOutcome
-from keyferry.kit.lab.experiments import Experiment, Surroundings
+from keyferry.kit.lab.experiments import Experiment, Family, Surroundings
 from keyferry.kit.lab.launch import Run
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.secrets import Secrets
@@ -31,9 +30,10 @@ __all__ = [
 # The exit statuses of a program's own failures: klog.Fatalf exits with 255, the AWS CLI with 252 to 255. The
 # statuses in between are a shell's, for a program that it cannot run and for a signal.
 _OWN_STATUSES = (range(1, 126), range(252, 256))
+NO_DURATION = "no response has a cacheDuration"
 A_FAILURE = "an exit status from 1 to 125 or from 252 to 255, and a message"
 # The requests that must have a valid response.
-GOOD_EXPERIMENTS = ("good", "good *")
+GOOD_EXPERIMENTS = (Family.NORMAL,)
 
 
 class Violation(Value):
@@ -69,15 +69,22 @@ class Evidence(Value):
         """Return how one run ended, and what it printed."""
         return self.run(name).outcome
 
-    def names(self, *patterns: str) -> Iterator[str]:
-        """Yield the experiments that were run and match one of *patterns*, in the order of the list."""
-        for name in self.experiments:
-            if name in self.runs and any(fnmatchcase(name, pattern) for pattern in patterns):
+    def names(self, *selected: str) -> Iterator[str]:
+        """Yield the experiments of *selected*, names and families, that were run, in the order of the list."""
+        for name, experiment in self.experiments.items():
+            if name in self.runs and experiment.is_one_of(selected):
                 yield name
 
     def good_experiments(self) -> tuple[str, ...]:
         """Return the experiments that must have a valid response: one for each image, or one for the cluster."""
         return tuple(self.names(*GOOD_EXPERIMENTS))
+
+    def valid_responses(self) -> list[str]:
+        """Return the normal requests that have a valid response; raise Unchecked if there are none."""
+        names = [name for name in self.good_experiments() if self.is_good(name)]
+        if not names:
+            raise Unchecked("there is no valid response to check")
+        return names
 
     def version(self, name: str) -> str:
         """Return the apiVersion of an experiment's request."""
@@ -153,7 +160,7 @@ class Evidence(Value):
 
 
 class Rule(Value):
-    """The implementation of a check: patterns of the experiments it requires, and the function that judges them."""
+    """The implementation of a check: the names and families of its experiments, and the function that judges them."""
 
     needs: tuple[str, ...]
     judge: "Callable[[Evidence], Iterator[Violation]]"
@@ -165,7 +172,7 @@ _SOON_SECONDS = 15.0
 
 def limit_for(plugin: PluginUnderTest, experiment: Experiment) -> float:
     """Return the time limit of an experiment, in seconds."""
-    is_question = experiment.is_patient or experiment.name == "good" or experiment.name.startswith("good ")
+    is_question = experiment.is_patient or experiment.family is Family.NORMAL
     return plugin.timeout_seconds if is_question else min(plugin.timeout_seconds, _SOON_SECONDS)
 
 

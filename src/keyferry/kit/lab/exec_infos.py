@@ -7,7 +7,7 @@ from keyferry._core.values import replace
 from keyferry.api.clientauthentication.v1 import GROUP, KIND, ClusterInfo, encode_exec_info
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.why.masking import exec_info_document, write_document
-from keyferry.kit.lab.experiments import Experiment
+from keyferry.kit.lab.experiments import Experiment, Family
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 
 __all__ = ["cluster_experiments", "good_infos"]
@@ -23,7 +23,7 @@ _INPUT = b"keyferry\n"
 def good_infos(plugin: PluginUnderTest) -> Iterator[Experiment]:
     """Yield client-go's own request, and the same request again."""
     good = _ask("good", plugin.api_version, plugin.cluster)
-    yield replace(good, is_sampled=True)
+    yield replace(good, is_sampled=True, family=Family.NORMAL)
     yield replace(good, name="again")
 
 
@@ -31,7 +31,8 @@ def cluster_experiments(plugin: PluginUnderTest) -> Iterator[Experiment]:
     """Yield all experiments other than the normal requests."""
     good = _ask("good", plugin.api_version, plugin.cluster)
     for version in plugin.other_versions():
-        yield _ask(f"version {version.rpartition('/')[2]}", version, plugin.cluster)
+        one = _ask(f"version {version.rpartition('/')[2]}", version, plugin.cluster)
+        yield replace(one, family=Family.VERSION)
     yield _ask("with cluster", plugin.api_version, plugin.cluster or _MADE_UP)
     yield replace(good, name="input", stdin=_INPUT, is_input_watched=True, feed="echo keyferry")
     yield replace(good, name="no exec info", env=(), shown=b"", unset=(EXEC_INFO,))

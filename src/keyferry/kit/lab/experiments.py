@@ -2,20 +2,36 @@
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from keyferry._core.secrets import MASK
 from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
 from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.why.masking import mask_arguments
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["Experiment", "Surroundings", "environment", "repeat_command"]
+__all__ = ["EVERY_EXPERIMENT", "Experiment", "Family", "Surroundings", "environment", "repeat_command"]
 
 # Variables that place a user's files; the plugin does not get them.
 _PLACES = ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
 _KEPT = ("PATH",)
+
+
+class Family(WordEnum):
+    """The family of an experiment: rules select experiments by it, or by a name."""
+
+    NORMAL = "normal requests, which must have a valid response"
+    VERSION = "the normal request in another version"
+    IMAGE_NAME = "an unusual image name"
+    LOCALE = "the normal request in another locale"
+    SIMULTANEOUS = "several normal requests at once"
+    OTHER = "an experiment that is selected by its name"
+
+
+# Selects the experiments of all families.
+EVERY_EXPERIMENT: tuple[str, ...] = tuple(Family)
 
 
 class Experiment(Value):
@@ -39,6 +55,11 @@ class Experiment(Value):
     is_input_watched: bool = False
     is_sampled: bool = False
     is_patient: bool = False
+    family: Family = Family.OTHER
+
+    def is_one_of(self, selected: Collection[str]) -> bool:
+        """Return whether *selected*, which contains names and families, contains this experiment."""
+        return self.name in selected or self.family in selected
 
 
 class Surroundings(Value):

@@ -19,6 +19,10 @@ from keyferry._core.values import Value, field
 from keyferry.invoke.process import ProcessOutcome
 from keyferry.kit.lab import processes
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import resource
+
 __all__ = ["Launch", "Run", "launch"]
 
 # The time that an output pipe may stay open after the program's exit before the pipe counts as held.
@@ -49,11 +53,13 @@ class Launch(Value):
 class Run(Value):
     """The result of a run. *left_behind* is None if the system does not show processes.
 
-    *peak_bytes* is None if the system cannot separate the program's memory from this process's.
+    *peak_bytes* is None if it could not be measured. Without *is_peak_exact* it is an upper bound, because the
+    system cannot separate the program's memory from this process's.
     """
 
     outcome: ProcessOutcome
     peak_bytes: int | None = None
+    is_peak_exact: bool = True
     left_behind: tuple[processes.Process, ...] | None = None
     held_output: bool = False
     command_lines: frozenset[bytes] = field(default=frozenset(), repr=False)
@@ -111,12 +117,12 @@ class _Watch:
         # The leader is not reaped yet, so its id and the session of that id cannot belong to another process.
         if ending is not Ending.LOST and left != ():
             processes.end_all(self._pid, self._mark)
-        status, peak = _collect(self._pid)
+        status, usage = _collect(self._pid)
         self._child.collected(status)
         seconds = (self._ended_at or time.monotonic()) - self._started
         outcome = ProcessOutcome(ending, status, pump.stdout, pump.stderr, seconds)
         read = watched_fd >= 0 and not _pending(watched_fd)
-        return Run(outcome, peak, left, held, frozenset(self._lines), read)
+        return Run(outcome, *_peak(usage), left, held, frozenset(self._lines), read)
 
     def _wait(self, pump: Pump) -> tuple[Ending, bool]:
         deadline = self._started + self._what.limits.timeout_seconds
@@ -190,8 +196,8 @@ def _pending(fd: int) -> bool:
         return False
 
 
-def _collect(pid: int) -> tuple[int | None, int | None]:
-    """Return the exit status, and the peak memory of the program or one of its children."""
+def _collect(pid: int) -> "tuple[int | None, resource.struct_rusage | None]":
+    """Return the exit status, and the resources that the program and its children used."""
     deadline = time.monotonic() + DEATH_SECONDS
     while True:
         try:
@@ -204,9 +210,15 @@ def _collect(pid: int) -> tuple[int | None, int | None]:
             left_to_collect.append(pid)
             return None, None
         time.sleep(0.002)
+    return os.waitstatus_to_exitcode(status), usage
+
+
+def _peak(usage: "resource.struct_rusage | None") -> tuple[int | None, bool]:
+    """Return the peak memory of a program, in bytes, and whether the figure is exact or an upper bound."""
+    if usage is None:
+        return None, False
     import resource  # not on Windows, where there is no kit
 
     # Until its exec, a spawned program is charged with the memory of this process.
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak = usage.ru_maxrss * _KIBIBYTE if usage.ru_maxrss > own else None
-    return os.waitstatus_to_exitcode(status), peak
+    return usage.ru_maxrss * _KIBIBYTE, usage.ru_maxrss > own

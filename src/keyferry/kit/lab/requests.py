@@ -7,7 +7,7 @@ from keyferry._core.json import dumps
 from keyferry._core.secrets import MASK
 from keyferry.api.credentialprovider.v1 import CredentialProviderRequest, encode_request
 from keyferry.images.reference import registry_of
-from keyferry.kit.lab.experiments import Experiment
+from keyferry.kit.lab.experiments import Experiment, Family
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 
 __all__ = ["CANARY", "FOREIGN", "ask", "good_requests", "image_experiments", "sibling_of"]
@@ -29,7 +29,8 @@ def image_experiments(plugin: PluginUnderTest, canary_file: str) -> Iterator[Exp
     yield ask(plugin, "foreign", FOREIGN)
     yield ask(plugin, "account", image, with_account=True)
     for version in plugin.other_versions():
-        yield ask(plugin, f"version {version.rpartition('/')[2]}", image, version)
+        name = f"version {version.rpartition('/')[2]}"
+        yield ask(plugin, name, image, version, family=Family.VERSION)
     yield from _refusable(plugin, image)
     yield from _malformed(plugin, image)
     yield from _odd_images(plugin, canary_file)
@@ -38,10 +39,10 @@ def image_experiments(plugin: PluginUnderTest, canary_file: str) -> Iterator[Exp
 def good_requests(plugin: PluginUnderTest) -> Iterator[Experiment]:
     """Yield requests for the first image, for the same again, and for all other images."""
     first, *others = plugin.images
-    yield ask(plugin, "good", first, is_sampled=True)
+    yield ask(plugin, "good", first, is_sampled=True, family=Family.NORMAL)
     yield ask(plugin, "again", first)
     for number, image in enumerate(others, 2):
-        yield ask(plugin, f"good {number}", image)
+        yield ask(plugin, f"good {number}", image, family=Family.NORMAL)
 
 
 def sibling_of(image: str) -> str:
@@ -57,6 +58,7 @@ def ask(
     *,
     with_account: bool = False,
     is_sampled: bool = False,
+    family: Family = Family.OTHER,
 ) -> Experiment:
     """Return an experiment with the kubelet's request for an image."""
     version = api_version or plugin.api_version
@@ -73,6 +75,7 @@ def ask(
         image=image,
         api_version=version,
         is_sampled=is_sampled,
+        family=family,
     )
 
 
@@ -131,8 +134,10 @@ def _odd_images(plugin: PluginUnderTest, canary_file: str) -> Iterator[Experimen
         "shell words": f"{registry}/x;{touch};$({touch})`{touch}`|{touch}",
         "shell quotes": f"{registry}/x';{touch};'\";{touch};\"",
     }
+    family = Family.IMAGE_NAME
     for name, image in images.items():
-        yield _plain(f"image: {name}", _request(plugin.api_version, image), plugin, image=image)
+        data = _request(plugin.api_version, image)
+        yield _plain(f"image: {name}", data, plugin, image=image, family=family)
     head, tail = _request(plugin.api_version, f"{registry}/@").decode().rsplit("@", 1)
     long = head.encode() + b"a" * _LONG + tail.encode()
-    yield _plain("image: very long", long, plugin, _printing(head, "a", _LONG, tail))
+    yield _plain("image: very long", long, plugin, _printing(head, "a", _LONG, tail), family=family)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from keyferry._core.values import replace
-from keyferry.kit.lab.experiments import Experiment
+from keyferry.kit.lab.experiments import Experiment, Family
 
 __all__ = ["SIMULTANEOUS_RUNS", "isolation", "simultaneous_runs", "variations"]
 
@@ -18,13 +18,13 @@ _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy
 
 def variations(good: Experiment) -> Iterator[Experiment]:
     """Yield the normal request in other environments."""
-    good = replace(good, is_sampled=False)
+    good = replace(good, is_sampled=False, family=Family.OTHER)
     yield replace(good, name="bare environment", is_bare=True)
     yield replace(good, name="no home", unset=("HOME",))
     yield replace(good, name="home that is no folder", env=(*good.env, ("HOME", _NO_HOME)))
-    yield replace(good, name="locale C", env=(*good.env, ("LC_ALL", "C"), ("LANG", "C")))
-    latin = "en_US.ISO-8859-1"
-    yield replace(good, name="locale Latin-1", env=(*good.env, ("LC_ALL", latin), ("LANG", latin)))
+    for name, locale in (("locale C", "C"), ("locale Latin-1", "en_US.ISO-8859-1")):
+        variables = (("LC_ALL", locale), ("LANG", locale))
+        yield replace(good, name=name, env=(*good.env, *variables), family=Family.LOCALE)
     yield replace(good, name="working directory /", cwd="/")
     yield replace(good, name="no reader", has_reader=False)
     proxy = f"http://127.0.0.1:{_closed_port()}"
@@ -42,7 +42,7 @@ def variations(good: Experiment) -> Iterator[Experiment]:
 def simultaneous_runs(good: Experiment) -> tuple[Experiment, ...]:
     """Return copies of the normal request, to be run at once."""
     return tuple(
-        replace(good, name=f"at once {number}", is_sampled=False)
+        replace(good, name=f"at once {number}", is_sampled=False, family=Family.SIMULTANEOUS)
         for number in range(1, SIMULTANEOUS_RUNS + 1)
     )
 

@@ -6,6 +6,7 @@ from keyferry.errors import Fault, PluginProtocolError
 from keyferry.invoke.process import Ending
 from keyferry.kit.lab.evidence import (
     GOOD_EXPERIMENTS,
+    NO_DURATION,
     Evidence,
     Rule,
     Unchecked,
@@ -72,8 +73,8 @@ def ends_well(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _newline(evidence: Evidence) -> Iterator[Violation]:
-    for name in _answered(evidence):
-        if evidence.is_good(name) and not evidence.outcome(name).stdout.endswith(b"\n"):
+    for name in evidence.valid_responses():
+        if not evidence.outcome(name).stdout.endswith(b"\n"):
             yield Violation(name, "no line end after the response", "a newline at the end")
 
 
@@ -85,8 +86,12 @@ def _flood(evidence: Evidence) -> Iterator[Violation]:
 
 def _duration(evidence: Evidence) -> Iterator[Violation]:
     yield from decodes("KP107").judge(evidence)
-    for name in evidence.good_experiments():
-        if evidence.is_good(name) and (evidence.response(name).cache_duration_ns or 0) < 0:
+    valid = [name for name in evidence.good_experiments() if evidence.is_good(name)]
+    durations = {name: evidence.response(name).cache_duration_ns for name in valid}
+    if durations and all(duration is None for duration in durations.values()):
+        raise Unchecked(NO_DURATION)
+    for name, duration in durations.items():
+        if (duration or 0) < 0:
             yield Violation(name, "a negative duration", "0s or more")
 
 

@@ -15,6 +15,7 @@ from keyferry.errors import (
 )
 from keyferry.invoke.process import Ending
 from keyferry.kit.lab.evidence import Evidence, Rule, Unchecked, Violation, is_reached, succeeded
+from keyferry.kit.lab.experiments import Family
 from keyferry.kit.lab.tokens import expiry_of
 from keyferry.kit.rules.input import survives
 from keyferry.kit.rules.scope import answered, answered_or_refused
@@ -22,6 +23,8 @@ from keyferry.kit.rules.scope import answered, answered_or_refused
 __all__ = ["CLUSTER_RULES", "classify_cluster"]
 
 _SECOND = 1_000_000_000
+_NO_TIMESTAMP = "the response has no expirationTimestamp"
+_NO_OWN_END = "no expiry can be read from the token or certificate"
 _CODES = {
     Fault.VERSION: "KP203",
     Fault.GROUP_VERSION: "KP203",
@@ -98,7 +101,9 @@ def _pair(evidence: Evidence) -> Iterator[Violation]:
 
 def _ended(evidence: Evidence) -> Iterator[Violation]:
     end = evidence.credential("good").expires_ns
-    if end is not None and end <= evidence.now_ns:
+    if end is None:
+        raise Unchecked(_NO_TIMESTAMP)
+    if end <= evidence.now_ns:
         yield Violation(
             "good", f"it expired {(evidence.now_ns - end) // _SECOND} s ago", "a time in the future"
         )
@@ -118,7 +123,9 @@ def _own_end(evidence: Evidence) -> int | None:
 
 def _outlives(evidence: Evidence) -> Iterator[Violation]:
     end, own = evidence.credential("good").expires_ns, _own_end(evidence)
-    if end is not None and own is not None and end > own:
+    if end is None or own is None:
+        raise Unchecked(_NO_TIMESTAMP if end is None else _NO_OWN_END)
+    if end > own:
         late = (end - own) // _SECOND
         yield Violation(
             "good", f"an expirationTimestamp {late} s after the credential's own expiry", "no later time"
@@ -126,19 +133,25 @@ def _outlives(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _no_end(evidence: Evidence) -> Iterator[Violation]:
-    if evidence.credential("good").expires_ns is None and _own_end(evidence) is not None:
-        yield Violation(
-            "good", "no expirationTimestamp for a credential with an expiry", "the time of the expiry"
-        )
+    if evidence.credential("good").expires_ns is not None:
+        return
+    if _own_end(evidence) is None:
+        raise Unchecked(_NO_OWN_END)
+    yield Violation(
+        "good", "no expirationTimestamp for a credential with an expiry", "the time of the expiry"
+    )
 
 
 def _unsendable(evidence: Evidence) -> Iterator[Violation]:
-    if FORBIDDEN.search(evidence.credential("good").token):
+    token = evidence.credential("good").token
+    if not token:
+        raise Unchecked("the plugin returns no token")
+    if FORBIDDEN.search(token):
         yield Violation("good", "a line end or control character in the token", "text on one line")
 
 
 def _versions(evidence: Evidence, *, required: bool) -> list[str]:
-    names = evidence.names("version *")
+    names = evidence.names(Family.VERSION)
     return [name for name in names if (evidence.version(name) in evidence.plugin.api_versions) is required]
 
 
@@ -162,6 +175,8 @@ def _required_versions(evidence: Evidence) -> Iterator[Violation]:
 def _reads_input(evidence: Evidence) -> Iterator[Violation]:
     if evidence.run("input").was_input_read:
         yield Violation("input", "it reads standard input", "no read")
+    else:
+        evidence.require_good()
 
 
 def _like_first(name: str) -> Rule:
@@ -210,8 +225,8 @@ CLUSTER_RULES: dict[str, Rule] = {
     "KP211": Rule(("good",), _outlives),
     "KP212": Rule(("good",), _no_end),
     "KP213": Rule(("good",), _unsendable),
-    "KP214": Rule(("version *",), _wrong_version),
-    "KP215": Rule(("version *",), _other_versions),
+    "KP214": Rule((Family.VERSION,), _wrong_version),
+    "KP215": Rule((Family.VERSION,), _other_versions),
     "KP216": Rule(("input",), _reads_input),
     "KP217": _like_first("with cluster"),
     "KP218": survives("no exec info"),
@@ -219,6 +234,6 @@ CLUSTER_RULES: dict[str, Rule] = {
     "KP220": survives("huge exec info"),
     "KP221": _like_first("again"),
     "KP222": Rule(("good",), _plain_json),
-    "KP223": Rule(("version *",), _required_versions),
+    "KP223": Rule((Family.VERSION,), _required_versions),
     "KP251": Rule(("good",), _flood),
 }

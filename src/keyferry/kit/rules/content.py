@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 
 from keyferry._core.docker_hub import LOGIN_HOST, is_default_registry
 from keyferry._core.secrets import MASK
+from keyferry._core.values import Value
 from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import judge as judge_match
 from keyferry.images.match.url import normalise_key
 from keyferry.images.provider.provider import CACHE_KEY_TYPES
-from keyferry.kit.lab.evidence import GOOD_EXPERIMENTS, Evidence, Rule, Unchecked, Violation
+from keyferry.kit.lab.evidence import GOOD_EXPERIMENTS, NO_DURATION, Evidence, Rule, Unchecked, Violation
 from keyferry.kit.lab.secrets import shown_key
 from keyferry.kit.lab.tokens import expiry_of
 
@@ -22,17 +23,34 @@ _UNSENDABLE = ("\r", "\n", "\0")
 JudgeAnswer = Callable[[CredentialProviderResponse, str, Evidence], Iterator[tuple[str, str]]]
 
 
-def each_answer(judge_answer: JudgeAnswer, *, needs_credentials: bool = False) -> Rule:
-    """Return a rule that judges each valid response, or only those with credentials."""
+class Premise(Value):
+    """A property that a response must have to be judged, and the reason why nothing is checked without it."""
+
+    holds: Callable[[CredentialProviderResponse], bool]
+    otherwise: str
+
+
+_HAS_KEYS = Premise(lambda response: bool(response.auth), "there are no credentials to check")
+_HAS_DURATION = Premise(lambda response: response.cache_duration_ns is not None, NO_DURATION)
+_HAS_CREDENTIAL = Premise(
+    lambda response: any(auth.username or auth.password for auth in (response.auth or {}).values()),
+    "every entry is anonymous and has no credential to protect",
+)
+_HAS_EXPIRY = Premise(
+    lambda response: any(expiry_of(auth.password) is not None for auth in (response.auth or {}).values()),
+    "no password contains its expiry",
+)
+
+
+def each_answer(judge_answer: JudgeAnswer, *premises: Premise) -> Rule:
+    """Return a rule that judges each valid response that meets all *premises*."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
-        names = [name for name in evidence.good_experiments() if evidence.is_good(name)]
-        if not names:
-            raise Unchecked("there is no valid response to check")
-        if needs_credentials:
-            names = [name for name in names if evidence.response(name).auth]
+        names = evidence.valid_responses()
+        for premise in premises:
+            names = [name for name in names if premise.holds(evidence.response(name))]
             if not names:
-                raise Unchecked("there are no credentials to check")
+                raise Unchecked(premise.otherwise)
         for name in names:
             image = evidence.experiments[name].image
             for found, expected in judge_answer(evidence.response(name), image, evidence):
@@ -176,13 +194,13 @@ def _reason(key: str, why: str) -> str:
 CONTENT_RULES: dict[str, Rule] = {
     "KP106": each_answer(_key_type),
     "KP108": each_answer(_no_duration),
-    "KP109": each_answer(_long_duration),
-    "KP110": each_answer(_zero_duration),
-    "KP111": each_answer(_outlives, needs_credentials=True),
-    "KP112": each_answer(_covers, needs_credentials=True),
+    "KP109": each_answer(_long_duration, _HAS_DURATION),
+    "KP110": each_answer(_zero_duration, _HAS_DURATION),
+    "KP111": each_answer(_outlives, _HAS_KEYS, _HAS_DURATION, _HAS_EXPIRY),
+    "KP112": each_answer(_covers, _HAS_KEYS),
     "KP113": each_answer(_has_some),
-    "KP114": each_answer(_keys_parse, needs_credentials=True),
-    "KP115": each_answer(_too_wide, needs_credentials=True),
-    "KP119": each_answer(_incomplete, needs_credentials=True),
-    "KP120": each_answer(_unsendable, needs_credentials=True),
+    "KP114": each_answer(_keys_parse, _HAS_KEYS),
+    "KP115": each_answer(_too_wide, _HAS_KEYS, _HAS_CREDENTIAL),
+    "KP119": each_answer(_incomplete, _HAS_KEYS),
+    "KP120": each_answer(_unsendable, _HAS_KEYS),
 }

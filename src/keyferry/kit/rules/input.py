@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from keyferry.errors import Fault
 from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Rule, Violation, failed, succeeded
+from keyferry.kit.lab.experiments import Family
 from keyferry.kit.rules.scope import refuses
 
 __all__ = ["INPUT_RULES", "survives"]
@@ -16,13 +17,19 @@ def survives(*names: str) -> Rule:
     """Return the rule that experiments must exit in time with a failure of their own or a valid response."""
 
     def judge(evidence: Evidence) -> Iterator[Violation]:
-        for name in evidence.names(*names):
-            outcome = evidence.outcome(name)
-            # A response in any version is valid, because the version of the request cannot be read.
-            if not failed(outcome) and not (succeeded(outcome) and is_answer(evidence, name)):
-                yield Violation(name, evidence.describe(name), _EXPECTED)
+        broken = [name for name in evidence.names(*names) if not _survived(evidence, name)]
+        if not broken:
+            evidence.require_good()
+        for name in broken:
+            yield Violation(name, evidence.describe(name), _EXPECTED)
 
     return Rule(names, judge)
+
+
+def _survived(evidence: Evidence, name: str) -> bool:
+    outcome = evidence.outcome(name)
+    # A response in any version is valid, because the version of the request cannot be read.
+    return failed(outcome) or (succeeded(outcome) and is_answer(evidence, name))
 
 
 def is_answer(evidence: Evidence, name: str) -> bool:
@@ -35,6 +42,8 @@ def _injected(evidence: Evidence) -> Iterator[Violation]:
     names = list(evidence.names(*_SHELL))
     if evidence.canary_made and names:
         yield Violation(names[0], "a file that a command in the image's name has created", "no such file")
+    else:
+        evidence.require_good()
 
 
 INPUT_RULES: dict[str, Rule] = {
@@ -45,6 +54,6 @@ INPUT_RULES: dict[str, Rule] = {
     "KP144": survives("two documents", "repeated field"),
     "KP145": survives("deep nesting"),
     "KP146": survives("huge input"),
-    "KP147": survives("image: *"),
+    "KP147": survives(Family.IMAGE_NAME),
     "KP148": Rule(_SHELL, _injected),
 }

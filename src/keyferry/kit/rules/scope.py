@@ -6,6 +6,7 @@ from keyferry.api.credentialprovider.v1 import CredentialProviderResponse
 from keyferry.images.reference import registry_of
 from keyferry.invoke.process import Ending
 from keyferry.kit.lab.evidence import A_FAILURE, Evidence, Rule, Unchecked, Violation, succeeded
+from keyferry.kit.lab.experiments import Family
 from keyferry.kit.lab.requests import CANARY, FOREIGN
 from keyferry.kit.rules.content import serves
 
@@ -36,8 +37,9 @@ def _others(evidence: Evidence, key_type: str, *, of_registry: bool) -> list[str
     registry = registry_of(evidence.experiments["good"].image)
     names = [
         name
-        for name in evidence.names("good *", "sibling", "foreign")
-        if evidence.is_good(name)
+        for name in evidence.names(Family.NORMAL, "sibling", "foreign")
+        if name != "good"
+        and evidence.is_good(name)
         and (not of_registry or registry_of(evidence.experiments[name].image) == registry)
     ]
     if not names:
@@ -66,6 +68,8 @@ def _registry(evidence: Evidence) -> Iterator[Violation]:
 
 def _needless_image(evidence: Evidence) -> Iterator[Violation]:
     names = _others(evidence, "Image", of_registry=True)
+    if not _has_fixed_passwords(evidence):
+        raise Unchecked("its passwords are new in each response and cannot be compared")
     if not any(_differing(evidence, "Image", of_registry=True)):
         image = evidence.experiments[names[0]].image
         yield Violation(names[0], f"the same credentials for {image}", "credentials that depend on the image")
@@ -73,11 +77,16 @@ def _needless_image(evidence: Evidence) -> Iterator[Violation]:
 
 def _echoes(evidence: Evidence) -> bool:
     token = evidence.plugin.token or CANARY
-    return any(auth.password == token for auth in (evidence.response("account").auth or {}).values())
+    credentials = evidence.response("account").auth
+    if not credentials:
+        raise Unchecked("the response to a request with a token has no credentials")
+    return any(auth.password == token for auth in credentials.values())
 
 
 def _echo(evidence: Evidence) -> Iterator[Violation]:
-    if evidence.plugin.cache_type != "Token" and _echoes(evidence):
+    if evidence.plugin.cache_type == "Token":
+        raise Unchecked("tokenAttributes.cacheType is 'Token', see KP122")
+    if _echoes(evidence):
         yield Violation(
             "account", "the service account's token as a password", "a credential of the registry"
         )
@@ -154,7 +163,7 @@ def _foreign(evidence: Evidence) -> Iterator[Violation]:
 
 
 def _versions(evidence: Evidence, *, required: bool) -> Iterator[str]:
-    for name in evidence.names("version *"):
+    for name in evidence.names(Family.VERSION):
         if (evidence.version(name) in evidence.plugin.api_versions) is required:
             yield name
 
@@ -170,7 +179,10 @@ def _older_versions(evidence: Evidence) -> Iterator[Violation]:
 def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
     """Yield the experiments with neither a valid response in the requested version nor a refusal."""
     evidence.require_good()
-    for name in names:
+    found = list(names)
+    if not found:
+        raise Unchecked("every version is required with --api-version")
+    for name in found:
         if not evidence.is_good(name) and not was_refused(evidence, name):
             expected = f"a response in {evidence.version(name)!r}, or a failure"
             yield Violation(name, evidence.describe(name), expected)
@@ -179,7 +191,10 @@ def answered_or_refused(evidence: Evidence, names: Iterable[str]) -> Iterator[Vi
 def answered(evidence: Evidence, names: Iterable[str]) -> Iterator[Violation]:
     """Yield the experiments that were refused, by a plugin that answers normal requests."""
     evidence.require_good()
-    told = [name for name in names if evidence.is_good(name) or was_refused(evidence, name)]
+    found = list(names)
+    if not found:
+        raise Unchecked("every version is required with --api-version")
+    told = [name for name in found if evidence.is_good(name) or was_refused(evidence, name)]
     if not told:
         raise Unchecked("the plugin neither answers nor refuses other versions")
     for name in told:
@@ -197,9 +212,9 @@ def _required_versions(evidence: Evidence) -> Iterator[Violation]:
 
 
 SCOPE_RULES: dict[str, Rule] = {
-    "KP116": Rule(("good", "again", "good *", "sibling", "foreign"), _global),
-    "KP117": Rule(("good", "again", "good *", "sibling"), _registry),
-    "KP118": Rule(("good", "again", "good *", "sibling"), _needless_image),
+    "KP116": Rule((Family.NORMAL, "again", "sibling", "foreign"), _global),
+    "KP117": Rule((Family.NORMAL, "again", "sibling"), _registry),
+    "KP118": Rule((Family.NORMAL, "again", "sibling"), _needless_image),
     "KP121": Rule(("account",), _echo),
     "KP122": Rule(("account",), _allowed_echo),
     "KP123": Rule(("account",), _account),
@@ -209,7 +224,7 @@ SCOPE_RULES: dict[str, Rule] = {
     "KP127": refuses("wrong group", "wrong version"),
     "KP128": refuses("empty image"),
     "KP129": Rule(("foreign",), _foreign),
-    "KP130": Rule(("version *",), _wrong_version),
-    "KP131": Rule(("version *",), _older_versions),
-    "KP132": Rule(("version *",), _required_versions),
+    "KP130": Rule((Family.VERSION,), _wrong_version),
+    "KP131": Rule((Family.VERSION,), _older_versions),
+    "KP132": Rule((Family.VERSION,), _required_versions),
 }

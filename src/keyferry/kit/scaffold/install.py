@@ -1,4 +1,4 @@
-"""Install a reference plugin as a small program that starts fast and is isolated from the user's settings."""
+"""Install a plugin in Python as a small program that starts fast and is isolated from the user's settings."""
 
 import os
 import shlex
@@ -9,7 +9,7 @@ from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["PLUGINS", "Plugin", "install", "launcher_text"]
+__all__ = ["PLUGINS", "OwnPlugin", "Plugin", "find_own", "install", "launcher_text"]
 
 _MODE = 0o755
 # The kernel truncates a "#!" line at this length.
@@ -23,6 +23,7 @@ class Plugin(Value):
     upstream: str
     kind: PluginKind
     about: str
+    function: str = "main"
 
     @property
     def module(self) -> str:
@@ -33,6 +34,19 @@ class Plugin(Value):
     def program(self) -> str:
         """The default name of its program."""
         return f"keyferry-{self.name}"
+
+
+class OwnPlugin(Value):
+    """A plugin of the user, in a package that is installed for this Python: its module and function."""
+
+    module: str
+    function: str
+    upstream: str = ""
+
+    @property
+    def program(self) -> str:
+        """The default name of its program: that of its package."""
+        return self.module.partition(".")[0].replace("_", "-")
 
 
 PLUGINS = {
@@ -53,7 +67,32 @@ PLUGINS = {
 }
 
 
-def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) -> str:
+def find_own(text: str) -> OwnPlugin | None:
+    """Return the plugin that ``package.module:function`` names, or None for text of another form.
+
+    Raise EnvironmentProblem if this Python does not find the module. The module itself is not run.
+    """
+    module, colon, function = text.partition(":")
+    if not (colon and function.isidentifier() and all(part.isidentifier() for part in module.split("."))):
+        return None
+    if _origin(module) is None:
+        hint = "install its package with the pip of that Python"
+        raise EnvironmentProblem(f"module {module!r} is not installed for {sys.executable}; {hint}")
+    return OwnPlugin(module, function)
+
+
+def _origin(module: str) -> str | None:
+    """Return the file of a module; None if it cannot be found."""
+    from importlib.util import find_spec
+
+    try:
+        spec = find_spec(module)
+    except (ImportError, AttributeError, ValueError):
+        return None  # a package above it is missing, or cannot be imported
+    return None if spec is None else spec.origin
+
+
+def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool = False) -> str:
     """Write a program called *name* into *folder* that runs *plugin*; return its path.
 
     Raise EnvironmentProblem if the folder does not exist or cannot be written, or the program exists already.
@@ -75,13 +114,13 @@ def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) ->
     return path
 
 
-def launcher_text(plugin: Plugin, executable: str = "") -> str:
+def launcher_text(plugin: Plugin | OwnPlugin, executable: str = "") -> str:
     """Return the program: this interpreter without the user's settings and ``site``, and the required paths."""
     lines = [
         f"{_first_lines(executable or sys.executable)}import sys",
-        f"sys.path += {_paths()!a}",
-        f"from {plugin.module} import main",
-        "main()",
+        f"sys.path += {_paths(plugin)!a}",
+        f"from {plugin.module} import {plugin.function}",
+        f"{plugin.function}()",
         "",
     ]
     return "\n".join(lines)
@@ -101,19 +140,21 @@ def _first_lines(executable: str) -> str:
     return f"#!/bin/sh\n{coding}'''exec' '{quoted}' -IS \"$0\" \"$@\"\n' '''\n"
 
 
-def _paths() -> list[str]:
-    """Return the paths of keyferry and of cryptography, which some of its plugins use."""
+def _paths(plugin: Plugin | OwnPlugin) -> list[str]:
+    """Return the paths of the plugin, of keyferry, and of cryptography, which some of its plugins use."""
     import sysconfig
-    from importlib.util import find_spec
 
     import keyferry
 
     places = sysconfig.get_paths()
     paths = [_parent(_parent(keyferry.__file__)), places["purelib"], places["platlib"]]
-    # Not always in the same folder: the system's packages have a folder of their own.
-    extra = find_spec("cryptography")
-    if extra is not None and extra.origin:
-        paths.append(_parent(_parent(extra.origin)))
+    # Not always in the same folder: the system's packages have a folder of their own, and so has a package that is
+    # installed from its sources.
+    for package in (plugin.module.partition(".")[0], "cryptography"):
+        origin = _origin(package)
+        if origin is not None:
+            is_package = os.path.basename(origin).startswith("__init__.")
+            paths.append(_parent(_parent(origin)) if is_package else _parent(origin))
     return list(dict.fromkeys(paths))
 
 

@@ -50,6 +50,14 @@ def load_records(
     )
 
 
+def _why_none(root: str, folder: str) -> str:
+    expected = f"expected the root of a kubelet, such as {KUBELET_ROOT}; choose another with --root"
+    if not os.path.exists(root):
+        return f"{root}: there is no such folder; {expected}"
+    gate = "kubelets keep records from 1.35 on, or with the feature gate KubeletEnsureSecretPulledImages"
+    return f"{folder}: there are no pull records; {expected} ({gate})"
+
+
 def inspect_records(
     root: str = KUBELET_ROOT,
     *,
@@ -65,11 +73,7 @@ def inspect_records(
     """
     folder = os.path.join(root, "image_manager")
     if not os.path.isdir(folder):
-        message = (
-            f"{folder}: there are no pull records; give the kubelet's root with --root "
-            "(kubelets keep records from 1.35 on, or with the feature gate KubeletEnsureSecretPulledImages)"
-        )
-        raise EnvironmentProblem(message)
+        raise EnvironmentProblem(_why_none(root, folder))
     if not os.access(folder, os.R_OK | os.X_OK):
         raise EnvironmentProblem(
             f"{folder}: permission denied; it belongs to root, so run the command with sudo"

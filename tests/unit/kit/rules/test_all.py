@@ -2,17 +2,19 @@
 
 import pytest
 
+from keyferry._core.json import dumps
 from keyferry._core.values import replace
 from keyferry.invoke.process import Ending, ProcessOutcome
 from keyferry.kit.codes.catalogue import CHECKS
 from keyferry.kit.lab.evidence import Evidence, Unchecked, Violation
-from keyferry.kit.lab.experiments import Experiment, Surroundings
+from keyferry.kit.lab.experiments import Experiment, Family, Surroundings
 from keyferry.kit.lab.launch import Run
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.lab.processes import Process, can_look
 from keyferry.kit.lab.secrets import Secrets
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.rules.all import RULES
+from support.kit_broken import matching_pair
 from support.kit_plugins import GOOD, V1
 
 
@@ -29,10 +31,25 @@ def ran(
     return Run(ProcessOutcome(ending, status, stdout, stderr, seconds), **other)  # type: ignore[arg-type] # by name
 
 
+FAMILIES = {
+    "good": Family.NORMAL,
+    "version": Family.VERSION,
+    "image:": Family.IMAGE_NAME,
+    "locale": Family.LOCALE,
+    "at": Family.SIMULTANEOUS,
+}
+
+
+def asked(name: str, api_version: str = V1, image: str = "r.io/x") -> Experiment:
+    """An experiment in the family that the kit gives it."""
+    family = FAMILIES.get(name.partition(" ")[0], Family.OTHER)
+    return Experiment(name, api_version=api_version, image=image, family=family)
+
+
 def evidence(kind: PluginKind = PluginKind.IMAGE, **runs: Run) -> Evidence:
     """Evidence of some runs; an underscore in a name stands for a space."""
     named = {name.replace("_", " "): run for name, run in {"good": ran(), **runs}.items()}
-    experiments = {name: Experiment(name, api_version=V1, image="r.io/x") for name in named}
+    experiments = {name: asked(name) for name in named}
     plugin = PluginUnderTest("/plugin", kind, images=("r.io/x",))
     return Evidence(plugin, experiments, named, Secrets(), Surroundings("/h", "/t", {}), 0)
 
@@ -56,11 +73,22 @@ def test_time_is_judged_by_its_bounds(code: str, seconds: float, *, fails: bool)
     assert bool(findings(code, evidence(good=ran(seconds=seconds)))) is fails
 
 
-@pytest.mark.parametrize(("megabytes", "fails"), [(None, False), (500, False), (513, True)])
-def test_memory_is_judged_where_it_is_known(megabytes: int | None, *, fails: bool) -> None:
-    """More than 512 MB is too much; what cannot be measured is not judged."""
-    peak = None if megabytes is None else megabytes * 1024**2
-    assert bool(findings("KP322", evidence(good=ran(peak_bytes=peak)))) is fails
+@pytest.mark.parametrize(("megabytes", "fails"), [(500, False), (513, True)])
+def test_memory_is_judged_where_it_is_known(megabytes: int, *, fails: bool) -> None:
+    """More than 512 MB is too much."""
+    assert bool(findings("KP322", evidence(good=ran(peak_bytes=megabytes * 1024**2)))) is fails
+
+
+def test_memory_below_that_of_this_process_is_known_to_be_small() -> None:
+    """The system shows the larger of the two: an upper bound, which is enough if it is low."""
+    assert findings("KP322", evidence(good=ran(peak_bytes=100 * 1024**2, is_peak_exact=False))) == []
+
+
+@pytest.mark.parametrize("run", [ran(), ran(peak_bytes=600 * 1024**2, is_peak_exact=False)])
+def test_memory_that_cannot_be_measured_is_not_judged(run: Run) -> None:
+    """Neither without a figure, nor with one that may be this process's own."""
+    with pytest.raises(Unchecked):
+        findings("KP322", evidence(good=run))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +175,7 @@ V1BETA1 = GOOD.replace(b"/v1", b"/v1beta1")
 def test_another_version_is_answered_in_it_or_refused(run: Run, *, fails: bool) -> None:
     """Anything else breaks the promise, garbage included."""
     shown = evidence(version_v1beta1=run)
-    beta = Experiment("version v1beta1", api_version=V1.replace("v1", "v1beta1"), image="r.io/x")
+    beta = asked("version v1beta1", V1.replace("v1", "v1beta1"))
     shown = replace(shown, experiments={**shown.experiments, "version v1beta1": beta})
     assert bool(findings("KP130", shown)) is fails
 
@@ -163,7 +191,7 @@ def test_without_a_good_answer_versions_say_nothing(code: str, stdout: bytes) ->
 def test_a_version_that_is_answered_in_another_is_not_known() -> None:
     """Neither a good answer nor a refusal: nothing shows that the plugin knows the version."""
     shown = evidence(version_v1beta1=ran(GOOD))
-    beta = Experiment("version v1beta1", api_version=V1.replace("v1", "v1beta1"), image="r.io/x")
+    beta = asked("version v1beta1", V1.replace("v1", "v1beta1"))
     shown = replace(shown, experiments={**shown.experiments, "version v1beta1": beta})
     with pytest.raises(Unchecked):
         findings("KP131", shown)
@@ -223,7 +251,7 @@ def test_a_credential_that_cannot_be_read_so_far_passes_nothing(
 ) -> None:
     """As with image plugins; and without a certificate nothing is said of one."""
     shown = evidence(PluginKind.CLUSTER, good=ran(stdout.replace(b"%s", EXEC.encode())))
-    shown = replace(shown, experiments={"good": Experiment("good", api_version=EXEC)})
+    shown = replace(shown, experiments={"good": asked("good", EXEC)})
     for code in ("KP202", "KP203", "KP204", "KP205", "KP206", "KP207", "KP208", "KP209"):
         if code in passed:
             assert findings(code, shown) == [], code
@@ -250,11 +278,173 @@ def test_without_a_failure_nothing_is_said_of_failures(code: str) -> None:
         findings(code, evidence())
 
 
-@pytest.mark.parametrize("code", ["KP302", "KP303", "KP304", "KP305"])
+@pytest.mark.parametrize("code", ["KP301", "KP302", "KP303", "KP304", "KP305"])
 def test_without_an_answer_there_is_no_secret_to_look_for(code: str) -> None:
     """What was never seen cannot be found elsewhere."""
     with pytest.raises(Unchecked):
         findings(code, evidence(good=ran(b"", status=1, stderr=b"no")))
+
+
+def image_answer(auth: str = '{"r.io":{"username":"u","password":"p"}}', duration: str = '"1m"') -> Run:
+    """A response with other credentials or another duration."""
+    text = GOOD.decode().replace('{"r.io":{"username":"u","password":"p"}}', auth).replace('"1m"', duration)
+    return ran(text.encode())
+
+
+@pytest.mark.parametrize("code", ["KP107", "KP109", "KP110", "KP111"])
+def test_without_a_duration_nothing_is_said_of_it(code: str) -> None:
+    """KP108 reports that it is missing; the other checks have nothing to look at."""
+    shown = evidence(good=image_answer(duration="null"))
+    assert findings("KP108", shown)
+    with pytest.raises(Unchecked, match="cacheDuration"):
+        findings(code, shown)
+
+
+def test_a_password_without_an_expiry_is_compared_with_nothing() -> None:
+    """Only a token that contains its expiry can be compared with the cache duration."""
+    with pytest.raises(Unchecked, match="expiry"):
+        findings("KP111", evidence())
+
+
+def test_anonymous_entries_have_no_credential_to_protect() -> None:
+    """A wide key without a credential is not judged, and a response of such keys alone is not checked."""
+    with pytest.raises(Unchecked):
+        findings("KP115", evidence(good=image_answer('{"*.io":{"username":"","password":""}}')))
+
+
+def test_the_line_end_of_an_invalid_response_does_not_count() -> None:
+    """Only the end of a valid response is looked at."""
+    with pytest.raises(Unchecked):
+        findings("KP150", evidence(good=ran(b"garbage")))
+
+
+@pytest.mark.parametrize(("code", "cache_type"), [("KP121", "Token"), ("KP122", "ServiceAccount")])
+def test_each_cache_type_has_its_own_check_of_a_returned_token(code: str, cache_type: str) -> None:
+    """The check of the other type has no result."""
+    shown = evidence(account=ran())
+    plugin = replace(shown.plugin, cache_type=cache_type)
+    with pytest.raises(Unchecked, match="cacheType"):
+        findings(code, replace(shown, plugin=plugin))
+
+
+def test_a_response_without_credentials_does_not_show_whether_it_returns_the_token() -> None:
+    """A plugin that refuses the token with an empty response has not shown what it returns."""
+    with pytest.raises(Unchecked):
+        findings("KP121", evidence(account=image_answer("{}")))
+
+
+def test_passwords_that_change_each_time_are_not_compared_between_images() -> None:
+    """Whether they depend on the image cannot be told."""
+    image = GOOD.replace(b"Registry", b"Image")
+    again = image.replace(b'"p"', b'"q"')
+    with pytest.raises(Unchecked, match="each"):
+        findings("KP118", evidence(good=ran(image), again=ran(again), sibling=ran(image)))
+
+
+@pytest.mark.parametrize("code", ["KP130", "KP214"])
+def test_without_another_version_nothing_is_said_of_versions(code: str) -> None:
+    """If every version must be supported, none is left that may be refused."""
+    kind = PluginKind.CLUSTER if code == "KP214" else PluginKind.IMAGE
+    shown = evidence(kind, version_v1=ran())
+    if kind is PluginKind.CLUSTER:
+        shown = cluster_evidence('{"token":"t"}')
+    shown = replace(shown, plugin=replace(shown.plugin, api_versions=(V1, EXEC)))
+    with pytest.raises(Unchecked, match="--api-version"):
+        findings(code, shown)
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [*zip(FAILURES, INPUTS, strict=True), ("KP148", "image:_shell_words")]
+)
+def test_a_plugin_that_always_fails_shows_nothing_of_how_it_handles_input(code: str, name: str) -> None:
+    """It may fail before it reads the input; a crash is found nevertheless."""
+    failing = ran(b"", status=1, stderr=b"no")
+    with pytest.raises(Unchecked):
+        findings(code, evidence(PluginKind.IMAGE, **{"good": failing, name: failing}))
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [("KP216", "input"), ("KP218", "no_exec_info"), ("KP220", "huge_exec_info")],
+)
+def test_a_cluster_plugin_that_always_fails_shows_nothing_either(code: str, name: str) -> None:
+    """It reads no input, and handles no exec info."""
+    failing = ran(b"", status=1, stderr=b"no")
+    with pytest.raises(Unchecked):
+        findings(code, evidence(PluginKind.CLUSTER, **{"good": failing, name: failing}))
+
+
+@pytest.mark.parametrize(("code", "name"), [("KP331", "no_reader"), ("KP332", "no_network")])
+def test_circumstances_say_nothing_of_a_plugin_that_always_fails(code: str, name: str) -> None:
+    """Its failure is not caused by them."""
+    failing = ran(b"", status=1, stderr=b"no")
+    with pytest.raises(Unchecked):
+        findings(code, evidence(PluginKind.IMAGE, **{"good": failing, name: failing}))
+
+
+def cluster_evidence(status: str) -> Evidence:
+    """Evidence of one response of a cluster plugin."""
+    text = f'{{"kind":"ExecCredential","apiVersion":"{EXEC}","status":{status}}}'
+    shown = evidence(PluginKind.CLUSTER, good=ran(text.encode()))
+    return replace(shown, experiments={"good": asked("good", EXEC)})
+
+
+def test_an_opaque_token_without_an_expiry_is_not_compared() -> None:
+    """Nothing shows when it ends."""
+    shown = cluster_evidence('{"token":"opaque"}')
+    for code in ("KP210", "KP211", "KP212"):
+        with pytest.raises(Unchecked, match=r"expir"):
+            findings(code, shown)
+
+
+def test_an_expiry_of_an_opaque_token_cannot_be_compared_with_the_token() -> None:
+    """KP210 and KP212 pass with the timestamp alone; KP211 needs the token's own expiry."""
+    shown = cluster_evidence('{"token":"opaque","expirationTimestamp":"2034-01-01T00:00:00Z"}')
+    assert findings("KP210", shown) == findings("KP212", shown) == []
+    with pytest.raises(Unchecked):
+        findings("KP211", shown)
+
+
+def test_without_a_token_nothing_is_said_of_one() -> None:
+    """A certificate is not sent in a header."""
+    pair = matching_pair()
+    status = dumps({name: pair[name] for name in ("clientCertificateData", "clientKeyData")})
+    with pytest.raises(Unchecked):
+        findings("KP213", cluster_evidence(status))
+
+
+LONG = GOOD.replace(b'"p"', b'"a-long-password"')
+
+
+def test_a_program_that_ended_too_soon_shows_no_command_line() -> None:
+    """Its arguments were never seen."""
+    with pytest.raises(Unchecked, match=r"command line|/proc"):
+        findings("KP302", evidence(good=ran(LONG)))
+
+
+@pytest.mark.parametrize("code", ["KP303", "KP305"])
+def test_a_home_of_ones_own_is_not_searched(code: str) -> None:
+    """With --env HOME the kit's empty folder is not the plugin's."""
+    shown = evidence(good=ran(LONG))
+    shown = replace(shown, plugin=replace(shown.plugin, env=(("HOME", "/home/me"),)))
+    with pytest.raises(Unchecked, match="HOME"):
+        findings(code, shown)
+
+
+@pytest.mark.parametrize("code", ["KP303", "KP304", "KP306"])
+def test_a_temporary_folder_of_ones_own_is_not_searched(code: str) -> None:
+    """With --env TMPDIR likewise."""
+    shown = evidence(good=ran(LONG))
+    shown = replace(shown, plugin=replace(shown.plugin, env=(("TMPDIR", "/var/tmp"),)))
+    with pytest.raises(Unchecked, match="TMPDIR"):
+        findings(code, shown)
+
+
+@pytest.mark.parametrize("kind", list(PluginKind))
+def test_standard_error_is_searched_for_the_secrets_of_responses(kind: PluginKind) -> None:
+    """Without a response that has one, a clean standard error proves nothing."""
+    with pytest.raises(Unchecked):
+        findings("KP301", evidence(kind, good=ran(b"", status=1, stderr=b"no")))
 
 
 def test_a_held_pipe_is_reported_once() -> None:

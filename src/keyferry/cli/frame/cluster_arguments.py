@@ -1,4 +1,4 @@
-"""Code that the subcommands of ``kube`` share: arguments that select a context, and a session for it."""
+"""Code that the commands about clusters share: arguments that select a context, and a session for it."""
 
 from keyferry.cli.frame.arguments import parse_seconds
 

@@ -1,0 +1,248 @@
+"""The links of a chain that the cluster holds: the account, its token, the kubelets' permission, the claims."""
+
+import time
+from collections.abc import Mapping
+
+from keyferry._core.jwt_claims import JwtError, read_claims
+from keyferry._core.values import Value, field
+from keyferry._net.forms import encode_percent
+from keyferry.api.kubeletconfig.v1 import ServiceAccountTokenAttributes
+from keyferry.api.meta import format_instant
+from keyferry.clusters.access_review import Reviewed, may_user, server_version
+from keyferry.clusters.api_call import ApiAction, ApiProblem, call_api
+from keyferry.clusters.review import review
+from keyferry.clusters.session import ClusterSession
+from keyferry.clusters.token_request import BoundPod, request_token
+from keyferry.errors import Kind
+from keyferry.explain.chain import Link, LinkName, LinkState
+from keyferry.explain.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests, user_manifests
+from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
+
+__all__ = ["AccountQuestion", "BoundTo", "account_link", "claims_link", "node_link", "token_link"]
+
+Json = dict[str, object]
+
+_UNAUTHORIZED, _FORBIDDEN, _SERVER_ERROR = 401, 403, 500
+_SECOND = 1_000_000_000
+# The first version whose NodeRestriction admission plugin restricts the audiences of kubelets by default.
+_RESTRICTED_SINCE = (1, 33)
+_NO_USER = "YOUR-USER"
+
+
+class AccountQuestion(Value):
+    """The account, the attributes of the provider, the session, and how kubectl is called for the same cluster."""
+
+    namespace: str
+    name: str
+    attributes: ServiceAccountTokenAttributes
+    session: ClusterSession
+    kubectl: str = "kubectl"
+    timeout_seconds: float = 60.0
+
+    @property
+    def audience(self) -> str:
+        """The audience that the provider is configured for."""
+        return self.attributes.service_account_token_audience
+
+    @property
+    def path(self) -> str:
+        """The path of the namespace in the API."""
+        return f"/api/v1/namespaces/{encode_percent(self.namespace)}"
+
+
+class BoundTo(Value):
+    """The pod that the token is bound to; *uid* and *node* are empty if the pod could not be read."""
+
+    name: str = ""
+    uid: str = ""
+    node: str = ""
+    account: str = ""
+    audiences: tuple[str, ...] = ()
+    note: str = ""
+
+
+class Issued(Value):
+    """The token of an account; never shown."""
+
+    token: str = field(default="", repr=False)
+
+
+def account_link(question: AccountQuestion) -> tuple[Link, ServiceAccount | None]:
+    """Check that the account exists and has the required annotations; return it with all of its annotations."""
+    action = ApiAction("get", "serviceaccounts", question.namespace, question.name)
+    path = f"{question.path}/serviceaccounts/{encode_percent(question.name)}"
+    found = call_api(question.session, action, path, timeout_seconds=question.timeout_seconds)
+    if isinstance(found, ApiProblem):
+        cure = f"{question.kubectl} create serviceaccount {question.name} --namespace {question.namespace}"
+        return _problem_link(LinkName.ACCOUNT, question, found, cure), None
+    account = _read_account(found)
+    picked, lacking = pick_annotations(question.attributes, account.annotations or {})
+    name = f"{question.namespace}/{question.name}"
+    if lacking:
+        text = f"{name} lacks the annotation {lacking!r}; the kubelet then does not use the provider"
+        command = f"{question.kubectl} annotate serviceaccount {question.name}"
+        cure = f"{command} --namespace {question.namespace} {lacking}=VALUE"
+        return Link(LinkName.ACCOUNT, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), None
+    facts = {f"annotation {key}": value for key, value in picked.items()}
+    return Link(LinkName.ACCOUNT, LinkState.OK, f"{name} exists", {"uid": account.uid, **facts}), account
+
+
+def _read_account(document: Json) -> ServiceAccount:
+    metadata = document.get("metadata")
+    fields = metadata if isinstance(metadata, dict) else {}
+    annotations = fields.get("annotations")
+    found = {str(k): str(v) for k, v in annotations.items()} if isinstance(annotations, dict) else {}
+    return ServiceAccount(str(fields.get("uid", "")), found)
+
+
+def find_pod(question: AccountQuestion, name: str) -> BoundTo:
+    """Return the pod that the token is bound to; a pod that may not be read is named only."""
+    action = ApiAction("get", "pods", question.namespace, name)
+    path = f"{question.path}/pods/{encode_percent(name)}"
+    found = call_api(question.session, action, path, timeout_seconds=question.timeout_seconds)
+    if isinstance(found, ApiProblem):
+        return BoundTo(name, note=str(found))
+    metadata, spec = (found.get(part) for part in ("metadata", "spec"))
+    fields = spec if isinstance(spec, dict) else {}
+    uid = metadata.get("uid", "") if isinstance(metadata, dict) else ""
+    account = str(fields.get("serviceAccountName") or "default")
+    return BoundTo(name, str(uid), str(fields.get("nodeName") or ""), account, _audiences(fields))
+
+
+def _audiences(spec: Json) -> tuple[str, ...]:
+    """Return the audiences of the pod's projected tokens, which its kubelet may always request."""
+    found = []
+    volumes = spec.get("volumes")
+    for volume in volumes if isinstance(volumes, list) else ():
+        projected = volume.get("projected") if isinstance(volume, dict) else None
+        sources = projected.get("sources") if isinstance(projected, dict) else None
+        for source in sources if isinstance(sources, list) else ():
+            token = source.get("serviceAccountToken") if isinstance(source, dict) else None
+            if isinstance(token, dict):
+                found.append(str(token.get("audience", "")))
+    return tuple(found)
+
+
+def token_link(question: AccountQuestion, account: ServiceAccount, pod: BoundTo) -> tuple[Link, Issued]:
+    """Request a token as a kubelet does, as the session's user."""
+    if pod.account and pod.account != question.name:
+        text = f"pod {pod.name!r} has the service account {pod.account!r}, not {question.name!r}"
+        cure = f"use --service-account {question.namespace}/{pod.account}, or another pod"
+        return Link(LinkName.TOKEN, LinkState.BROKEN, text, cure=cure, kind=Kind.ABSENT), Issued()
+    issued = request_token(
+        question.session,
+        question.namespace,
+        question.name,
+        audience=question.audience,
+        pod=BoundPod(pod.name, pod.uid) if pod.name else None,
+        account_uid=account.uid,
+        timeout_seconds=question.timeout_seconds,
+    )
+    if isinstance(issued, ApiProblem):
+        return _problem_link(LinkName.TOKEN, question, issued, ""), Issued()
+    bound = f"bound to pod {pod.name!r}" if pod.name else "not bound to a pod; bind it with --pod NAME"
+    facts = {"note": pod.note} if pod.note else {}
+    text = f"the server issues a token for the audience {question.audience!r}, {bound}"
+    return Link(LinkName.TOKEN, LinkState.OK, text, facts), Issued(issued.token)
+
+
+def _problem_link(name: LinkName, question: AccountQuestion, problem: ApiProblem, absent_cure: str) -> Link:
+    """Return the link of a request that the server refused, with what permits it."""
+    cure = ""
+    manifests: tuple[Json, ...] = ()
+    if problem.kind is Kind.NOT_FOUND:
+        cure = absent_cure
+    elif problem.status == _UNAUTHORIZED:
+        cure = "the server does not accept your credential; try 'keyferry kube explain' with the same context"
+    elif problem.status == _FORBIDDEN:
+        cure = _apply(question)
+        manifests = user_manifests(question.namespace, question.name, _user(question))
+    # A server that fails has not said whether the request is right.
+    state = LinkState.UNKNOWN if problem.status >= _SERVER_ERROR else LinkState.BROKEN
+    return Link(name, state, str(problem), cure=cure, manifests=manifests, kind=problem.kind)
+
+
+def _apply(question: AccountQuestion) -> str:
+    return f"permit it with '{question.kubectl} apply -f -' and these objects"
+
+
+def _user(question: AccountQuestion) -> str:
+    return review(question.session, timeout_seconds=question.timeout_seconds).username or _NO_USER
+
+
+def node_link(question: AccountQuestion, pod: BoundTo) -> Link:
+    """Check whether kubelets may request the audience, which newer API servers restrict."""
+    if question.audience in pod.audiences:
+        text = f"a volume of pod {pod.name!r} has the audience, so that its kubelet may request it"
+        return Link(LinkName.NODE, LinkState.OK, text)
+    version = server_version(question.session, timeout_seconds=question.timeout_seconds)
+    if not isinstance(version, ApiProblem) and version < _RESTRICTED_SINCE:
+        text = f"Kubernetes {version[0]}.{version[1]} does not restrict the audiences of kubelets by default"
+        return Link(LinkName.NODE, LinkState.OK, text)
+    user = f"system:node:{pod.node or 'any'}"
+    action = ApiAction(AUDIENCE_VERB, question.audience, question.namespace, question.name)
+    asked = Reviewed(user, (NODE_GROUP, "system:authenticated"), action)
+    allowed = may_user(question.session, asked, timeout_seconds=question.timeout_seconds)
+    return _node_link(question, allowed)
+
+
+def _node_link(question: AccountQuestion, allowed: bool | ApiProblem) -> Link:  # noqa: FBT001 - an answer
+    audience = repr(question.audience)
+    if allowed is True:
+        text = f"RBAC permits kubelets to request the audience {audience}"
+        return Link(LinkName.NODE, LinkState.OK, text)
+    manifests = node_manifests(question.audience, question.name)
+    if allowed is False:
+        text = f"RBAC does not permit kubelets to request the audience {audience}"
+        cure = _apply(question)
+        return Link(LinkName.NODE, LinkState.BROKEN, text, cure=cure, manifests=manifests, kind=Kind.REFUSED)
+    text = f"whether RBAC permits kubelets to request the audience {audience} is unknown: {allowed}"
+    cure = "ask an administrator whether objects like these exist"
+    return Link(LinkName.NODE, LinkState.UNKNOWN, text, cure=cure, manifests=manifests, kind=allowed.kind)
+
+
+def claims_link(question: AccountQuestion, issued: Issued, pod: BoundTo) -> Link:
+    """Check the claims of the token, which the registry's cloud compares with its trust policy."""
+    try:
+        claims = read_claims(issued.token, is_strict=False)
+    except JwtError:
+        return Link(
+            LinkName.CLAIMS, LinkState.UNKNOWN, "the token is not a JSON web token", kind=Kind.CONTENT
+        )
+    facts = _facts(claims)
+    wrong = _wrong_claim(question, claims, pod)
+    if wrong:
+        return Link(LinkName.CLAIMS, LinkState.BROKEN, f"the token {wrong}", facts, kind=Kind.CONTENT)
+    text = "issuer, subject and audience are those of a kubelet's token"
+    return Link(LinkName.CLAIMS, LinkState.OK, text, facts)
+
+
+def _wrong_claim(question: AccountQuestion, claims: Mapping[str, object], pod: BoundTo) -> str:
+    subject = f"system:serviceaccount:{question.namespace}:{question.name}"
+    audiences = claims.get("aud")
+    if claims.get("sub") != subject:
+        return f"is not of {subject!r}"
+    if question.audience not in (audiences if isinstance(audiences, list) else [audiences]):
+        return f"is not for the audience {question.audience!r}"
+    end = claims.get("exp")
+    if isinstance(end, int) and end <= time.time():
+        return "has expired by the clock of this machine; compare it with the server's"
+    if pod.name and _bound_pod(claims) != pod.name:
+        return f"is not bound to pod {pod.name!r}"
+    return ""
+
+
+def _facts(claims: Mapping[str, object]) -> dict[str, object]:
+    """Return the claims that a trust policy compares, in the order in which people read them."""
+    facts: dict[str, object] = {name: claims[name] for name in ("iss", "sub", "aud") if name in claims}
+    end = claims.get("exp")
+    if isinstance(end, int):
+        facts["exp"] = format_instant(end * _SECOND)
+    pod = _bound_pod(claims)
+    return {**facts, "pod": pod} if pod else facts
+
+
+def _bound_pod(claims: Mapping[str, object]) -> str:
+    details = claims.get("kubernetes.io")
+    pod = details.get("pod") if isinstance(details, dict) else None
+    return str(pod.get("name", "")) if isinstance(pod, dict) else ""

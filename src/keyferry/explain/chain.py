@@ -1,0 +1,152 @@
+"""A chain of links from a service account to an image: the state of each, the verdict, and its text and document."""
+
+from collections.abc import Iterator, Mapping
+
+from keyferry._core.secrets import printable
+from keyferry._core.values import Value, field
+from keyferry._core.word_enum import WordEnum
+from keyferry.errors import KeyferryError, Kind
+from keyferry.show.documents import as_yaml, make_document
+from keyferry.show.text import wrap
+from keyferry.show.writer import style
+
+__all__ = ["Chain", "Link", "LinkName", "LinkState", "chain_document", "chain_lines"]
+
+Json = dict[str, object]
+
+
+class LinkName(WordEnum):
+    """The links of a chain, in order."""
+
+    PROVIDER = "provider"
+    ACCOUNT = "account"
+    TOKEN = "token"  # noqa: S105 - the name of a link
+    NODE = "node"
+    CLAIMS = "claims"
+    PLUGIN = "plugin"
+    KEYS = "keys"
+    REGISTRY = "registry"
+
+
+class LinkState(WordEnum):
+    """The state of a link."""
+
+    OK = "ok"
+    BROKEN = "broken"
+    UNKNOWN = "unknown"
+    NOT_REACHED = "notReached"
+
+
+class Link(Value):
+    """One link: what was found as a sentence and as facts, and the cure if it is not in order.
+
+    *manifests* are Kubernetes objects that cure it. *kind* is the kind of the problem, and *error* the problem itself
+    if it is an exception.
+    """
+
+    name: LinkName
+    state: LinkState
+    text: str
+    facts: Mapping[str, object] = field(default_factory=dict)
+    cure: str = ""
+    manifests: tuple[Json, ...] = ()
+    kind: Kind | None = None
+    error: KeyferryError | None = None
+
+
+class Chain(Value):
+    """The links from *account* to *image*."""
+
+    image: str
+    account: str
+    links: tuple[Link, ...]
+
+    @property
+    def culprit(self) -> Link | None:
+        """The first broken link, else the first whose state is unknown; None if all are in order."""
+        for state in (LinkState.BROKEN, LinkState.UNKNOWN):
+            for link in self.links:
+                if link.state is state:
+                    return link
+        return None
+
+    @property
+    def state(self) -> LinkState:
+        """The state of the whole chain: that of the culprit, else OK."""
+        return LinkState.OK if self.culprit is None else self.culprit.state
+
+    @property
+    def verdict(self) -> str:
+        """The verdict in one line."""
+        link = self.culprit
+        if link is None:
+            return f"yes: {self.account} can pull {self.image}"
+        if link.state is LinkState.UNKNOWN or _is_about_the_user(link):
+            return f"cannot tell whether {self.account} can pull {self.image}: {link.text}"
+        return f"no: {self.account} cannot pull {self.image}: {link.text}"
+
+
+def _is_about_the_user(link: Link) -> bool:
+    """Return whether the server refuses the user, which says nothing about the account and its kubelets."""
+    return link.name in (LinkName.ACCOUNT, LinkName.TOKEN) and link.kind is Kind.REFUSED
+
+
+def chain_document(chain: Chain) -> Json:
+    """Return the chain as a document."""
+    culprit = chain.culprit
+    return make_document(
+        "PluginTrial",
+        image=chain.image,
+        serviceAccount=chain.account,
+        outcome=str(chain.state),
+        verdict=chain.verdict,
+        firstProblem=None if culprit is None else str(culprit.name),
+        links=[_link_document(link) for link in chain.links],
+    )
+
+
+def _link_document(link: Link) -> Json:
+    return {
+        "name": str(link.name),
+        "state": str(link.state),
+        "text": link.text,
+        "facts": dict(link.facts),
+        "cure": link.cure,
+        "manifests": list(link.manifests),
+    }
+
+
+_MARKS = {LinkState.OK: "+", LinkState.BROKEN: "x", LinkState.UNKNOWN: "?", LinkState.NOT_REACHED: "-"}
+_STYLES = {
+    LinkState.OK: "green",
+    LinkState.BROKEN: "red",
+    LinkState.UNKNOWN: "yellow",
+    LinkState.NOT_REACHED: "dim",
+}
+
+
+def chain_lines(chain: Chain) -> Iterator[str]:
+    """Yield the verdict, the cure of the first problem, and a paragraph for each link."""
+    yield style(printable(chain.verdict), "bold", _STYLES[chain.state])
+    if chain.culprit is not None:
+        yield from _cure_lines(chain.culprit)
+    yield ""
+    for link in chain.links:
+        first, *others = wrap(str(link.name), link.text)
+        yield style(_MARKS[link.state], _STYLES[link.state]) + first[1:]
+        yield from others
+        for name, value in link.facts.items():
+            yield from wrap("", f"{name}: {_shown(value)}")
+
+
+def _cure_lines(link: Link) -> Iterator[str]:
+    if link.cure:
+        yield ""
+        yield from wrap("cure", link.cure)
+    for at, manifest in enumerate(link.manifests):
+        yield "---" if at else ""
+        yield from as_yaml(manifest).removesuffix("\n").split("\n")
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

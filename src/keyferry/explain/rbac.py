@@ -1,0 +1,50 @@
+"""RBAC objects that permit the requests for a service account's tokens: those of a user, and those of kubelets."""
+
+__all__ = ["AUDIENCE_VERB", "NODE_GROUP", "node_manifests", "user_manifests"]
+
+Json = dict[str, object]
+
+# The NodeRestriction admission plugin authorizes this verb on a resource that is named after the audience.
+AUDIENCE_VERB = "request-serviceaccounts-token-audience"
+NODE_GROUP = "system:nodes"
+_GROUP = "rbac.authorization.k8s.io"
+_USER_ROLE = "keyferry-plugin-try"
+_NODE_ROLE = "kubelet-credential-provider-audiences"
+
+
+def user_manifests(namespace: str, account: str, user: str) -> tuple[Json, ...]:
+    """Return the Role and RoleBinding that let *user* read an account and request its tokens."""
+    rules = [
+        _rule("serviceaccounts", "get", [account]),
+        _rule("serviceaccounts/token", "create", [account]),
+    ]
+    metadata = {"name": _USER_ROLE, "namespace": namespace}
+    subject = {"apiGroup": _GROUP, "kind": "User", "name": user}
+    return _role("", metadata, rules), _binding("", metadata, subject)
+
+
+def node_manifests(audience: str, account: str) -> tuple[Json, ...]:
+    """Return the ClusterRole and ClusterRoleBinding that let kubelets request tokens of *account* for *audience*."""
+    metadata = {"name": _NODE_ROLE}
+    subject = {"apiGroup": _GROUP, "kind": "Group", "name": NODE_GROUP}
+    rules = [_rule(audience, AUDIENCE_VERB, [account])]
+    return _role("Cluster", metadata, rules), _binding("Cluster", metadata, subject)
+
+
+def _rule(resource: str, verb: str, names: list[str]) -> Json:
+    return {"apiGroups": [""], "resources": [resource], "resourceNames": names, "verbs": [verb]}
+
+
+def _role(scope: str, metadata: dict[str, str], rules: list[Json]) -> Json:
+    return {"apiVersion": f"{_GROUP}/v1", "kind": f"{scope}Role", "metadata": dict(metadata), "rules": rules}
+
+
+def _binding(scope: str, metadata: dict[str, str], subject: dict[str, str]) -> Json:
+    role = {"apiGroup": _GROUP, "kind": f"{scope}Role", "name": metadata["name"]}
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": f"{scope}RoleBinding",
+        "metadata": dict(metadata),
+        "roleRef": role,
+        "subjects": [subject],
+    }
