@@ -90,7 +90,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "lint": (
         ("codes", "files", "secrets", "versions"),
         ("report",),
-        ("providers", "kubeconfig", "records"),
+        ("providers", "kubeconfig", "records", "nested"),
         ("kuberc",),
         ("dispatch",),
     ),

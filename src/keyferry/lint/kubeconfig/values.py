@@ -3,18 +3,15 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from keyferry._core.clock import time_ns
 from keyferry._core.user_info import hide_user_info
 from keyferry._net.url import Url, parse_url
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
-from keyferry.api.meta import format_time
-from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES
 from keyferry.clusters.session import uses_plugin
-from keyferry.errors import ClusterAuthError, EnvironmentProblem, Problem
+from keyferry.errors import Problem
 from keyferry.lint.kubeconfig.exec import Suspicion, check_exec
 from keyferry.lint.kubeconfig.fields import entry_indices
 
@@ -55,12 +52,6 @@ def check_cluster(cluster: Cluster) -> Iterator[Suspicion]:
     if cluster.insecure_skip_tls_verify:
         message = "any server is trusted and gets the credentials; set the cluster's certificate authority"
         yield ("insecure-skip-tls-verify",), "KF262", message
-        if cluster.certificate_authority or cluster.certificate_authority_data:
-            message = (
-                "client-go refuses to connect if a certificate authority is also set: "
-                "specifying a root certificates file with the insecure flag is not allowed; remove this field"
-            )
-            yield ("insecure-skip-tls-verify",), "KF263", message
     proxy = parse_url(cluster.proxy_url) if cluster.proxy_url else None
     if proxy is not None and proxy.scheme in PROXY_SCHEMES:
         yield from _check_proxy(cluster.proxy_url, proxy)
@@ -76,7 +67,10 @@ def _check_server(server: str) -> Iterator[Suspicion]:
             "use https"
         )
         yield ("server",), "KF260", message
-    elif url is None or url.scheme != "https" or not url.host:
+    elif url is not None and url.scheme == "https" and not url.host:
+        message = f"{shown!r} has no host after 'https://'; write for example 'https://cluster.example:6443'"
+        yield ("server",), "KF261", message
+    elif url is None or url.scheme != "https":
         message = (
             f"{shown!r} does not begin with 'https://', so client-go treats it as plain http and silently sends no "
             "credentials"
@@ -127,8 +121,6 @@ def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
             "precedence"
         )
         yield ("exec",), "KF272", message
-    if user.client_certificate_data and user.client_key_data:
-        yield from _check_pair(user)
 
 
 def _counts(user: AuthInfo) -> bool:
@@ -142,18 +134,3 @@ def _counts(user: AuthInfo) -> bool:
         exec=user.exec,
     )
     return uses_plugin(config)
-
-
-def _check_pair(user: AuthInfo) -> Iterator[Suspicion]:
-    at = ("client-certificate-data",)
-    certificate, key = user.client_certificate_data, user.client_key_data
-    try:
-        pair = parse_key_pair(certificate.decode("utf-8", "replace"), key.decode("utf-8", "replace"))
-    except ClusterAuthError as error:
-        yield at, "KF287", f"client-go cannot connect with it: {error.message}"
-    except EnvironmentProblem:
-        return  # certificates can only be parsed with keyferry[crypto]
-    else:
-        if pair.not_after_ns < time_ns():
-            message = f"the certificate expired on {format_time(pair.not_after_ns)}; obtain a new one"
-            yield at, "KF288", message
