@@ -88,11 +88,13 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("puller",),
     ),
     "lint": (
-        ("codes", "files", "secrets", "versions"),
+        ("codes", "files", "secrets", "source", "versions"),
         ("report",),
         ("providers", "kubeconfig", "records", "nested"),
-        ("kuberc",),
+        ("ignores", "kuberc"),
         ("dispatch",),
+        ("target",),
+        ("fixes",),
     ),
     "kit": (
         ("plugin_kind",),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from keyferry._core.documents import read_yaml
+from keyferry._core.values import replace
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
@@ -20,9 +21,10 @@ from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import KINDS as RECORD_KINDS
 from keyferry.lint.records.folder import is_records_folder, lint_record_file, lint_records
 from keyferry.lint.report import FileKind, LintReport
+from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import LATEST
 
-__all__ = ["lint_any", "recognise"]
+__all__ = ["lint_any", "read_once", "recognise"]
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 # Patterns that recognise a file that is not valid YAML.
@@ -39,29 +41,40 @@ _DOCUMENT = re.compile(rb"^---", re.MULTILINE)
 def lint_any(
     path: str,
     *,
+    data: bytes | None = None,
     bin_dir: str | None = None,
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
 ) -> LintReport:
-    """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config."""
+    """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config.
+
+    *data* is the content of the file, if it was read already.
+    """
     if is_records_folder(path):
         return lint_records(path)
-    data = _read(path)
+    kept = data
+    if data is None:
+        data = _read(path)
+        # A pipe cannot be read again.
+        kept = None if not data or _is_regular(path) else data
     kind = FileKind.PROVIDERS if data is None else recognise(data, os.path.basename(path))
     if data is not None and kind is FileKind.KUBECONFIG:
-        return lint_kubeconfig(path, data)
+        return replace(lint_kubeconfig(path, data), sources=(SourceFile(path, data),))
     if data is not None and kind is FileKind.KUBERC:
-        return lint_kuberc(path, data)
+        return replace(lint_kuberc(path, data), sources=(SourceFile(path, data),))
     if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)
-    # A pipe cannot be read again.
-    kept = None if not data or _is_regular(path) else data
     report = lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
     def lint_inside(inner: bytes) -> LintReport:
         return lint(path, data=inner, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
     return report if data is None else add_nested(report, data, lint_inside)
+
+
+def read_once(path: str) -> bytes | None:
+    """Return the content of something that can be read only once, such as a pipe; None for other paths."""
+    return None if os.path.isdir(path) or _is_regular(path) else _read(path)
 
 
 def recognise(data: bytes, name: str = "") -> FileKind:

@@ -14,6 +14,7 @@ from keyferry.lint.providers.patterns import Suspicion, check_shared
 from keyferry.lint.providers.plugins import check_bin_dir_owner, check_plugin
 from keyferry.lint.providers.rules import check_provider, check_windows_names
 from keyferry.lint.report import Finding, LintReport, finding_of, place_of
+from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import (
     LATEST,
     Rules,
@@ -54,6 +55,7 @@ def lint(
         len(config.providers),
         tuple(sorted({finding_of(problem): None for problem in problems}, key=place_of)),
         next((stage.kubernetes_text for stage in stages if stage.problems), ""),
+        sources=tuple(SourceFile(file.path, file.data) for file in config.files),
     )
 
 
