@@ -105,8 +105,8 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "cli": (
         ("frame", "demo_registry"),
-        ("lint_output", "records"),
-        ("image", "kube", "plugin", "lint", "completion", "main"),
+        ("lint_fix", "lint_output", "records"),
+        ("image", "kube", "plugin", "lint", "diff", "completion", "main"),
         ("demo",),
     ),
 }

@@ -53,18 +53,18 @@ def _run(*words: str, cwd: Path | None = None, **environ: str) -> "subprocess.Co
 def test_a_clean_config_gives_no_output_and_status_0(tmp_path: Path) -> None:
     done = _run(write(tmp_path, GOOD))
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "keyferry: no problems found in 1 provider\n"
+    assert done.stderr == "keyferry: no problems found in 1 provider (Kubernetes 1.36)\n"
 
 
 def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
     write(tmp_path, WRONG)
-    done = _run("config.yaml", cwd=tmp_path)
+    done = _run("config.yaml", "-o", "table", cwd=tmp_path)
     assert done.returncode == 1
     first, second = done.stdout.splitlines()
     assert first.startswith("config.yaml:6:3  error    KF126  providers[0].defaultCacheDuration: ")
     assert second.startswith("config.yaml:8:5  warning  KF151  providers[0].matchImages[0]: 'reg.example/*'")
     assert second.endswith("use 'reg.example'")
-    assert done.stderr == "keyferry: 1 error, 1 warning in 1 file\n"
+    assert done.stderr == "keyferry: 1 error, 1 warning in 1 file (Kubernetes 1.36); 1 can be fixed with --fix\n"
     assert "\033" not in done.stdout
 
 
@@ -73,7 +73,9 @@ def test_the_severity_limits_what_is_reported_and_counted(tmp_path: Path) -> Non
     assert _run(path).returncode == 1
     done = _run(path, "--severity", "error")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "keyferry: no such problems found in 1 provider (1 warning not shown)\n"
+    assert done.stderr == (
+        "keyferry: no such problems found in 1 provider (Kubernetes 1.36; 1 warning not shown)\n"
+    )
 
 
 def test_json_has_stable_fields(tmp_path: Path) -> None:
@@ -147,7 +149,7 @@ def test_bad_input_gives_one_clear_line(tmp_path: Path, target: str, status: int
     (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\xfe\n")
     (tmp_path / "bytes.yaml").chmod(0o644)
     (tmp_path / "empty").mkdir(mode=0o755)
-    done = _run(target, cwd=tmp_path)
+    done = _run(target, "-o", "table", cwd=tmp_path)
     assert done.returncode == status
     assert len(done.stdout.splitlines()) == 1
     assert part in done.stdout
@@ -219,7 +221,7 @@ def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
     assert "KF141" in _run(path, "--bin-dir", str(home)).stdout
 
 
-@pytest.mark.parametrize("output", ["table", "json", "sarif"])
+@pytest.mark.parametrize("output", ["text", "table", "json", "sarif", "junit", "github", "diff"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -245,7 +247,9 @@ def test_no_secret_is_ever_printed(tmp_path: Path, text: str, output: str) -> No
 def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """Control characters of a file's name or content are replaced, and each finding stays on one line."""
     name = "a\n\033[2J.yaml"
-    done = _run(write(tmp_path, GOOD + '  "x\\ny\\e[2J": 1\n', name))
+    path = write(tmp_path, GOOD + '  "x\\ny\\e[2J": 1\n', name)
+    assert "\033" not in _run(path).stdout
+    done = _run(path, "-o", "table")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 1
     assert "\033" not in done.stdout

@@ -74,7 +74,7 @@ def test_good_files_give_no_output_and_status_0(tmp_path: Path) -> None:
 
 def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
     _write(tmp_path, WRONG)
-    done = _run("config", cwd=tmp_path)
+    done = _run("config", "-o", "table", cwd=tmp_path)
     assert done.returncode == 1
     first, second = done.stdout.splitlines()
     assert first.startswith("config:7:5   warning  KF250  clusters[0].cluster.Server: unknown field: ")

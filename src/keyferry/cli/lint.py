@@ -1,26 +1,38 @@
 """Find every problem of provider configs, kubeconfigs, kuberc files and pull records."""
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.severity import SEVERITIES, Severity
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.lint_output import listing, report_document, sarif_document, table_lines
+from keyferry.cli.lint_output import (
+    annotation_lines,
+    junit_text,
+    listing,
+    report_document,
+    sarif_document,
+    table_lines,
+    text_lines,
+)
 from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.node.node import Node
 from keyferry.lint.codes.catalogue import CODES
-from keyferry.lint.dispatch import lint_any
+from keyferry.lint.fixes.rounds import FixedFile, count_fixable, fix_file
 from keyferry.lint.report import FileKind, Finding, LintReport
-from keyferry.lint.versions import LATEST, rules_for
+from keyferry.lint.target import lint_target
+from keyferry.lint.versions import LATEST, is_unknown, rules_for
 from keyferry.show.documents import as_json
 from keyferry.show.report import report
+from keyferry.show.writer import Lines
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 DESCRIPTION = """\
 Find every problem of provider configs, kubeconfigs, kuberc files and pull records, with file, line and column.
@@ -28,7 +40,10 @@ Find every problem of provider configs, kubeconfigs, kuberc files and pull recor
 Errors stop a kubelet or kubectl; a file without errors is accepted. Warnings are valid but almost certainly
 not intended, such as a pattern that can never match. Infos may need attention. Each finding has a stable code:
 KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records. The type
-of a file follows from its kind field; a folder named 'image_manager' has pull records."""
+of a file follows from its kind field; a folder named 'image_manager' has pull records.
+
+With --fix, problems that have one right answer are corrected in the files; -o diff shows these corrections. A comment
+'# keyferry: ignore KF162: reason', on the line or alone above it, suppresses a warning or an info, never an error."""
 
 EXAMPLES = """\
 examples:
@@ -39,11 +54,17 @@ examples:
   keyferry lint ~/.kube/config ~/.kube/kuberc          the files that kubectl reads
   sudo keyferry lint /var/lib/kubelet/image_manager    the kubelet's pull records
   keyferry lint *.yaml -o sarif > lint.sarif           for code scanners
+  keyferry lint *.yaml -o github --elsewhere           in a workflow, without what depends on this machine
+  keyferry lint config.yaml -o diff                    what --fix would change
+  keyferry lint config.yaml --kubernetes 1.33,1.34     before an upgrade
+  helm template . | keyferry lint -                    from standard input
   keyferry lint --list KF151                           what a code means, and what to do
 
 exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
 
-_FORMATS = ("table", "json", "sarif")
+_FORMATS = ("text", "table", "json", "sarif", "junit", "github", "diff")
+_STDIN, _STDIN_PATH = "-", "/dev/stdin"
+_WIDTH = 100
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -54,7 +75,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="FILE|DIR",
         help=(
             "a kubeconfig, a kuberc file, a provider config, a directory of provider configs, which are "
-            "merged as the kubelet merges them, or a folder of pull records (default: this node's provider config)"
+            "merged as the kubelet merges them, a folder of pull records, or - for standard input (default: this "
+            "node's provider config)"
         ),
     )
     parser.add_argument(
@@ -68,10 +90,13 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     )
     parser.add_argument(
         "--kubernetes",
-        type=_version,
-        default=LATEST,
+        type=_versions,
+        default=(LATEST,),
         metavar="VERSION",
-        help=f"version of Kubernetes whose rules apply, such as 1.34 or v1.34.2 (default: {LATEST})",
+        help=(
+            "version of Kubernetes whose rules apply, such as 1.34 or v1.34.2, or several with commas "
+            f"(default: {LATEST})"
+        ),
     )
     parser.add_argument(
         "--feature-gates",
@@ -88,6 +113,12 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="LEVEL",
         help="lowest severity to report: error, warning or info (default: info)",
     )
+    parser.add_argument("--fix", action="store_true", help="correct what has one right answer, in the files")
+    parser.add_argument(
+        "--elsewhere",
+        action="store_true",
+        help="the files are for another machine: leave out findings about files, plugins and permissions of this one",
+    )
     parser.add_argument("--list", action="store_true", help="explain all codes, or the given ones, and exit")
     add_output_argument(parser, _FORMATS)
 
@@ -98,14 +129,34 @@ def run(args: "argparse.Namespace") -> int:
         return _list(args.targets, args.output)
     gates = {name: value for given in args.feature_gates for name, value in given.items()}
     _note_gates(gates)
-    reports = [
-        lint_any(path, bin_dir=bin_dir, kubernetes=args.kubernetes, gates=gates)
-        for path, bin_dir in _targets(args)
-    ]
+    _note_versions(args.kubernetes)
     least = Severity(args.severity)
-    shown = [finding for report in reports for finding in report.findings if _is_shown(finding, least)]
-    _write(reports, shown, args.output)
-    report(_summary(reports, shown))
+
+    def is_shown(finding: Finding) -> bool:
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(least)
+
+    def lint_one(path: str, bin_dir: str | None, data: bytes | None = None) -> LintReport:
+        return lint_target(
+            path,
+            data=data,
+            bin_dir=bin_dir,
+            versions=args.kubernetes,
+            gates=gates,
+            elsewhere=args.elsewhere,
+        )
+
+    targets = list(_targets(args))
+    reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
+    fixed: list[FixedFile] = []
+    if args.fix or args.output == "diff":
+        fixed = [each for report in reports for each in _fixed(report, lint_one, is_shown) if each.is_changed]
+    if args.fix and fixed:
+        _write_files(fixed)
+        reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
+    shown = list(filter(is_shown, (finding for report in reports for finding in report.findings)))
+    fixable = [_count_fixable(report, is_shown) for report in reports]
+    _write(reports, shown, fixable, fixed, args.output)
+    report(_summary(reports, shown, sum(fixable)))
     if any(report.unreadable for report in reports):
         return Exit.ENVIRONMENT
     return Exit.NO if shown else Exit.OK
@@ -116,7 +167,7 @@ def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
         yield _discovered(args.bin_dir, Node())
         return
     bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
-    yield from ((path, bin_dir) for path in args.targets)
+    yield from ((_STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
 
 
 def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
@@ -136,18 +187,75 @@ def _discover(bin_dir: str | None, node: Node) -> Discovery:
     return discover(None, bin_dir, node=node, needs_bin_dir=False, advice=advice)
 
 
-def _is_shown(finding: Finding, least: Severity) -> bool:
-    return SEVERITIES.index(finding.severity) <= SEVERITIES.index(least)
+def _fixed(
+    linted: LintReport,
+    lint_one: "Callable[[str, str | None, bytes], LintReport]",
+    is_wanted: "Callable[[Finding], bool]",
+) -> Iterator[FixedFile]:
+    """Yield the files of a target, each corrected by itself."""
+    for source in linted.sources:
+        path = source.path
+
+        def lint_again(data: bytes, path: str = path) -> LintReport:
+            return lint_one(path, linted.bin_dir, data)
+
+        yield fix_file(path, source.data, lint_again, is_wanted)
 
 
-def _write(reports: Sequence[LintReport], shown: Sequence[Finding], output: str) -> None:
+def _write_files(fixed: Sequence[FixedFile]) -> None:
+    # Imported here, because few runs write.
+    from keyferry.cli.lint_fix import write_file
+
+    if any(each.path == _STDIN_PATH for each in fixed):
+        raise WrongUsage("--fix cannot correct standard input; use -o diff")
+    for each in fixed:
+        write_file(each)
+        report(f"corrected {each.path}")
+
+
+def _count_fixable(linted: LintReport, is_shown: "Callable[[Finding], bool]") -> int:
+    shown = tuple(filter(is_shown, linted.findings))
+    return sum(count_fixable(source.path, source.data, shown) for source in linted.sources) if shown else 0
+
+
+def _write(
+    reports: Sequence[LintReport],
+    shown: Sequence[Finding],
+    fixable: Sequence[int],
+    fixed: Sequence[FixedFile],
+    output: str,
+) -> None:
     if output == "json":
-        print(as_json(report_document(reports, shown)))
+        print(as_json(report_document(reports, shown, fixable)))
     elif output == "sarif":
         print(as_json(sarif_document(shown)))
+    elif output == "junit":
+        print(Lines(junit_text(reports, shown)), end="")
     else:
-        for line in table_lines(shown):
+        for line in _lines(reports, shown, fixed, output):
             print(line)
+
+
+def _lines(
+    reports: Sequence[LintReport], shown: Sequence[Finding], fixed: Sequence[FixedFile], output: str
+) -> Iterator[str]:
+    if output == "github":
+        return annotation_lines(shown)
+    if output == "table":
+        return table_lines(shown)
+    if output == "diff":
+        # Imported here, because few runs show a diff.
+        from keyferry.cli.lint_fix import diff_lines
+
+        return diff_lines(fixed)
+    is_terminal = sys.stdout.isatty()
+    return text_lines(shown, reports, _columns() if is_terminal else _WIDTH, wraps=is_terminal)
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size((_WIDTH, 24)).columns
 
 
 def _list(codes: Sequence[str], output: str) -> int:
@@ -160,14 +268,20 @@ def _list(codes: Sequence[str], output: str) -> int:
     return Exit.OK
 
 
-def _summary(reports: Sequence[LintReport], shown: Sequence[Finding]) -> str:
+def _summary(reports: Sequence[LintReport], shown: Sequence[Finding], fixable: int) -> str:
     total = Counter(finding.severity for report in reports for finding in report.findings)
     seen = Counter(finding.severity for finding in shown)
     hidden = _counts(total - seen)
-    note = f" ({hidden} not shown)" if hidden else ""
+    suppressed = sum(len(report.suppressed) for report in reports)
+    versions = dict.fromkeys(report.kubernetes for report in reports if report.kind is FileKind.PROVIDERS)
+    notes = [f"Kubernetes {version.replace(',', ', ')}" for version in versions]
+    notes += [f"{hidden} not shown"] if hidden else []
+    notes += [f"{suppressed} suppressed"] if suppressed else []
+    note = f" ({'; '.join(notes)})" if notes else ""
     if shown:
         files = sum(len(report.files) or 1 for report in reports)
-        return f"{_counts(seen)} in {_count(files, 'file')}{note}"
+        more = f"; {fixable} can be fixed with --fix" if fixable else ""
+        return f"{_counts(seen)} in {_count(files, 'file')}{note}{more}"
     return f"no {'such ' if hidden else ''}problems found in {_subjects(reports)}{note}"
 
 
@@ -194,9 +308,17 @@ def _note_gates(gates: dict[str, bool]) -> None:
             report(f"feature gate {name!r} does not affect provider configs and is ignored; {GATE} does")
 
 
-def _version(text: str) -> str:
+def _note_versions(versions: Sequence[str]) -> None:
+    for version in versions:
+        if is_unknown(version):
+            report(
+                f"warning: Kubernetes {version} is newer than this version of keyferry knows; the newest rules are used"
+            )
+
+
+def _versions(text: str) -> tuple[str, ...]:
     try:
-        return rules_for(text, {}).version
+        return tuple(dict.fromkeys(rules_for(part.strip(), {}).version for part in text.split(",")))
     except ValueError as error:
         from argparse import ArgumentTypeError
 

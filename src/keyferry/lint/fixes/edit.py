@@ -1,0 +1,151 @@
+"""Corrections in the text of a YAML or JSON file; every other byte stays as it is.
+
+Each edit is checked: the new text must mean exactly the old document with the one change, or the edit is not made.
+"""
+
+import copy
+import re
+from collections.abc import Iterable, Iterator
+
+from keyferry._core.documents import Document, read_document
+from keyferry._core.json import dumps
+from keyferry._core.paths import Path
+from keyferry.errors import DocumentError
+from keyferry.lint.fixes.corrections import Change, Correction, value_at
+
+__all__ = ["apply_corrections"]
+
+_QUOTED = r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\n]|'')*'"""
+_KEY = re.compile(rf"(?P<key>{_QUOTED}|[^\s:,\[\]{{}}\"'][^:\n]*?)(?P<colon>[ \t]*:[ \t]*)")
+_BLOCK_SCALAR = re.compile(rf"{_QUOTED}|[^\s\"'\[\]{{}}&*!|>#][^\n\r]*?(?=[ \t]+#|[ \t]*\r?(?:\n|\Z))")
+_FLOW_SCALAR = re.compile(rf"{_QUOTED}|[^\s\"'\[\]{{}},&*!|>#][^\n\r,\[\]{{}}]*?(?=[ \t]*[,\]}}\r\n])")
+_ODD_BREAKS = re.compile("[\x85\u2028\u2029\ufeff]|\r(?!\n)")
+# What a text becomes, and where: from, to, replacement.
+_Edit = tuple[int, int, str]
+
+
+def apply_corrections(data: bytes, document: Document, corrections: Iterable[Correction]) -> bytes:
+    """Return *data* with all corrections that can be made in its text."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
+    if _ODD_BREAKS.search(text):
+        return data  # the numbers of lines depend on the parser
+    # From the end to the beginning, so that the positions of the others stay.
+    ordered = sorted(corrections, key=lambda each: _place(document, each.at), reverse=True)
+    value = document.value
+    for correction in ordered:
+        wanted = _corrected(value, correction, text, document)
+        if wanted is None:
+            continue
+        changed = next((new for new in _candidates(text, document, correction) if _means(new, wanted)), None)
+        if changed is not None:
+            text, value = changed, wanted
+    return text.encode("utf-8")
+
+
+def _place(document: Document, at: Path) -> tuple[int, int]:
+    position = document.position(at)
+    return position.line, position.column
+
+
+def _means(text: str, wanted: object) -> bool:
+    try:
+        return read_document(text.encode("utf-8")).value == wanted
+    except DocumentError:
+        return False
+
+
+def _corrected(value: object, correction: Correction, text: str, document: Document) -> object:
+    """Return the whole document with the change; None if the change is not possible."""
+    whole = copy.deepcopy(value)
+    parent = value_at(whole, correction.at[:-1])
+    last = correction.at[-1]
+    if correction.change is Change.INSERT:
+        target = value_at(whole, correction.at)
+        if not isinstance(target, dict):
+            return None
+        target[correction.field] = correction.text
+    elif correction.change is Change.RENAME:
+        if not isinstance(parent, dict):
+            return None
+        parent[correction.text] = parent.pop(last)
+    else:
+        new = correction.text
+        if correction.change is Change.QUOTE:
+            new = next((text[start:end] for start, end in _scalars(text, document, correction.at)), "")
+        if isinstance(parent, (dict, list)):
+            parent[last] = new  # type: ignore[call-overload,index] # the last step is a key or an index of it
+    return whole
+
+
+def _candidates(text: str, document: Document, correction: Correction) -> Iterator[str]:
+    """Yield the texts that may be right, the most likely first."""
+    for start, end, new in _edits(text, document, correction):
+        yield text[:start] + new + text[end:]
+
+
+def _edits(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:
+    if correction.change is Change.INSERT:
+        yield from _insertions(text, document, correction)
+    elif correction.change is Change.RENAME:
+        key = _KEY.match(text, _offset(text, document, correction.at))
+        if key:
+            yield *key.span("key"), _styled(key["key"], correction.text)
+    else:
+        for start, end in _scalars(text, document, correction.at):
+            old = text[start:end]
+            if correction.change is Change.QUOTE:
+                yield start, end, dumps(old)
+            else:
+                yield start, end, _styled(old, correction.text)
+                yield start, end, dumps(correction.text)
+
+
+def _scalars(text: str, document: Document, at: Path) -> Iterator[tuple[int, int]]:
+    """Yield where the scalar at a path may begin and end, in block style and in flow style."""
+    start = _offset(text, document, at)
+    if isinstance(at[-1], str):
+        key = _KEY.match(text, start)
+        if key is None:
+            return
+        start = key.end()
+    for style in (_BLOCK_SCALAR, _FLOW_SCALAR):
+        found = style.match(text, start)
+        if found:
+            yield found.span()
+
+
+def _insertions(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:
+    """Yield a field before the first one of an object: on a line of its own, or on the same line."""
+    target = value_at(document.value, correction.at)
+    first = next(iter(target), None) if isinstance(target, dict) else None
+    if first is None or (*correction.at, first) not in document.positions:
+        return
+    at = _offset(text, document, (*correction.at, first))
+    line = text.rfind("\n", 0, at) + 1
+    before = text[line:at]
+    end = "\r\n" if text[:line].endswith("\r\n") else "\n"
+    indent = re.sub(r"\S", " ", before)
+    quoted = f"{dumps(correction.field)}: {dumps(correction.text)}"
+    yield at, at, f"{correction.field}: {correction.text}{end}{indent}"
+    if not before.strip():
+        yield at, at, f"{quoted},{end}{indent}"
+    yield at, at, f"{correction.field}: {correction.text}, "
+    yield at, at, f"{quoted}, "
+
+
+def _offset(text: str, document: Document, at: Path) -> int:
+    position = document.positions[at]
+    start = 0
+    for _ in range(position.line - 1):
+        start = text.index("\n", start) + 1
+    return start + position.column - 1
+
+
+def _styled(old: str, new: str) -> str:
+    """Return *new* in the quotes that *old* has."""
+    if old.startswith('"'):
+        return dumps(new)
+    return "'" + new.replace("'", "''") + "'" if old.startswith("'") else new
