@@ -64,7 +64,9 @@ def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
     assert first.startswith("config.yaml:6:3  error    KF126  providers[0].defaultCacheDuration: ")
     assert second.startswith("config.yaml:8:5  warning  KF151  providers[0].matchImages[0]: 'reg.example/*'")
     assert second.endswith("use 'reg.example'")
-    assert done.stderr == "keyferry: 1 error, 1 warning in 1 file (Kubernetes 1.36); 1 can be fixed with --fix\n"
+    assert (
+        done.stderr == "keyferry: 1 error, 1 warning in 1 file (Kubernetes 1.36); 1 can be fixed with --fix\n"
+    )
     assert "\033" not in done.stdout
 
 

@@ -82,9 +82,7 @@ def _hunks(fixed: FixedFile) -> Iterator[str]:
     matcher = SequenceMatcher(None, fixed.before.splitlines(), fixed.after.splitlines(), autojunk=False)
     for group in matcher.get_grouped_opcodes():
         (_, old_start, _, new_start, _), (_, _, old_end, _, new_end) = group[0], group[-1]
-        yield (
-            f"@@ -{old_start + 1},{old_end - old_start} +{new_start + 1},{new_end - new_start} @@"
-        )
+        yield (f"@@ -{old_start + 1},{old_end - old_start} +{new_start + 1},{new_end - new_start} @@")
         for tag, old_from, old_to, new_from, new_to in group:
             if tag == "equal":
                 yield from (f" {line}" for line in old[old_from:old_to])

@@ -31,7 +31,9 @@ _QUOTED = (
 )
 
 
-def text_lines(findings: Sequence[Finding], reports: Sequence[LintReport], width: int, *, wraps: bool) -> Iterator[str]:
+def text_lines(
+    findings: Sequence[Finding], reports: Sequence[LintReport], width: int, *, wraps: bool
+) -> Iterator[str]:
     """Yield each finding with the line of the file that it is about; with *wraps*, long texts are wrapped."""
     sources = {source.path: source.data for report in reports for source in report.sources}
     lines: dict[str, tuple[list[str], list[str]]] = {}
@@ -78,7 +80,12 @@ def annotation_lines(findings: Iterable[Finding]) -> Iterator[str]:
     for finding in findings:
         title = f"{finding.code}: {CODES[finding.code].title}"
         yield annotation(
-            finding.severity, title, _message(finding), finding.file, finding.line, finding.column
+            finding.severity,
+            title,
+            _message(finding),
+            file=finding.file,
+            line=finding.line,
+            column=finding.column,
         )
 
 

@@ -95,7 +95,11 @@ def recognise(data: bytes, name: str = "") -> FileKind:
     if kind in RECORD_KINDS:
         return FileKind.PULL_RECORD
     # A kuberc may be any document of its file.
-    if kind == PREFERENCE or version in KUBERC_VERSIONS or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE):
+    if (
+        kind == PREFERENCE
+        or version in KUBERC_VERSIONS
+        or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE)
+    ):
         return FileKind.KUBERC
     is_kubeconfig = not kind and isinstance(value, dict) and not _KUBECONFIG_FIELDS.isdisjoint(value)
     return FileKind.KUBECONFIG if is_kubeconfig else FileKind.PROVIDERS

@@ -16,14 +16,16 @@ __all__ = ["SourceFile", "token_length", "visible_lines"]
 # Fields whose values are never secrets; what looks like one is masked all the same.
 _OPEN_FIELDS = frozenset(
     """
-    apiVersion kind name providers matchImages defaultCacheDuration tokenAttributes serviceAccountTokenAudience cacheType
-    requireServiceAccount requiredServiceAccountAnnotationKeys optionalServiceAccountAnnotationKeys
+    apiVersion kind name providers matchImages defaultCacheDuration tokenAttributes serviceAccountTokenAudience
+    cacheType requireServiceAccount requiredServiceAccountAnnotationKeys optionalServiceAccountAnnotationKeys
     server cluster clusters user users context contexts current-context namespace command interactiveMode installHint
     provideClusterInfo certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
     insecure-skip-tls-verify credentialPluginPolicy credentialPluginAllowlist sha256 exec
     """.split()
 )
-_KEY = re.compile(r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s:,\[\]{}"'][^:,\[\]{}]*?)\s*:(?=\s|$|["'\[{])""")
+_KEY = re.compile(
+    r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s:,\[\]{}"'][^:,\[\]{}]*?)\s*:(?=\s|$|["'\[{])"""
+)
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:[^\s,\[\]{}:#]|:(?=\S)|(?<=\S)#)+""")
 _FIELD = re.compile(r"""(\s*(?:-\s+)*(?:\{\s*)?["']?([A-Za-z][\w.-]*)["']?\s*:)(.*)""", re.DOTALL)
 _WORD = re.compile(r"""[^\s,\[\]{}"':]+""")

@@ -9,7 +9,13 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO
 
 
 def annotation(
-    severity: Severity, title: str, message: str, file: str = "", line: int | None = None, column: int | None = None
+    severity: Severity,
+    title: str,
+    message: str,
+    *,
+    file: str = "",
+    line: int | None = None,
+    column: int | None = None,
 ) -> str:
     """Return one workflow command, with everything escaped that would end a property or the command."""
     place = {"file": file, "line": line, "col": column, "title": title}

@@ -92,7 +92,7 @@ def test_one_of_the_two_folders_will_do(tmp_path: Path) -> None:
 
 
 def test_a_broken_kuberc_is_a_kuberc(tmp_path: Path) -> None:
-    """kubectl reads a file of this name as a kuberc, even if its content looks like a kubeconfig."""
+    """A file of this name is a kuberc for kubectl, even if its content looks like a kubeconfig."""
     path = tmp_path / "kuberc"
     path.write_text("users: [\n")
     report = lint_any(str(path))

@@ -18,7 +18,14 @@ TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ClientConfig", "Overrides", "check_transport", "clean_install_hint", "judge_api_version", "resolve"]
+__all__ = [
+    "ClientConfig",
+    "Overrides",
+    "check_transport",
+    "clean_install_hint",
+    "judge_api_version",
+    "resolve",
+]
 
 # The plugin gets the cluster's extension of this name as "config".
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -281,7 +288,11 @@ def _judge_auth_provider(config: ClientConfig) -> tuple[Problem, ...]:
     name = config.auth_provider
     if name is None:
         return ()
-    what = "only kubectl still has this auth provider" if name == _IN_KUBECTL else "auth providers are not supported"
+    what = (
+        "only kubectl still has this auth provider"
+        if name == _IN_KUBECTL
+        else "auth providers are not supported"
+    )
     message = f"{what}, found {name!r}{_SUCCESSORS.get(name, '')}"
     text = f"no Auth Provider found for name {quote(name)}"
     code = "KF285" if name == _IN_KUBECTL else "KF229"

@@ -13,7 +13,24 @@ __all__ = ["CODES", "ON_THIS_MACHINE", "Code"]
 
 # Valid and often intended, but possibly a mistake.
 _INFO = frozenset(
-    {"KF050", "KF162", "KF166", "KF167", "KF178", "KF179", "KF184", "KF193", "KF254", "KF255", "KF273", "KF275", "KF360", "KF362", "KF363", "KF365"}
+    {
+        "KF050",
+        "KF162",
+        "KF166",
+        "KF167",
+        "KF178",
+        "KF179",
+        "KF184",
+        "KF193",
+        "KF254",
+        "KF255",
+        "KF273",
+        "KF275",
+        "KF360",
+        "KF362",
+        "KF363",
+        "KF365",
+    }
     | {"KF422", "KF425", "KF429"}
 )
 # Findings that depend on this machine: absent files and programs, owners, permissions.

@@ -58,7 +58,9 @@ class Correction(Value):
     field: str = ""
 
 
-def find_corrections(findings: "tuple[Finding, ...]", document: Document) -> Iterator[tuple[Finding, Correction]]:
+def find_corrections(
+    findings: "tuple[Finding, ...]", document: Document
+) -> Iterator[tuple[Finding, Correction]]:
     """Yield the findings of one file that have one right answer, each with it."""
     paths = {format_path(path): path for path in document.positions}
     for finding in findings:

@@ -36,12 +36,13 @@ def apply_corrections(data: bytes, document: Document, corrections: Iterable[Cor
     ordered = sorted(corrections, key=lambda each: _place(document, each.at), reverse=True)
     value = document.value
     for correction in ordered:
-        wanted = _corrected(value, correction, text, document)
-        if wanted is None:
-            continue
-        changed = next((new for new in _candidates(text, document, correction) if _means(new, wanted)), None)
-        if changed is not None:
-            text, value = changed, wanted
+        for start, end, new in _edits(text, document, correction):
+            changed = text[:start] + new + text[end:]
+            # A scalar that gets quotes is its own text.
+            wanted = _corrected(value, correction, correction.text or text[start:end])
+            if _means(changed, wanted):
+                text, value = changed, wanted
+                break
     return text.encode("utf-8")
 
 
@@ -57,33 +58,18 @@ def _means(text: str, wanted: object) -> bool:
         return False
 
 
-def _corrected(value: object, correction: Correction, text: str, document: Document) -> object:
-    """Return the whole document with the change; None if the change is not possible."""
+def _corrected(value: object, correction: Correction, new: str) -> object:
+    """Return the whole document with the change."""
     whole = copy.deepcopy(value)
-    parent = value_at(whole, correction.at[:-1])
-    last = correction.at[-1]
-    if correction.change is Change.INSERT:
-        target = value_at(whole, correction.at)
-        if not isinstance(target, dict):
-            return None
-        target[correction.field] = correction.text
-    elif correction.change is Change.RENAME:
-        if not isinstance(parent, dict):
-            return None
-        parent[correction.text] = parent.pop(last)
-    else:
-        new = correction.text
-        if correction.change is Change.QUOTE:
-            new = next((text[start:end] for start, end in _scalars(text, document, correction.at)), "")
-        if isinstance(parent, (dict, list)):
-            parent[last] = new  # type: ignore[call-overload,index] # the last step is a key or an index of it
+    parent, last = value_at(whole, correction.at[:-1]), correction.at[-1]
+    target = value_at(whole, correction.at)
+    if correction.change is Change.INSERT and isinstance(target, dict):
+        target[correction.field] = new
+    elif correction.change is Change.RENAME and isinstance(parent, dict):
+        parent[new] = parent.pop(last)
+    elif isinstance(parent, (dict, list)):
+        parent[last] = new  # type: ignore[index] # the last step is a key or an index of it
     return whole
-
-
-def _candidates(text: str, document: Document, correction: Correction) -> Iterator[str]:
-    """Yield the texts that may be right, the most likely first."""
-    for start, end, new in _edits(text, document, correction):
-        yield text[:start] + new + text[end:]
 
 
 def _edits(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:

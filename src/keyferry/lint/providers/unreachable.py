@@ -197,9 +197,7 @@ def _tag(pattern: Pattern) -> CodedMessage | None:
     if not wanted:
         return None
     what = "digest" if pattern.text[len(wanted)] == "@" else "tag"
-    return "KF153", (
-        f"it never matches: images are matched without their {what}; use {wanted!r}"
-    )
+    return "KF153", (f"it never matches: images are matched without their {what}; use {wanted!r}")
 
 
 def _upper_case(pattern: Pattern) -> CodedMessage | None:

@@ -305,8 +305,14 @@ def test_unchecked_servers_and_contradictions_are_named(tmp_path: Path) -> None:
     ("authority", "reason"),
     [
         pytest.param("x", "unable to parse bytes as PEM block", id="junk"),
-        pytest.param("-----BEGIN X-----\neA==\n-----END X-----\n", "no valid certificate authority data seen", id="other"),
-        pytest.param("-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n", "failed to parse", id="damaged"),
+        pytest.param(
+            "-----BEGIN X-----\neA==\n-----END X-----\n",
+            "no valid certificate authority data seen",
+            id="other",
+        ),
+        pytest.param(
+            "-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n", "failed to parse", id="damaged"
+        ),
     ],
 )
 def test_an_authority_that_is_not_pem_is_named(tmp_path: Path, authority: str, reason: str) -> None:
@@ -327,7 +333,9 @@ def test_an_authority_in_pem_is_fine(tmp_path: Path) -> None:
 
 def test_a_server_without_a_host_says_what_is_missing(tmp_path: Path) -> None:
     said = worries(tmp_path, config(cluster={"server": "https://"}))
-    assert said == {"KF261": "'https://' has no host after 'https://'; write for example 'https://cluster.example:6443'"}
+    assert said == {
+        "KF261": "'https://' has no host after 'https://'; write for example 'https://cluster.example:6443'"
+    }
 
 
 def test_the_auth_provider_that_kubectl_still_has_is_a_warning(tmp_path: Path) -> None:
@@ -337,7 +345,11 @@ def test_the_auth_provider_that_kubectl_still_has_is_a_warning(tmp_path: Path) -
 
 
 def test_a_variable_that_is_not_expanded_is_named(tmp_path: Path, plugin: str) -> None:
-    env = [{"name": "A", "value": "${HOME}/x"}, {"name": "API_TOKEN", "value": "$(TOKEN)"}, {"name": "B", "value": "a$b"}]
+    env = [
+        {"name": "A", "value": "${HOME}/x"},
+        {"name": "API_TOKEN", "value": "$(TOKEN)"},
+        {"name": "B", "value": "a$b"},
+    ]
     assert found(tmp_path, config(exec_user(plugin, env=env))) == [
         ("KF284", f"{USER}.exec.env[0].value"),
         ("KF284", f"{USER}.exec.env[1].value"),
@@ -352,7 +364,9 @@ def test_a_removed_version_is_named_beside_other_errors(tmp_path: Path, plugin: 
 
 def test_a_token_inside_an_argument_is_named(tmp_path: Path, plugin: str) -> None:
     answer = '{"apiVersion":"client.authentication.k8s.io/v1","status":{"token":"%s"}}'
-    assert found(tmp_path, config(exec_user(plugin, args=[answer % SECRET]))) == [("KF271", f"{USER}.exec.args[0]")]
+    assert found(tmp_path, config(exec_user(plugin, args=[answer % SECRET]))) == [
+        ("KF271", f"{USER}.exec.args[0]")
+    ]
     assert found(tmp_path, config(exec_user(plugin, args=[answer % "<token>"]))) == []
 
 

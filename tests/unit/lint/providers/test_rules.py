@@ -28,7 +28,9 @@ PROVIDERS = [
     pytest.param({"args": ["--token", SECRET]}, "KF175", id="option and argument"),
     pytest.param({"args": [f'{{"token": "{SECRET}"}}']}, "KF175", id="inside an argument"),
     pytest.param({"env": [{"name": "A", "value": "${HOME}/x"}]}, "KF183", id="variable in a value"),
-    pytest.param({"env": [{"name": "CLIENT_SECRET", "value": "${SECRET}"}]}, "KF183", id="variable for a secret"),
+    pytest.param(
+        {"env": [{"name": "CLIENT_SECRET", "value": "${SECRET}"}]}, "KF183", id="variable for a secret"
+    ),
     pytest.param({"matchImages": ["*.dkr.ecr.*.amazonaws.cn"]}, "KF169", id="ECR in China"),
     pytest.param({"args": ["AKIA" + "ABCDEFGH" * 2]}, "KF175", id="access key"),
     pytest.param({"defaultCacheDuration": "0s"}, "KF176", id="no cache"),
