@@ -62,7 +62,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("match", "reference", "missing", "node", "dockerconfig"),
         ("keyring",),
         ("config", "provider"),
-        ("result",),
+        ("compare", "result"),
         ("why",),
         ("answer",),
         ("warm",),

@@ -102,11 +102,11 @@ def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Pro
     )
 
 
-def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = True) -> ReadConfig:
+def check_config(config: str, bin_dir: str | None, *, service_account_tokens: bool = True) -> ReadConfig:
     """Read a config and make all checks that a kubelet makes when it starts.
 
     Raise ConfigError with all problems that would stop a kubelet, in the order of the files; lint reports the
-    same problems as errors.
+    same problems as errors. Without *bin_dir*, plugins are not checked.
     """
     read = read_config(config)
     found = find_refusals(read, bin_dir, service_account_tokens=service_account_tokens)

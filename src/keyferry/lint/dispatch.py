@@ -32,7 +32,8 @@ _KIND = re.compile(rb"""(?m)^[ \t{]*["']?kind["']?[ \t]*:[ \t]*["']?(\w+)""")
 _SECTION = re.compile(rb"""(?m)^["']?(?:clusters|users|contexts|current-context)["']?[ \t]*:""")
 _KUBECONFIG_FIELDS = frozenset({"current-context", *SECTIONS})
 _PREFERENCE = re.compile(
-    rb"""(?m)^[ \t{]*["']?(?:apiVersion["']?[ \t]*:[ \t]*["']?kubectl\.config\.k8s\.io/|credentialPlugin(?:Policy|Allowlist))"""
+    rb"""(?m)^[ \t{]*["']?(?:apiVersion["']?[ \t]*:[ \t]*["']?kubectl\.config\.k8s\.io/"""
+    rb"""|credentialPlugin(?:Policy|Allowlist))"""
 )
 _KUBERC = "kuberc"
 _DOCUMENT = re.compile(rb"^---", re.MULTILINE)

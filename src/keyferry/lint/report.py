@@ -47,7 +47,7 @@ class Finding(Value):
 class LintReport(Value):
     """The problems of one config; ``kubernetes_text`` is the error with which the kubelet exits, if it does.
 
-    ``suppressed`` are the findings that comments in the files suppress; ``sources`` are the files, if they may be shown.
+    ``suppressed`` are the findings that comments in the files suppress, ``sources`` the files, if they may be shown.
     """
 
     path: str

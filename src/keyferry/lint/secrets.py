@@ -26,7 +26,7 @@ _SECRET_VALUE = re.compile(
 # Text that stands for a secret which is filled in, or was taken out.
 _PLACEHOLDER = re.compile(
     r"<[^<>]*>|\{\{.*\}\}|\[[A-Za-z_ -]+\]|\$\{[^{}]*\}|\$\([^()]*\)|\$[A-Za-z_]\w*|%\w+%|(?i:your)[-_ ][\w -]*|"
-    r"(?i:hidden|redacted|masked|removed|(?:data\+)?omitted|placeholder|change[-_ ]?me|todo)|(?i:x{3,})|\*+|\.{3}|\u2026"
+    r"(?i:hidden|redacted|masked|removed|(?:data\+)?omitted|placeholder|change[-_ ]?me|todo)|(?i:x{3,})|\*+|\.{3}"
 )
 _REFERENCE = re.compile(r"\$\{[A-Za-z_]\w*\}|\$\([A-Za-z_]\w*\)|(?<![\w$])\$[A-Z_][A-Z0-9_]+\b")
 # A named secret inside JSON, YAML or a shell command.

@@ -14,15 +14,14 @@ from keyferry.errors import DocumentError
 __all__ = ["SourceFile", "token_length", "visible_lines"]
 
 # Fields whose values are never secrets; what looks like one is masked all the same.
-_OPEN_FIELDS = frozenset(
-    """
+_OPEN_FIELD_NAMES = """
     apiVersion kind name providers matchImages defaultCacheDuration tokenAttributes serviceAccountTokenAudience
     cacheType requireServiceAccount requiredServiceAccountAnnotationKeys optionalServiceAccountAnnotationKeys
     server cluster clusters user users context contexts current-context namespace command interactiveMode installHint
     provideClusterInfo certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
     insecure-skip-tls-verify credentialPluginPolicy credentialPluginAllowlist sha256 exec
-    """.split()
-)
+"""
+_OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
 _KEY = re.compile(
     r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s:,\[\]{}"'][^:,\[\]{}]*?)\s*:(?=\s|$|["'\[{])"""
 )

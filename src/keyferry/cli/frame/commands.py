@@ -66,6 +66,9 @@ COMMANDS = {
     ),
     "pull": Command("keyferry.cli.image.pull", "pull images as the kubelet does, and write its pull records"),
     "lint": Command("keyferry.cli.lint", "list every problem of a config file, with line and column"),
+    "diff": Command(
+        "keyferry.cli.diff", "show what changes between two provider configs, and for which images"
+    ),
     "records": Command(
         "keyferry.cli.records.group",
         "show and maintain the records of who may use the images of this node",

@@ -16,7 +16,7 @@ from keyferry.lint.providers import unreachable
 from keyferry.lint.providers.patterns import chinese_ecr
 from keyferry.lint.report import Finding
 
-__all__ = ["Change", "Correction", "find_corrections", "value_at"]
+__all__ = ["TextChange", "Correction", "find_corrections", "value_at"]
 
 _OF_PATTERNS: dict[str, Callable[[Pattern], str]] = {
     "KF150": unreachable.without_scheme,
@@ -36,7 +36,7 @@ _MODE = ("interactiveMode", "IfAvailable")
 _MISSING = object()
 
 
-class Change(WordEnum):
+class TextChange(WordEnum):
     """How a correction changes a document."""
 
     SET = "set"  # a scalar gets another text
@@ -53,7 +53,7 @@ class Correction(Value):
     """
 
     at: Path
-    change: Change
+    change: TextChange
     text: str = ""
     field: str = ""
 
@@ -74,15 +74,15 @@ def _correct(finding: Finding, at: Path, document: object) -> Correction | None:
     value = value_at(document, at)
     if finding.code in _WRONG_TYPE:
         is_unquoted = finding.detail is Detail.SCALAR_FOR_TEXT
-        return Correction(at, Change.QUOTE) if is_unquoted else None
+        return Correction(at, TextChange.QUOTE) if is_unquoted else None
     if finding.code == _NO_MODE:
         return _with_mode(at, value)
     if finding.code == _UNKNOWN:
         name = respelt(finding.path)
         is_free = isinstance(parent := value_at(document, at[:-1]), dict) and name not in parent
-        return Correction(at, Change.RENAME, name) if name and is_free else None
+        return Correction(at, TextChange.RENAME, name) if name and is_free else None
     text = _new_text(finding.code, value) if isinstance(value, str) else ""
-    return Correction(at, Change.SET, text) if text and text != value else None
+    return Correction(at, TextChange.SET, text) if text and text != value else None
 
 
 def _new_text(code: str, value: str) -> str:
@@ -102,7 +102,7 @@ def _new_text(code: str, value: str) -> str:
 def _with_mode(at: Path, value: object) -> Correction | None:
     if not isinstance(value, dict) or value.get("apiVersion") != EXEC_V1 or _MODE[0] in value:
         return None
-    return Correction(at, Change.INSERT, _MODE[1], _MODE[0])
+    return Correction(at, TextChange.INSERT, _MODE[1], _MODE[0])
 
 
 def value_at(document: object, at: Path) -> object:

@@ -11,7 +11,7 @@ from keyferry._core.documents import Document, read_document
 from keyferry._core.json import dumps
 from keyferry._core.paths import Path
 from keyferry.errors import DocumentError
-from keyferry.lint.fixes.corrections import Change, Correction, value_at
+from keyferry.lint.fixes.corrections import TextChange, Correction, value_at
 
 __all__ = ["apply_corrections"]
 
@@ -63,9 +63,9 @@ def _corrected(value: object, correction: Correction, new: str) -> object:
     whole = copy.deepcopy(value)
     parent, last = value_at(whole, correction.at[:-1]), correction.at[-1]
     target = value_at(whole, correction.at)
-    if correction.change is Change.INSERT and isinstance(target, dict):
+    if correction.change is TextChange.INSERT and isinstance(target, dict):
         target[correction.field] = new
-    elif correction.change is Change.RENAME and isinstance(parent, dict):
+    elif correction.change is TextChange.RENAME and isinstance(parent, dict):
         parent[new] = parent.pop(last)
     elif isinstance(parent, (dict, list)):
         parent[last] = new  # type: ignore[index] # the last step is a key or an index of it
@@ -73,16 +73,16 @@ def _corrected(value: object, correction: Correction, new: str) -> object:
 
 
 def _edits(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:
-    if correction.change is Change.INSERT:
+    if correction.change is TextChange.INSERT:
         yield from _insertions(text, document, correction)
-    elif correction.change is Change.RENAME:
+    elif correction.change is TextChange.RENAME:
         key = _KEY.match(text, _offset(text, document, correction.at))
         if key:
             yield *key.span("key"), _styled(key["key"], correction.text)
     else:
         for start, end in _scalars(text, document, correction.at):
             old = text[start:end]
-            if correction.change is Change.QUOTE:
+            if correction.change is TextChange.QUOTE:
                 yield start, end, dumps(old)
             else:
                 yield start, end, _styled(old, correction.text)

@@ -109,8 +109,8 @@ def _variable(variable: ExecEnvVar) -> Iterator[tuple[str, str]]:
         )
         yield "KF175", message
     if refers_to_variable(value):
-        message = f"the value of {name!r} refers to a variable, which the kubelet does not expand; write the value itself"
-        yield "KF183", message
+        message = f"the value of {name!r} refers to a variable, which the kubelet does not expand"
+        yield "KF183", f"{message}; write the value itself"
 
 
 def _arguments(provider: CredentialProvider) -> Iterator[Suspicion]:
