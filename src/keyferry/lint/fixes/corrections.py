@@ -16,7 +16,7 @@ from keyferry.lint.providers import unreachable
 from keyferry.lint.providers.patterns import chinese_ecr
 from keyferry.lint.report import Finding
 
-__all__ = ["TextChange", "Correction", "find_corrections", "value_at"]
+__all__ = ["Correction", "TextChange", "find_corrections", "value_at"]
 
 _OF_PATTERNS: dict[str, Callable[[Pattern], str]] = {
     "KF150": unreachable.without_scheme,

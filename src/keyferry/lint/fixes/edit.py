@@ -11,7 +11,7 @@ from keyferry._core.documents import Document, read_document
 from keyferry._core.json import dumps
 from keyferry._core.paths import Path
 from keyferry.errors import DocumentError
-from keyferry.lint.fixes.corrections import TextChange, Correction, value_at
+from keyferry.lint.fixes.corrections import Correction, TextChange, value_at
 
 __all__ = ["apply_corrections"]
 
