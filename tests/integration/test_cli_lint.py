@@ -17,6 +17,7 @@ import pytest
 
 from keyferry.cli.main import main
 from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.fixes.corrections import FIXABLE_CODES
 from keyferry.lint.providers.config import lint
 from support.commands import run_keyferry
 from support.lint import write
@@ -470,3 +471,20 @@ def test_findings_of_this_machine_can_be_switched_off(
     nowhere = str(tmp_path / "nowhere")
     assert _call(capsys, path, "--bin-dir", nowhere)[0] == 1
     assert _call(capsys, path, "--bin-dir", nowhere, "--elsewhere")[:2] == (0, "")
+
+
+def test_the_example_of_the_page_is_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    blocks = dict(reversed(re.findall(r"```(yaml|text|diff)\n(.*?)```", page, re.DOTALL)))
+    write(tmp_path, blocks["yaml"], "providers.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert _call(capsys, "providers.yaml")[1] == blocks["text"]
+    assert _call(capsys, "providers.yaml", "-o", "diff")[1] == blocks["diff"]
+
+
+def test_the_page_lists_what_can_be_corrected() -> None:
+    page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (KF[^|]*) \|", page, re.MULTILINE)
+    assert {code for row in rows for code in row.split(", ")} == set(FIXABLE_CODES)

@@ -154,7 +154,8 @@ def run(args: "argparse.Namespace") -> int:
         _write_files(fixed)
         reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
     shown = list(filter(is_shown, (finding for report in reports for finding in report.findings)))
-    fixable = [_count_fixable(report, is_shown) for report in reports]
+    # What is left after a correction cannot be corrected.
+    fixable = [0 if args.fix else _count_fixable(report, is_shown) for report in reports]
     _write(reports, shown, fixable, fixed, args.output)
     report(_summary(reports, shown, sum(fixable)))
     if any(report.unreadable for report in reports):

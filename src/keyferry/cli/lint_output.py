@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from keyferry._core.secrets import printable
 from keyferry._core.severity import Severity
-from keyferry.lint.codes.catalogue import CODES, Code
+from keyferry.lint.codes.catalogue import CODES, ON_THIS_MACHINE, Code
 from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.source import token_length, visible_lines
 from keyferry.show.documents import as_json, make_document
@@ -150,6 +150,7 @@ def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
         return
     for code in codes:
         versions = f" (Kubernetes: {code.kubernetes})" if code.kubernetes else ""
+        versions += " (depends on this machine)" if code.code in ON_THIS_MACHINE else ""
         severity = style(code.severity, _STYLES[code.severity])
         yield f"{style(code.code, 'bold')}  {severity}  {code.title}{versions}"
         yield f"       why: {code.why}"

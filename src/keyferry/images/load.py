@@ -8,7 +8,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError
 from keyferry.images.config.files import ReadConfig, config_hash, read_config
-from keyferry.images.config.refusals import find_refusals, place_of
+from keyferry.images.config.refusals import find_refusals
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern
@@ -113,7 +113,8 @@ def check_config(config: str, bin_dir: str | None, *, service_account_tokens: bo
     stages = [stage for stage in found if stage.problems]
     if stages:
         problems = dict.fromkeys(problem for stage in stages for problem in stage.problems)
-        raise ConfigError(tuple(sorted(problems, key=place_of)), stages[0].kubernetes_text)
+        ordered = sorted(problems, key=lambda problem: problem.place)
+        raise ConfigError(tuple(ordered), stages[0].kubernetes_text)
     return read
 
 

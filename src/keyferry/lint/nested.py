@@ -78,7 +78,7 @@ def _read(text: str) -> object:
 
 def _pointer(nested: _Nested, file: str, document: Document) -> Finding:
     position, path = document.position(nested.at), format_path(nested.at)
-    message = "a provider config is nested here; a kubelet reads it only from a file of its own, its findings are these"
+    message = "a provider config is nested here; a kubelet reads it only from a file of its own. It is linted as one"
     problem = Problem(path, message, code=_NESTED, file=file, line=position.line, column=position.column)
     return finding_of(problem)
 

@@ -16,7 +16,7 @@ from keyferry.lint.providers import unreachable
 from keyferry.lint.providers.patterns import chinese_ecr
 from keyferry.lint.report import Finding
 
-__all__ = ["Correction", "TextChange", "find_corrections", "value_at"]
+__all__ = ["FIXABLE_CODES", "Correction", "TextChange", "find_corrections", "value_at"]
 
 _OF_PATTERNS: dict[str, Callable[[Pattern], str]] = {
     "KF150": unreachable.without_scheme,
@@ -30,6 +30,8 @@ _OF_PATTERNS: dict[str, Callable[[Pattern], str]] = {
 }
 _OLD_CONFIG, _UNKNOWN, _DURATION, _NO_MODE = "KF179", "KF107", "KF110", "KF225"
 _WRONG_TYPE = ("KF109", "KF203")
+# Every code that may have a correction.
+FIXABLE_CODES = frozenset({*_OF_PATTERNS, _OLD_CONFIG, _UNKNOWN, _DURATION, _NO_MODE, *_WRONG_TYPE})
 _DAYS = re.compile(r"([0-9]{1,4})d")
 # What client-go assumes in v1beta1, where the field may be missing.
 _MODE = ("interactiveMode", "IfAvailable")

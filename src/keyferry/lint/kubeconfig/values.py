@@ -1,6 +1,7 @@
 """Values of clusters and users that client-go accepts but that are probably not intended."""
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.user_info import hide_user_info
@@ -14,9 +15,12 @@ from keyferry.clusters.session import uses_plugin
 from keyferry.errors import Problem
 from keyferry.lint.kubeconfig.exec import Suspicion, check_exec
 from keyferry.lint.kubeconfig.fields import entry_indices
+from keyferry.lint.secrets import is_placeholder
 
 __all__ = ["check_values"]
 
+# What kubectl writes in place of a key, and what others do; both happen to be base64.
+_REDACTED = (b"DATA+OMITTED", b"REDACTED")
 # Files that do not contain a token, but whose content would be sent to the server as one.
 _NO_TOKEN = re.compile(
     r"/(?:proc|sys|dev|boot)/|/etc/(?:g?shadow|passwd|sudoers|ssh/|ssl/private/|security/|.*\.keytab)|"
@@ -102,15 +106,15 @@ def _check_proxy(proxy: str, url: Url) -> Iterator[Suspicion]:
 
 def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
     """Yield the suspicions about one user, except those about its plugin."""
-    if user.token:
+    if user.token and not is_placeholder(user.token):
         yield ("token",), "KF270", "the file contains a token; use tokenFile or exec"
-    if user.password:
+    if user.password and not is_placeholder(user.password):
         yield (
             ("password",),
             "KF270",
             "the file contains a password; use a token or certificate from exec",
         )
-    if user.client_key_data:
+    if user.client_key_data and b64encode(user.client_key_data) not in _REDACTED:
         yield ("client-key-data",), "KF270", "the file contains a private key; use client-key or exec"
     if user.token_file and _NO_TOKEN.match(anchored.token_file):
         message = f"{anchored.token_file!r} would be sent to the server as a token, but does not contain one"

@@ -370,6 +370,20 @@ def test_a_token_inside_an_argument_is_named(tmp_path: Path, plugin: str) -> Non
     assert found(tmp_path, config(exec_user(plugin, args=[answer % "<token>"]))) == []
 
 
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"token": "REDACTED"},
+        {"token": "<token>"},
+        {"token": "${TOKEN}"},
+        {"username": "u", "password": "YOUR_PASSWORD"},
+        {"client-certificate-data": "DATA+OMITTED", "client-key-data": "DATA+OMITTED"},
+    ],
+)
+def test_a_placeholder_is_not_a_secret(tmp_path: Path, user: Json) -> None:
+    assert "KF270" not in worries(tmp_path, config(user))
+
+
 def test_a_file_that_is_absent_says_where(tmp_path: Path) -> None:
     (finding,) = lint(tmp_path, config({"tokenFile": "nope"})).findings
     assert finding.message.endswith("no such file or directory (on this machine)")
@@ -713,3 +727,12 @@ def test_a_file_of_somebody_else_is_named(tmp_path: Path) -> None:
 def test_every_worry_about_a_kubeconfig_has_a_test() -> None:
     text = Path(__file__).read_text("utf-8")
     assert [code for code in CODES if code.startswith("KF2") and code not in text] == []
+
+
+def test_a_client_certificate_in_a_file_is_named_too(tmp_path: Path) -> None:
+    """As with data in the kubeconfig: junk is never a certificate."""
+    (tmp_path / "user.crt").write_text("junk")
+    (tmp_path / "user.key").write_text("junk")
+    files = {"client-certificate": "user.crt", "client-key": "user.key"}
+    said = worries(tmp_path, config(files))
+    assert said == {"KF287": "client-go cannot connect with it: the certificate contains no PEM data"}
