@@ -88,10 +88,9 @@ def _fingerprints(findings: "Iterable[SarifResult]") -> "Iterator[str]":
 
     seen: dict[str, int] = {}
     for finding in findings:
-        path = re.sub(r"\[\d+\]", "[]", finding.path)
-        message = re.sub(r"\bline \d+|\[\d+\]", "", finding.message)
-        parts = (finding.code, _uri(finding.file) if finding.file else "", path, message)
-        digest = sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+        parts = (finding.code, _uri(finding.file) if finding.file else "", finding.path, finding.message)
+        lasting = re.sub(r"\bline \d+|\[\d+\]", "", "\0".join(parts))
+        digest = sha256(lasting.encode("utf-8", "surrogatepass")).hexdigest()
         seen[digest] = seen.get(digest, 0) + 1
         yield f"{digest}:{seen[digest]}"
 
