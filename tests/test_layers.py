@@ -105,7 +105,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "cli": (
         ("frame", "demo_registry"),
-        ("lint_fix", "lint_output", "records"),
+        ("records",),
         ("image", "kube", "plugin", "lint", "diff", "completion", "main"),
         ("demo",),
     ),

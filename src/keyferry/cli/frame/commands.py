@@ -65,7 +65,7 @@ COMMANDS = {
         "keyferry.cli.image.can_pull", "check with the registry whether an image can be pulled"
     ),
     "pull": Command("keyferry.cli.image.pull", "pull images as the kubelet does, and write its pull records"),
-    "lint": Command("keyferry.cli.lint", "list every problem of a config file, with line and column"),
+    "lint": Command("keyferry.cli.lint.command", "list every problem of a config file, with line and column"),
     "diff": Command(
         "keyferry.cli.diff", "show what changes between two provider configs, and for which images"
     ),

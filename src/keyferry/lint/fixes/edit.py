@@ -34,16 +34,35 @@ def apply_corrections(data: bytes, document: Document, corrections: Iterable[Cor
         return data  # the numbers of lines depend on the parser
     # From the end to the beginning, so that the positions of the others stay.
     ordered = sorted(corrections, key=lambda each: _place(document, each.at), reverse=True)
+    at_once = _apply_all(text, document, ordered)
+    return (_apply_each(text, document, ordered) if at_once is None else at_once).encode("utf-8")
+
+
+def _apply_all(text: str, document: Document, corrections: list[Correction]) -> str | None:
+    """Return the text with the most likely edit for each correction; None if it does not mean what it should."""
+    whole = copy.deepcopy(document.value)
+    changed = text
+    for correction in corrections:
+        edit = next(_edits(text, document, correction), None)
+        if edit is None:
+            return None
+        start, end, new = edit
+        changed = changed[:start] + new + changed[end:]
+        _change(whole, correction, text[start:end])
+    return changed if _means(changed, whole) else None
+
+
+def _apply_each(text: str, document: Document, corrections: list[Correction]) -> str:
+    """Return the text with those corrections for which one of their edits means what it should."""
     value = document.value
-    for correction in ordered:
+    for correction in corrections:
         for start, end, new in _edits(text, document, correction):
-            changed = text[:start] + new + text[end:]
-            # A scalar that gets quotes is its own text.
-            wanted = _corrected(value, correction, correction.text or text[start:end])
-            if _means(changed, wanted):
-                text, value = changed, wanted
+            changed, whole = text[:start] + new + text[end:], copy.deepcopy(value)
+            _change(whole, correction, text[start:end])
+            if _means(changed, whole):
+                text, value = changed, whole
                 break
-    return text.encode("utf-8")
+    return text
 
 
 def _place(document: Document, at: Path) -> tuple[int, int]:
@@ -58,18 +77,16 @@ def _means(text: str, wanted: object) -> bool:
         return False
 
 
-def _corrected(value: object, correction: Correction, new: str) -> object:
-    """Return the whole document with the change."""
-    whole = copy.deepcopy(value)
+def _change(whole: object, correction: Correction, old: str) -> None:
+    """Change a document; *old* is the text of the scalar, which it also is once it has quotes."""
     parent, last = value_at(whole, correction.at[:-1]), correction.at[-1]
     target = value_at(whole, correction.at)
     if correction.change is TextChange.INSERT and isinstance(target, dict):
-        target[correction.field] = new
+        target[correction.field] = correction.text
     elif correction.change is TextChange.RENAME and isinstance(parent, dict):
-        parent[new] = parent.pop(last)
+        parent[correction.text] = parent.pop(last)
     elif isinstance(parent, (dict, list)):
-        parent[last] = new  # type: ignore[index] # the last step is a key or an index of it
-    return whole
+        parent[last] = correction.text or old  # type: ignore[index] # the last step is a key or an index of it
 
 
 def _edits(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:
@@ -90,17 +107,18 @@ def _edits(text: str, document: Document, correction: Correction) -> Iterator[_E
 
 
 def _scalars(text: str, document: Document, at: Path) -> Iterator[tuple[int, int]]:
-    """Yield where the scalar at a path may begin and end, in block style and in flow style."""
+    """Yield where the scalar at a path may begin and end, the most likely first."""
     start = _offset(text, document, at)
     if isinstance(at[-1], str):
         key = _KEY.match(text, start)
         if key is None:
             return
         start = key.end()
-    for style in (_BLOCK_SCALAR, _FLOW_SCALAR):
-        found = style.match(text, start)
-        if found:
-            yield found.span()
+    value = value_at(document.value, at)
+    found = filter(None, (style.match(text, start) for style in (_BLOCK_SCALAR, _FLOW_SCALAR)))
+    spans = {match.span(): match[0] for match in found}
+    # In flow style a scalar ends at a comma, which may also be part of a scalar in block style.
+    yield from sorted(spans, key=lambda span: (spans[span] != value, span))
 
 
 def _insertions(text: str, document: Document, correction: Correction) -> Iterator[_Edit]:

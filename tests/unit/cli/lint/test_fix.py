@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.cli.lint_fix import diff_lines, write_file
+from keyferry.cli.lint.fix import diff_lines, write_file
 from keyferry.errors import EnvironmentProblem
 from keyferry.lint.fixes.rounds import FixedFile
 from support.lint import SECRET

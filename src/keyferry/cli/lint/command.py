@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from keyferry._core.severity import SEVERITIES, Severity
-from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.lint_output import (
+from keyferry.cli.lint.arguments import add_lint_arguments
+from keyferry.cli.lint.output import (
     annotation_lines,
     junit_text,
     listing,
@@ -24,7 +24,7 @@ from keyferry.lint.codes.catalogue import CODES
 from keyferry.lint.fixes.rounds import FixedFile, count_fixable, fix_file
 from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.target import lint_target
-from keyferry.lint.versions import LATEST, is_unknown, rules_for
+from keyferry.lint.versions import is_unknown
 from keyferry.show.documents import as_json
 from keyferry.show.report import report
 from keyferry.show.writer import Lines
@@ -62,65 +62,13 @@ examples:
 
 exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
 
-_FORMATS = ("text", "table", "json", "sarif", "junit", "github", "diff")
 _STDIN, _STDIN_PATH = "-", "/dev/stdin"
 _WIDTH = 100
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
     """Declare the arguments of ``keyferry lint``."""
-    parser.add_argument(
-        "targets",
-        nargs="*",
-        metavar="FILE|DIR",
-        help=(
-            "a kubeconfig, a kuberc file, a provider config, a directory of provider configs, which are "
-            "merged as the kubelet merges them, a folder of pull records, or - for standard input (default: this "
-            "node's provider config)"
-        ),
-    )
-    parser.add_argument(
-        "--bin-dir",
-        "--image-credential-provider-bin-dir",
-        metavar="DIR",
-        help=(
-            "also check the plugins in this directory (default: KEYFERRY_BIN_DIR; for this node's "
-            "config, the node's own)"
-        ),
-    )
-    parser.add_argument(
-        "--kubernetes",
-        type=_versions,
-        default=(LATEST,),
-        metavar="VERSION",
-        help=(
-            "version of Kubernetes whose rules apply, such as 1.34 or v1.34.2, or several with commas "
-            f"(default: {LATEST})"
-        ),
-    )
-    parser.add_argument(
-        "--feature-gates",
-        type=_gates,
-        action="append",
-        default=[],
-        metavar="NAME=BOOL",
-        help=f"feature gates of the kubelet that differ from its defaults, such as {GATE}=true",
-    )
-    parser.add_argument(
-        "--severity",
-        choices=[str(severity) for severity in SEVERITIES],
-        default=str(SEVERITIES[-1]),
-        metavar="LEVEL",
-        help="lowest severity to report: error, warning or info (default: info)",
-    )
-    parser.add_argument("--fix", action="store_true", help="correct what has one right answer, in the files")
-    parser.add_argument(
-        "--elsewhere",
-        action="store_true",
-        help="the files are for another machine: leave out findings about files, plugins and permissions of this one",
-    )
-    parser.add_argument("--list", action="store_true", help="explain all codes, or the given ones, and exit")
-    add_output_argument(parser, _FORMATS)
+    add_lint_arguments(parser)
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -205,7 +153,7 @@ def _fixed(
 
 def _write_files(fixed: Sequence[FixedFile]) -> None:
     # Imported here, because few runs write.
-    from keyferry.cli.lint_fix import write_file
+    from keyferry.cli.lint.fix import write_file
 
     if any(each.path == _STDIN_PATH for each in fixed):
         raise WrongUsage("--fix cannot correct standard input; use -o diff")
@@ -246,7 +194,7 @@ def _lines(
         return table_lines(shown)
     if output == "diff":
         # Imported here, because few runs show a diff.
-        from keyferry.cli.lint_fix import diff_lines
+        from keyferry.cli.lint.fix import diff_lines
 
         return diff_lines(fixed)
     is_terminal = sys.stdout.isatty()
@@ -315,25 +263,3 @@ def _note_versions(versions: Sequence[str]) -> None:
             report(
                 f"warning: Kubernetes {version} is newer than this version of keyferry knows; the newest rules are used"
             )
-
-
-def _versions(text: str) -> tuple[str, ...]:
-    try:
-        return tuple(dict.fromkeys(rules_for(part.strip(), {}).version for part in text.split(",")))
-    except ValueError as error:
-        from argparse import ArgumentTypeError
-
-        raise ArgumentTypeError(str(error)) from None
-
-
-def _gates(text: str) -> dict[str, bool]:
-    """Parse feature gates in the kubelet's form, NAME=BOOL joined by commas; raise ArgumentTypeError."""
-    gates = {}
-    for item in text.split(","):
-        name, _, value = item.strip().partition("=")
-        if not name or value.lower() not in ("true", "false"):
-            from argparse import ArgumentTypeError
-
-            raise ArgumentTypeError(f"{item!r} is not a feature gate, expected NAME=true or NAME=false")
-        gates[name] = value.lower() == "true"
-    return gates
