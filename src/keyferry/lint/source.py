@@ -15,20 +15,25 @@ __all__ = ["SourceFile", "token_length", "visible_lines"]
 
 # Fields whose values are never secrets; what looks like one is masked all the same.
 _OPEN_FIELD_NAMES = """
-    apiVersion kind name providers matchImages defaultCacheDuration tokenAttributes serviceAccountTokenAudience
-    cacheType requireServiceAccount requiredServiceAccountAnnotationKeys optionalServiceAccountAnnotationKeys
-    server cluster clusters user users context contexts current-context namespace command interactiveMode installHint
-    provideClusterInfo certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
-    insecure-skip-tls-verify credentialPluginPolicy credentialPluginAllowlist sha256 exec
+    apiVersion kind name matchImages defaultCacheDuration serviceAccountTokenAudience cacheType
+    requireServiceAccount requiredServiceAccountAnnotationKeys optionalServiceAccountAnnotationKeys
+    server current-context namespace command interactiveMode installHint provideClusterInfo
+    certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
+    insecure-skip-tls-verify credentialPluginPolicy sha256
 """
 _OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
+# Of these, addresses, which are not shown if they may have a user name and password.
+_ADDRESSES = frozenset({"matchImages", "server", "proxy-url"})
+# Fields that are names in a context, and objects with secrets elsewhere.
+_NAMES_IN_CONTEXTS = frozenset({"user", "cluster"})
 _KEY = re.compile(
     r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s:,\[\]{}"'][^:,\[\]{}]*?)\s*:(?=\s|$|["'\[{])"""
 )
 _TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|(?:[^\s,\[\]{}:#]|:(?=\S)|(?<=\S)#)+""")
 _FIELD = re.compile(r"""(\s*(?:-\s+)*(?:\{\s*)?["']?([A-Za-z][\w.-]*)["']?\s*:)(.*)""", re.DOTALL)
 _WORD = re.compile(r"""[^\s,\[\]{}"':]+""")
-_USER_INFO = re.compile(r"""(?:(?<=[\s"'\[,])|\A)[^\s"'/,\[]+@""")
+# Such as in a comment; a name may have an '@' as well, but no ':' before it.
+_USER_INFO = re.compile(r"""(?:(?<=[\s"'\[,])|\A)[^\s"'/,\[:]+:[^\s"'/,\[]+@""")
 
 
 class SourceFile(Value):
@@ -84,8 +89,14 @@ def _hidden_paths(value: object, at: Path, name: str = "") -> Iterator[Path]:
     elif isinstance(value, list):
         for index, child in enumerate(value):
             yield from _hidden_paths(child, (*at, index), name)
-    elif at and value is not None and not isinstance(value, bool) and name not in _OPEN_FIELDS:
+    elif at and value is not None and not isinstance(value, bool) and not _is_open(name, at, value):
         yield at
+
+
+def _is_open(name: str, at: Path, value: object) -> bool:
+    if name in _NAMES_IN_CONTEXTS:
+        return "context" in at[-2:-1]
+    return name in _OPEN_FIELDS and not (name in _ADDRESSES and "@" in str(value))
 
 
 def _mask_span(lines: list[str], start: Position, end: Position | None, *, is_key: bool) -> None:
@@ -114,7 +125,7 @@ def _separator(line: str, start: int, end: int) -> int:
 def _guarded(line: str) -> str:
     """Return a line of a text that cannot be parsed, without values that are not known to be harmless."""
     found = _FIELD.match(line)
-    if found and found[2] in _OPEN_FIELDS and "{" not in line:
+    if found and found[2] in _OPEN_FIELDS and "{" not in line and "@" not in line:
         return line
     head, rest = (found[1], found[3]) if found else ("", line)
     return head + _WORD.sub(lambda word: MASK if word[0].strip("-") else word[0], rest)

@@ -14,9 +14,10 @@ MASK = "********"
     ("line", "shown"),
     [
         pytest.param("  - reg.example/*", None, id="pattern"),
-        pytest.param(f"  - u:{SECRET}@reg.example", f"  - {MASK}@reg.example", id="user info"),
-        pytest.param(f"  - https://u:{SECRET}@reg.example", f"  - https://{MASK}@reg.example", id="URL"),
+        pytest.param(f"  - u:{SECRET}@reg.example", f"  - {MASK}", id="user info"),
+        pytest.param(f"  - https://u:{SECRET}@reg.example", f"  - {MASK}", id="URL"),
         pytest.param("  # a comment", None, id="comment"),
+        pytest.param(f"  # u:{SECRET}@reg.example", f"  # {MASK}@reg.example", id="user info in a comment"),
         pytest.param(f"  # password: {SECRET}", f"  # password: {MASK}", id="secret in a comment"),
     ],
 )
@@ -39,6 +40,13 @@ def test_a_pattern_is_shown_without_a_password(line: str, shown: str | None) -> 
         f"args: [--token, {SECRET}, -t, {SECRET}]",
         f"args:\n- --token={SECRET}\n- {SECRET}",
         f"anything: {SECRET}",
+        f"user: {SECRET}",
+        f"users: [{SECRET}]",
+        f"proxy-url: http://u:{SECRET}/@p",
+        f"server: u:{SECRET}/x@p",
+        f"matchImages: ['u:{SECRET}/@p']",
+        f"proxy-url: http://u:{SECRET}/@p\nb: [",
+        f"users: [{SECRET}",
         f"? token\n: {SECRET}",
         f"a: &x {SECRET}\nb: *x",
         f"value: {SECRET}\nname: A",
@@ -79,3 +87,8 @@ def test_a_broken_document_shows_fields_that_have_no_secrets() -> None:
 )
 def test_the_mark_is_as_long_as_the_key_or_value(line: str, column: int, length: int) -> None:
     assert token_length(line, column) == length
+
+
+def test_names_in_a_context_are_shown() -> None:
+    lines = ["contexts:", "- name: c", "  context:", "    user: admin@prod", "    cluster: prod", ""]
+    assert visible_lines("\n".join(lines).encode()) == lines
