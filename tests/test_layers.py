@@ -65,7 +65,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("match", "reference", "missing", "node", "dockerconfig"),
         ("keyring",),
         ("config", "provider"),
-        ("result",),
+        ("compare", "result"),
         ("why",),
         ("answer",),
         ("warm",),
@@ -92,11 +92,13 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("puller",),
     ),
     "lint": (
-        ("codes", "files", "secrets", "versions"),
+        ("codes", "files", "secrets", "source", "versions"),
         ("report",),
-        ("providers", "kubeconfig", "records"),
-        ("kuberc",),
+        ("providers", "kubeconfig", "records", "nested"),
+        ("ignores", "kuberc"),
         ("dispatch",),
+        ("target",),
+        ("fixes",),
     ),
     "kit": (
         ("plugin_kind",),
@@ -112,8 +114,8 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     "cli": (
         ("frame",),
-        ("lint_output", "records"),
-        ("image", "kube", "plugin", "doctor", "lint", "completion", "main"),
+        ("records",),
+        ("image", "kube", "plugin", "doctor", "lint", "diff", "completion", "main"),
         ("demo",),
     ),
 }

@@ -1,9 +1,15 @@
 """``keyferry lint`` as people run it: real processes, real files."""
 
+import fcntl
 import json
 import os
+import pty
+import re
+import struct
 import subprocess
 import sys
+import termios
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +17,7 @@ import pytest
 
 from keyferry.cli.main import main
 from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.fixes.corrections import FIXABLE_CODES
 from keyferry.lint.providers.config import lint
 from support.commands import run_keyferry
 from support.lint import write
@@ -53,18 +60,20 @@ def _run(*words: str, cwd: Path | None = None, **environ: str) -> "subprocess.Co
 def test_a_clean_config_gives_no_output_and_status_0(tmp_path: Path) -> None:
     done = _run(write(tmp_path, GOOD))
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "keyferry: no problems found in 1 provider\n"
+    assert done.stderr == "keyferry: no problems found in 1 provider (Kubernetes 1.36)\n"
 
 
 def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
     write(tmp_path, WRONG)
-    done = _run("config.yaml", cwd=tmp_path)
+    done = _run("config.yaml", "-o", "table", cwd=tmp_path)
     assert done.returncode == 1
     first, second = done.stdout.splitlines()
     assert first.startswith("config.yaml:6:3  error    KF126  providers[0].defaultCacheDuration: ")
     assert second.startswith("config.yaml:8:5  warning  KF151  providers[0].matchImages[0]: 'reg.example/*'")
     assert second.endswith("use 'reg.example'")
-    assert done.stderr == "keyferry: 1 error, 1 warning in 1 file\n"
+    assert (
+        done.stderr == "keyferry: 1 error, 1 warning in 1 file (Kubernetes 1.36); 1 can be fixed with --fix\n"
+    )
     assert "\033" not in done.stdout
 
 
@@ -73,7 +82,9 @@ def test_the_severity_limits_what_is_reported_and_counted(tmp_path: Path) -> Non
     assert _run(path).returncode == 1
     done = _run(path, "--severity", "error")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == "keyferry: no such problems found in 1 provider (1 warning not shown)\n"
+    assert done.stderr == (
+        "keyferry: no such problems found in 1 provider (Kubernetes 1.36; 1 warning not shown)\n"
+    )
 
 
 def test_json_has_stable_fields(tmp_path: Path) -> None:
@@ -147,7 +158,7 @@ def test_bad_input_gives_one_clear_line(tmp_path: Path, target: str, status: int
     (tmp_path / "bytes.yaml").write_bytes(b"a: \xff\xfe\n")
     (tmp_path / "bytes.yaml").chmod(0o644)
     (tmp_path / "empty").mkdir(mode=0o755)
-    done = _run(target, cwd=tmp_path)
+    done = _run(target, "-o", "table", cwd=tmp_path)
     assert done.returncode == status
     assert len(done.stdout.splitlines()) == 1
     assert part in done.stdout
@@ -219,7 +230,7 @@ def test_without_targets_the_nodes_config_is_linted(tmp_path: Path) -> None:
     assert "KF141" in _run(path, "--bin-dir", str(home)).stdout
 
 
-@pytest.mark.parametrize("output", ["table", "json", "sarif"])
+@pytest.mark.parametrize("output", ["text", "table", "json", "sarif", "junit", "github", "diff"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -245,7 +256,9 @@ def test_no_secret_is_ever_printed(tmp_path: Path, text: str, output: str) -> No
 def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     """Control characters of a file's name or content are replaced, and each finding stays on one line."""
     name = "a\n\033[2J.yaml"
-    done = _run(write(tmp_path, GOOD + '  "x\\ny\\e[2J": 1\n', name))
+    path = write(tmp_path, GOOD + '  "x\\ny\\e[2J": 1\n', name)
+    assert "\033" not in _run(path).stdout
+    done = _run(path, "-o", "table")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 1
     assert "\033" not in done.stdout
@@ -290,3 +303,188 @@ def test_several_folders_of_records_are_counted_as_such(tmp_path: Path) -> None:
     assert "no problems found in 2 folders of pull records" in done.stdout + done.stderr
     alone = run_keyferry("lint", folders[0])
     assert "no problems found in 1 folder of pull records" in alone.stdout + alone.stderr
+
+
+def _in_terminal(*words: str, columns: int, cwd: Path) -> list[str]:
+    """What a pseudo-terminal of this width gets, without colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    command = [sys.executable, "-m", "keyferry", "lint", *words]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=cwd, env=environ
+    ) as process:
+        os.close(theirs)
+        chunks = []
+        while True:
+            try:
+                chunk = os.read(ours, 65536)
+            except OSError:  # Linux: the other end is closed
+                break
+            if not chunk:
+                break
+            chunks.append(chunk)
+        process.wait()
+    os.close(ours)
+    return re.sub(r"\x1b\[[0-9;]*m", "", b"".join(chunks).decode()).replace("\r", "").splitlines()
+
+
+FIXABLE = GOOD.replace("reg.example", "reg.example/*  # all of it")
+
+
+def _call(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    status = main(["lint", *words])
+    shown = capsys.readouterr()
+    check_output(shown.out)
+    return status, shown.out, shown.err
+
+
+def test_the_text_has_the_line_with_a_mark_below_the_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, FIXABLE)
+    status, out, err = _call(capsys, path)
+    head, *frame = out.splitlines()
+    assert status == 1
+    assert head.startswith(f"{path}:8:5: warning KF151: providers[0].matchImages[0]: 'reg.example/*': ")
+    assert frame == ["  |", "8 |   - reg.example/*  # all of it", "  |     ^^^^^^^^^^^^^"]
+    assert err == "keyferry: 1 warning in 1 file (Kubernetes 1.36); 1 can be fixed with --fix\n"
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 120])
+def test_a_terminal_is_never_too_narrow(tmp_path: Path, columns: int) -> None:
+    """In a real pseudo-terminal nothing is wider than the screen but words that cannot be broken."""
+    write(tmp_path, FIXABLE.replace("all of it", "x" * 200), "c.yaml")
+    lines = _in_terminal("c.yaml", columns=columns, cwd=tmp_path)
+    assert lines[0].startswith("c.yaml:8:5: warning KF151:")
+    assert all(len(line) <= columns for line in lines if not line.startswith("keyferry:"))
+    mark = next(line for line in lines if "^" in line)
+    source = lines[lines.index(mark) - 1]
+    assert source[mark.index("^") :].startswith("reg.example/*")
+
+
+def test_a_diff_shows_what_a_fix_would_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, FIXABLE)
+    status, out, _ = _call(capsys, path, "-o", "diff")
+    assert status == 1
+    assert out.splitlines()[-2:] == ["-  - reg.example/*  # all of it", "+  - reg.example  # all of it"]
+    assert Path(path).read_text() == FIXABLE
+    status, out, err = _call(capsys, path, "--fix")
+    assert (status, out) == (0, "")
+    assert err.startswith(f"keyferry: corrected {path}\n")
+    assert Path(path).read_text() == FIXABLE.replace("/*", "")
+    assert _call(capsys, path, "--fix")[0] == 0
+
+
+def test_every_file_of_a_directory_is_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "d").mkdir(mode=0o755)
+    for name in ("a", "b"):
+        write(
+            tmp_path / "d",
+            FIXABLE.replace("name: plugin", f"name: {name}").replace("reg", name),
+            f"{name}.yaml",
+        )
+    assert _call(capsys, str(tmp_path / "d"), "--fix")[0] == 0
+    assert "a.example  # all" in (tmp_path / "d" / "a.yaml").read_text()
+    assert "b.example  # all" in (tmp_path / "d" / "b.yaml").read_text()
+
+
+def test_only_what_is_shown_is_corrected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, FIXABLE)
+    assert _call(capsys, path, "--fix", "--severity", "error")[0] == 0
+    assert Path(path).read_text() == FIXABLE
+
+
+def test_standard_input_is_a_dash() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "keyferry", "lint", "-", "-o", "github"],
+        input=FIXABLE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stdout.startswith(
+        "::warning file=/dev/stdin,line=8,col=5,title=KF151%3A a pattern has a wildcard"
+    )
+    fixing = subprocess.run(
+        [sys.executable, "-m", "keyferry", "lint", "-", "--fix"],
+        input=FIXABLE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert fixing.returncode == 2
+    assert "--fix cannot correct standard input" in fixing.stderr
+
+
+def test_junit_has_a_case_for_each_finding_and_each_clean_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrong, good = write(tmp_path, WRONG), write(tmp_path, GOOD, "good.yaml")
+    status, out, _ = _call(capsys, wrong, good, "-o", "junit")
+    suite = ET.fromstring(out)[0]
+    assert status == 1
+    assert [(case.get("classname"), case.get("name")) for case in suite] == [
+        (wrong, "KF126 providers[0].defaultCacheDuration"),
+        (wrong, "KF151 providers[0].matchImages[0]"),
+        (good, "no problems"),
+    ]
+    assert (suite.get("tests"), suite.get("failures")) == ("3", "2")
+
+
+def test_json_counts_what_is_suppressed_and_what_can_be_fixed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = FIXABLE.replace("name: plugin", "name: -p # keyferry: ignore KF171: it is called so")
+    status, out, _ = _call(capsys, write(tmp_path, text), "-o", "json")
+    (target,) = json.loads(out)["targets"]
+    assert (status, target["suppressed"], target["fixable"]) == (1, 1, 1)
+
+
+def test_several_versions_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens = (
+        "  tokenAttributes: {serviceAccountTokenAudience: a, requireServiceAccount: true, cacheType: Token}\n"
+    )
+    path = write(tmp_path, GOOD + tokens)
+    status, out, err = _call(capsys, path, "--kubernetes", "1.32,v1.34.1", "-o", "table")
+    assert status == 1
+    assert out.rstrip().endswith("(Kubernetes 1.32)")
+    assert err == "keyferry: 1 error in 1 file (Kubernetes 1.32, 1.34)\n"
+    finding = json.loads(_call(capsys, path, "--kubernetes", "1.32,1.34", "-o", "json")[1])["findings"][0]
+    assert finding["versions"] == ["1.32"]
+
+
+def test_a_version_newer_than_known_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = _call(capsys, write(tmp_path, GOOD), "--kubernetes", "1.99")
+    assert status == 0
+    assert err.splitlines() == [
+        "keyferry: warning: Kubernetes 1.99 is newer than this version of keyferry knows; the newest rules are used",
+        "keyferry: no problems found in 1 provider (Kubernetes 1.99)",
+    ]
+
+
+def test_findings_of_this_machine_can_be_switched_off(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, GOOD)
+    nowhere = str(tmp_path / "nowhere")
+    assert _call(capsys, path, "--bin-dir", nowhere)[0] == 1
+    assert _call(capsys, path, "--bin-dir", nowhere, "--elsewhere")[:2] == (0, "")
+
+
+def test_the_example_of_the_page_is_true(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    blocks = dict(reversed(re.findall(r"```(yaml|text|diff)\n(.*?)```", page, re.DOTALL)))
+    write(tmp_path, blocks["yaml"], "providers.yaml")
+    monkeypatch.chdir(tmp_path)
+    assert _call(capsys, "providers.yaml")[1] == blocks["text"]
+    assert _call(capsys, "providers.yaml", "-o", "diff")[1] == blocks["diff"]
+
+
+def test_the_page_lists_what_can_be_corrected() -> None:
+    page = (ROOT / "docs" / "lint.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (KF[^|]*) \|", page, re.MULTILINE)
+    assert {code for row in rows for code in row.split(", ")} == set(FIXABLE_CODES)

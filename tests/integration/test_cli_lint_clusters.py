@@ -74,7 +74,7 @@ def test_good_files_give_no_output_and_status_0(tmp_path: Path) -> None:
 
 def test_each_finding_is_one_line_with_its_place(tmp_path: Path) -> None:
     _write(tmp_path, WRONG)
-    done = _run("config", cwd=tmp_path)
+    done = _run("config", "-o", "table", cwd=tmp_path)
     assert done.returncode == 1
     first, second = done.stdout.splitlines()
     assert first.startswith("config:7:5   warning  KF250  clusters[0].cluster.Server: unknown field: ")
@@ -136,7 +136,7 @@ def test_files_of_all_kinds_at_once(tmp_path: Path) -> None:
     assert "KF101" in done.stdout
 
 
-@pytest.mark.parametrize("output", ["table", "json", "sarif"])
+@pytest.mark.parametrize("output", ["text", "table", "json", "sarif", "junit", "github", "diff"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -184,7 +184,9 @@ def test_no_secret_is_ever_printed(
 
 def test_strange_names_do_not_reach_the_terminal(tmp_path: Path) -> None:
     name = "a\n\033[2J.yaml"
-    done = _run(_write(tmp_path, GOOD + '"x\\ny\\e[2J": 1\n', name))
+    path = _write(tmp_path, GOOD + '"x\\ny\\e[2J": 1\n', name)
+    assert "\033" not in _run(path).stdout
+    done = _run(path, "-o", "table")
     assert done.returncode == 1
     assert len(done.stdout.splitlines()) == 1
     assert "\033" not in done.stdout

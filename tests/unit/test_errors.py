@@ -112,3 +112,16 @@ def test_equal_problems_have_one_hash_and_survive_pickling() -> None:
 def test_a_cluster_error_has_the_kind_of_what_is_behind_it() -> None:
     assert errors.ClusterAuthError("s", "m", "", errors.PluginNotFoundError("p", "m")).kind is Kind.NOT_FOUND
     assert errors.ClusterAuthError("s", "m").kind is Kind.REFUSED
+
+
+def test_the_problems_of_a_config_are_in_the_order_of_their_positions() -> None:
+    """Files keep the order in which they were given, and the text is still that of the first problem."""
+    late = errors.Problem("c", "late", file="b.yaml", line=9, column=1, kubernetes_text="first of all")
+    early = errors.Problem("a", "early", file="b.yaml", line=2, column=5)
+    left = errors.Problem("b", "left", file="b.yaml", line=2, column=1)
+    other = errors.Problem("d", "other", file="a.yaml", line=1, column=1)
+    error = errors.ConfigError((late, early, other, left))
+    assert [problem.path for problem in error.problems] == ["b", "a", "c", "d"]
+    assert error.kubernetes_text == "first of all"
+    again = pickle.loads(pickle.dumps(error))
+    assert again.problems == error.problems

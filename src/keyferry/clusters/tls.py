@@ -143,10 +143,10 @@ def _trust(context: ssl.SSLContext, ca: bytes, *, insecure: bool) -> None:
     elif not ca:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
-        _load_authorities(context, ca)
+        load_authorities(context, ca)
 
 
-def _load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
+def load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
     """Trust the certificates in *ca*. As in Go, invalid ones are skipped if at least one is valid.
 
     OpenSSL gets them in DER form, because it prompts for a passphrase on the terminal for encrypted PEM.

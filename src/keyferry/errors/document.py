@@ -71,6 +71,11 @@ class Problem:
         """Return a copy of this problem at a position in a file, with another *path* if one is given."""
         return self.changed(path=self.path if path is None else path, file=file, line=line, column=column)
 
+    @property
+    def place(self) -> tuple[str, int, int, str]:
+        """A sort key that puts problems in the order of their positions in the files."""
+        return self.file, self.line or 0, self.column or 0, self.code
+
     def _values(self) -> tuple[object, ...]:
         return tuple(getattr(self, name) for name in _FIELDS)
 
@@ -103,13 +108,19 @@ def _rebuild_problem(*values: object) -> Problem:
 
 
 class ConfigError(KeyferryError):
-    """A configuration that Kubernetes would refuse; ``problems`` holds every problem found."""
+    """A configuration that Kubernetes would refuse; ``problems`` holds every problem found, by its position.
+
+    The files keep the order in which they were given. If there is no other text, ``kubernetes_text`` is that of the
+    problem that was given first.
+    """
 
     kind = Kind.CONFIG
 
     def __init__(self, problems: tuple[Problem, ...], kubernetes_text: str = "") -> None:
         super().__init__(problems, kubernetes_text)
-        self.problems = problems
+        files = list(dict.fromkeys(problem.file for problem in problems))
+        ordered = sorted(problems, key=lambda problem: (files.index(problem.file), *problem.place))
+        self.problems = tuple(ordered)
         self.kubernetes_text = kubernetes_text or (problems[0].kubernetes_text if problems else "")
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from keyferry._core.values import Value, field
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ConfigError, Problem
 from keyferry.images.config.files import ReadConfig, config_hash, read_config
-from keyferry.images.config.refusals import find_refusals, place_of
+from keyferry.images.config.refusals import find_refusals
 from keyferry.images.config.register import plugin_path
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern
@@ -116,28 +116,29 @@ def make_unrun_providers(
     found = find_refusals(read, bin_dir, service_account_tokens=settings.service_account_tokens)
     problems = dict.fromkeys(problem for stage in found for problem in stage.problems)
     if problems and not read.providers:
-        raise ConfigError(tuple(sorted(problems, key=place_of)), read.kubernetes_text)
+        raise ConfigError(tuple(sorted(problems, key=lambda each: each.place)), read.kubernetes_text)
     providers = [
         UnrunProvider(entry, exec_plugin(entry, bin_dir or ""), accounts=settings.service_accounts)
         for entry in read.providers
     ]
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
     whole = Providers(providers, docker_config=settings.docker_config, patterns=patterns)
-    return whole, tuple(sorted(problems, key=place_of))
+    return whole, tuple(sorted(problems, key=lambda each: each.place))
 
 
-def check_config(config: str, bin_dir: str, *, service_account_tokens: bool = True) -> ReadConfig:
+def check_config(config: str, bin_dir: str | None, *, service_account_tokens: bool = True) -> ReadConfig:
     """Read a config and make all checks that a kubelet makes when it starts.
 
     Raise ConfigError with all problems that would stop a kubelet, in the order of the files; lint reports the
-    same problems as errors.
+    same problems as errors. Without *bin_dir*, plugins are not checked.
     """
     read = read_config(config)
     found = find_refusals(read, bin_dir, service_account_tokens=service_account_tokens)
     stages = [stage for stage in found if stage.problems]
     if stages:
         problems = dict.fromkeys(problem for stage in stages for problem in stage.problems)
-        raise ConfigError(tuple(sorted(problems, key=place_of)), stages[0].kubernetes_text)
+        ordered = sorted(problems, key=lambda problem: problem.place)
+        raise ConfigError(tuple(ordered), stages[0].kubernetes_text)
     return read
 
 

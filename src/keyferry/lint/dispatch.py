@@ -7,57 +7,88 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from keyferry._core.documents import read_yaml
+from keyferry._core.values import replace
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
+from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.kuberc import lint_kuberc
+from keyferry.lint.nested import add_nested
 from keyferry.lint.providers.config import lint
 from keyferry.lint.records.folder import KINDS as RECORD_KINDS
 from keyferry.lint.records.folder import is_records_folder, lint_record_file, lint_records
 from keyferry.lint.report import FileKind, LintReport
+from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import LATEST
 
-__all__ = ["lint_any", "recognise"]
+__all__ = ["lint_any", "read_once", "recognise"]
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 # Patterns that recognise a file that is not valid YAML.
 _KIND = re.compile(rb"""(?m)^[ \t{]*["']?kind["']?[ \t]*:[ \t]*["']?(\w+)""")
 _SECTION = re.compile(rb"""(?m)^["']?(?:clusters|users|contexts|current-context)["']?[ \t]*:""")
+_KUBECONFIG_FIELDS = frozenset({"current-context", *SECTIONS})
+_PREFERENCE = re.compile(
+    rb"""(?m)^[ \t{]*["']?(?:apiVersion["']?[ \t]*:[ \t]*["']?kubectl\.config\.k8s\.io/"""
+    rb"""|credentialPlugin(?:Policy|Allowlist))"""
+)
+_KUBERC = "kuberc"
 _DOCUMENT = re.compile(rb"^---", re.MULTILINE)
 
 
 def lint_any(
     path: str,
     *,
+    data: bytes | None = None,
     bin_dir: str | None = None,
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
 ) -> LintReport:
-    """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config."""
+    """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config.
+
+    *data* is the content of the file, if it was read already.
+    """
     if is_records_folder(path):
         return lint_records(path)
-    data = _read(path)
-    kind = FileKind.PROVIDERS if data is None else recognise(data)
+    kept = data
+    if data is None:
+        data = _read(path)
+        # A pipe cannot be read again.
+        kept = None if not data or _is_regular(path) else data
+    kind = FileKind.PROVIDERS if data is None else recognise(data, os.path.basename(path))
     if data is not None and kind is FileKind.KUBECONFIG:
-        return lint_kubeconfig(path, data)
+        return replace(lint_kubeconfig(path, data), sources=(SourceFile(path, data),))
     if data is not None and kind is FileKind.KUBERC:
-        return lint_kuberc(path, data)
+        return replace(lint_kuberc(path, data), sources=(SourceFile(path, data),))
     if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)
-    # A pipe cannot be read again.
-    kept = None if not data or _is_regular(path) else data
-    return lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+    report = lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+
+    def lint_inside(inner: bytes) -> LintReport:
+        return lint(path, data=inner, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+
+    return report if data is None else add_nested(report, data, lint_inside)
 
 
-def recognise(data: bytes) -> FileKind:
-    """Return the kind of a file: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``."""
+def read_once(path: str) -> bytes | None:
+    """Return the content of something that can be read only once, such as a pipe; None for other paths."""
+    return None if os.path.isdir(path) or _is_regular(path) else _read(path)
+
+
+def recognise(data: bytes, name: str = "") -> FileKind:
+    """Return the kind of a file: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``.
+
+    *name* is the name of the file: one that is called ``kuberc`` is read as a kuberc by kubectl, whatever is in it.
+    """
+    if name == _KUBERC:
+        return FileKind.KUBERC
     value: object
     try:
         value = read_yaml(data).value
-        kind = interpret(value)[1]
+        version, kind = interpret(value)
     except (DocumentError, WrongTypeError):
         return _guess(data)
     if kind == CONFIG:
@@ -65,14 +96,20 @@ def recognise(data: bytes) -> FileKind:
     if kind in RECORD_KINDS:
         return FileKind.PULL_RECORD
     # A kuberc may be any document of its file.
-    if kind == PREFERENCE or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE):
+    if (
+        kind == PREFERENCE
+        or version in KUBERC_VERSIONS
+        or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE)
+    ):
         return FileKind.KUBERC
-    is_kubeconfig = not kind and isinstance(value, dict) and not SECTIONS.keys().isdisjoint(value)
+    is_kubeconfig = not kind and isinstance(value, dict) and not _KUBECONFIG_FIELDS.isdisjoint(value)
     return FileKind.KUBECONFIG if is_kubeconfig else FileKind.PROVIDERS
 
 
 def _guess(data: bytes) -> FileKind:
     kind = _guess_kind(data)
+    if kind != CONFIG and _PREFERENCE.search(data):
+        return FileKind.KUBERC
     if kind == CONFIG or (not kind and _SECTION.search(data)):
         return FileKind.KUBECONFIG
     if kind in RECORD_KINDS:

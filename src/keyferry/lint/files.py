@@ -9,7 +9,7 @@ import yaml
 from keyferry._core.documents import DocumentFormat
 from keyferry.api.kubeletconfig import v1
 from keyferry.errors import Problem
-from keyferry.images.config.decode import ConfigFile
+from keyferry.images.config.decode import CONFIG_KIND, ConfigFile
 from keyferry.images.config.files import ReadConfig
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
@@ -51,7 +51,9 @@ def _writable(path: str, what: str) -> Iterator[Problem]:
 
 def _old_version(file: ConfigFile) -> Iterator[Problem]:
     value = file.document.value if file.document else None
-    version = value.get("apiVersion") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or value.get("kind") != CONFIG_KIND:
+        return  # other kinds of this group have versions of their own
+    version = value.get("apiVersion")
     if isinstance(version, str) and version.startswith(f"{v1.GROUP}/v1") and version != v1.API_VERSION:
         message = (
             f"{version!r} is outdated since Kubernetes 1.26; set {v1.API_VERSION!r}, the fields are the same"

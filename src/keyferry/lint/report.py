@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
-from keyferry.errors import Problem
+from keyferry.errors import Detail, Problem
 from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import LATEST
 
 __all__ = ["FileKind", "Finding", "LintReport", "finding_of", "make_report", "place_of"]
@@ -25,7 +26,10 @@ class FileKind(WordEnum):
 
 
 class Finding(Value):
-    """One problem of a config; ``kubernetes_text`` is empty if Kubernetes reports no error."""
+    """One problem of a config; ``kubernetes_text`` is empty if Kubernetes reports no error.
+
+    ``versions`` are the Kubernetes versions that have the problem, if others that were asked for do not.
+    """
 
     code: str
     severity: Severity
@@ -36,10 +40,15 @@ class Finding(Value):
     column: int | None = None
     kubernetes: str = ""
     kubernetes_text: str = field(default="", repr=False)
+    versions: tuple[str, ...] = ()
+    detail: Detail = Detail.NONE
 
 
 class LintReport(Value):
-    """The problems of one config; ``kubernetes_text`` is the error with which the kubelet exits, if it does."""
+    """The problems of one config; ``kubernetes_text`` is the error with which the kubelet exits, if it does.
+
+    ``suppressed`` are the findings that comments in the files suppress, ``sources`` the files, if they may be shown.
+    """
 
     path: str
     kubernetes: str
@@ -49,6 +58,8 @@ class LintReport(Value):
     findings: tuple[Finding, ...] = ()
     kubernetes_text: str = field(default="", repr=False)
     kind: FileKind = FileKind.PROVIDERS
+    suppressed: tuple[Finding, ...] = ()
+    sources: tuple[SourceFile, ...] = field(default=(), repr=False)
 
     @property
     def accepted(self) -> bool:
@@ -83,6 +94,7 @@ def finding_of(problem: Problem) -> Finding:
         problem.column,
         code.kubernetes,
         problem.kubernetes_text if code.severity is Severity.ERROR else "",
+        detail=problem.detail,
     )
 
 

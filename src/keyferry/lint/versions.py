@@ -28,7 +28,10 @@ class Rules(Value):
 
 
 def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Rules:
-    """Return the rules of a version, such as ``1.34`` or ``v1.34.2``, with *gates*; raise ValueError if unknown."""
+    """Return the rules of a version, such as ``1.34`` or ``v1.34.2``, with *gates*; raise ValueError if it is not one.
+
+    A version that is newer than all known ones has the rules of the newest.
+    """
     minor = _minor(kubernetes)
     return Rules(
         f"1.{minor}",
@@ -37,6 +40,11 @@ def rules_for(kubernetes: str, gates: Mapping[str, bool]) -> Rules:
         cache_type=minor >= _CACHE_TYPE,
         gate=gates.get(GATE, minor >= _GATE_ON),
     )
+
+
+def is_unknown(kubernetes: str) -> bool:
+    """Return whether a version is newer than all known ones, so that the rules of the newest are used for it."""
+    return _minor(kubernetes) > _NEWEST
 
 
 def _minor(kubernetes: str) -> int:
@@ -48,8 +56,6 @@ def _minor(kubernetes: str) -> int:
         raise ValueError(
             f"Kubernetes {kubernetes} is not supported: the v1 provider config exists since 1.{_OLDEST}"
         )
-    if minor > _NEWEST:
-        raise ValueError(f"Kubernetes {kubernetes} is unknown, the latest known version is 1.{_NEWEST}")
     return minor
 
 

@@ -1,6 +1,7 @@
 """Findings as SARIF 2.1.0, which code scanners and editors read."""
 
 import os
+import re
 from urllib.parse import quote
 
 from keyferry import __version__
@@ -9,12 +10,15 @@ from keyferry._core.values import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 __all__ = ["SarifResult", "SarifRule", "to_sarif"]
 
 Json = dict[str, object]
 
+_HOME = "https://keyferry.dev"
+_HELP = f"{_HOME}/docs/lint-codes/#"
+_FINGERPRINT = "keyferryFinding/v1"
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
 
@@ -43,12 +47,23 @@ class SarifResult(Value):
 
 def to_sarif(rules: "Sequence[SarifRule]", findings: "Iterable[SarifResult]") -> Json:
     """Return one run with all *rules* and *findings*."""
-    driver = {"name": "keyferry", "version": __version__, "rules": list(map(_rule, rules))}
+    driver = {
+        "name": "keyferry",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "informationUri": _HOME,
+        "rules": list(map(_rule, rules)),
+    }
     places = {rule.code: at for at, rule in enumerate(rules)}
+    found = list(findings)
+    prints = _fingerprints(found)
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
-        "results": [_result(finding, places[finding.code]) for finding in findings],
+        "results": [
+            _result(finding, places[finding.code], fingerprint)
+            for finding, fingerprint in zip(found, prints, strict=True)
+        ],
     }
     return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
 
@@ -58,17 +73,35 @@ def _rule(rule: SarifRule) -> Json:
         "id": rule.code,
         "shortDescription": {"text": rule.title},
         "fullDescription": {"text": rule.why},
+        "helpUri": _HELP + rule.code.lower(),
         "help": {"text": f"{rule.why}\n\nWhat to do: {rule.fix}"},
         "defaultConfiguration": {"level": _LEVELS[rule.severity]},
     }
 
 
-def _result(finding: SarifResult, place: int) -> Json:
+def _fingerprints(findings: "Iterable[SarifResult]") -> "Iterator[str]":
+    """Yield what identifies each finding between runs: nothing in it changes if lines or list items are added.
+
+    Equal findings of one run are numbered.
+    """
+    from hashlib import sha256
+
+    seen: dict[str, int] = {}
+    for finding in findings:
+        parts = (finding.code, _uri(finding.file) if finding.file else "", finding.path, finding.message)
+        lasting = re.sub(r"\bline \d+|\[\d+\]", "", "\0".join(parts))
+        digest = sha256(lasting.encode("utf-8", "surrogatepass")).hexdigest()
+        seen[digest] = seen.get(digest, 0) + 1
+        yield f"{digest}:{seen[digest]}"
+
+
+def _result(finding: SarifResult, place: int, fingerprint: str) -> Json:
     result: Json = {
         "ruleId": finding.code,
         "ruleIndex": place,
         "level": _LEVELS[finding.severity],
         "message": {"text": finding.message},
+        "partialFingerprints": {_FINGERPRINT: fingerprint},
     }
     if finding.file:
         result["locations"] = [_location(finding)]

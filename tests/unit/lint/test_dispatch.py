@@ -34,6 +34,10 @@ ALPHA = "kubelet.config.k8s.io/v1alpha1"
         ('{"kind": "Config", "users": [', "kubeconfig"),
         ("kind: Preference\n", "kuberc"),
         ("kind: Preference\naliases: [\n", "kuberc"),
+        ("apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preferences\n", "kuberc"),
+        ("apiVersion: kubectl.config.k8s.io/v1beta1\nusers: [\n", "kuberc"),
+        ("credentialPluginPolicy: {\nusers:\n", "kuberc"),
+        ("current-context: c\n", "kubeconfig"),
         ("kind: Other\n---\nkind: Preference\n", "kuberc"),
         ("kind: CredentialProviderConfig\nusers: []\n", "providers"),
         ("providers: []\n", "providers"),
@@ -85,3 +89,18 @@ def test_one_of_the_two_folders_will_do(tmp_path: Path) -> None:
     """Pointing at the inner folder is fine too."""
     plant(tmp_path, b"x")
     assert codes(lint_any(str(folder_of(tmp_path)))) == ["KF402"]
+
+
+def test_a_broken_kuberc_is_a_kuberc(tmp_path: Path) -> None:
+    """A file of this name is a kuberc for kubectl, even if its content looks like a kubeconfig."""
+    path = tmp_path / "kuberc"
+    path.write_text("users: [\n")
+    report = lint_any(str(path))
+    assert (report.kind, codes(report)) == ("kuberc", ["KF301"])
+
+
+def test_a_kubelet_configuration_is_not_an_old_provider_config(tmp_path: Path) -> None:
+    path = tmp_path / "kubelet.yaml"
+    path.write_text("apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n")
+    path.chmod(0o644)
+    assert codes(lint_any(str(path))) == ["KF106"]

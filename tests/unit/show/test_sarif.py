@@ -16,6 +16,7 @@ def test_a_finding_points_to_its_rule_and_place() -> None:
     document: Any = to_sarif(RULES, [finding, SarifResult("A1", Severity.ERROR, "nowhere")])
     run = document["runs"][0]
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["A1", "A2"]
+    assert len(run["results"][0].pop("partialFingerprints")["keyferryFinding/v1"]) == 66
     assert run["results"][0] == {
         "ruleId": "A2",
         "ruleIndex": 1,
@@ -32,3 +33,34 @@ def test_a_finding_points_to_its_rule_and_place() -> None:
         ],
     }
     assert "locations" not in run["results"][1]
+
+
+def test_the_tool_and_its_rules_say_where_to_read_more() -> None:
+    document: Any = to_sarif(RULES, [])
+    driver = document["runs"][0]["tool"]["driver"]
+    assert driver["informationUri"] == "https://keyferry.dev"
+    assert driver["semanticVersion"] == driver["version"]
+    assert [rule["helpUri"] for rule in driver["rules"]] == [
+        "https://keyferry.dev/docs/lint-codes/#a1",
+        "https://keyferry.dev/docs/lint-codes/#a2",
+    ]
+
+
+def _prints(*findings: SarifResult) -> list[str]:
+    document: Any = to_sarif(RULES, findings)
+    return [each["partialFingerprints"]["keyferryFinding/v1"] for each in document["runs"][0]["results"]]
+
+
+def test_a_fingerprint_survives_what_moves_a_finding() -> None:
+    """Lines and indices change when something is added above; the code, the file and the message stay."""
+    first = SarifResult("A1", Severity.ERROR, "'x': first at line 3", "a[0].b", "x.yaml", 4, 2)
+    moved = SarifResult("A1", Severity.ERROR, "'x': first at line 9", "a[7].b", "x.yaml", 10, 2)
+    other = SarifResult("A1", Severity.ERROR, "'y': first at line 3", "a[0].b", "x.yaml", 4, 2)
+    assert _prints(first) == _prints(moved)
+    assert _prints(first) != _prints(other)
+
+
+def test_equal_findings_of_a_run_are_told_apart() -> None:
+    finding = SarifResult("A1", Severity.ERROR, "same", "a", "x.yaml", 4)
+    one, two = _prints(finding, finding)
+    assert (one[:64], one[-2:], two[-2:]) == (two[:64], ":1", ":2")

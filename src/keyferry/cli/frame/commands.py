@@ -68,7 +68,10 @@ COMMANDS = {
     "doctor": Command(
         "keyferry.cli.doctor", "check this machine as a node, and name the next command to type"
     ),
-    "lint": Command("keyferry.cli.lint", "list every problem of a config file, with line and column"),
+    "lint": Command("keyferry.cli.lint.command", "list every problem of a config file, with line and column"),
+    "diff": Command(
+        "keyferry.cli.diff", "show what changes between two provider configs, and for which images"
+    ),
     "records": Command(
         "keyferry.cli.records.group",
         "show and maintain the records of who may use the images of this node",

@@ -18,7 +18,14 @@ TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["ClientConfig", "Overrides", "check_transport", "clean_install_hint", "resolve"]
+__all__ = [
+    "ClientConfig",
+    "Overrides",
+    "check_transport",
+    "clean_install_hint",
+    "judge_api_version",
+    "resolve",
+]
 
 # The plugin gets the cluster's extension of this name as "config".
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
@@ -31,6 +38,8 @@ _SUCCESSORS = {
     "azure": "; use the exec plugin 'kubelogin' instead",
     "oidc": "; use an exec plugin such as 'kubectl oidc-login' instead",
 }
+# The auth provider that kubectl still has.
+_IN_KUBECTL = "oidc"
 _NO_OVERRIDES = Overrides()
 _UNREADABLE = "KF219"
 # Larger than any token, certificate or bundle; a kubeconfig may name a device that never ends.
@@ -263,10 +272,11 @@ def _at_cluster(config: ClientConfig, at: Path, problem: Problem | None) -> tupl
     return () if problem is None else (place(config.files, config.cluster_origin, entry, at, problem),)
 
 
-def _judge_api_version(config: ClientConfig) -> tuple[Problem, ...]:
-    if config.exec is None or config.exec.api_version in _API_VERSIONS:
-        return ()
-    found = config.exec.api_version
+def judge_api_version(plugin: ExecConfig) -> Problem | None:
+    """Return client-go's problem with a plugin's version of the protocol, without its position; None if it is known."""
+    found = plugin.api_version
+    if found in _API_VERSIONS:
+        return None
     message = (
         f"{found!r} is not a version of the plugin protocol, expected {' or '.join(map(repr, _API_VERSIONS))}"
     )
@@ -276,7 +286,11 @@ def _judge_api_version(config: ClientConfig) -> tuple[Problem, ...]:
             "and set interactiveMode to 'Never', 'IfAvailable' or 'Always'"
         )
     text = f"exec plugin: invalid apiVersion {quote(found)}"
-    problem = Problem("", message, code="KF228", kubernetes_text=text)
+    return Problem("", message, code="KF228", kubernetes_text=text)
+
+
+def _judge_api_version(config: ClientConfig) -> tuple[Problem, ...]:
+    problem = judge_api_version(config.exec) if config.exec else None
     return _at_user(config, ("exec", "apiVersion"), problem)
 
 
@@ -284,7 +298,13 @@ def _judge_auth_provider(config: ClientConfig) -> tuple[Problem, ...]:
     name = config.auth_provider
     if name is None:
         return ()
-    message = f"auth providers are not supported, found {name!r}{_SUCCESSORS.get(name, '')}"
+    what = (
+        "only kubectl still has this auth provider"
+        if name == _IN_KUBECTL
+        else "auth providers are not supported"
+    )
+    message = f"{what}, found {name!r}{_SUCCESSORS.get(name, '')}"
     text = f"no Auth Provider found for name {quote(name)}"
-    problem = Problem("", message, code="KF229", kubernetes_text=text)
+    code = "KF285" if name == _IN_KUBECTL else "KF229"
+    problem = Problem("", message, code=code, kubernetes_text=text)
     return _at_user(config, ("auth-provider",), problem)

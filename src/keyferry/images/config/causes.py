@@ -63,6 +63,13 @@ class Causes:
         return (problem for problem in problems if not self.account_for(problem))
 
 
+def respelt(path: str) -> str:
+    """Return the field that an unknown one is but for case and separators, such as ``matchimages``; empty if none."""
+    parent, _, name = path.rpartition(".")
+    meant = _meant(parent, name)
+    return meant if meant != name and meant.lower() == _squeeze(name) else ""
+
+
 def _places(problems: "Iterable[Problem]") -> frozenset[tuple[str, str]]:
     return frozenset((problem.file, problem.path) for problem in problems)
 
@@ -86,9 +93,12 @@ def _meant(parent: str, name: str) -> str:
     from difflib import get_close_matches
 
     known = {field.lower(): field for field in _fields(parent)}
-    squeezed = name.lower().replace("_", "").replace("-", "")
-    close = get_close_matches(squeezed, known, 1, 0.75)
+    close = get_close_matches(_squeeze(name), known, 1, 0.75)
     return known[close[0]] if close else ""
+
+
+def _squeeze(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
 
 
 def _fields(parent: str) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_KIND = "CredentialProviderConfig"
+CONFIG_KIND = "CredentialProviderConfig"
 _READERS: "dict[str, Callable[[object, Reader], v1.CredentialProviderConfig]]" = {
     v1.API_VERSION: v1.read_config,
     v1beta1.API_VERSION: v1beta1.read_config,
@@ -71,7 +71,7 @@ def _judge_type(api_version: str, kind: str, data: bytes, document: Document) ->
         message = f"apiVersion {api_version!r} has more than one '/'"
         return Problem("apiVersion", message, code="KF105", kubernetes_text=text, kind=Kind.GROUP_VERSION)
     if not kind:
-        message = f"kind is missing, expected {_KIND!r}"
+        message = f"kind is missing, expected {CONFIG_KIND!r}"
         text = f"Object 'Kind' is missing in '{shown}'"
         return Problem("", message, code="KF104", kubernetes_text=text, kind=Kind.MISSING_KIND)
     # Kubernetes checks only the version, which is empty for a group alone, such as "kubelet.config.k8s.io/".
@@ -79,17 +79,17 @@ def _judge_type(api_version: str, kind: str, data: bytes, document: Document) ->
         message = f"apiVersion is missing, expected {v1.API_VERSION!r}"
         text = f"Object 'apiVersion' is missing in '{shown}'"
         return Problem("", message, code="KF104", kubernetes_text=text, kind=Kind.MISSING_API_VERSION)
-    if kind == _KIND and api_version in _READERS:
+    if kind == CONFIG_KIND and api_version in _READERS:
         return None
     return _judge_foreign(api_version, kind, document)
 
 
 def _judge_foreign(api_version: str, kind: str, document: Document) -> Problem:
     fields = known_fields(api_version, kind)
-    at = "kind" if kind != _KIND else "apiVersion"
+    at = "kind" if kind != CONFIG_KIND else "apiVersion"
     message = (
         f"apiVersion {api_version!r} and kind {kind!r} are not those of a credential provider config, "
-        f"expected {v1.API_VERSION!r} and {_KIND!r}"
+        f"expected {v1.API_VERSION!r} and {CONFIG_KIND!r}"
     )
     if fields is None:
         version = api_version.removeprefix("/")

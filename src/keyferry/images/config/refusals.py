@@ -66,8 +66,3 @@ def find_refusals(
         unusable = (problem for problem in check_executables(config, bin_dir) if problem is not None)
         kept = tuple(Causes((*read, *invalid)).remove_from(unusable))
         yield Refusals(LoadStage.REGISTER, kept, kept[0].kubernetes_text if kept else "")
-
-
-def place_of(problem: Problem) -> tuple[str, int, int, str]:
-    """Return a sort key that puts problems in the order of their positions in the files."""
-    return problem.file, problem.line or 0, problem.column or 0, problem.code

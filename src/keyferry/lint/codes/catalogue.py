@@ -3,20 +3,44 @@
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
+from keyferry.lint.codes.comments import COMMENTS
 from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
 from keyferry.lint.codes.records import REFUSED_RECORDS, SUSPECT_RECORDS
 from keyferry.lint.codes.refused import REFUSED
 from keyferry.lint.codes.suspect import SUSPECT
 
-__all__ = ["CODES", "Code"]
+__all__ = ["CODES", "ON_THIS_MACHINE", "Code"]
 
 # Valid and often intended, but possibly a mistake.
 _INFO = frozenset(
-    {"KF162", "KF166", "KF167", "KF193", "KF254", "KF255", "KF275", "KF360", "KF362", "KF363", "KF365"}
+    {
+        "KF050",
+        "KF162",
+        "KF166",
+        "KF167",
+        "KF178",
+        "KF179",
+        "KF184",
+        "KF193",
+        "KF254",
+        "KF255",
+        "KF273",
+        "KF275",
+        "KF360",
+        "KF362",
+        "KF363",
+        "KF365",
+    }
     | {"KF422", "KF425", "KF429"}
+)
+# Findings that depend on this machine: absent files and programs, owners, permissions.
+ON_THIS_MACHINE = frozenset(
+    {"KF140", "KF141", "KF142", "KF182", "KF190", "KF191", "KF192", "KF193"}
+    | {"KF219", "KF275", "KF276", "KF283", "KF290", "KF291", "KF353", "KF362", "KF364"}
 )
 _ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS
 _TABLES = (
+    COMMENTS,
     *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
     *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
 )

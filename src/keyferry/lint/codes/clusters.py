@@ -104,8 +104,8 @@ REFUSED_KUBECONFIG: dict[str, tuple[str, str, str]] = {
     ),
     "KF229": (
         "the auth provider was removed",
-        "exec plugins have replaced auth-provider",
-        "use exec: gke-gcloud-auth-plugin, kubelogin or 'kubectl oidc-login'",
+        "exec plugins have replaced auth-provider; kubectl still has oidc only",
+        "use exec: gke-gcloud-auth-plugin or kubelogin",
     ),
 }
 
@@ -149,7 +149,7 @@ SUSPECT_KUBECONFIG: dict[str, tuple[str, str, str]] = {
     ),
     "KF263": (
         "a certificate authority and insecure-skip-tls-verify are both set",
-        "client-go and keyferry refuse to connect if both are set",
+        "client-go and keyferry refuse to connect over https if both are set",
         "remove insecure-skip-tls-verify",
     ),
     "KF264": (
@@ -228,6 +228,16 @@ SUSPECT_KUBECONFIG: dict[str, tuple[str, str, str]] = {
         "a user who can write the program, or replace it in its folder, can run code as you",
         "run chmod go-w, or install it in a folder that only root can write",
     ),
+    "KF284": (
+        "the value of a variable refers to another variable",
+        "kubectl does not expand ${NAME}, $(NAME) or $NAME: the plugin gets these characters",
+        "write the value itself, or set the variable in the environment of kubectl and remove this one",
+    ),
+    "KF285": (
+        "the auth provider oidc works in kubectl only",
+        "kubectl still has it; keyferry and most other clients do not, and exec plugins have replaced it",
+        "use exec, such as 'kubectl oidc-login'",
+    ),
     "KF286": (
         "the cluster's data is too large to pass to a plugin",
         "Linux limits one variable to 128 KiB, and KUBERNETES_EXEC_INFO would be longer",
@@ -239,6 +249,11 @@ SUSPECT_KUBECONFIG: dict[str, tuple[str, str, str]] = {
         "set a certificate and the key that belongs to it, as PEM",
     ),
     "KF288": ("the client certificate has expired", "the server refuses it", "obtain a new certificate"),
+    "KF289": (
+        "the certificate authority is not PEM",
+        "client-go cannot load the root certificates, and no connection is made",
+        "set certificates that begin with -----BEGIN CERTIFICATE-----",
+    ),
     "KF290": (
         "other users can read a kubeconfig with secrets",
         "a user who can read the secrets can act as the kubeconfig's users",

@@ -114,6 +114,11 @@ SUSPECT: dict[str, tuple[str, str, str]] = {
         ),
         "correct the path",
     ),
+    "KF169": (
+        "a pattern has a domain that ECR does not have",
+        "hosts of ECR in China end in amazonaws.com.cn, so a pattern with amazonaws.cn matches none of them",
+        "end the host with amazonaws.com.cn",
+    ),
     "KF170": (
         "a provider has no name",
         "validation accepts it, but the kubelet then exits, because the plugin's path is the bin dir itself",
@@ -187,6 +192,16 @@ SUSPECT: dict[str, tuple[str, str, str]] = {
         "other users can write the config",
         "a user who can write this file chooses which programs the kubelet runs as root, with which arguments",
         "run chmod go-w on the file",
+    ),
+    "KF183": (
+        "the value of a variable refers to another variable",
+        "the kubelet does not expand ${NAME}, $(NAME) or $NAME: the plugin gets these characters",
+        "write the value itself, or let the kubelet's own environment have the variable and remove this one",
+    ),
+    "KF184": (
+        "a provider config is nested in another document",
+        "the kubelet reads only a file that is a provider config; another tool must take this one out of the document",
+        "nothing, if such a tool does so; else put the config in a file of its own",
     ),
     "KF190": (
         "other users can write to the bin dir",

@@ -18,12 +18,13 @@ from keyferry.clusters.auth.plugin_environment import check_size
 from keyferry.clusters.kubeconfig.choose import Overrides, choose
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, place
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, merge_configs
-from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, resolve
+from keyferry.clusters.kubeconfig.resolve import ClientConfig, check_transport, judge_api_version, resolve
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text, validate
 from keyferry.clusters.session import uses_plugin
 from keyferry.errors import ConfigError, Detail, EnvironmentProblem, Kind, Problem
 from keyferry.lint.kubeconfig.fields import check_fields
 from keyferry.lint.kubeconfig.files import check_file
+from keyferry.lint.kubeconfig.transport import check_transports
 from keyferry.lint.kubeconfig.values import check_values
 from keyferry.lint.report import FileKind, LintReport, make_report
 
@@ -32,7 +33,7 @@ __all__ = ["lint_kubeconfig"]
 # A server for users that no context names, so that they are checked too.
 _SOMEWHERE = "https://unused.invalid"
 _SYNTAX, _FOREIGN, _TOO_LARGE = "KF201", "KF202", "KF286"
-_TYPE = "KF203"
+_TYPE, _ABSENT = "KF203", "KF219"
 _BY_KIND = {
     Kind.YAML_SYNTAX: _SYNTAX,
     Kind.JSON_SYNTAX: _SYNTAX,
@@ -58,8 +59,10 @@ def lint_kubeconfig(path: str, data: bytes) -> LintReport:
     if not file.problems:
         refusals += _unusable(usable)
         text = _first_refusal(usable) or kubernetes_validation_text(refusals)
+    refusals += _old_protocols(loaded, file)
     problems = [_with_code(path, problem, loaded.config) for problem in refusals]
     worries = [*check_fields(file, data), *check_values(file, loaded.config), *_too_large(usable)]
+    worries += check_transports(file, usable.config)
     worries += check_file(path, file.config, worries)
     return make_report(FileKind.KUBECONFIG, path, [*problems, *worries], _scrub(text, loaded.config))
 
@@ -120,6 +123,22 @@ def _first_refusal(loaded: LoadedKubeconfig) -> str:
     return ""
 
 
+def _old_protocols(loaded: LoadedKubeconfig, file: KubeconfigFile) -> Iterator[Problem]:
+    """Yield versions of the plugin protocol that no client has, also of users whose context cannot be used."""
+    for name, user in loaded.config.users.items():
+        problem = judge_api_version(user.exec) if user.exec and user.exec.api_version else None
+        if problem is not None and _reaches_tls(name, loaded.config):
+            yield place((file,), file.path, ("users", name), ("exec", "apiVersion"), problem)
+
+
+def _reaches_tls(user: str, config: Kubeconfig) -> bool:
+    """Return whether a context uses *user* over https, or none uses it; over http client-go ignores its plugin."""
+    names = [context.cluster for context in config.contexts.values() if context.user == user]
+    found = (config.clusters[name].server for name in names if name in config.clusters)
+    servers = [server for server in found if server]
+    return not servers or any(server.lower().startswith("https://") for server in servers)
+
+
 def _too_large(loaded: LoadedKubeconfig) -> Iterator[Problem]:
     for name, context in loaded.config.contexts.items():
         try:
@@ -175,6 +194,8 @@ def _with_code(path: str, problem: Problem, config: Kubeconfig) -> Problem:
     code = problem.code or _BY_KIND.get(problem.kind) or _BY_DETAIL.get(problem.detail, _SYNTAX)
     is_no_text = problem.detail in (Detail.SCALAR_FOR_TEXT, Detail.NO_TEXT)
     hint = "; put it in quotes" if code == _TYPE and is_no_text else ""
+    if code == _ABSENT:
+        hint = " (on this machine)"
     return problem.changed(
         message=f"{problem.message}{hint}",
         code=code,

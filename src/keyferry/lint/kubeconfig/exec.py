@@ -11,11 +11,14 @@ from keyferry.clusters.auth.plugin_environment import EXEC_INFO
 from keyferry.clusters.kubeconfig.resolve import clean_install_hint
 from keyferry.invoke.executable import clean_path, look_path
 from keyferry.lint.files import who_writes
-from keyferry.lint.secrets import is_loader, looks_secret, secret_arguments
+from keyferry.lint.secrets import is_loader, looks_secret, refers_to_variable, secret_arguments
 
 __all__ = ["Suspicion", "check_exec"]
 
 Suspicion = tuple[Path, str, str]
+
+# Codes about the value of a variable, not about its name.
+_OF_VALUES = ("KF271", "KF284")
 
 
 def check_exec(written: ExecConfig | None, anchored: ExecConfig | None) -> Iterator[Suspicion]:
@@ -96,7 +99,7 @@ def _check_environment(plugin: ExecConfig) -> Iterator[Suspicion]:
     names: dict[str, int] = {}
     for index, variable in enumerate(plugin.env):
         for code, message in _check_variable(variable.name, variable.value):
-            yield ("env", index, "value" if code == "KF271" else "name"), code, message
+            yield ("env", index, "value" if code in _OF_VALUES else "name"), code, message
         first = names.setdefault(variable.name, index)
         if first != index and variable.name:
             message = f"{variable.name!r} is already set by env[{first}]; the last value is used"
@@ -122,6 +125,9 @@ def _check_variable(name: str, value: str) -> Iterator[tuple[str, str]]:
             f"the value of {name!r} looks like a secret; let the plugin read a file that only you can read"
         )
         yield "KF271", message
+    if refers_to_variable(value):
+        message = f"the value of {name!r} refers to a variable, which kubectl does not expand; write the value itself"
+        yield "KF284", message
 
 
 def _check_arguments(args: tuple[str, ...]) -> Iterator[Suspicion]:

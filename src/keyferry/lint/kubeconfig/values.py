@@ -1,25 +1,26 @@
 """Values of clusters and users that client-go accepts but that are probably not intended."""
 
 import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator
 
-from keyferry._core.clock import time_ns
 from keyferry._core.user_info import hide_user_info
 from keyferry._net.url import Url, parse_url
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
-from keyferry.api.meta import format_time
-from keyferry.clusters.auth.pem import parse_key_pair
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile
 from keyferry.clusters.kubeconfig.resolve import ClientConfig
 from keyferry.clusters.kubeconfig.validate import PROXY_SCHEMES
 from keyferry.clusters.session import uses_plugin
-from keyferry.errors import ClusterAuthError, EnvironmentProblem, Problem
+from keyferry.errors import Problem
 from keyferry.lint.kubeconfig.exec import Suspicion, check_exec
 from keyferry.lint.kubeconfig.fields import entry_indices
+from keyferry.lint.secrets import is_placeholder
 
 __all__ = ["check_values"]
 
+# What kubectl writes in place of a key, and what others do; both happen to be base64.
+_REDACTED = (b"DATA+OMITTED", b"REDACTED")
 # Files that do not contain a token, but whose content would be sent to the server as one.
 _NO_TOKEN = re.compile(
     r"/(?:proc|sys|dev|boot)/|/etc/(?:g?shadow|passwd|sudoers|ssh/|ssl/private/|security/|.*\.keytab)|"
@@ -55,12 +56,6 @@ def check_cluster(cluster: Cluster) -> Iterator[Suspicion]:
     if cluster.insecure_skip_tls_verify:
         message = "any server is trusted and gets the credentials; set the cluster's certificate authority"
         yield ("insecure-skip-tls-verify",), "KF262", message
-        if cluster.certificate_authority or cluster.certificate_authority_data:
-            message = (
-                "client-go refuses to connect if a certificate authority is also set: "
-                "specifying a root certificates file with the insecure flag is not allowed; remove this field"
-            )
-            yield ("insecure-skip-tls-verify",), "KF263", message
     proxy = parse_url(cluster.proxy_url) if cluster.proxy_url else None
     if proxy is not None and proxy.scheme in PROXY_SCHEMES:
         yield from _check_proxy(cluster.proxy_url, proxy)
@@ -76,7 +71,10 @@ def _check_server(server: str) -> Iterator[Suspicion]:
             "use https"
         )
         yield ("server",), "KF260", message
-    elif url is None or url.scheme != "https" or not url.host:
+    elif url is not None and url.scheme == "https" and not url.host:
+        message = f"{shown!r} has no host after 'https://'; write for example 'https://cluster.example:6443'"
+        yield ("server",), "KF261", message
+    elif url is None or url.scheme != "https":
         message = (
             f"{shown!r} does not begin with 'https://', so client-go treats it as plain http and silently sends no "
             "credentials"
@@ -108,15 +106,15 @@ def _check_proxy(proxy: str, url: Url) -> Iterator[Suspicion]:
 
 def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
     """Yield the suspicions about one user, except those about its plugin."""
-    if user.token:
+    if user.token and not is_placeholder(user.token):
         yield ("token",), "KF270", "the file contains a token; use tokenFile or exec"
-    if user.password:
+    if user.password and not is_placeholder(user.password):
         yield (
             ("password",),
             "KF270",
             "the file contains a password; use a token or certificate from exec",
         )
-    if user.client_key_data:
+    if user.client_key_data and b64encode(user.client_key_data) not in _REDACTED:
         yield ("client-key-data",), "KF270", "the file contains a private key; use client-key or exec"
     if user.token_file and _NO_TOKEN.match(anchored.token_file):
         message = f"{anchored.token_file!r} would be sent to the server as a token, but does not contain one"
@@ -127,8 +125,6 @@ def check_user(user: AuthInfo, anchored: AuthInfo) -> Iterator[Suspicion]:
             "precedence"
         )
         yield ("exec",), "KF272", message
-    if user.client_certificate_data and user.client_key_data:
-        yield from _check_pair(user)
 
 
 def _counts(user: AuthInfo) -> bool:
@@ -142,18 +138,3 @@ def _counts(user: AuthInfo) -> bool:
         exec=user.exec,
     )
     return uses_plugin(config)
-
-
-def _check_pair(user: AuthInfo) -> Iterator[Suspicion]:
-    at = ("client-certificate-data",)
-    certificate, key = user.client_certificate_data, user.client_key_data
-    try:
-        pair = parse_key_pair(certificate.decode("utf-8", "replace"), key.decode("utf-8", "replace"))
-    except ClusterAuthError as error:
-        yield at, "KF287", f"client-go cannot connect with it: {error.message}"
-    except EnvironmentProblem:
-        return  # certificates can only be parsed with keyferry[crypto]
-    else:
-        if pair.not_after_ns < time_ns():
-            message = f"the certificate expired on {format_time(pair.not_after_ns)}; obtain a new one"
-            yield at, "KF288", message

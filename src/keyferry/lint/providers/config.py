@@ -12,8 +12,9 @@ from keyferry.images.config.refusals import LoadStage, Refusals, find_refusals
 from keyferry.lint.files import check_files
 from keyferry.lint.providers.patterns import Suspicion, check_shared
 from keyferry.lint.providers.plugins import check_bin_dir_owner, check_plugin
-from keyferry.lint.providers.rules import check_provider
+from keyferry.lint.providers.rules import check_provider, check_windows_names
 from keyferry.lint.report import Finding, LintReport, finding_of, place_of
+from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import (
     LATEST,
     Rules,
@@ -54,6 +55,7 @@ def lint(
         len(config.providers),
         tuple(sorted({finding_of(problem): None for problem in problems}, key=place_of)),
         next((stage.kubernetes_text for stage in stages if stage.problems), ""),
+        sources=tuple(SourceFile(file.path, file.data) for file in config.files),
     )
 
 
@@ -98,6 +100,7 @@ def _of_providers(config: ReadConfig, bin_dir: str | None) -> Iterator[tuple[int
         for code, message in check_plugin(bin_dir, provider.name) if bin_dir is not None else ():
             yield number, (("name",), code, message)
     yield from check_shared(config.providers)
+    yield from check_windows_names(config.providers)
 
 
 def _placed(config: ReadConfig, number: int, suspicion: Suspicion) -> Problem:

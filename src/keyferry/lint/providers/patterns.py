@@ -155,8 +155,22 @@ def _redundant(patterns: list[tuple[int, Pattern]]) -> Iterator[Suspicion]:
                 break
 
 
+def chinese_ecr(pattern: Pattern) -> str:
+    """Return a pattern for ECR in China with the domain that its hosts have; empty for other patterns."""
+    host, wrong = pattern.url.host, ".amazonaws.cn"
+    if not host.endswith(wrong) or ".ecr." not in host:
+        return ""
+    return pattern.text.replace(wrong, ".amazonaws.com.cn", 1)
+
+
+def _chinese_ecr(pattern: Pattern) -> CodedMessage | None:
+    wanted = chinese_ecr(pattern)
+    return ("KF169", f"hosts of ECR in China end in 'amazonaws.com.cn'; use {wanted!r}") if wanted else None
+
+
 _CHECKS: tuple[Callable[[Pattern], CodedMessage | None], ...] = (
     hub_alias,
+    _chinese_ecr,
     _broad,
     _few_labels,
     _hub_image,

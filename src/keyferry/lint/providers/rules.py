@@ -1,15 +1,16 @@
 """Settings of a provider that a kubelet accepts but that are probably not intended."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from keyferry.api.credentialprovider.v1 import API_VERSION as PROVIDER_V1
 from keyferry.api.kubeletconfig.v1 import CredentialProvider, ExecEnvVar
 from keyferry.api.meta import format_duration
 from keyferry.images.config.validate import PROVIDER_API_VERSIONS
 from keyferry.lint.providers.patterns import Suspicion, check_patterns
-from keyferry.lint.secrets import is_loader, looks_secret, secret_arguments
+from keyferry.lint.secrets import is_loader, looks_secret, refers_to_variable, secret_arguments
 
+_WINDOWS = ".exe"
 _LONG_NS = 12 * 3600 * 10**9
 
 
@@ -32,12 +33,25 @@ def _name(provider: CredentialProvider) -> Iterator[Suspicion]:
         (r"\\", "has a backslash"),
         (r"^-", "begins with a dash"),
         (r"[^\x00-\x7f]", "has a character outside ASCII, which may look like another one"),
-        (r"(?i)\.exe$", "ends in '.exe', which is only used on Windows nodes"),
     ):
         if re.search(pattern, name):
             message = f"the name {name!r} {what}; it must be exactly the plugin's file name"
             yield ("name",), "KF171", message
             return
+
+
+def check_windows_names(providers: Sequence[CredentialProvider]) -> Iterator[tuple[int, Suspicion]]:
+    """Yield names that end in ``.exe`` beside others that do not: in a config for Windows all of them do."""
+    named = [provider.name for provider in providers if provider.name]
+    if all(name.lower().endswith(_WINDOWS) for name in named):
+        return
+    for number, provider in enumerate(providers):
+        if provider.name.lower().endswith(_WINDOWS):
+            message = (
+                f"the name {provider.name!r} ends in '.exe', which is only used on Windows nodes, and other providers "
+                "do not; it must be exactly the plugin's file name"
+            )
+            yield number, (("name",), "KF171", message)
 
 
 def _cache(provider: CredentialProvider) -> Iterator[Suspicion]:
@@ -68,7 +82,7 @@ def _environment(provider: CredentialProvider) -> Iterator[Suspicion]:
     names: dict[str, int] = {}
     for index, variable in enumerate(provider.env or ()):
         for code, message in _variable(variable):
-            yield ("env", index, "value" if code == "KF175" else "name"), code, message
+            yield ("env", index, "value" if code in _OF_VALUES else "name"), code, message
         first = names.setdefault(variable.name, index)
         if first != index and variable.name:
             message = f"{variable.name!r} is already set by env[{first}]; the last value is used, so remove the other"
@@ -94,6 +108,9 @@ def _variable(variable: ExecEnvVar) -> Iterator[tuple[str, str]]:
             "root can read"
         )
         yield "KF175", message
+    if refers_to_variable(value):
+        message = f"the value of {name!r} refers to a variable, which the kubelet does not expand"
+        yield "KF183", f"{message}; write the value itself"
 
 
 def _arguments(provider: CredentialProvider) -> Iterator[Suspicion]:
@@ -101,6 +118,9 @@ def _arguments(provider: CredentialProvider) -> Iterator[Suspicion]:
         message = f"{what} looks like a secret, and arguments are visible in the process list; use a file"
         yield ("args", index), "KF175", message
 
+
+# Codes about the value of a variable, not about its name.
+_OF_VALUES = ("KF175", "KF183")
 
 _CHECKS: tuple[Callable[[CredentialProvider], Iterator[Suspicion]], ...] = (
     _name,

@@ -25,12 +25,11 @@ _STRANGE = re.compile(r"[^A-Za-z0-9.*-]")
 def why_misread(pattern: Pattern) -> CodedMessage | None:
     """Return why parts of a pattern are ignored or read as something else; None if none are."""
     text = pattern.text
-    scheme = _SCHEME.match(text)
-    if scheme:
-        rest = _USER_INFO.sub("", text[scheme.end() :]).rstrip("/")
+    rest = without_scheme(pattern)
+    if rest:
         return "KF150", f"it never matches: with the scheme its host is {pattern.url.host!r}; use {rest!r}"
-    host = _USER_INFO.sub("", text)
-    if host != text:
+    host = without_user_info(pattern)
+    if host:
         return "KF156", f"the part before the '@' is ignored, and must not contain a password; use {host!r}"
     ignored = re.search(r"[?#]", text)
     if ignored:
@@ -39,6 +38,57 @@ def why_misread(pattern: Pattern) -> CodedMessage | None:
             f"{text[: ignored.start()]!r}; use * for part of a host label"
         )
     return None
+
+
+# What a pattern was meant to be, for the problems that have one right answer; empty if it is not known.
+
+
+def without_scheme(pattern: Pattern) -> str:
+    """Return a pattern without its scheme and what else is ignored."""
+    scheme = _SCHEME.match(pattern.text)
+    return _USER_INFO.sub("", pattern.text[scheme.end() :]).rstrip("/") if scheme else ""
+
+
+def without_user_info(pattern: Pattern) -> str:
+    """Return a pattern without the part before its '@'."""
+    host = _USER_INFO.sub("", pattern.text)
+    return "" if host == pattern.text else host
+
+
+def without_final_wildcard(pattern: Pattern) -> str:
+    """Return a pattern without the wildcard at the end of its path; one in the middle has no right answer."""
+    _, star, rest = pattern.text.partition("/")[2].partition("*")
+    return "" if not star or rest.strip("*/") else _before_wildcard(pattern)
+
+
+def in_lower_case(pattern: Pattern) -> str:
+    """Return a pattern with its path in lower case."""
+    host, slash, path = pattern.text.partition("/")
+    return host + slash + path.lower() if path != path.lower() else ""
+
+
+def without_tag(pattern: Pattern) -> str:
+    """Return a pattern without its tag or digest."""
+    host, slash, path = pattern.text.partition("/")
+    cut = re.search(r"[:@]", path)
+    return host + slash + path[: cut.start()] if cut else ""
+
+
+def with_hub_name(pattern: Pattern) -> str:
+    """Return a pattern for Docker Hub with the name that images have."""
+    return HUB + pattern.url.path if pattern.url.host in ALIASES else ""
+
+
+def without_final_dot(pattern: Pattern) -> str:
+    """Return a pattern without the dot at the end of its host."""
+    host = pattern.url.host
+    return host.rstrip(".") + pattern.url.path if host.endswith(".") else ""
+
+
+def _before_wildcard(pattern: Pattern) -> str:
+    host, slash, path = pattern.text.partition("/")
+    prefix = path.partition("*")[0]
+    return host + slash + prefix if prefix else host
 
 
 def why_unmatchable(pattern: Pattern) -> CodedMessage | None:
@@ -95,9 +145,9 @@ def _hub_alias(pattern: Pattern) -> CodedMessage | None:
 def hub_alias(pattern: Pattern) -> CodedMessage | None:
     """Return the problem of a pattern with another name of Docker Hub; None for other patterns."""
     host = pattern.url.host
-    if host not in ALIASES:
+    wanted = with_hub_name(pattern)
+    if not wanted:
         return None
-    wanted = HUB + pattern.url.path
     return "KF160", (
         "it does not match Docker Hub: its images are looked up as 'docker.io/...', never as "
         f"{host!r}; use {wanted!r}"
@@ -110,7 +160,7 @@ def _host(pattern: Pattern) -> CodedMessage | None:
     host = pattern.url.host
     strange = _STRANGE.search(host)
     if host.endswith("."):
-        why = f"its host ends with a dot; use {host.rstrip('.') + pattern.url.path!r}"
+        why = f"its host ends with a dot; use {without_final_dot(pattern)!r}"
     elif "" in host.split("."):
         why = f"its host {host!r} has an empty label"
     elif strange:
@@ -132,11 +182,10 @@ def _short_host(pattern: Pattern) -> CodedMessage | None:
 
 
 def _path_wildcard(pattern: Pattern) -> CodedMessage | None:
-    host, slash, path = pattern.text.partition("/")
-    prefix, star, _ = path.partition("*")
+    prefix, star, _ = pattern.text.partition("/")[2].partition("*")
     if not star:
         return None
-    wanted = host + slash + prefix if prefix else host
+    wanted = _before_wildcard(pattern)
     return "KF151", (
         "there are no wildcards in paths: this matches only paths that begin with the characters "
         f"{'/' + prefix + '*'!r}, which no image has; a path is a prefix, so use {wanted!r}"
@@ -144,21 +193,16 @@ def _path_wildcard(pattern: Pattern) -> CodedMessage | None:
 
 
 def _tag(pattern: Pattern) -> CodedMessage | None:
-    host, _, path = pattern.text.partition("/")
-    cut = re.search(r"[:@]", path)
-    if not cut:
+    wanted = without_tag(pattern)
+    if not wanted:
         return None
-    what = "digest" if cut[0] == "@" else "tag"
-    return "KF153", (
-        f"it never matches: images are matched without their {what}; use {host + '/' + path[: cut.start()]!r}"
-    )
+    what = "digest" if pattern.text[len(wanted)] == "@" else "tag"
+    return "KF153", (f"it never matches: images are matched without their {what}; use {wanted!r}")
 
 
 def _upper_case(pattern: Pattern) -> CodedMessage | None:
-    host, _, path = pattern.text.partition("/")
-    if path == path.lower():
-        return None
-    return "KF152", f"it never matches: repositories are lower case; use {host + '/' + path.lower()!r}"
+    wanted = in_lower_case(pattern)
+    return ("KF152", f"it never matches: repositories are lower case; use {wanted!r}") if wanted else None
 
 
 _CHECKS: tuple[Callable[[Pattern], CodedMessage | None], ...] = (

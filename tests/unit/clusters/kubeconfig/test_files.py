@@ -178,7 +178,7 @@ def test_all_problems_of_all_files_are_named(tmp_path: Path) -> None:
     first = write(tmp_path / "a", "kind: Pod")
     second = write(tmp_path / "b", "users: [{name: 1}]", "current-context: 2")
     error = refusal(first, second, first)
-    assert [problem.path for problem in error.problems] == ["kind", "current-context", "users[0].name"]
+    assert [problem.path for problem in error.problems] == ["kind", "users[0].name", "current-context"]
     assert error.kubernetes_text.startswith(f'[error loading config file "{first}": no kind "Pod"')
     assert f', error loading config file "{second}": json: cannot unmarshal' in error.kubernetes_text
 

@@ -77,6 +77,7 @@ def test_a_good_kubeconfig_has_no_findings(tmp_path: Path, plugin: str) -> None:
 # What client-go refuses
 
 CERTIFICATE = base64.b64encode(b"x").decode()
+AUTHORITY = base64.b64encode(make_certificate(make_key()).encode()).decode()
 USER, CLUSTER = "users[0].user", "clusters[0].cluster"
 REFUSED: dict[str, tuple[Json | str, list[tuple[str, str]]]] = {
     "not YAML": ("kind: Config\na: [", [("KF201", "")]),
@@ -107,7 +108,7 @@ REFUSED: dict[str, tuple[Json | str, list[tuple[str, str]]]] = {
     "no server": (config(cluster={"server": ""}), [("KF216", CLUSTER)]),
     "proxy": (config(cluster={"proxy-url": "ftp://p"}), [("KF217", f"{CLUSTER}.proxy-url")]),
     "both authorities": (
-        config(cluster={"certificate-authority": "/", "certificate-authority-data": CERTIFICATE}),
+        config(cluster={"certificate-authority": "/", "certificate-authority-data": AUTHORITY}),
         [("KF218", f"{CLUSTER}.certificate-authority")],
     ),
     "no authority": (
@@ -293,10 +294,99 @@ def test_a_server_by_https_is_fine(tmp_path: Path, server: str) -> None:
 def test_unchecked_servers_and_contradictions_are_named(tmp_path: Path) -> None:
     document = config(cluster={"insecure-skip-tls-verify": True})
     assert list(worries(tmp_path, document)) == ["KF262"]
-    document = config(cluster={"insecure-skip-tls-verify": True, "certificate-authority-data": CERTIFICATE})
-    said = worries(tmp_path, document)
+    both = {"insecure-skip-tls-verify": True, "certificate-authority-data": CERTIFICATE}
+    said = worries(tmp_path, config(cluster=both))
     assert sorted(said) == ["KF262", "KF263"]
     assert "root certificates file with the insecure flag is not allowed" in said["KF263"]
+    assert "KF263" not in worries(tmp_path, config(cluster=both | {"server": "http://k"}))
+
+
+@pytest.mark.parametrize(
+    ("authority", "reason"),
+    [
+        pytest.param("x", "unable to parse bytes as PEM block", id="junk"),
+        pytest.param(
+            "-----BEGIN X-----\neA==\n-----END X-----\n",
+            "no valid certificate authority data seen",
+            id="other",
+        ),
+        pytest.param(
+            "-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n", "failed to parse", id="damaged"
+        ),
+    ],
+)
+def test_an_authority_that_is_not_pem_is_named(tmp_path: Path, authority: str, reason: str) -> None:
+    """In the kubeconfig or in a file; over http it does not matter."""
+    data = {"certificate-authority-data": base64.b64encode(authority.encode()).decode()}
+    (tmp_path / "ca.crt").write_text(authority)
+    for fields in (data, {"certificate-authority": "ca.crt"}):
+        said = worries(tmp_path, config(cluster=fields))
+        assert list(said) == ["KF289"]
+        assert f"unable to load root certificates: {reason}" in said["KF289"]
+        assert list(worries(tmp_path, config(cluster=fields | {"server": "http://k"}))) == ["KF260"]
+
+
+def test_an_authority_in_pem_is_fine(tmp_path: Path) -> None:
+    encoded = base64.b64encode(make_certificate(make_key()).encode()).decode()
+    assert worries(tmp_path, config(cluster={"certificate-authority-data": encoded})) == {}
+
+
+def test_a_server_without_a_host_says_what_is_missing(tmp_path: Path) -> None:
+    said = worries(tmp_path, config(cluster={"server": "https://"}))
+    assert said == {
+        "KF261": "'https://' has no host after 'https://'; write for example 'https://cluster.example:6443'"
+    }
+
+
+def test_the_auth_provider_that_kubectl_still_has_is_a_warning(tmp_path: Path) -> None:
+    said = worries(tmp_path, config({"auth-provider": {"name": "oidc"}}))
+    assert list(said) == ["KF285"]
+    assert said["KF285"].startswith("only kubectl still has this auth provider")
+
+
+def test_a_variable_that_is_not_expanded_is_named(tmp_path: Path, plugin: str) -> None:
+    env = [
+        {"name": "A", "value": "${HOME}/x"},
+        {"name": "API_TOKEN", "value": "$(TOKEN)"},
+        {"name": "B", "value": "a$b"},
+    ]
+    assert found(tmp_path, config(exec_user(plugin, env=env))) == [
+        ("KF284", f"{USER}.exec.env[0].value"),
+        ("KF284", f"{USER}.exec.env[1].value"),
+    ]
+
+
+def test_a_removed_version_is_named_beside_other_errors(tmp_path: Path, plugin: str) -> None:
+    user = exec_user(plugin, apiVersion="client.authentication.k8s.io/v1alpha1", interactiveMode="Maybe")
+    codes = [code for code, _ in found(tmp_path, config(user, {"server": ""}))]
+    assert sorted(codes) == ["KF216", "KF225", "KF228"]
+
+
+def test_a_token_inside_an_argument_is_named(tmp_path: Path, plugin: str) -> None:
+    answer = '{"apiVersion":"client.authentication.k8s.io/v1","status":{"token":"%s"}}'
+    assert found(tmp_path, config(exec_user(plugin, args=[answer % SECRET]))) == [
+        ("KF271", f"{USER}.exec.args[0]")
+    ]
+    assert found(tmp_path, config(exec_user(plugin, args=[answer % "<token>"]))) == []
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        {"token": "REDACTED"},
+        {"token": "<token>"},
+        {"token": "${TOKEN}"},
+        {"username": "u", "password": "YOUR_PASSWORD"},
+        {"client-certificate-data": "DATA+OMITTED", "client-key-data": "DATA+OMITTED"},
+    ],
+)
+def test_a_placeholder_is_not_a_secret(tmp_path: Path, user: Json) -> None:
+    assert "KF270" not in worries(tmp_path, config(user))
+
+
+def test_a_file_that_is_absent_says_where(tmp_path: Path) -> None:
+    (finding,) = lint(tmp_path, config({"tokenFile": "nope"})).findings
+    assert finding.message.endswith("no such file or directory (on this machine)")
 
 
 @pytest.mark.parametrize(
@@ -553,7 +643,8 @@ def test_a_linter_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_no_variable_can_hold_is_named(tmp_path: Path, plugin: str) -> None:
-    large = base64.b64encode(b"x" * 120_000).decode()
+    authority = make_certificate(make_key())
+    large = base64.b64encode(authority.encode() * (120_000 // len(authority) + 1)).decode()
     user = exec_user(plugin, provideClusterInfo=True)
     said = worries(tmp_path, config(user, {"certificate-authority-data": large}))
     if sys.platform == "linux":
@@ -636,3 +727,12 @@ def test_a_file_of_somebody_else_is_named(tmp_path: Path) -> None:
 def test_every_worry_about_a_kubeconfig_has_a_test() -> None:
     text = Path(__file__).read_text("utf-8")
     assert [code for code in CODES if code.startswith("KF2") and code not in text] == []
+
+
+def test_a_client_certificate_in_a_file_is_named_too(tmp_path: Path) -> None:
+    """As with data in the kubeconfig: junk is never a certificate."""
+    (tmp_path / "user.crt").write_text("junk")
+    (tmp_path / "user.key").write_text("junk")
+    files = {"client-certificate": "user.crt", "client-key": "user.key"}
+    said = worries(tmp_path, config(files))
+    assert said == {"KF287": "client-go cannot connect with it: the certificate contains no PEM data"}

@@ -8,7 +8,7 @@ import pytest
 from conformance.layout import lay_out, lay_out_programs
 from keyferry.errors import ConfigError, Problem
 from keyferry.images.config.validate import GATE
-from keyferry.images.load import check_config
+from keyferry.images.load import check_config, load_providers
 from keyferry.lint.providers.config import lint
 from keyferry.lint.report import Finding
 from support.lint import codes, config, lint_provider, only, write
@@ -199,3 +199,24 @@ def test_a_negative_duration_is_an_error_at_its_place(tmp_path: Path) -> None:
     )
     assert codes(lint_provider(tmp_path, defaultCacheDuration="0s")) == ["KF176"]
     assert codes(lint_provider(tmp_path, defaultCacheDuration="1ns")) == []
+
+
+def test_the_library_raises_every_error_of_lint(tmp_path: Path) -> None:
+    """All stages at once, by position, and with the field that was meant."""
+    text = (
+        "apiVersion: kubelet.config.k8s.io/v1\nkind: CredentialProviderConfig\nproviders:\n"
+        "- name: a/b\n  matchimages: [reg.example]\n  defaultCacheDuration: -1s\n"
+        "- name: c\n  apiVersion: v9\n  matchImages: ['reg.example:x']\n"
+    )
+    path, bin_dir = write(tmp_path, text), tmp_path / "bin"
+    bin_dir.mkdir(mode=0o755)
+    errors = [each for each in lint(path, bin_dir=str(bin_dir)).findings if each.severity == "error"]
+    with pytest.raises(ConfigError) as caught:
+        load_providers(path, bin_dir)
+    problems = caught.value.problems
+    assert [(each.code, each.path, each.line, each.message) for each in problems] == [
+        (each.code, each.path, each.line, each.message) for each in errors
+    ]
+    assert [each.line for each in problems] == sorted(each.line or 0 for each in problems)
+    assert "did you mean 'matchImages'?" in str(caught.value)
+    assert {"KF107", "KF121", "KF122", "KF124", "KF125", "KF126", "KF141"} <= {each.code for each in problems}

@@ -1,0 +1,160 @@
+"""Show what changes between two provider configs, and for which images."""
+
+import sys
+
+from keyferry._core.user_info import hide_user_info
+from keyferry.cli.frame.arguments import add_output_argument
+from keyferry.cli.frame.commands import Exit
+from keyferry.errors import EnvironmentProblem
+from keyferry.images.compare import ConfigChanges, Served, compare_configs
+from keyferry.images.load import check_config
+from keyferry.show.report import report
+
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+DESCRIPTION = """\
+Show what changes between two provider configs: providers that are new, gone, moved or have other settings, and
+patterns that are new, gone or shadowed. A pattern is shadowed if an earlier provider covers everything that it
+covers; both plugins are run, and the credentials of the earlier provider are tried first.
+
+With --images, also show the images that get credentials from other providers, by another pattern (key), in another
+order or with other settings. Without it, no images are made up. No plugin is run."""
+
+EXAMPLES = """\
+examples:
+  keyferry diff old.yaml new.yaml
+  keyferry diff /etc/kubernetes/providers new/ --images images.txt
+  kubectl get pods -A -o jsonpath='{range .items[*].spec.containers[*]}{.image}{"\\n"}{end}' \\
+      | keyferry diff old.yaml new.yaml --images - -o json
+
+exit codes: 0 nothing changes; 1 something changes; 2 wrong usage; 3 a config cannot be read or would stop a kubelet"""
+
+FORMATS = ("table", "json", "yaml")
+_HEADER = ("WHAT", "NAME", "CHANGE", "OLD", "NEW")
+_Row = tuple[str, str, str, str, str]
+
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
+    """Declare the arguments of ``keyferry diff``."""
+    parser.add_argument("old", metavar="OLD", help="a provider config, a file or a directory")
+    parser.add_argument("new", metavar="NEW", help="the config that replaces it")
+    parser.add_argument(
+        "--images",
+        metavar="FILE",
+        help="a file with one image per line, or - for standard input; lines that begin with # are left out",
+    )
+    add_output_argument(parser, FORMATS)
+
+
+def run(args: "argparse.Namespace") -> int:
+    """Print the differences; return 1 if there are any."""
+    old, new = (check_config(path, None) for path in (args.old, args.new))
+    changes = compare_configs(old, new, _images(args.images) if args.images else ())
+    if args.output != "table":
+        from keyferry.show.documents import render_document
+
+        print(render_document(_document(args.old, args.new, changes), args.output))
+    elif changes.has_changes:
+        from keyferry.show.tables import table
+
+        print(table(_HEADER, _rows(changes)))
+    report(_summary(changes, has_images=bool(args.images)))
+    return Exit.NO if changes.has_changes else Exit.OK
+
+
+def _images(path: str) -> "Sequence[str]":
+    try:
+        if path == "-":
+            lines = sys.stdin.read().splitlines()
+        else:
+            with open(path, encoding="utf-8") as stream:
+                lines = stream.read().splitlines()
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise EnvironmentProblem(f"{path} cannot be read: {reason}") from None
+    named = (line.strip() for line in lines)
+    return [line for line in named if line and not line.startswith("#")]
+
+
+def _rows(changes: ConfigChanges) -> "Iterator[_Row]":
+    for provider in changes.providers:
+        yield "provider", provider.name, provider.change, "", ", ".join(provider.settings)
+    for pattern in changes.patterns:
+        by = f"after {_served(pattern.by)}" if pattern.by else pattern.provider
+        is_gone = pattern.change == "gone"
+        yield (
+            "pattern",
+            hide_user_info(pattern.pattern),
+            pattern.change,
+            pattern.provider if is_gone or pattern.by else "",
+            "" if is_gone else by,
+        )
+    for image in changes.changed_images:
+        yield (
+            "image",
+            image.image,
+            ", ".join(image.differences),
+            ", ".join(map(_served, image.old)) or "none",
+            ", ".join(map(_served, image.new)) or "none",
+        )
+
+
+def _served(served: Served) -> str:
+    return f"{served.provider} ({hide_user_info(served.pattern)})"
+
+
+def _document(old: str, new: str, changes: ConfigChanges) -> dict[str, object]:
+    from keyferry.show.documents import make_document
+
+    return make_document(
+        "ConfigComparison",
+        old=old,
+        new=new,
+        providers=[
+            {"name": each.name, "change": str(each.change), "settings": list(each.settings)}
+            for each in changes.providers
+        ],
+        patterns=[
+            {
+                "pattern": hide_user_info(each.pattern),
+                "provider": each.provider,
+                "change": str(each.change),
+                **({"by": _served_document(each.by)} if each.by else {}),
+            }
+            for each in changes.patterns
+        ],
+        images=[
+            {
+                "image": each.image,
+                "differences": [str(difference) for difference in each.differences],
+                "old": [_served_document(served) for served in each.old],
+                "new": [_served_document(served) for served in each.new],
+            }
+            for each in changes.changed_images
+        ],
+        comparedImages=changes.images,
+    )
+
+
+def _served_document(served: Served) -> dict[str, str]:
+    return {"provider": served.provider, "pattern": hide_user_info(served.pattern)}
+
+
+def _summary(changes: ConfigChanges, *, has_images: bool) -> str:
+    number = len(changes.changed_images)
+    images = f"; {number} of {changes.images} images {_verb(number)}" if has_images else ""
+    if not changes.has_changes:
+        return f"nothing changes{images}"
+    providers, patterns = len({each.name for each in changes.providers}), len(changes.patterns)
+    return f"{_count(providers, 'provider')} and {_count(patterns, 'pattern')} {_verb(providers + patterns)}{images}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _verb(number: int) -> str:
+    return "changes" if number == 1 else "change"

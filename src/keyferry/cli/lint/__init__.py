@@ -1,0 +1,1 @@
+"""``keyferry lint``: its arguments, its output formats and its corrections."""

@@ -1,0 +1,265 @@
+"""Find every problem of provider configs, kubeconfigs, kuberc files and pull records."""
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from keyferry._core.severity import SEVERITIES, Severity
+from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.cli.lint.arguments import add_lint_arguments
+from keyferry.cli.lint.output import (
+    annotation_lines,
+    junit_text,
+    listing,
+    report_document,
+    sarif_document,
+    table_lines,
+    text_lines,
+)
+from keyferry.images.config.validate import GATE
+from keyferry.images.node.discover import Discovery, discover
+from keyferry.images.node.node import Node
+from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.fixes.rounds import FixedFile, count_fixable, fix_file
+from keyferry.lint.report import FileKind, Finding, LintReport
+from keyferry.lint.target import lint_target
+from keyferry.lint.versions import is_unknown
+from keyferry.show.documents import as_json
+from keyferry.show.report import report
+from keyferry.show.writer import Lines
+
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable
+
+DESCRIPTION = """\
+Find every problem of provider configs, kubeconfigs, kuberc files and pull records, with file, line and column.
+
+Errors stop a kubelet or kubectl; a file without errors is accepted. Warnings are valid but almost certainly
+not intended, such as a pattern that can never match. Infos may need attention. Each finding has a stable code:
+KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records. The type
+of a file follows from its kind field; a folder named 'image_manager' has pull records.
+
+With --fix, problems that have one right answer are corrected in the files; -o diff shows these corrections. A comment
+'# keyferry: ignore KF162: reason', on the line or alone above it, suppresses a warning or an info, never an error."""
+
+EXAMPLES = """\
+examples:
+  keyferry lint                                        the config of this node, and its plugins
+  keyferry lint config.yaml --severity error           only problems that stop a kubelet
+  keyferry lint /etc/kubernetes/providers --kubernetes 1.33
+  keyferry lint config.yaml --bin-dir /usr/libexec/kubernetes/plugins
+  keyferry lint ~/.kube/config ~/.kube/kuberc          the files that kubectl reads
+  sudo keyferry lint /var/lib/kubelet/image_manager    the kubelet's pull records
+  keyferry lint *.yaml -o sarif > lint.sarif           for code scanners
+  keyferry lint *.yaml -o github --elsewhere           in a workflow, without what depends on this machine
+  keyferry lint config.yaml -o diff                    what --fix would change
+  keyferry lint config.yaml --kubernetes 1.33,1.34     before an upgrade
+  helm template . | keyferry lint -                    from standard input
+  keyferry lint --list KF151                           what a code means, and what to do
+
+exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
+
+_STDIN, _STDIN_PATH = "-", "/dev/stdin"
+_WIDTH = 100
+
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
+    """Declare the arguments of ``keyferry lint``."""
+    add_lint_arguments(parser)
+
+
+def run(args: "argparse.Namespace") -> int:
+    """Lint the targets, print the findings, and return the exit code."""
+    if args.list:
+        return _list(args.targets, args.output)
+    gates = {name: value for given in args.feature_gates for name, value in given.items()}
+    _note_gates(gates)
+    _note_versions(args.kubernetes)
+    least = Severity(args.severity)
+
+    def is_shown(finding: Finding) -> bool:
+        return SEVERITIES.index(finding.severity) <= SEVERITIES.index(least)
+
+    def lint_one(path: str, bin_dir: str | None, data: bytes | None = None) -> LintReport:
+        return lint_target(
+            path,
+            data=data,
+            bin_dir=bin_dir,
+            versions=args.kubernetes,
+            gates=gates,
+            elsewhere=args.elsewhere,
+        )
+
+    targets = list(_targets(args))
+    reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
+    fixed: list[FixedFile] = []
+    if args.fix or args.output == "diff":
+        fixed = [each for report in reports for each in _fixed(report, lint_one, is_shown) if each.is_changed]
+    if args.fix and fixed:
+        _write_files(fixed)
+        reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
+    shown = list(filter(is_shown, (finding for report in reports for finding in report.findings)))
+    # What is left after a correction cannot be corrected.
+    fixable = [0 if args.fix else _count_fixable(report, is_shown) for report in reports]
+    _write(reports, shown, fixable, fixed, args.output)
+    report(_summary(reports, shown, sum(fixable)))
+    if any(report.unreadable for report in reports):
+        return Exit.ENVIRONMENT
+    return Exit.NO if shown else Exit.OK
+
+
+def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
+    if not args.targets:
+        yield _discovered(args.bin_dir, Node())
+        return
+    bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
+    yield from ((_STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
+
+
+def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
+    found = _discover(bin_dir, node)
+    if not found.bin_dir:
+        report(
+            f"linting config {found.config} ({found.config_from}), without its plugins: the bin dir is unknown"
+        )
+        return found.config, None
+    report(f"linting {found}")
+    return found.config, found.bin_dir
+
+
+def _discover(bin_dir: str | None, node: Node) -> Discovery:
+    """Find the node's config, with or without its plugins."""
+    advice = "give a file or directory, or set KEYFERRY_CONFIG"
+    return discover(None, bin_dir, node=node, needs_bin_dir=False, advice=advice)
+
+
+def _fixed(
+    linted: LintReport,
+    lint_one: "Callable[[str, str | None, bytes], LintReport]",
+    is_wanted: "Callable[[Finding], bool]",
+) -> Iterator[FixedFile]:
+    """Yield the files of a target, each corrected by itself."""
+    for source in linted.sources:
+        path = source.path
+
+        def lint_again(data: bytes, path: str = path) -> LintReport:
+            return lint_one(path, linted.bin_dir, data)
+
+        yield fix_file(path, source.data, lint_again, is_wanted)
+
+
+def _write_files(fixed: Sequence[FixedFile]) -> None:
+    # Imported here, because few runs write.
+    from keyferry.cli.lint.fix import write_file
+
+    if any(each.path == _STDIN_PATH for each in fixed):
+        raise WrongUsage("--fix cannot correct standard input; use -o diff")
+    for each in fixed:
+        write_file(each)
+        report(f"corrected {each.path}")
+
+
+def _count_fixable(linted: LintReport, is_shown: "Callable[[Finding], bool]") -> int:
+    shown = tuple(filter(is_shown, linted.findings))
+    return sum(count_fixable(source.path, source.data, shown) for source in linted.sources) if shown else 0
+
+
+def _write(
+    reports: Sequence[LintReport],
+    shown: Sequence[Finding],
+    fixable: Sequence[int],
+    fixed: Sequence[FixedFile],
+    output: str,
+) -> None:
+    if output == "json":
+        print(as_json(report_document(reports, shown, fixable)))
+    elif output == "sarif":
+        print(as_json(sarif_document(shown)))
+    elif output == "junit":
+        print(Lines(junit_text(reports, shown)), end="")
+    else:
+        for line in _lines(reports, shown, fixed, output):
+            print(line)
+
+
+def _lines(
+    reports: Sequence[LintReport], shown: Sequence[Finding], fixed: Sequence[FixedFile], output: str
+) -> Iterator[str]:
+    if output == "github":
+        return annotation_lines(shown)
+    if output == "table":
+        return table_lines(shown)
+    if output == "diff":
+        # Imported here, because few runs show a diff.
+        from keyferry.cli.lint.fix import diff_lines
+
+        return diff_lines(fixed)
+    is_terminal = sys.stdout.isatty()
+    return text_lines(shown, reports, _columns() if is_terminal else _WIDTH, wraps=is_terminal)
+
+
+def _columns() -> int:
+    from shutil import get_terminal_size
+
+    return get_terminal_size((_WIDTH, 24)).columns
+
+
+def _list(codes: Sequence[str], output: str) -> int:
+    unknown = [code for code in codes if code.upper() not in CODES]
+    if unknown:
+        raise WrongUsage(f"{unknown[0]!r} is not a code; 'keyferry lint --list' shows all")
+    chosen = [CODES[code.upper()] for code in codes] or list(CODES.values())
+    for line in listing(chosen, output):
+        print(line)
+    return Exit.OK
+
+
+def _summary(reports: Sequence[LintReport], shown: Sequence[Finding], fixable: int) -> str:
+    total = Counter(finding.severity for report in reports for finding in report.findings)
+    seen = Counter(finding.severity for finding in shown)
+    hidden = _counts(total - seen)
+    suppressed = sum(len(report.suppressed) for report in reports)
+    versions = dict.fromkeys(report.kubernetes for report in reports if report.kind is FileKind.PROVIDERS)
+    notes = [f"Kubernetes {version.replace(',', ', ')}" for version in versions]
+    notes += [f"{hidden} not shown"] if hidden else []
+    notes += [f"{suppressed} suppressed"] if suppressed else []
+    note = f" ({'; '.join(notes)})" if notes else ""
+    if shown:
+        files = sum(len(report.files) or 1 for report in reports)
+        more = f"; {fixable} can be fixed with --fix" if fixable else ""
+        return f"{_counts(seen)} in {_count(files, 'file')}{note}{more}"
+    return f"no {'such ' if hidden else ''}problems found in {_subjects(reports)}{note}"
+
+
+def _subjects(reports: Sequence[LintReport]) -> str:
+    kinds = Counter(report.kind for report in reports if report.kind is not FileKind.PROVIDERS)
+    texts = [_count(number, kind) for kind, number in kinds.items()]
+    if len(reports) > kinds.total():
+        texts.insert(0, _count(sum(report.providers for report in reports), "provider"))
+    return ", ".join(texts)
+
+
+def _counts(counter: "Counter[Severity]") -> str:
+    return ", ".join(_count(counter[severity], severity) for severity in SEVERITIES if counter[severity])
+
+
+def _count(number: int, noun: str) -> str:
+    head, of, rest = noun.partition(" of ")
+    return f"{number} {noun}" if number == 1 else f"{number} {head}s{of}{rest}"
+
+
+def _note_gates(gates: dict[str, bool]) -> None:
+    for name in gates:
+        if name != GATE:
+            report(f"feature gate {name!r} does not affect provider configs and is ignored; {GATE} does")
+
+
+def _note_versions(versions: Sequence[str]) -> None:
+    for version in versions:
+        if is_unknown(version):
+            report(
+                f"warning: Kubernetes {version} is newer than this version of keyferry knows; the newest rules are used"
+            )

@@ -1,0 +1,228 @@
+"""Lint reports as text and as JSON documents."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from keyferry._core.secrets import printable
+from keyferry._core.severity import Severity
+from keyferry.lint.codes.catalogue import CODES, ON_THIS_MACHINE, Code
+from keyferry.lint.report import FileKind, Finding, LintReport
+from keyferry.lint.source import token_length, visible_lines
+from keyferry.show.documents import as_json, make_document
+from keyferry.show.source_frame import source_frame
+from keyferry.show.writer import style
+
+Json = dict[str, object]
+
+_STYLES = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+_WIDEST = max(map(len, Severity))
+# Parts of Kubernetes' messages that quote a value, which may be a secret, and their replacements.
+_QUOTED = (
+    # The whole file, if its kind is missing.
+    (re.compile(r"(Object '\w+' is missing in ').*'", re.DOTALL), r"\1...'"),
+    # An unquoted value that begins with '*', which YAML reads as an undefined alias.
+    (re.compile(r"(anchor ')[^']*'"), r"\1***'"),
+    # A value that does not have the type of its tag.
+    (re.compile(r"(cannot decode !!\w+ `).*(` as a )", re.DOTALL), r"\1***\2"),
+    # The value of a key that JSON cannot represent.
+    (re.compile(r"(unsupported map key of type: .*, value: ).*", re.DOTALL), r"\1***"),
+    # Passwords in URLs.
+    (re.compile(r"(://|Invalid value: \")(?:[^/?#\"\\]|\\.)*@"), r"\1***@"),
+)
+
+
+def text_lines(
+    findings: Sequence[Finding], reports: Sequence[LintReport], width: int, *, wraps: bool
+) -> Iterator[str]:
+    """Yield each finding with the line of the file that it is about; with *wraps*, long texts are wrapped."""
+    sources = {source.path: source.data for report in reports for source in report.sources}
+    lines: dict[str, tuple[list[str], list[str]]] = {}
+    for finding in findings:
+        yield from _headed(finding, width if wraps else None)
+        if finding.line is None or finding.file not in sources:
+            continue
+        if finding.file not in lines:
+            data = sources[finding.file]
+            lines[finding.file] = visible_lines(data), data.decode("utf-8", "replace").split("\n")
+        yield from _frame(finding, *lines[finding.file], width)
+
+
+def _headed(finding: Finding, width: int | None) -> Iterator[str]:
+    """Yield the place and the message of a finding, wrapped to *width* if there is one."""
+    head = f"{_place(finding)}: {finding.severity} {finding.code}:"
+    lines = [f"{head} {printable(_message(finding))}"]
+    if width is not None:
+        import textwrap
+
+        options = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
+        lines = textwrap.wrap(lines[0], width, **options)  # type: ignore[arg-type] # all of them are its own
+    severity = style(finding.severity, _STYLES[finding.severity])
+    styled = f"{_place(finding)}: {severity} {style(finding.code, 'bold')}:"
+    yield lines[0].replace(head, styled, 1)
+    yield from lines[1:]
+
+
+def _frame(finding: Finding, visible: list[str], written: list[str], width: int) -> Iterator[str]:
+    number, column = finding.line or 1, finding.column or 1
+    if number > len(visible):
+        return
+    line = visible[number - 1]
+    if line[: column - 1] != written[number - 1][: column - 1]:
+        # What is before the place is masked, so the column is another one.
+        column = len(line) - len(line.lstrip()) + 1
+    yield from source_frame(line, number, column, token_length(line, column), width)
+
+
+def annotation_lines(findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield each finding as a workflow command of GitHub Actions."""
+    from keyferry.show.annotations import annotation
+
+    for finding in findings:
+        title = f"{finding.code}: {CODES[finding.code].title}"
+        yield annotation(
+            finding.severity,
+            title,
+            _message(finding),
+            file=finding.file,
+            line=finding.line,
+            column=finding.column,
+        )
+
+
+def junit_text(reports: Sequence[LintReport], findings: Sequence[Finding]) -> str:
+    """Return one suite as JUnit XML: a failed case for each finding, and a passed one for each file without any."""
+    from keyferry.show.junit import Case, CaseOutcome, to_junit
+
+    failed = [
+        Case(
+            finding.file or "-",
+            f"{finding.code} {finding.path}".strip(),
+            CaseOutcome.FAILED,
+            finding.message,
+            str(finding.severity),
+            f"{_place(finding)}: {_message(finding)}",
+        )
+        for finding in findings
+    ]
+    named = {finding.file for finding in findings}
+    clean = [file for report in reports for file in report.files or (report.path,) if file not in named]
+    return to_junit("keyferry lint", [*failed, *(Case(file, "no problems") for file in clean)], 0.0)
+
+
+def table_lines(findings: Sequence[Finding]) -> Iterator[str]:
+    """Return one line for each finding, in columns."""
+    width = max((len(_place(finding)) for finding in findings), default=0)
+    return (_line(finding, width) for finding in findings)
+
+
+def report_document(
+    reports: Sequence[LintReport], findings: Iterable[Finding], fixable: Sequence[int]
+) -> Json:
+    """Return the reports as a JSON document with stable fields; *fixable* has a number for each of them."""
+    return make_document(
+        "LintReport",
+        targets=[_target(*each) for each in zip(reports, fixable, strict=True)],
+        findings=[_finding(finding) for finding in findings],
+    )
+
+
+def sarif_document(findings: Iterable[Finding]) -> Json:
+    """Return one SARIF run of the linter, with all its rules."""
+    from keyferry.show import sarif
+
+    rules = [
+        sarif.SarifRule(code.code, code.severity, code.title, code.why, code.fix) for code in CODES.values()
+    ]
+    found = [
+        sarif.SarifResult(
+            each.code, each.severity, each.message, each.path, each.file, each.line, each.column
+        )
+        for each in findings
+    ]
+    return sarif.to_sarif(rules, found)
+
+
+def listing(codes: Sequence[Code], output: str) -> Iterator[str]:
+    """Yield the explanations of codes as text or as JSON."""
+    if output == "json":
+        items = [_present(_code(code)) for code in codes]
+        yield as_json(make_document("LintCodeList", items=items))
+        return
+    for code in codes:
+        versions = f" (Kubernetes: {code.kubernetes})" if code.kubernetes else ""
+        versions += " (depends on this machine)" if code.code in ON_THIS_MACHINE else ""
+        severity = style(code.severity, _STYLES[code.severity])
+        yield f"{style(code.code, 'bold')}  {severity}  {code.title}{versions}"
+        yield f"       why: {code.why}"
+        yield f"       do:  {code.fix}"
+
+
+def _line(finding: Finding, width: int) -> str:
+    severity = style(finding.severity.ljust(_WIDEST), _STYLES[finding.severity])
+    message = printable(_message(finding))
+    return f"{_place(finding).ljust(width)}  {severity}  {style(finding.code, 'bold')}  {message}"
+
+
+def _message(finding: Finding) -> str:
+    versions = f" (Kubernetes {', '.join(finding.versions)})" if finding.versions else ""
+    return f"{finding.path}: {finding.message}{versions}" if finding.path else finding.message + versions
+
+
+def _place(finding: Finding) -> str:
+    parts = (finding.file or "-", finding.line, finding.column)
+    return printable(":".join(str(part) for part in parts if part is not None))
+
+
+def _target(report: LintReport, fixable: int) -> Json:
+    return _present(
+        {
+            "path": report.path,
+            "kind": None if report.kind is FileKind.PROVIDERS else report.kind,
+            "binDir": report.bin_dir,
+            "kubernetes": report.kubernetes,
+            "files": list(report.files),
+            "providers": report.providers if report.kind is FileKind.PROVIDERS else None,
+            "accepted": report.accepted,
+            "suppressed": len(report.suppressed),
+            "fixable": fixable,
+            "kubernetesText": _without_secrets(report.kubernetes_text),
+        }
+    )
+
+
+def _finding(finding: Finding) -> Json:
+    return _present(
+        {
+            "code": finding.code,
+            "severity": str(finding.severity),
+            "file": finding.file,
+            "line": finding.line,
+            "column": finding.column,
+            "path": finding.path,
+            "message": finding.message,
+            "kubernetesText": _without_secrets(finding.kubernetes_text),
+            "kubernetes": finding.kubernetes,
+            "versions": list(finding.versions) or None,
+        }
+    )
+
+
+def _code(code: Code) -> Json:
+    return {
+        "code": code.code,
+        "severity": str(code.severity),
+        "title": code.title,
+        "why": code.why,
+        "fix": code.fix,
+        "kubernetes": code.kubernetes,
+    }
+
+
+def _without_secrets(text: str) -> str:
+    for pattern, shown in _QUOTED:
+        text = pattern.sub(shown, text)
+    return text
+
+
+def _present(fields: Json) -> Json:
+    return {name: value for name, value in fields.items() if value not in (None, "")}

@@ -1,0 +1,1 @@
+"""Corrections of problems that have one right answer, made in the text of the file."""

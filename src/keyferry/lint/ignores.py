@@ -1,0 +1,88 @@
+"""Comments that suppress findings: ``# keyferry: ignore KF151`` on the line itself, or alone on the line above.
+
+Several codes are separated by commas. A reason may follow after ``:`` or ``--``. Errors are never suppressed: they stop
+a kubelet or kubectl all the same. A code without effect is reported.
+"""
+
+import re
+from collections.abc import Iterator
+
+from keyferry._core.severity import Severity
+from keyferry._core.values import Value, replace
+from keyferry.errors import Problem
+from keyferry.lint.codes.catalogue import CODES, ON_THIS_MACHINE
+from keyferry.lint.report import Finding, LintReport, finding_of, place_of
+from keyferry.lint.source import SourceFile
+
+__all__ = ["apply_ignores"]
+
+_USELESS = "KF050"
+_COMMENT = re.compile(r"(?:^|(?<=\s))#\s*keyferry:\s*ignore\b(?P<codes>[^:#]*?)(?:(?::|--|#).*)?$")
+_SEPARATOR = re.compile(r"[\s,]+")
+
+
+class _Ignore(Value):
+    """One code of a comment: the position of the comment, and the line that it is about."""
+
+    file: str
+    line: int
+    column: int
+    target: int
+    code: str
+
+    def covers(self, finding: Finding) -> bool:
+        """Return whether the comment is about *finding*."""
+        place = (finding.file, finding.line, finding.code)
+        return place == (self.file, self.target, self.code) and finding.severity is not Severity.ERROR
+
+
+def apply_ignores(report: LintReport) -> LintReport:
+    """Return *report* without the findings that comments suppress, and with those comments that have no effect."""
+    ignores = [each for source in report.sources for each in _ignores(source)]
+    if not ignores:
+        return report
+    suppressed = [each for each in report.findings if any(ignore.covers(each) for ignore in ignores)]
+    useless = [_useless(each, report) for each in ignores if not any(map(each.covers, suppressed))]
+    hidden = set(suppressed)
+    kept = [each for each in report.findings if each not in hidden]
+    kept += [each for each in useless if each is not None]
+    return replace(report, findings=tuple(sorted(kept, key=place_of)), suppressed=tuple(suppressed))
+
+
+def _ignores(source: SourceFile) -> Iterator[_Ignore]:
+    if b"keyferry:" not in source.data:
+        return
+    lines = source.data.decode("utf-8", "replace").split("\n")
+    for number, line in enumerate(lines, 1):
+        found = _COMMENT.search(line.rstrip("\r"))
+        if found is None:
+            continue
+        is_alone = not line[: found.start()].strip()
+        target = _next_content(lines, number) if is_alone else number
+        codes = [code for code in _SEPARATOR.split(found["codes"].strip()) if code] or [""]
+        for code in codes:
+            yield _Ignore(source.path, number, found.start() + 1, target, code.upper())
+
+
+def _next_content(lines: list[str], number: int) -> int:
+    """Return the number of the first line after *number* that is not a comment."""
+    while number < len(lines) and lines[number].lstrip().startswith("#"):
+        number += 1
+    return number + 1
+
+
+def _useless(ignore: _Ignore, report: LintReport) -> Finding | None:
+    """Return the finding about a comment that suppresses nothing; None if it may do so on another machine."""
+    if ignore.code in ON_THIS_MACHINE and CODES[ignore.code].severity is not Severity.ERROR:
+        return None
+    there = (each for each in report.findings if (each.file, each.line) == (ignore.file, ignore.target))
+    if not ignore.code:
+        message = "the comment names no code; write for example '# keyferry: ignore KF162'"
+    elif ignore.code not in CODES:
+        message = f"{ignore.code!r} is not a code; 'keyferry lint --list' shows all"
+    elif any(each.code == ignore.code for each in there):
+        message = f"{ignore.code} is an error, which cannot be ignored"
+    else:
+        message = f"there is no {ignore.code} in line {ignore.target}; remove it from the comment"
+    problem = Problem("", message, code=_USELESS, file=ignore.file, line=ignore.line, column=ignore.column)
+    return finding_of(problem)

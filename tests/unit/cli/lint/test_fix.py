@@ -1,0 +1,76 @@
+"""Corrections are written at once or not at all, and shown without secrets."""
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from keyferry.cli.lint.fix import diff_lines, write_file
+from keyferry.errors import EnvironmentProblem
+from keyferry.lint.fixes.rounds import FixedFile
+from support.lint import SECRET
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_bytes(b"old\n")
+    path.chmod(0o640)
+    return path
+
+
+def test_mode_and_owner_stay(file: Path) -> None:
+    if os.geteuid() == 0:
+        os.chown(file, 12345, 54321)
+    before = file.stat()
+    write_file(FixedFile(str(file), b"old\n", b"new\n"))
+    after = file.stat()
+    assert file.read_bytes() == b"new\n"
+    assert stat.S_IMODE(after.st_mode) == 0o640
+    assert (after.st_uid, after.st_gid) == (before.st_uid, before.st_gid)
+    assert os.listdir(file.parent) == ["config.yaml"]
+
+
+def test_a_link_stays_a_link(file: Path) -> None:
+    link = file.parent / "link"
+    link.symlink_to(file)
+    write_file(FixedFile(str(link), b"old\n", b"new\n"))
+    assert link.is_symlink()
+    assert file.read_bytes() == b"new\n"
+
+
+def test_a_file_that_changed_meanwhile_is_not_written(file: Path) -> None:
+    file.write_bytes(b"edited\n")
+    with pytest.raises(EnvironmentProblem, match="has changed since it was read"):
+        write_file(FixedFile(str(file), b"old\n", b"new\n"))
+    assert file.read_bytes() == b"edited\n"
+    assert os.listdir(file.parent) == ["config.yaml"]
+
+
+def test_a_file_with_two_names_is_not_written(file: Path) -> None:
+    os.link(file, file.parent / "other")
+    with pytest.raises(EnvironmentProblem, match="not a regular file with one name"):
+        write_file(FixedFile(str(file), b"old\n", b"new\n"))
+    assert file.read_bytes() == b"old\n"
+
+
+def test_a_folder_that_is_gone_is_an_environment_problem(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="cannot be written"):
+        write_file(FixedFile(str(tmp_path / "nope" / "x"), b"old\n", b"new\n"))
+
+
+def test_a_diff_shows_each_changed_line_and_no_secret() -> None:
+    before = f"name: a\nargs: [8080, {SECRET}]\nkind: x\n".encode()
+    after = before.replace(b"8080", b'"8080"').replace(b"kind: x", b"kind: y")
+    lines = list(diff_lines([FixedFile("c.yaml", before, after)]))
+    assert lines == [
+        "--- a/c.yaml",
+        "+++ b/c.yaml",
+        "@@ -1,3 +1,3 @@",
+        " name: a",
+        "-args: [********, ********",
+        "-kind: x",
+        "+args: [********, ********",
+        "+kind: y",
+    ]

@@ -1,0 +1,106 @@
+"""Provider configs inside other documents are found, and their findings have positions in the whole file."""
+
+from pathlib import Path
+
+import pytest
+
+from keyferry.lint.dispatch import lint_any
+from keyferry.lint.nested import add_nested
+from keyferry.lint.report import LintReport
+from support.lint import write
+
+TALOS = """\
+version: v1alpha1
+machine:
+  kubelet:
+    image: ghcr.io/siderolabs/kubelet:v1.34.1
+    credentialProviderConfig:
+      apiVersion: kubelet.config.k8s.io/v1
+      kind: CredentialProviderConfig
+      providers:
+        - name: ecr-credential-provider
+          apiVersion: credentialprovider.kubelet.k8s.io/v1
+          defaultCacheDuration: 12h
+          matchImages:
+            - "reg.example/*"
+"""
+CLOUD_INIT = """\
+#cloud-config
+write_files:
+- path: /etc/kubernetes/providers.yaml
+  content: |
+    apiVersion: kubelet.config.k8s.io/v1
+    kind: CredentialProviderConfig
+    providers:
+    - name: ecr
+      apiVersion: credentialprovider.kubelet.k8s.io/v1
+      defaultCacheDuration: 12h
+      matchImages:
+      - reg.example/*
+"""
+DYNAMIC = """\
+apiVersion: credentialprovider.d2iq.com/v1alpha1
+kind: DynamicCredentialProviderConfig
+mirror:
+  endpoint: mirror.example
+credentialProviders:
+  apiVersion: kubelet.config.k8s.io/v1
+  kind: CredentialProviderConfig
+  providers:
+  - name: static
+    apiVersion: credentialprovider.kubelet.k8s.io/v1
+    matchImages: [reg.example]
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "refusal", "nested", "finding"),
+    [
+        pytest.param(
+            TALOS,
+            "KF104",
+            ("machine.kubelet.credentialProviderConfig", 5, 5),
+            ("KF151", "machine.kubelet.credentialProviderConfig.providers[0].matchImages[0]", 13, 15),
+            id="Talos",
+        ),
+        pytest.param(
+            CLOUD_INIT,
+            "KF104",
+            ("write_files[0].content", 4, 3),
+            ("KF151", "write_files[0].content.providers[0].matchImages[0]", 12, 9),
+            id="cloud-init",
+        ),
+        pytest.param(
+            DYNAMIC,
+            "KF105",
+            ("credentialProviders", 5, 1),
+            ("KF125", "credentialProviders.providers[0].defaultCacheDuration", 9, 5),
+            id="D2iQ",
+        ),
+    ],
+)
+def test_a_nested_config_is_pointed_at(
+    tmp_path: Path, text: str, refusal: str, nested: tuple[str, int, int], finding: tuple[str, str, int, int]
+) -> None:
+    report = lint_any(write(tmp_path, text))
+    found = {each.code: each for each in report.findings}
+    assert set(found) == {refusal, "KF184", finding[0]}
+    pointer, inner = found["KF184"], found[finding[0]]
+    assert (pointer.path, pointer.line, pointer.column) == nested
+    assert (inner.code, inner.path, inner.line, inner.column) == finding
+    assert report.providers == 1
+
+
+def test_a_folded_text_is_pointed_at_as_a_whole(tmp_path: Path) -> None:
+    inner = CLOUD_INIT.partition("|\n")[2].replace("\n    ", "\\n")
+    report = lint_any(write(tmp_path, f'files:\n- content: "{inner.strip()}"\n'))
+    found = {each.code: (each.line, each.column) for each in report.findings}
+    assert found["KF151"] == found["KF184"] == (2, 3)
+
+
+def test_other_documents_stay_as_they_are(tmp_path: Path) -> None:
+    path = write(tmp_path, "kind: ConfigMap\napiVersion: v1\ndata: {a: CredentialProviderConfig}\n")
+    report = lint_any(path)
+    assert [each.code for each in report.findings] == ["KF105"]
+    broken = LintReport(path, "1.36", findings=report.findings)
+    assert add_nested(broken, b"a: [", lambda _: report) == broken
