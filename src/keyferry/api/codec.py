@@ -6,8 +6,6 @@ then reads typed values from the document and collects all problems, not only
 the first. ``kubernetes_failure`` returns the problem that Kubernetes would report.
 """
 
-import re
-
 from keyferry._core.paths import Path, format_path
 from keyferry.api.meta import decode_duration
 from keyferry.errors import Detail, DurationError, Kind, Problem
@@ -225,6 +223,8 @@ def aggregate(texts: "Iterable[str]") -> str:
 
 def shown_api_version(api_version: str) -> str:
     """Return an apiVersion for a message; one without Kubernetes' form is not shown, since it may be a secret."""
+    import re  # only here: a plugin that reads a valid document does not need it
+
     if re.fullmatch(r"(?:[a-z.]{1,50}\.k8s\.io/)?v[0-9]{1,2}(?:(?:alpha|beta)[0-9]{1,2})?", api_version):
         return repr(api_version)
     return "something else" if api_version else "none"
