@@ -61,10 +61,7 @@ def read_federation(data: bytes, file: str) -> FederationConfig:
         document, repeated = loads_with_duplicates(data)
     except DocumentError as error:
         where = "".join(f":{number}" for number in (error.line, error.column) if number)
-        raise ProvideError(
-            f"{file}{where}: {error.message}",
-            "the plugin reads JSON, not YAML; keyferry plugin install converts it",
-        ) from None
+        raise ProvideError(f"{file}{where}: {error.message}", "the plugin reads JSON, not YAML") from None
     reader = Reader(repeated)
     config = read_config(document, reader)
     check_config(config, reader)
@@ -93,7 +90,8 @@ def _explain(problems: "list[tuple[Path, Problem]]", file: str, data: bytes = b"
 
         problem = place_problem(problem, file, read_json(data), path)
     text = str(problem) if data else f"{file}: {problem}"
-    more = f" (and {len(problems) - 1} more problems)" if len(problems) > 1 else ""
+    others = len(problems) - 1
+    more = f" (and {others} more problem{'s' if others > 1 else ''})" if others else ""
     return ProvideError(
         f"{text}{more}", "keyferry-federate --show-preset NAME prints a preset and its parameters"
     )

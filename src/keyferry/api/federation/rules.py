@@ -92,9 +92,9 @@ def _check_rule(rule: "FederationRule", number: int, owners: dict[str, int]) -> 
     yield from _check_subject(rule, complete.subject)
     yield from _check_parameters(rule)
     classes = {name: _provenance(source) for name, source in complete.parameters.items()}
-    for problem in find_problems(complete.recipe, classes):
-        yield _path_of(problem, rule), problem.message
-    yield from _check_urls(rule, complete)
+    problems = list(find_problems(complete.recipe, classes))
+    yield from ((_path_of(problem, rule), problem.message) for problem in problems)
+    yield from () if problems else _check_urls(rule, complete)
     yield from _check_caching(rule, complete)
 
 
