@@ -187,7 +187,7 @@ def _gcp(received: Received) -> Reply:
         "audience": POOL, "grant_type": EXCHANGE, "requested_token_type": f"{TYPE}:access_token",
         "scope": "https://www.googleapis.com/auth/cloud-platform", "subject_token_type": f"{TYPE}:jwt",
     }  # fmt: skip
-    return Reply(document={"access_token": "ya29.d.federated", "expires_in": HOUR, "token_type": "Bearer"})
+    return Reply(document={"access_token": issued(), "expires_in": HOUR, "token_type": "Bearer"})
 
 
 def _acr(received: Received) -> Reply:

@@ -8,8 +8,8 @@ from keyferry.api.federation.templates import TemplateError
 GOOD = ["r.io", "registry.example.com:5000", "127.0.0.1:443", "localhost", "a-b.c", "x:1", "x:65535"]
 BAD = [
     "", ":", ":5000", "r.io:", "r.io:0", "r.io:65536", "r.io:5000000", "R.io", "r.io.", ".r.io", "r..io", "-r.io",
-    "r-.io", "r.io/x", "r.io?x", "r.io#x", "u@r.io", "r.io:5000@x", "r.io:x", "*.io", "r_.io", "r.io ", "r.i\u043e", "[::1]",
-    "https://r.io", "r.io\\x", "r.io\n", "a" * 64, ".".join(["a" * 60] * 5), "r.io:\u0663",
+    "r-.io", "r.io/x", "r.io?x", "r.io#x", "u@r.io", "r.io:5000@x", "r.io:x", "*.io", "r_.io", "r.io ", "r.i\u043e",
+    "[::1]", "https://r.io", "r.io\\x", "r.io\n", "a" * 64, ".".join(["a" * 60] * 5), "r.io:\u0663",
 ]  # fmt: skip
 
 
