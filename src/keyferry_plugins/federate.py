@@ -25,7 +25,6 @@ def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | No
 
     from keyferry.sdk import Deadline
     from keyferry_plugins.federation.answer import make_response
-    from keyferry_plugins.federation.calls import make_calls
     from keyferry_plugins.federation.config import find_rule, load_config
     from keyferry_plugins.federation.options import read_timeout
     from keyferry_plugins.federation.parameters import gather_values
@@ -39,8 +38,11 @@ def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | No
     note = _tell if flags.is_on("verbose") else _ignore
     note("token from", rule.subject.source, "with", subject)
     values = gather_values(rule, request, token, environ)
-    found = make_calls(rule, values, subject, deadline, note)
-    response = make_response(rule, found, subject, request, time())
+    if rule.recipe.calls:
+        from keyferry_plugins.federation.calls import make_calls  # a token that is passed on needs no network
+
+        values = make_calls(rule, values, subject, deadline, note)
+    response = make_response(rule, values, subject, request, time())
     note(
         "login for", request.registry, "to keep for", response.cache_seconds, "s by", response.cache_key_type
     )

@@ -2,6 +2,8 @@
 
 import ast
 import json
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -24,9 +26,10 @@ from support.federation import (
     issued,
     issuer_key,
     rule_of,
+    write_config,
 )
 from support.google_world import World
-from support.reference import Answer, ask_image, run_plugin
+from support.reference import Answer, ask_image, image_request, run_plugin
 
 JFROG = "team.jfrog.io"
 IMAGE = f"{JFROG}/docker/app"
@@ -346,3 +349,38 @@ def test_the_kubelets_token_is_signed_by_the_cluster() -> None:
     assert jwt.get_unverified_header(token) == {"alg": "RS256", "kid": "key-1"}
     assert read_claims(token)["aud"] == [AUDIENCE]
     assert jwt.decode(token, issuer_key().public_key(), ["RS256"], audience=AUDIENCE)["iss"] == ISSUER
+
+
+PROBE = """\
+import atexit, sys
+sys.path.insert(0, {source!r})
+atexit.register(lambda: sys.stderr.write(" ".join(sys.modules)))
+from keyferry_plugins.federate import main
+main()
+"""
+
+
+def test_a_token_that_is_passed_on_loads_what_it_needs(tmp_path: Path) -> None:
+    """A strict config, its preset and all checks, without a network, regular expressions or the json package."""
+    config = write_config(tmp_path / "c.json", rule_of("passthrough"))
+    source = str(Path(keyferry.__file__).parent.parent)
+    words = [sys.executable, "-I", "-S", "-c", PROBE.format(source=source), f"--config={config}"]
+    request = image_request("zot.example.com:5000/app", token=account_token())
+    done = subprocess.run(words, input=request, capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    unwanted = {
+        "enum",
+        "functools",
+        "hashlib",
+        "http",
+        "json",
+        "logging",
+        "re",
+        "socket",
+        "ssl",
+        "typing",
+        "urllib",
+    }
+    assert unwanted.isdisjoint(loaded)
+    assert {"keyferry_plugins.federation.answer", "keyferry.api.federation.rules"} <= loaded
+    assert {"keyferry_plugins.federation.calls", "keyferry.sdk.http"}.isdisjoint(loaded)
