@@ -1,38 +1,47 @@
 """keyferry-federate as a process: each preset against servers that check everything it sends, over TLS."""
 
 import ast
+import base64
 import json
+import re
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import jwt
 import pytest
+import yaml
 
 import keyferry
 import keyferry_plugins
-from keyferry.api.federation.presets import PRESETS
+from keyferry.api.federation.presets import PRESETS, load_preset
+from keyferry.sdk.federation import read_federation
 from keyferry_plugins.signing.jose import read_claims
+from support.commands import run_keyferry
 from support.fake_cloud import Reply
 from support.federation import (
     AUDIENCE,
     EXAMPLES,
     HOUR,
     ISSUER,
+    account_claims,
     account_token,
     example_federation,
     federation,
     issued,
     issuer_key,
     rule_of,
+    sign,
     write_config,
 )
 from support.google_world import World
-from support.reference import Answer, ask_image, image_request, run_plugin
+from support.reference import Answer, ask_image, image_request, run_plugin, write_launcher
 
 JFROG = "team.jfrog.io"
 IMAGE = f"{JFROG}/docker/app"
+LOGIN = {"access_token": "opaque-1", "expires_in": HOUR, "username": "u"}
 
 
 def cache_seconds(answer: Answer) -> float:
@@ -384,3 +393,59 @@ def test_a_token_that_is_passed_on_loads_what_it_needs(tmp_path: Path) -> None:
     assert unwanted.isdisjoint(loaded)
     assert {"keyferry_plugins.federation.answer", "keyferry.api.federation.rules"} <= loaded
     assert {"keyferry_plugins.federation.calls", "keyferry.sdk.http"}.isdisjoint(loaded)
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "plugins" / "federation.md"
+
+
+def blocks(kind: str) -> list[str]:
+    """The blocks of one language on the plugin's page."""
+    found = re.findall(
+        rf"^( *)```{kind}\n(.*?)^\1```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+    )
+    return [textwrap.dedent(text) for _, text in found]
+
+
+def test_the_configs_on_the_page_are_good() -> None:
+    configs = blocks("json")
+    assert len(configs) == 2
+    assert all(read_federation(text.encode(), "page").rules for text in configs)
+
+
+def test_the_arguments_on_the_page_give_a_login(tmp_path: Path) -> None:
+    """With the registry's name and the token that the page asks for."""
+    (entry,) = yaml.safe_load(next(text for text in blocks("yaml") if "tokenAttributes:" in text))[
+        "providers"
+    ]
+    with federation(tmp_path, EXAMPLES["jfrog"].handler, AUDIENCE) as world:
+        answer = world.ask(
+            f"{entry['matchImages'][0]}/app",
+            args=entry["args"],
+            token=account_token(aud=[entry["tokenAttributes"]["serviceAccountTokenAudience"]]),
+        )
+        assert answer.auth[AUDIENCE][0] == "k8s-puller"
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_page_names_every_parameter_of_a_preset(name: str) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    part = re.split(r"\n###? ", text.partition(f"\n### `{name}`")[2])[0]
+    preset = load_preset(name)
+    assert preset is not None
+    assert [each for each in preset.parameters if f"`{each}`" not in part] == []
+
+
+def test_a_job_gets_a_docker_config_as_on_the_page(tmp_path: Path) -> None:
+    """By a provider config and a token in a variable, without a kubelet."""
+    text = next(text for text in blocks("yaml") if "--subject-from=env" in text)
+    (tmp_path / "ci.yaml").write_text(text)
+    (tmp_path / "bin").mkdir()
+    token = sign({**account_claims(), "iss": "https://gitlab.example.com", "aud": JFROG})
+    with federation(tmp_path, lambda _: Reply(document=LOGIN), JFROG) as world:
+        write_launcher(tmp_path / "bin", "federate", env={**world.env, "REGISTRY_ID_TOKEN": token})
+        done = run_keyferry(
+            "get", IMAGE, "--config", str(tmp_path / "ci.yaml"), "--bin-dir", str(tmp_path / "bin"),
+            "-o", "dockerconfig", "--reveal",
+        )  # fmt: skip
+    auth = base64.b64encode(b"u:opaque-1").decode()
+    assert json.loads(done.stdout)["auths"][JFROG]["auth"] == auth, done.stderr
