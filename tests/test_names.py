@@ -24,6 +24,8 @@ SHARED_NAMES = {
 CHOICES = {
     "_core.documents.Document": ("format",),
     "_core.reasons.Reason": ("stage",),
+    "api.federation.v1alpha1.ExchangeCall": ("encode",),
+    "api.federation.v1alpha1.SubjectSettings": ("source",),
     "cli.frame.sources.KubernetesObject": ("kind",),
     "clusters.why.diagnosis.Diagnosis": ("stage",),
     "images.config.refusals.Refusals": ("stage",),

@@ -53,8 +53,9 @@ def read_preset(document: object, reader: "Reader") -> FederationPreset:
     """Return the preset in *document*."""
 
     def read_parameter(value: object, path: "Path") -> PresetParameter:
-        found = reader.struct(value, path, {"about": reader.text, "default": reader.text})
-        return PresetParameter(found.get("about", ""), found.get("default"))
+        known = {"about": reader.text, "default": reader.text, "secret": reader.boolean}
+        found = reader.struct(value, path, known)
+        return PresetParameter(found.get("about", ""), found.get("default"), bool(found.get("secret")))
 
     fields = reader.struct(
         document,

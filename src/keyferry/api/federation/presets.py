@@ -34,7 +34,7 @@ PRESETS: dict[str, dict[str, object]] = {
             "scope": {"about": "scope of the token to get", "default": ""},
             "connector_id": {"about": "Dex: the connector that trusts the cluster", "default": ""},
             "client_id": {"about": "client that may exchange tokens", "default": ""},
-            "client_secret": {"about": "its secret, from a file or variable", "default": ""},
+            "client_secret": {"about": "the client's secret", "default": "", "secret": True},
         },
         "calls": [
             {

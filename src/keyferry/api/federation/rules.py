@@ -159,6 +159,8 @@ def _check_parameters(rule: "FederationRule") -> "Found":
         path: Path = ("params", name)
         if rule.preset in PRESETS and name not in preset.parameters:
             yield path, f"the preset has no such parameter, expected one of {', '.join(preset.parameters)}"
+        elif rule.preset in PRESETS and preset.parameters[name].is_secret and source.text:
+            yield path, "a secret is read from a file or a variable: expected an object with file or env"
         if not is_name(name) or name in BUILT_IN:
             yield path, "the name is invalid, or has another meaning already"
         yield from ((path, message) for message in _source_problems(source))

@@ -121,10 +121,14 @@ class Recipe(Value):
 
 
 class PresetParameter(Value):
-    """A parameter of a preset: its meaning, and its default; None if it is required, empty if it is optional."""
+    """A parameter of a preset: its meaning, and its default; None if it is required, empty if it is optional.
+
+    The value of one that *is_secret* is in a file or variable, never in the config or an argument.
+    """
 
     about: str = ""
     default: str | None = None
+    is_secret: bool = False
 
 
 class FederationPreset(Value):

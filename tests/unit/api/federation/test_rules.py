@@ -71,6 +71,10 @@ CASES: dict[str, tuple[dict[str, object], str]] = {
         {**PRESET, "params": {"robot": "r", "host": {"env": "X"}}},
         "rules[0].params.host: the value 'host' is a secret, which cannot be used in a host",
     ),
+    "literal secret": (
+        {**PRESET, "preset": "rfc8693", "params": {"host": "x.io", "client_secret": "s"}},
+        "rules[0].params.client_secret: a secret is read from a file or a variable",
+    ),
     "parameter named subject": ({**OWN, "params": {"subject": "x"}}, "rules[0].params.subject: the name is invalid"),
     "parameter with a value": ({**OWN, "params": {"x": "${subject}"}}, "rules[0].params.x: the text has a control"),
     "many calls": ({**OWN, "calls": [{**CALL, "out": {f"t{n}": "/t"}} for n in range(4)], "credentials": {
