@@ -524,6 +524,16 @@ def test_the_endpoint_of_a_job_is_asked_by_https_alone(url: str, jfrog: Federati
     assert jfrog.proxy.asked == []
 
 
+def test_the_endpoint_of_a_job_is_not_asked_in_plain_text(tmp_path: Path) -> None:
+    """Also not on this machine, where somebody listens."""
+    with serving(lambda _: Reply(document={"value": "x"})) as server:
+        config = write_config(tmp_path / "c.json", rule_of("dockerhub"))
+        env = {"ACTIONS_ID_TOKEN_REQUEST_URL": f"{server.url}/", "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "marked"}
+        answer = ask_image("federate", "docker.io/app", args=[f"--config={config}"], env=env)
+        failed(answer, "is not an https:// URL")
+        assert server.received == []
+
+
 def test_a_preset_for_one_issuer_takes_no_other(jfrog: Federation) -> None:
     """Docker Hub trusts GitHub's issuer alone, so a service account's token is not even read."""
     rule = rule_of("dockerhub", subject={"from": "kubelet", "audience": AUDIENCE, "issuer": ISSUER})

@@ -28,9 +28,6 @@ def make_response(
     if not username or not password:
         raise ProvideError("the login has no user name or no password")
     seconds = kept_seconds(rule.recipe.lifetime, values, password, now)
-    if not rule.recipe.calls:
-        # The kubelet must not keep the token for longer than it is valid.
-        seconds = min(seconds, float(int(max(0.0, subject.expires_at - now))))
     return Response({request.registry: AuthConfig(username, password)}, rule.cache_key_type, seconds)
 
 
