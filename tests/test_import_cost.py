@@ -48,7 +48,7 @@ COSTLY = {
     "urllib",
     "urllib.parse",
 }
-PLUGINS = ("acr", "aks", "docker_helper", "ecr", "eks", "gcr", "gke", "oidc", "static")
+PLUGINS = ("acr", "aks", "docker_helper", "ecr", "eks", "federate", "gcr", "gke", "oidc", "static")
 
 
 def loaded_by(name: str) -> set[str]:

@@ -59,7 +59,15 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("meta", "scheme"),
         ("codec",),
-        ("clientauthentication", "credentialprovider", "kubeconfig", "kubeletconfig", "kuberc", "typed"),
+        (
+            "clientauthentication",
+            "credentialprovider",
+            "federation",
+            "kubeconfig",
+            "kubeletconfig",
+            "kuberc",
+            "typed",
+        ),
     ),
     "images": (
         ("match", "reference", "missing", "node", "dockerconfig"),

@@ -12,7 +12,7 @@ from keyferry.kit.conformance import examine
 from keyferry.kit.lab.plugin_under_test import PluginUnderTest
 from keyferry.kit.report import Report, Status
 from keyferry.kit.scaffold.install import PLUGINS, install
-from support import aws_services, azure_cloud, google_world
+from support import aws_services, azure_cloud, federation, google_world
 from support.aws_moto import running_moto
 from support.azure_acr import MANAGED, serve_managed
 from support.fake_cloud import Authority, serving
@@ -123,6 +123,20 @@ def test_acr(bin_dir: Path, tmp_path: Path) -> None:
         images = [f"{azure_cloud.REGISTRY}/a", f"{azure_cloud.REGISTRY}/b"]
         # An entry without user and password lets the kubelet try once without: some registries are public.
         check(bin_dir, "acr", images=images, args=[config], env=azure.environ, known=["KP119"])
+
+
+def test_federate(bin_dir: Path, tmp_path: Path) -> None:
+    """A token in a file, exchanged at a server that checks it."""
+    authority = Authority(tmp_path)
+    (tmp_path / "token").write_text(federation.account_token())
+    with serving(federation.EXAMPLES["jfrog"].handler, authority.context("127.0.0.1")) as server:
+        host = f"127.0.0.1:{server.port}"
+        claims = {"audience": federation.AUDIENCE, "issuer": federation.ISSUER}
+        subject = {"from": "file", "file": str(tmp_path / "token"), **claims}
+        rule = federation.rule_of("jfrog", registries=[host], subject=subject, caFile=str(authority.bundle))
+        config = federation.write_config(tmp_path / "federation.json", rule)
+        images = [f"{host}/team/a", f"{host}/team/b"]
+        check(bin_dir, "federate", images=images, args=["--config", str(config)], env={})
 
 
 def test_eks(bin_dir: Path) -> None:

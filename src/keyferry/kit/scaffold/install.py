@@ -59,6 +59,7 @@ PLUGINS = {
         Plugin("acr", "acr-credential-provider", PluginKind.IMAGE, "Azure Container Registry"),
         Plugin("static", "", PluginKind.IMAGE, "docker config files and directories of secrets"),
         Plugin("docker-helper", "", PluginKind.IMAGE, "any docker-credential-* program"),
+        Plugin("federate", "", PluginKind.IMAGE, "any registry that trusts an OpenID Connect issuer"),
         Plugin("eks", "aws-iam-authenticator", PluginKind.CLUSTER, "Amazon EKS, by a presigned STS request"),
         Plugin("gke", "gke-gcloud-auth-plugin", PluginKind.CLUSTER, "Google GKE"),
         Plugin("aks", "kubelogin", PluginKind.CLUSTER, "Azure AKS, by Entra ID"),

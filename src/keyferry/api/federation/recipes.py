@@ -1,0 +1,198 @@
+"""What a recipe may do: how many calls, and which values may stand where."""
+
+from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
+from keyferry.api.federation.addresses import host_template, is_plain
+from keyferry.api.federation.templates import TemplateError, is_name, parse_template
+from keyferry.api.federation.v1alpha1 import FieldEncoding
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from keyferry._core.paths import Path
+    from keyferry.api.federation.v1alpha1 import ExchangeCall, Recipe
+
+__all__ = ["BUILT_IN", "Provenance", "RecipeProblem", "find_problems"]
+
+MOST_CALLS = 3
+EXPIRY = "exp"
+_METHODS = ("GET", "POST", "PUT")
+_HEADER = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
+# Set by the client itself, or by other fields of a call.
+_OWN_HEADERS = frozenset((
+    "accept", "authorization", "connection", "content-length", "content-type", "cookie", "expect", "host",
+    "keep-alive", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
+))  # fmt: skip
+
+
+class Provenance(WordEnum):
+    """Where a value comes from, which decides where it may be used."""
+
+    FILE = "a text of this file"
+    ANNOTATION = "an annotation"
+    IMAGE = "the image's name"
+    SECRET = "a secret"  # noqa: S105 - a word
+    ANSWER = "the response of a server"
+    SUBJECT = "the subject token"
+
+
+class Place(WordEnum):
+    """Where a value is used."""
+
+    HOST = "a host"
+    PATH = "a path"
+    QUERY = "a query"
+    FIELD = "a field"
+    HEADER = "a header"
+    BEARER = "a bearer token"
+    LOGIN_NAME = "the user name of a call"
+    LOGIN_PASSWORD = "the password of a call"  # noqa: S105 - a word
+    USERNAME = "the user name"
+    PASSWORD = "the password"  # noqa: S105 - a word
+
+
+_SECRET_PLACES = frozenset((
+    Place.FIELD, Place.HEADER, Place.BEARER, Place.LOGIN_NAME, Place.LOGIN_PASSWORD, Place.USERNAME, Place.PASSWORD,
+))  # fmt: skip
+_ALLOWED = {
+    Provenance.FILE: frozenset(Place),
+    # Whoever may annotate a service account must not choose where a token is sent.
+    Provenance.ANNOTATION: frozenset((Place.FIELD, Place.LOGIN_NAME, Place.USERNAME)),
+    Provenance.IMAGE: frozenset((Place.FIELD, Place.QUERY)),
+    # Nothing secret is a part of a URL, which servers and proxies log.
+    Provenance.SECRET: _SECRET_PLACES,
+    Provenance.ANSWER: _SECRET_PLACES,
+    Provenance.SUBJECT: frozenset(
+        (Place.FIELD, Place.HEADER, Place.BEARER, Place.LOGIN_PASSWORD, Place.PASSWORD)
+    ),
+}
+BUILT_IN = {
+    "subject": Provenance.SUBJECT,
+    "registry": Provenance.FILE,  # the entry of the rule, which is equal to the image's host
+    "image": Provenance.IMAGE,
+    "repository": Provenance.IMAGE,
+}
+
+
+class RecipeProblem(Value):
+    """A problem of a recipe: its path in the recipe, and the name of the value that it is about, if there is one."""
+
+    path: "Path"
+    message: str
+    name: str = ""
+
+
+def find_problems(recipe: "Recipe", parameters: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+    """Yield every problem of *recipe*, which may use *parameters*, the built-in values and those of earlier calls."""
+    known = {**BUILT_IN, **parameters}
+    if len(recipe.calls) > MOST_CALLS:
+        yield RecipeProblem(("calls",), f"found {len(recipe.calls)} calls, expected at most {MOST_CALLS}")
+    for number, call in enumerate(recipe.calls):
+        path: Path = ("calls", number)
+        yield from _check_call(call, path, known)
+        for name in call.out:
+            if not is_name(name) or name in known or name == EXPIRY:
+                yield RecipeProblem(
+                    (*path, "out", name), "the name is invalid, or has another meaning already"
+                )
+            known[name] = Provenance.ANSWER
+    yield from _check_credentials(recipe, known)
+    yield from _check_lifetime(recipe, known)
+
+
+def _check_call(
+    call: "ExchangeCall", path: "Path", known: "Mapping[str, Provenance]"
+) -> "Iterator[RecipeProblem]":
+    if call.method not in _METHODS:
+        yield RecipeProblem((*path, "method"), f"expected one of {', '.join(_METHODS)}")
+    is_query = call.encode is FieldEncoding.QUERY
+    if call.method == "GET" and call.fields and not is_query:
+        yield RecipeProblem((*path, "encode"), "a GET has no body: expected query")
+    yield from _check_url(call.url, (*path, "url"), known)
+    for name, text in call.fields.items():
+        place = Place.QUERY if is_query else Place.FIELD
+        yield from _check_text(text, (*path, "fields", name), known, place)
+    for name, text in call.headers.items():
+        if not name or not _HEADER.issuperset(name) or name.lower() in _OWN_HEADERS:
+            yield RecipeProblem((*path, "headers", name), "this header cannot be set")
+        yield from _check_text(text, (*path, "headers", name), known, Place.HEADER)
+    yield from _check_login(call, path, known)
+    for name, pointers in call.out.items():
+        if not pointers or not all(pointer.startswith("/") for pointer in pointers):
+            yield RecipeProblem((*path, "out", name), "expected a JSON pointer, such as /access_token")
+
+
+def _check_login(
+    call: "ExchangeCall", path: "Path", known: "Mapping[str, Provenance]"
+) -> "Iterator[RecipeProblem]":
+    if call.bearer and (call.basic_username or call.basic_password):
+        yield RecipeProblem((*path, "bearer"), "a call has either bearer or basic")
+    yield from _check_text(call.bearer, (*path, "bearer"), known, Place.BEARER)
+    yield from _check_text(call.basic_username, (*path, "basic", "username"), known, Place.LOGIN_NAME)
+    yield from _check_text(call.basic_password, (*path, "basic", "password"), known, Place.LOGIN_PASSWORD)
+
+
+def _check_url(url: str, path: "Path", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+    try:
+        host = host_template(url)
+    except TemplateError as error:
+        yield RecipeProblem(path, str(error))
+        return
+    yield from _check_text(host, path, known, Place.HOST)
+    yield from _check_text(url.removeprefix(f"https://{host}"), path, known, Place.PATH)
+
+
+def _check_text(
+    text: str, path: "Path", known: "Mapping[str, Provenance]", place: Place
+) -> "Iterator[RecipeProblem]":
+    try:
+        template = parse_template(text)
+    except TemplateError as error:
+        yield RecipeProblem(path, str(error))
+        return
+    if not is_plain(template.literals):
+        yield RecipeProblem(path, "the text has a control character")
+    for piece in template.pieces:
+        if piece.is_path and place is not Place.PATH:
+            yield RecipeProblem(path, "'${+' is for paths only", piece.name)
+    for name in template.names:
+        provenance = known.get(name)
+        if provenance is None:
+            yield RecipeProblem(path, f"the value {name!r} is not known here", name)
+        elif place not in _ALLOWED[provenance]:
+            yield RecipeProblem(
+                path, f"the value {name!r} is {provenance}, which cannot be used in {place}", name
+            )
+
+
+def _check_credentials(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+    username, password = recipe.credentials.username, recipe.credentials.password
+    path: Path = ("credentials",)
+    yield from _check_text(username, (*path, "username"), known, Place.USERNAME)
+    yield from _check_text(password, (*path, "password"), known, Place.PASSWORD)
+    if not username or not password:
+        yield RecipeProblem(path, "expected a username and a password")
+    elif not recipe.calls and password != "${subject}":  # noqa: S105 - a template
+        yield RecipeProblem(
+            (*path, "password"), "without calls the password is the token: expected '${subject}'"
+        )
+    elif recipe.calls and "${subject}" in password:
+        yield RecipeProblem(
+            (*path, "password"), "the subject token is a password only in a recipe without calls", "subject"
+        )
+
+
+def _check_lifetime(recipe: "Recipe", known: "Mapping[str, Provenance]") -> "Iterator[RecipeProblem]":
+    lifetime = recipe.lifetime
+    for number, name in enumerate(lifetime.sources):
+        if name != EXPIRY and known.get(name) not in (Provenance.ANSWER, Provenance.FILE):
+            message = f"expected {EXPIRY}, or the name of a parameter or of a value of a response"
+            yield RecipeProblem(("lifetime", "from", number), message, name)
+    for name, nanoseconds in (
+        ("margin", lifetime.margin_ns),
+        ("max", lifetime.most_ns),
+        ("unknown", lifetime.unknown_ns),
+    ):
+        if nanoseconds < 0:
+            yield RecipeProblem(("lifetime", name), "a duration cannot be negative")

@@ -1,0 +1,97 @@
+"""The FederationConfig of ``keyferry-federate``: read strictly, with the position of the first problem."""
+
+from keyferry._core.json import loads_with_duplicates
+from keyferry.api.codec import Reader
+from keyferry.api.federation.addresses import build_url, is_plain
+from keyferry.api.federation.decode import read_config
+from keyferry.api.federation.presets import PRESETS
+from keyferry.api.federation.rules import (
+    CompleteRule,
+    check_config,
+    complete_rule,
+    expand_parameter,
+    is_cluster_audience,
+)
+from keyferry.api.federation.templates import TemplateError, parse_template
+from keyferry.api.federation.v1alpha1 import (
+    API_VERSION,
+    KIND,
+    CacheLifetime,
+    ExchangeCall,
+    FederationConfig,
+    FieldEncoding,
+    ParameterSource,
+    SubjectSettings,
+    SubjectSource,
+)
+from keyferry.errors import DocumentError, ProvideError
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from keyferry._core.paths import Path
+    from keyferry.errors import Problem
+
+__all__ = [
+    "API_VERSION",
+    "KIND",
+    "PRESETS",
+    "CacheLifetime",
+    "CompleteRule",
+    "ExchangeCall",
+    "FederationConfig",
+    "FieldEncoding",
+    "ParameterSource",
+    "SubjectSettings",
+    "SubjectSource",
+    "TemplateError",
+    "build_url",
+    "complete_rule",
+    "expand_parameter",
+    "interpret_federation",
+    "is_cluster_audience",
+    "is_plain",
+    "parse_template",
+    "read_federation",
+]
+
+
+def read_federation(data: bytes, file: str) -> FederationConfig:
+    """Return the config in *data*, the JSON text of *file*; raise ProvideError for the first problem."""
+    try:
+        document, repeated = loads_with_duplicates(data)
+    except DocumentError as error:
+        where = "".join(f":{number}" for number in (error.line, error.column) if number)
+        raise ProvideError(f"{file}{where}: {error.message}", "the plugin reads JSON, not YAML") from None
+    reader = Reader(repeated)
+    config = read_config(document, reader)
+    check_config(config, reader)
+    if reader.problems:
+        raise _explain(reader.problems, file, data)
+    return config
+
+
+def interpret_federation(document: object, what: str) -> FederationConfig:
+    """Return the config in a *document* that was made of *what*, such as flags; raise ProvideError for a problem."""
+    reader = Reader()
+    config = read_config(document, reader)
+    check_config(config, reader)
+    if reader.problems:
+        raise _explain(reader.problems, what)
+    return config
+
+
+def _explain(problems: "list[tuple[Path, Problem]]", file: str, data: bytes = b"") -> ProvideError:
+    """Return an error with the first problem and its position in *data*."""
+    path, problem = problems[0]
+    if data:
+        # Only for an error: positions need regular expressions.
+        from keyferry._core.documents import read_json
+        from keyferry.api.typed import place_problem
+
+        problem = place_problem(problem, file, read_json(data), path)
+    text = str(problem) if data else f"{file}: {problem}"
+    others = len(problems) - 1
+    more = f" (and {others} more problem{'s' if others > 1 else ''})" if others else ""
+    return ProvideError(
+        f"{text}{more}", "keyferry-federate --show-preset NAME prints a preset and its parameters"
+    )

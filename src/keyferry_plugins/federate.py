@@ -1,0 +1,86 @@
+"""An image credential provider for every registry that trusts an OpenID Connect issuer."""
+
+import os
+
+from keyferry.sdk.flags import read_flags
+from keyferry_plugins.federation.options import FLAGS
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk import Request, Response
+    from keyferry.sdk.flags import Flags
+
+__all__ = ["main", "provide"]
+
+ABOUT = """\
+Exchange the token of a pod's service account, or another token of an OpenID Connect issuer, for a login at a
+registry that trusts the issuer. The config has rules for registries, each with a preset or calls of its own."""
+
+
+def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | None" = None) -> "Response":
+    """Return the login for the image's registry by the rule that lists it."""
+    from time import time
+
+    from keyferry.sdk import Deadline
+    from keyferry_plugins.federation.answer import make_response
+    from keyferry_plugins.federation.config import find_rule, load_config
+    from keyferry_plugins.federation.options import read_timeout
+    from keyferry_plugins.federation.parameters import gather_values
+    from keyferry_plugins.federation.subject import check_subject, obtain_subject
+
+    environ = os.environ if environ is None else environ
+    rule = find_rule(load_config(flags, environ), request.registry)
+    deadline = Deadline(read_timeout(flags))
+    token = obtain_subject(rule.subject, request, environ, deadline)
+    subject = check_subject(token, rule.subject, time())
+    note = _tell if flags.is_on("verbose") else _ignore
+    note("token from", rule.subject.source, "with", subject)
+    values = gather_values(rule, request, token, environ)
+    if rule.recipe.calls:
+        from keyferry_plugins.federation.calls import make_calls  # a token that is passed on needs no network
+
+        values = make_calls(rule, values, subject, deadline, note)
+    response = make_response(rule, values, subject, request, time())
+    note(
+        "login for", request.registry, "to keep for", response.cache_seconds, "s by", response.cache_key_type
+    )
+    return response
+
+
+def _tell(*words: object) -> None:
+    from keyferry.sdk import tell
+    from keyferry.sdk.text import shown
+
+    tell(f"keyferry-federate: {shown(' '.join(map(str, words)), 500)}")
+
+
+def _ignore(*_words: object) -> None:
+    """Drop a note; its words are not even made into a text."""
+
+
+def _show_preset(name: str) -> None:
+    """Print a preset and end the program."""
+    import json
+    import sys
+
+    from keyferry.sdk.federation import PRESETS
+
+    if name not in PRESETS:
+        sys.stderr.write(
+            f"keyferry-federate: there is no preset {name[:40]!r}, expected one of {', '.join(PRESETS)}\n"
+        )
+        sys.exit(2)
+    sys.stdout.write(json.dumps(PRESETS[name], indent=2) + "\n")
+    sys.exit(0)
+
+
+def main() -> None:
+    """Run the plugin."""
+    flags = read_flags(FLAGS, ABOUT)
+    if flags.text("show-preset"):
+        _show_preset(flags.text("show-preset"))
+    from keyferry.sdk import serve
+
+    serve(lambda request: provide(request, flags))

@@ -1,0 +1,176 @@
+"""Make the calls of a recipe, one after the other, and take the values that the next one needs from each response."""
+
+from time import monotonic
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.federation import FieldEncoding, TemplateError, build_url, is_plain
+from keyferry_plugins.federation.parameters import expand
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from keyferry.sdk import Deadline
+    from keyferry.sdk.federation import CompleteRule, ExchangeCall
+    from keyferry.sdk.http import Reply
+    from keyferry_plugins.federation.subject import SubjectToken
+
+__all__ = ["make_calls"]
+
+_MOST_BYTES = 1 << 20
+_LONGEST_VALUE = 1 << 16
+_ATTEMPT_SECONDS = 15.0
+_CODE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
+_LONGEST_CODE = 64
+_KINDS = {FieldEncoding.FORM: "application/x-www-form-urlencoded", FieldEncoding.JSON: "application/json"}
+
+
+def make_calls(
+    rule: "CompleteRule",
+    values: dict[str, str],
+    subject: "SubjectToken",
+    deadline: "Deadline",
+    note: "Callable[..., None]",
+) -> dict[str, str]:
+    """Return *values* and those that the responses add; raise ProvideError for the first call that fails.
+
+    *note* is told each call and its status.
+    """
+    found = dict(values)
+    optional = frozenset(rule.recipe.lifetime.sources)
+    for call in rule.recipe.calls:
+        started = monotonic()
+        reply = _send(call, found, rule.ca_file, deadline)
+        note(call.method, f"{reply.url}: status {reply.status} after {monotonic() - started:.1f} s")
+        if not reply.is_success:
+            raise _refusal(reply, subject)
+        found |= _take(call, reply, optional)
+    return found
+
+
+def _send(call: "ExchangeCall", values: "Mapping[str, str]", ca_file: str, deadline: "Deadline") -> "Reply":
+    from keyferry.sdk.http import HttpOptions, fetch
+
+    try:
+        url = build_url(call.url, values)
+    except TemplateError as error:
+        problem = str(error)
+    else:
+        fields = {name: expand(text, values) for name, text in call.fields.items()}
+        # An optional parameter that is not given.
+        fields = {name: value for name, value in fields.items() if value}
+        options = HttpOptions(ca_file=ca_file, attempt_seconds=_ATTEMPT_SECONDS, most_bytes=_MOST_BYTES)
+        return fetch(
+            call.method,
+            url + _query(call, fields),
+            headers=_headers(call, values),
+            body=_body(call, fields),
+            deadline=deadline,
+            options=options,
+        )
+    raise ProvideError(f"a URL of the recipe cannot be used: {problem}")
+
+
+def _query(call: "ExchangeCall", fields: "Mapping[str, str]") -> str:
+    from keyferry.sdk.forms import encode_query
+
+    return f"?{encode_query(fields)}" if fields and call.encode is FieldEncoding.QUERY else ""
+
+
+def _body(call: "ExchangeCall", fields: "Mapping[str, str]") -> bytes:
+    if call.encode is FieldEncoding.FORM:
+        from keyferry.sdk.forms import encode_form
+
+        return encode_form(fields)
+    if call.encode is FieldEncoding.JSON:
+        from keyferry.sdk.json import dumps
+
+        return dumps(fields).encode()
+    return b""
+
+
+def _headers(call: "ExchangeCall", values: "Mapping[str, str]") -> dict[str, str]:
+    headers = {"Accept": "application/json"}
+    if call.encode in _KINDS:
+        headers["Content-Type"] = _KINDS[call.encode]
+    for name, text in call.headers.items():
+        value = expand(text, values)
+        if value:
+            headers[name] = _header_value(value, name)
+    bearer = expand(call.bearer, values)
+    username, password = expand(call.basic_username, values), expand(call.basic_password, values)
+    if bearer:
+        headers["Authorization"] = _header_value(f"Bearer {bearer}", "Authorization")
+    elif username or password:
+        headers["Authorization"] = _basic(username, password)
+    return headers
+
+
+def _header_value(value: str, name: str) -> str:
+    if not value.isascii() or not value.isprintable():
+        raise ProvideError(f"a value for the header {name!r} has characters that a header cannot have")
+    return value
+
+
+def _basic(username: str, password: str) -> str:
+    from binascii import b2a_base64
+
+    if ":" in username:
+        raise ProvideError("the user name of a call has a colon, which HTTP does not allow")
+    return "Basic " + b2a_base64(f"{username}:{password}".encode(), newline=False).decode()
+
+
+def _take(call: "ExchangeCall", reply: "Reply", optional: frozenset[str]) -> dict[str, str]:
+    """Return the values that a response has for the names of *out*; only those of the lifetime may be missing."""
+    document = reply.json()
+    found = {}
+    for name, pointers in call.out.items():
+        value = next((text for text in (_text(document, each) for each in pointers) if text), "")
+        if value and (len(value) > _LONGEST_VALUE or not is_plain(value)):
+            raise ProvideError(
+                f"{reply.url}: the value at {pointers[0]} is too long or has a control character"
+            )
+        if not value and name not in optional:
+            raise ProvideError(f"{reply.url}: answered status {reply.status} without a text at {pointers[0]}")
+        found[name] = value
+    return found
+
+
+def _text(document: object, pointer: str) -> str:
+    """Return the string or number at a JSON pointer (RFC 6901); empty if there is nothing, or something else."""
+    value = document
+    for step in pointer.split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, dict):
+            value = value.get(name)
+        elif isinstance(value, list) and name.isascii() and name.isdigit() and len(name) < 6:
+            value = value[int(name)] if int(name) < len(value) else None
+        else:
+            return ""
+    if isinstance(value, str):
+        return value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else ""
+
+
+def _refusal(reply: "Reply", subject: "SubjectToken") -> ProvideError:
+    """Return the error for a status that is not a success: with OAuth's error code, and nothing else of the body."""
+    if 300 <= reply.status < 400:
+        return ProvideError(
+            f"{reply.url}: answered with a redirect (status {reply.status}), which is never followed",
+            "set the host and path that it leads to, if the token may be sent there",
+        )
+    code = _error_code(reply)
+    said = f" and the error {code!r}" if code else ""
+    hint = f"the token has {subject}: check what the server expects, and that it trusts the issuer"
+    if reply.status == 429 or reply.status >= 500:  # the server's own state
+        hint = "the server is busy or out of order; the kubelet tries again"
+    return ProvideError(f"{reply.url}: refused with status {reply.status}{said}", hint)
+
+
+def _error_code(reply: "Reply") -> str:
+    from keyferry.sdk.json import read_object
+
+    code = (read_object(reply.body) or {}).get("error")
+    is_code = isinstance(code, str) and len(code) <= _LONGEST_CODE and _CODE.issuperset(code)
+    return str(code) if is_code else ""

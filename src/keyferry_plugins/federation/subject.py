@@ -1,0 +1,150 @@
+"""The subject token: where it comes from, and the checks that it passes before it is sent anywhere."""
+
+from keyferry.sdk import ProvideError
+from keyferry.sdk.federation import SubjectSource, is_cluster_audience
+from keyferry.sdk.text import shown
+from keyferry.sdk.values import Value, field
+
+TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from keyferry.sdk import Deadline, Request
+    from keyferry.sdk.federation import SubjectSettings
+
+__all__ = ["SubjectToken", "check_subject", "obtain_subject"]
+
+_LONGEST = 1 << 16
+# Clocks of machines differ by a few seconds.
+_LEEWAY_SECONDS = 60.0
+_GITHUB_URL, _GITHUB_TOKEN = "ACTIONS_ID_TOKEN_REQUEST_URL", "ACTIONS_ID_TOKEN_REQUEST_TOKEN"
+
+
+class SubjectToken(Value):
+    """A token that passed the checks, and what it says of itself."""
+
+    text: str = field(repr=False)
+    issuer: str
+    subject: str
+    audience: str
+    expires_at: float
+
+    def __str__(self) -> str:
+        iss, sub, aud = (shown(each, 200) for each in (self.issuer, self.subject, self.audience))
+        return f"iss {iss!r}, sub {sub!r}, aud {aud!r}, exp {int(self.expires_at)}"
+
+
+def obtain_subject(
+    settings: "SubjectSettings", request: "Request", environ: "Mapping[str, str]", deadline: "Deadline"
+) -> str:
+    """Return the token from its one source; there is no other source in place of it."""
+    if settings.source is SubjectSource.KUBELET:
+        return _need(
+            request.service_account_token,
+            "the kubelet sent no service account token",
+            "set tokenAttributes in the kubelet's config, with requireServiceAccount: true",
+        )
+    if settings.source is SubjectSource.FILE:
+        from keyferry.sdk.files import read_bounded
+
+        data = read_bounded(settings.file, "the subject token", _LONGEST)
+        return _need(data.decode("ascii", "replace").strip(), f"{settings.file!r} is empty")
+    if settings.source is SubjectSource.ENV:
+        return _need(
+            environ.get(settings.variable, "").strip(),
+            f"the variable {settings.variable!r} is not set or empty",
+            "in GitLab, add it to the job's id_tokens",
+        )
+    return _ask_github(settings.audience, environ, deadline)
+
+
+def _need(token: str, problem: str, hint: str = "") -> str:
+    if not token:
+        raise ProvideError(f"there is no subject token: {problem}", hint)
+    return token
+
+
+def _ask_github(audience: str, environ: "Mapping[str, str]", deadline: "Deadline") -> str:
+    """Return the token of the current job of GitHub Actions."""
+    from keyferry.sdk.forms import encode_query
+    from keyferry.sdk.http import HttpOptions, fetch
+
+    url, token = environ.get(_GITHUB_URL, ""), environ.get(_GITHUB_TOKEN, "")
+    if not url.startswith("https://") or not token:
+        raise ProvideError(
+            f"there is no subject token: {_GITHUB_URL} is not an https:// URL, or {_GITHUB_TOKEN} is not set",
+            "give the job the permission 'id-token: write'",
+        )
+    mark = "&" if "?" in url else "?"
+    reply = fetch(
+        "GET",
+        f"{url}{mark}{encode_query({'audience': audience})}",
+        headers={"Authorization": f"bearer {token}", "Accept": "application/json"},
+        deadline=deadline,
+        options=HttpOptions(most_bytes=_LONGEST),
+    )
+    value = reply.json().get("value") if reply.is_success else None
+    if not isinstance(value, str) or not value:
+        raise ProvideError(f"{reply.url}: answered status {reply.status} without a token")
+    return value
+
+
+def check_subject(token: str, settings: "SubjectSettings", now: float) -> SubjectToken:
+    """Return *token* if it has exactly the configured audience and issuer and is valid now; raise ProvideError if not.
+
+    Its signature is the receiver's to verify. These checks keep a token from those it is not meant for.
+    """
+    claims = _read_claims(token)
+    issuer, subject = _text(claims, "iss"), _text(claims, "sub")
+    audience = _audience(claims.get("aud"))
+    if is_cluster_audience(audience, issuer):
+        raise ProvideError(
+            f"the subject token is for the API server itself (aud {shown(audience, 200)!r}), and is not sent anywhere",
+            "set serviceAccountTokenAudience in the kubelet's config to the audience of the registry",
+        )
+    for name, found, expected in (("aud", audience, settings.audience), ("iss", issuer, settings.issuer)):
+        if found != expected:
+            raise ProvideError(
+                f"the subject token's {name} is {shown(found, 200)!r}, expected {expected!r}; it is not sent anywhere"
+            )
+    expires_at, not_before = _number(claims.get("exp")), _number(claims.get("nbf"))
+    if expires_at is None or expires_at <= now:
+        raise ProvideError("the subject token has expired or has no expiry", "check this machine's clock")
+    if not_before is not None and not_before > now + _LEEWAY_SECONDS:
+        raise ProvideError("the subject token is not valid yet", "check this machine's clock")
+    return SubjectToken(token, issuer, subject, audience, expires_at)
+
+
+def _read_claims(token: str) -> dict[str, object]:
+    from keyferry.sdk.jwt_claims import JwtError, read_claims
+
+    claims = None
+    if len(token) <= _LONGEST and token.isascii() and token.isprintable() and " " not in token:
+        try:
+            claims = read_claims(token)
+        except JwtError:
+            pass
+    if claims is None:
+        raise ProvideError("the subject token is not a JSON web token")
+    return claims
+
+
+def _text(claims: "Mapping[str, object]", name: str) -> str:
+    value = claims.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _audience(value: object) -> str:
+    """Return the one audience of a token; a token for several could be used by each of them at the others."""
+    values = value if isinstance(value, list) else [value]
+    if len(values) != 1 or not isinstance(values[0], str):
+        raise ProvideError(
+            f"the subject token has {len(values) if value is not None else 'no'} audiences, expected one"
+        )
+    return values[0]
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if -1e15 < value < 1e15 else None

@@ -1,0 +1,31 @@
+"""The presets as documents: each reads without a problem, and keeps the rules that hold for everyone's recipes."""
+
+import pytest
+
+from keyferry.api.codec import Reader
+from keyferry.api.federation.decode import read_preset
+from keyferry.api.federation.presets import PRESETS, load_preset
+from keyferry.api.federation.recipes import Provenance, find_problems
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_a_recipe_like_any_other(name: str) -> None:
+    reader = Reader()
+    preset = read_preset(PRESETS[name], reader)
+    assert reader.problems == []
+    classes = dict.fromkeys(preset.parameters, Provenance.FILE)
+    assert list(find_problems(preset.recipe, classes)) == []
+    assert preset.about
+    assert all(parameter.about for parameter in preset.parameters.values())
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_parameter_is_used(name: str) -> None:
+    preset = load_preset(name)
+    assert preset is not None
+    text = str([PRESETS[name]["calls"], PRESETS[name]["credentials"]])
+    assert [each for each in preset.parameters if f"{each}}}" not in text] == []
+
+
+def test_an_unknown_preset_is_none() -> None:
+    assert load_preset("nexus") is None

@@ -1,0 +1,178 @@
+"""Rules of a FederationConfig: what each problem is called, and where it is."""
+
+import pytest
+
+from keyferry.api.codec import Reader
+from keyferry.api.federation.decode import read_config
+from keyferry.api.federation.rules import check_config, complete_rule, is_cluster_audience
+from keyferry.api.federation.v1alpha1 import API_VERSION, KIND, SubjectSource
+
+SUBJECT = {"audience": "a", "issuer": "i"}
+CALL: dict[str, object] = {
+    "url": "https://sts.io/x", "fields": {"t": "${subject}"}, "out": {"token": "/t"},
+}  # fmt: skip
+CREDENTIALS = {"username": "u", "password": "${token}"}
+OWN: dict[str, object] = {
+    "registries": ["r.io"], "subject": SUBJECT, "calls": [CALL], "credentials": CREDENTIALS,
+}  # fmt: skip
+PRESET: dict[str, object] = {
+    "registries": ["r.io"], "subject": SUBJECT, "preset": "quay", "params": {"robot": "o+r"},
+}  # fmt: skip
+
+
+def problems(*rules: object) -> list[str]:
+    """Every problem of a config with these rules."""
+    reader = Reader()
+    config = read_config({"apiVersion": API_VERSION, "kind": KIND, "rules": list(rules)}, reader)
+    check_config(config, reader)
+    return [str(problem) for _, problem in reader.problems]
+
+
+def test_good_rules_have_no_problems() -> None:
+    assert problems(OWN, {**PRESET, "registries": ["q.io", "q.io:5000"]}) == []
+
+
+def call(**changes: object) -> dict[str, object]:
+    """The rule with a call of its own that is changed."""
+    return {**OWN, "calls": [{**CALL, **changes}]}
+
+
+CASES: dict[str, tuple[dict[str, object], str]] = {
+    "no registries": ({**OWN, "registries": []}, "rules[0].registries: there are no registries"),
+    "a pattern": ({**OWN, "registries": ["*.io"]}, "rules[0].registries[0]: expected a host"),
+    "a path": ({**OWN, "registries": ["r.io/team"]}, "rules[0].registries[0]: expected a host"),
+    "neither": ({"registries": ["r.io"], "subject": SUBJECT}, "rules[0]: expected either preset"),
+    "both": ({**OWN, "preset": "quay"}, "rules[0]: expected either preset"),
+    "unknown preset": ({**PRESET, "preset": "nexus"}, "rules[0].preset: there is no preset 'nexus'"),
+    "no audience": ({**OWN, "subject": {"issuer": "i"}}, "rules[0].subject.audience: expected the audience"),
+    "no issuer": ({**OWN, "subject": {"audience": "i"}}, "rules[0].subject.issuer: expected the issuer"),
+    "no subject": ({**OWN, "subject": None}, "rules[0].subject.audience: expected the audience"),
+    "source": ({**OWN, "subject": {**SUBJECT, "from": "x"}}, "rules[0].subject.from: found 'x', expected one of k"),
+    "file": ({**OWN, "subject": {**SUBJECT, "from": "file"}}, "rules[0].subject.file: is needed with 'from: file'"),
+    "other file": ({**OWN, "subject": {**SUBJECT, "file": "/x"}}, "rules[0].subject.file: is needed with"),
+    "variable": ({**OWN, "subject": {**SUBJECT, "from": "env"}}, "rules[0].subject.variable: is needed with"),
+    "missing parameter": ({**PRESET, "params": {}}, "rules[0].params: the preset needs 'robot'"),
+    "other parameter": (
+        {**PRESET, "params": {"robot": "r", "url": "x"}}, "rules[0].params.url: the preset has no such parameter"
+    ),
+    "one of": ({**PRESET, "preset": "ibm", "params": {}}, "rules[0].params: the preset needs one of profile_id"),
+    "host parameter": ({**PRESET, "params": {"robot": "r", "host": "a/b"}}, "rules[0].params: its host is not"),
+    "user info": ({**PRESET, "params": {"robot": "r", "host": "u@b"}}, "rules[0].params: its host is not"),
+    "empty parameter": ({**PRESET, "params": {"robot": ""}}, "rules[0].params.robot: expected a text, or an object"),
+    "two sources": (
+        {**PRESET, "params": {"robot": {"file": "/x", "env": "X"}}}, "rules[0].params.robot: expected a text, or"
+    ),
+    "no pattern": ({**PRESET, "params": {"robot": {"annotation": "a"}}}, "rules[0].params.robot: an annotation needs"),
+    "bad pattern": (
+        {**PRESET, "params": {"robot": {"annotation": "a", "pattern": "("}}},
+        "rules[0].params.robot: the pattern is not a regular expression",
+    ),
+    "secret in a url": (
+        {**PRESET, "params": {"robot": "r", "host": {"env": "X"}}},
+        "rules[0].params.host: the value 'host' is a secret, which cannot be used in a host",
+    ),
+    "literal secret": (
+        {**PRESET, "preset": "rfc8693", "params": {"host": "x.io", "client_secret": "s"}},
+        "rules[0].params.client_secret: a secret is read from a file or a variable",
+    ),
+    "parameter named subject": ({**OWN, "params": {"subject": "x"}}, "rules[0].params.subject: the name is invalid"),
+    "parameter with a value": ({**OWN, "params": {"x": "${subject}"}}, "rules[0].params.x: the text has a control"),
+    "many calls": ({**OWN, "calls": [{**CALL, "out": {f"t{n}": "/t"}} for n in range(4)], "credentials": {
+        "username": "u", "password": "${t0}"}}, "rules[0].calls: found 4 calls, expected at most 3"),
+    "http": (call(url="http://sts.io/x"), "rules[0].calls[0].url: expected an https:// URL"),
+    "query in url": (call(url="https://sts.io/x?y=z"), "rules[0].calls[0].url: its path has a character"),
+    "answer as host": (
+        {**OWN, "calls": [CALL, {"url": "https://${token}/x", "out": {"y": "/y"}}]},
+        "rules[0].calls[1].url: the value 'token' is the response of a server, which cannot be used in a host",
+    ),
+    "answer as path": (
+        {**OWN, "calls": [CALL, {"url": "https://x/${token}", "out": {"y": "/y"}}]},
+        "rules[0].calls[1].url: the value 'token' is the response of a server, which cannot be used in a path",
+    ),
+    "subject in url": (call(url="https://x/${subject}"), "the value 'subject' is the subject token, which cannot be"),
+    "image as host": (call(url="https://${repository}/"), "the value 'repository' is the image's name, which cannot"),
+    "subject in query": (call(method="GET", encode="query"), "which cannot be used in a query"),
+    "body of get": (call(method="GET"), "rules[0].calls[0].encode: a GET has no body: expected query"),
+    "method": (call(method="DELETE"), "rules[0].calls[0].method: expected one of GET, POST, PUT"),
+    "encoding": (call(encode="xml"), "rules[0].calls[0].encode: found 'xml', expected one of form, json, query"),
+    "later value": (call(fields={"t": "${token}"}), "rules[0].calls[0].fields.t: the value 'token' is not known here"),
+    "template": (call(fields={"t": "${T}"}), "rules[0].calls[0].fields.t: '${' is not followed by a name"),
+    "path outside": (call(fields={"t": "${+subject}"}), "rules[0].calls[0].fields.t: '${+' is for paths only"),
+    "own header": (call(headers={"Host": "x"}), "rules[0].calls[0].headers.Host: this header cannot be set"),
+    "bad header": (call(headers={"X: y": "x"}), "this header cannot be set"),
+    "line break": (call(headers={"X": "a\r\nb"}), "rules[0].calls[0].headers.X: the text has a control character"),
+    "two logins": (call(bearer="${subject}", basic={"username": "u"}), "a call has either bearer or basic"),
+    "pointer": (call(out={"token": "access_token"}), "rules[0].calls[0].out.token: expected a JSON pointer"),
+    "name of out": (call(out={"token": "/t", "subject": "/x"}), "rules[0].calls[0].out.subject: the name is invalid"),
+    "exp of out": (call(out={"token": "/t", "exp": "/x"}), "rules[0].calls[0].out.exp: the name is invalid"),
+    "no credentials": ({**OWN, "credentials": None}, "rules[0].credentials: expected a username and a password"),
+    "subject as password": (
+        {**OWN, "credentials": {"username": "u", "password": "x${subject}"}},
+        "rules[0].credentials.password: the subject token is a password only in a recipe without calls",
+    ),
+    "subject as user": (
+        {**OWN, "credentials": {"username": "${subject}", "password": "${token}"}},
+        "which cannot be used in the user name",
+    ),
+    "no calls": (
+        {**OWN, "calls": [], "credentials": {"username": "u", "password": "p"}},
+        "rules[0].credentials.password: without calls the password is the token",
+    ),
+    "embedded subject": (
+        {**OWN, "calls": [], "credentials": {"username": "u", "password": "x${subject}"}},
+        "rules[0].credentials.password: without calls the password is the token",
+    ),
+    "lifetime": ({**OWN, "lifetime": {"from": ["ttl"]}}, "rules[0].lifetime.from[0]: expected exp, or the name"),
+    "margin": ({**OWN, "lifetime": {"margin": "100%"}}, "rules[0].lifetime.margin: expected a percentage"),
+    "negative": ({**OWN, "lifetime": {"max": "-1h"}}, "rules[0].lifetime.max: a duration cannot be negative"),
+    "duration": ({**OWN, "lifetime": {"unknown": "soon"}}, "rules[0].lifetime.unknown: "),
+    "lifetime of a preset": ({**PRESET, "lifetime": {"from": ["x"]}}, "rules[0].lifetime.from[0]: expected exp"),
+    "global": ({**OWN, "cacheKeyType": "Global"}, "rules[0].cacheKeyType: expected one of Registry, Image"),
+    "image in a field": (call(fields={"s": "${repository}"}), "rules[0].cacheKeyType: the calls use repository"),
+    "authorities": ({**OWN, "caFile": "ca.pem"}, "rules[0].caFile: expected an absolute path"),
+    "unknown field": ({**OWN, "insecure": True}, "rules[0].insecure: unknown field"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_problem_is_named_with_its_place(case: str) -> None:
+    rule, words = CASES[case]
+    found = problems(rule)
+    assert any(words in each for each in found), found
+
+
+def test_a_registry_has_one_rule() -> None:
+    assert problems(OWN, PRESET) == ["rules[1].registries[0]: the registry has a rule already: rules[0]"]
+
+
+def test_a_config_has_rules() -> None:
+    assert problems() == ["rules: there are no rules"]
+
+
+def test_a_rule_is_completed_by_its_preset() -> None:
+    """With the preset's defaults, its fixed subject, and a lifetime of the rule's own."""
+    document = {"registries": ["docker.io"], "preset": "dockerhub", "lifetime": {"max": "1m"}}
+    reader = Reader()
+    (rule,) = read_config({"apiVersion": API_VERSION, "kind": KIND, "rules": [document]}, reader).rules
+    complete = complete_rule(rule)
+    assert complete.subject.source is SubjectSource.GITHUB
+    assert complete.parameters["expires_in"].text == "300"
+    assert complete.recipe.lifetime.most_ns == 60_000_000_000
+    assert len(complete.recipe.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("audience", "is_cluster"),
+    [
+        ("https://issuer", True),
+        ("kubernetes.default", True),
+        ("kubernetes.default.svc", True),
+        ("https://kubernetes.default.svc.cluster.local", True),
+        ("https://Kubernetes.Default.svc:443/x", True),
+        ("kubernetes", False),
+        ("kubernetes.default-registry.example.com", False),
+        ("registry.example.com", False),
+    ],
+)
+def test_the_api_servers_audience_is_known(audience: str, is_cluster: bool) -> None:
+    assert is_cluster_audience(audience, "https://issuer") is is_cluster
