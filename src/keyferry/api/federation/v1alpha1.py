@@ -1,4 +1,4 @@
-"""``keyferry.dev/v1alpha1``: the types of a FederationConfig."""
+"""The types of a FederationConfig, in version v1alpha1 of keyferry's own group."""
 
 from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
