@@ -112,7 +112,12 @@ def _report(error: "KeyferryError", args: "argparse.Namespace") -> int:
 
 def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:
     from keyferry.cli.frame.paste import command_line
+    from keyferry.errors import KubeconfigError
 
+    if isinstance(error, KubeconfigError):
+        from keyferry.cli.frame.cluster_arguments import kubeconfig_hint
+
+        return kubeconfig_hint(error, args)
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
     step = f"try: {command_line(args, 'lint', *files)}" if files else "check the path"
     return f"a kubelet does not start with this config; {step}"

@@ -4,16 +4,17 @@ from collections.abc import Iterator
 
 from keyferry._core.secrets import printable
 from keyferry.doctor.health import HealthLevel, HealthLine, NodeHealth
-from keyferry.show.text import sections
+from keyferry.show.marks import Mark, mark
+from keyferry.show.text import Whole, sections
 from keyferry.show.writer import Lines, style
 
 __all__ = ["render_health"]
 
 _MARKS = {
-    HealthLevel.OK: ("+", "green"),
-    HealthLevel.WARNING: ("!", "yellow"),
-    HealthLevel.PROBLEM: ("x", "red"),
-    HealthLevel.UNKNOWN: ("?", "cyan"),
+    HealthLevel.OK: Mark.YES,
+    HealthLevel.WARNING: Mark.WARNING,
+    HealthLevel.PROBLEM: Mark.NO,
+    HealthLevel.UNKNOWN: Mark.UNKNOWN,
 }
 
 
@@ -32,9 +33,8 @@ def _colour(health: NodeHealth) -> str:
 
 def _lines(lines: tuple[HealthLine, ...]) -> Iterator[str]:
     for line in lines:
-        mark, colour = _MARKS[line.level]
         level = f"{line.level}: " if line.level in (HealthLevel.WARNING, HealthLevel.PROBLEM) else ""
         text = f"{level}{printable(line.subject)}: {printable(line.text)}"
-        yield f"{style(mark, colour, 'bold')} {text}"
+        yield f"{mark(_MARKS[line.level])} {text}"
         if line.next_command:
-            yield f"    try: {style(printable(line.next_command), 'bold')}"
+            yield Whole(f"    try: {style(printable(line.next_command), 'bold')}")

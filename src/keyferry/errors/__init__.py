@@ -20,6 +20,7 @@ __all__ = [
     "ImagePullError",
     "KeyferryError",
     "Kind",
+    "KubeconfigError",
     "KubeletReason",
     "MatchError",
     "PluginError",
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .cluster import ClusterAuthError as ClusterAuthError
     from .document import ConfigError as ConfigError
     from .document import Detail as Detail
+    from .document import KubeconfigError as KubeconfigError
     from .document import Problem as Problem
     from .kinds import KeyferryError as KeyferryError
     from .kinds import Kind as Kind
@@ -77,6 +79,7 @@ else:
     _HOMES = {
         "ClusterAuthError": "cluster",
         "ConfigError": "document",
+        "KubeconfigError": "document",
         "ContainerRuntimeError": "registry",
         "Detail": "document",
         "DocumentError": "syntax",

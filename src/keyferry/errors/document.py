@@ -3,7 +3,7 @@
 from keyferry._core.word_enum import WordEnum
 from keyferry.errors.kinds import KeyferryError, Kind
 
-__all__ = ["ConfigError", "Detail", "Problem"]
+__all__ = ["ConfigError", "Detail", "KubeconfigError", "Problem"]
 
 
 class Detail(WordEnum):
@@ -125,3 +125,7 @@ class ConfigError(KeyferryError):
 
     def __str__(self) -> str:
         return "\n".join(str(problem) for problem in self.problems)
+
+
+class KubeconfigError(ConfigError):
+    """A kubeconfig that client-go would refuse, or none at all."""

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
 
     from keyferry.clusters.kubeconfig.resolve import ClientConfig
     from keyferry.clusters.session import ClusterSession
+    from keyferry.errors import ConfigError
 
 
 def add_kubeconfig_argument(parser: "argparse.ArgumentParser") -> "argparse._ArgumentGroup":
@@ -66,3 +67,20 @@ def resolve_context(args: "argparse.Namespace") -> "ClientConfig":
 
     overrides = Overrides(context=args.context or "", cluster=args.cluster or "", user=args.user or "")
     return resolve(load_kubeconfig(args.kubeconfig), overrides)
+
+
+def kubeconfig_hint(error: "ConfigError", args: "argparse.Namespace") -> str:
+    """Return what to try next after an error of a kubeconfig or kuberc."""
+    # Imported here: only an error needs them.
+    from keyferry.cli.frame.paste import command_line
+    from keyferry.invoke.kuberc import find_kuberc
+    from keyferry.show.paste import join_words
+
+    contexts = f"to list the contexts, try: {command_line(args, 'kube contexts')}"
+    files = sorted({problem.file for problem in error.problems if problem.file})
+    if not files:
+        return contexts
+    lint = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
+    if files == [find_kuberc()[0]]:
+        return f"this file is kubectl's kuberc, which may restrict plugins; KUBERC=off ignores it; {lint}"
+    return lint

@@ -1,11 +1,11 @@
 """Authenticate to any cluster that kubectl can reach, from the shell."""
 
 from keyferry._core.user_info import hide_in_text
+from keyferry.cli.frame.cluster_arguments import kubeconfig_hint
 from keyferry.cli.frame.commands import Command
 from keyferry.cli.frame.groups import add_subcommand, run_subcommand
 from keyferry.cli.frame.paste import command_line
 from keyferry.errors import ClusterAuthError, ConfigError, KeyferryError, Kind, PolicyError
-from keyferry.show.paste import join_words
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
@@ -62,24 +62,10 @@ def run(args: "argparse.Namespace") -> int:
     return run_subcommand("kube", args, SUBCOMMANDS, _hint, hide_in_text)
 
 
-def _config_hint(error: ConfigError, args: "argparse.Namespace") -> str:
-    # Imported here: only an error needs it.
-    from keyferry.invoke.kuberc import find_kuberc
-
-    contexts = f"to list the contexts, try: {command_line(args, 'kube contexts')}"
-    files = sorted({problem.file for problem in error.problems if problem.file})
-    if not files:
-        return contexts
-    lint = f"to check the file, try: {join_words('keyferry', 'lint', *files)}"
-    if files == [find_kuberc()[0]]:
-        return f"this file is kubectl's kuberc, which may restrict plugins; KUBERC=off ignores it; {lint}"
-    return lint
-
-
 def _hint(error: KeyferryError, args: "argparse.Namespace") -> str:
     """Return what to try next, or an empty string."""
     if isinstance(error, ConfigError):
-        return _config_hint(error, args)
+        return kubeconfig_hint(error, args)
     if isinstance(error, ClusterAuthError | PolicyError) and error.kind not in _PLAIN:
         return f"to see every step, try: {command_line(args, 'kube explain')}"
     return ""

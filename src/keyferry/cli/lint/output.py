@@ -10,6 +10,7 @@ from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.source import token_length, visible_lines
 from keyferry.show.documents import as_json, make_document
 from keyferry.show.source_frame import source_frame
+from keyferry.show.text import fold
 from keyferry.show.writer import style
 
 Json = dict[str, object]
@@ -52,10 +53,7 @@ def _headed(finding: Finding, width: int | None) -> Iterator[str]:
     head = f"{_place(finding)}: {finding.severity} {finding.code}:"
     lines = [f"{head} {printable(_message(finding))}"]
     if width is not None:
-        import textwrap
-
-        options = {"subsequent_indent": "    ", "break_long_words": False, "break_on_hyphens": False}
-        lines = textwrap.wrap(lines[0], width, **options)  # type: ignore[arg-type] # all of them are its own
+        lines = list(fold(lines[0], "", "    ", width=width))
     severity = style(finding.severity, _STYLES[finding.severity])
     styled = f"{_place(finding)}: {severity} {style(finding.code, 'bold')}:"
     yield lines[0].replace(head, styled, 1)

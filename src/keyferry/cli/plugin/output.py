@@ -1,18 +1,16 @@
 """Reports of the conformance kit as text."""
 
-import sys
 from collections.abc import Iterable, Iterator
 
 from keyferry._core.secrets import printable
+from keyferry._core.severity import Severity
 from keyferry.kit.codes.catalogue import Check
 from keyferry.kit.report import Report, ReportedViolation, Result, Status
+from keyferry.show.marks import Mark, mark
 from keyferry.show.text import wrap
 from keyferry.show.writer import style
 
-_PASSED, _UNCHECKED = "passed", "unchecked"
-_MARKS = {_PASSED: "✓", "error": "✗", "warning": "!", "info": "i", _UNCHECKED: "-"}
-_PLAIN = {**_MARKS, _PASSED: "+", "error": "x"}
-_STYLES = {_PASSED: "green", "error": "red", "warning": "yellow", "info": "cyan", _UNCHECKED: "dim"}
+_MARKS = {Severity.ERROR: Mark.NO, Severity.WARNING: Mark.WARNING, Severity.INFO: Mark.INFO}
 
 
 def report_lines(report: Report, *, is_verbose: bool) -> Iterator[str]:
@@ -63,10 +61,11 @@ def listing(checks: Iterable[Check]) -> Iterator[str]:
 
 def _result(result: Result) -> Iterator[str]:
     check = result.check
-    kind = check.severity if result.status is Status.FAILED else _UNCHECKED if result.reason else _PASSED
-    marks = _MARKS if _takes_marks() else _PLAIN
+    meaning = Mark.SKIPPED if result.reason else Mark.YES
+    if result.status is Status.FAILED:
+        meaning = _MARKS[check.severity]
     note = f"  (not checked: {printable(result.reason)})" if result.reason else ""
-    yield f"{style(marks[kind], _STYLES[kind])} {check.code}  {check.title}{style(note, 'dim')}"
+    yield f"{mark(meaning)} {check.code}  {check.title}{style(note, 'dim')}"
     for broken in result.broken:
         yield from _block(broken)
     if result.broken:
@@ -81,12 +80,3 @@ def _block(broken: ReportedViolation) -> Iterator[str]:
     yield from wrap("expected", broken.expected)
     # Always on one line, so that it can be copied.
     yield f"    {'repeat':<10}{printable(broken.repeat)}"
-
-
-def _takes_marks() -> bool:
-    """Return whether standard output can encode the marks."""
-    try:
-        "".join(_MARKS.values()).encode(sys.stdout.encoding or "ascii")
-    except (UnicodeError, LookupError):
-        return False
-    return True

@@ -20,8 +20,8 @@ from keyferry.clusters.auth.plugin_environment import (
     to_mapping,
 )
 from keyferry.errors import (
-    ConfigError,
     EnvironmentProblem,
+    KubeconfigError,
     PluginError,
     PluginExitError,
     PluginNotFoundError,
@@ -260,7 +260,7 @@ def _check(api_version: str, policy: PluginPolicy) -> None:
         expected = " or ".join(map(repr, API_VERSIONS))
         text = f"exec plugin: invalid apiVersion {quote(api_version)}"
         problem = Problem("exec.apiVersion", f"{api_version!r} is not {expected}", kubernetes_text=text)
-        raise ConfigError((problem,))
+        raise KubeconfigError((problem,))
     try:
         policy.validate()
     except PolicyError as error:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from keyferry._core.gotext import quote
 from keyferry._core.values import Value, field, replace
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Context, Kubeconfig
-from keyferry.errors import ConfigError, Problem
+from keyferry.errors import KubeconfigError, Problem
 
 __all__ = ["Choice", "Overrides", "choose"]
 
@@ -71,7 +71,7 @@ def _require(name: str, go_kind: str, kind: str, known: Mapping[str, object]) ->
         names = ", ".join(map(repr, known)) or "none"
         message = f"{kind} {name!r} does not exist (existing: {names})"
         text = f"{go_kind} {quote(name)} does not exist"
-        raise ConfigError((Problem("", message, kubernetes_text=text),))
+        raise KubeconfigError((Problem("", message, kubernetes_text=text),))
 
 
 def _override_context(context: Context, overrides: Overrides) -> Context:

@@ -9,7 +9,7 @@ from keyferry.api.codec import aggregate
 from keyferry.api.kubeconfig.v1 import AuthInfo, Cluster, Kubeconfig
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, decode_file, refuse_file
 from keyferry.clusters.kubeconfig.trust import why_untrusted
-from keyferry.errors import ConfigError, Problem
+from keyferry.errors import KubeconfigError, Problem
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class LoadedKubeconfig(Value):
     def raise_for_problems(self) -> None:
         """Raise ConfigError with all problems of the files, if there are any."""
         if self.problems:
-            raise ConfigError(self.problems, self.kubernetes_text)
+            raise KubeconfigError(self.problems, self.kubernetes_text)
 
 
 def load_kubeconfig(

@@ -12,7 +12,7 @@ from keyferry.clusters.kubeconfig.choose import Choice, Overrides, choose
 from keyferry.clusters.kubeconfig.decode import KubeconfigFile, place
 from keyferry.clusters.kubeconfig.files import LoadedKubeconfig, go_read_error
 from keyferry.clusters.kubeconfig.validate import confirm_usable, kubernetes_validation_text
-from keyferry.errors import ConfigError, Problem
+from keyferry.errors import KubeconfigError, Problem
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def resolve(loaded: LoadedKubeconfig, overrides: Overrides = _NO_OVERRIDES) -> C
     if problems:
         is_absent = bool(loaded.paths) and not loaded.files
         shown = (_no_kubeconfig(loaded, problems[0].code),) if is_absent else problems
-        raise ConfigError(shown, kubernetes_validation_text(problems))
+        raise KubeconfigError(shown, kubernetes_validation_text(problems))
     config = _describe(choice, overrides, loaded.files)
     url = parse_url(config.server)
     # Any other server, including one without a scheme, is a plain http server and gets no credentials.
@@ -126,7 +126,7 @@ def check_transport(config: ClientConfig) -> None:
     """Raise ConfigError for problems that client-go reports only when it creates the transport."""
     problems = (*config.unreadable, *_judge_api_version(config), *_judge_auth_provider(config))
     if problems:
-        raise ConfigError(problems)
+        raise KubeconfigError(problems)
 
 
 def clean_install_hint(text: str) -> str:
@@ -199,7 +199,7 @@ def _with_user(config: ClientConfig, choice: Choice) -> ClientConfig:
     if user.token_file and not token:
         data, problem = _read(user.token_file)
         if problem is not None:
-            raise ConfigError(_at_user(config, ("tokenFile",), problem))
+            raise KubeconfigError(_at_user(config, ("tokenFile",), problem))
         token = data.decode("utf-8", "surrogateescape")
     config = replace(
         config,
