@@ -19,8 +19,8 @@ from support.terminal import screen
 SECRETS = ("correct horse", "a-token-nobody-sees", "eyJhbGciOiJIUzI1NiJ9", "c2lnbmF0dXJl")
 # What each command shows, in the order of the steps.
 SHOWN = (
-    ("'*.harbour.example:443'",),
-    ("exited with status 1", "token=********"),
+    ("✗ no credential is found", "nearly matches: it has no port", '- "*.harbour.example:443"'),
+    ("no credential is found: provider 'pier' failed", "exited with status 1", "token=********"),
     ("'build'", "'shop'"),
     ("'wharf.example'",),
     ("pulled   sha256:", "ferry of pull secret shop/regcred"),
@@ -31,8 +31,8 @@ SHOWN_TOO = (
     ("mistaken.yaml:6:5", "KF151", "KF160", "mistaken.yaml:8:3", "KF110"),
     (),
     ("USERNAME", "ferry      ********   eu.harbour.example   provider harbour"),
-    ("ferry", "harbour", "eu.harbour.example"),
-    ("yes: 127.0.0.1:", "can be pulled with", "yes, it may pull"),
+    ("✓ a credential is found: user 'ferry' of provider harbour", "eu.harbour.example"),
+    ("yes: 127.0.0.1:", "can be pulled with ferry of provider harbour", "yes, it may pull"),
     (),
     ("kind: PluginTrace", "accepted: true", "keyferry-placeholder"),
     ("PILOT_ROLE", "KUBERNETES_EXEC_INFO", "https://127.0.0.1:1"),

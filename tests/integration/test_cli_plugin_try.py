@@ -252,7 +252,7 @@ def test_a_registry_that_refuses(world: AccountWorld) -> None:
     """The last link is broken, with the registry's own exit code."""
     world.accepts.clear()
     link = check_broken(world.run(IMAGE, "-o", "json"), "registry", 5)
-    assert "cannot be pulled with the only credential" in str(link["text"])
+    assert "cannot be pulled with robot of provider provider" in str(link["text"])
 
 
 def test_a_registry_that_cannot_be_reached(world: AccountWorld) -> None:

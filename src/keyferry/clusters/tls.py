@@ -143,10 +143,10 @@ def _trust(context: ssl.SSLContext, ca: bytes, *, insecure: bool) -> None:
     elif not ca:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
-        load_authorities(context, ca)
+        _load_authorities(context, ca)
 
 
-def load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
+def _load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
     """Trust the certificates in *ca*. As in Go, invalid ones are skipped if at least one is valid.
 
     OpenSSL gets them in DER form, because it prompts for a passphrase on the terminal for encrypted PEM.
@@ -161,6 +161,11 @@ def load_authorities(context: ssl.SSLContext, ca: bytes) -> None:
     if not loaded:
         message = "certificate-authority contains no valid PEM certificate"
         raise _unusable(message, "unable to load root certificates")
+
+
+def check_authorities(ca: bytes) -> None:
+    """Raise ClusterAuthError if *ca* has no valid certificate."""
+    _load_authorities(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ca)
 
 
 def load_pair(context: ssl.SSLContext, certificate_pem: str, key_pem: str) -> None:

@@ -474,7 +474,7 @@ def test_a_broken_kuberc_is_called_kuberc(tmp_path: Path) -> None:
     done = run_keyferry("kube", "whoami", "--kubeconfig", str(path), KUBERC=str(kuberc))
     assert done.returncode == 3
     assert "this file is kubectl's kuberc" in done.stderr
-    assert f"'keyferry lint {kuberc}', or ignore it with KUBERC=off" in done.stderr
+    assert f"KUBERC=off ignores it; to check the file, try: keyferry lint {kuberc}\n" in done.stderr
 
 
 @pytest.mark.parametrize("server", ["https://", "http://"])

@@ -15,14 +15,14 @@ class DemoStep(Value):
 
 
 _WHERE = "--config providers.yaml --bin-dir bin"
-_APP = f"{_WHERE} --pod app.yaml"
-_WEB = f"{_WHERE} --pod web.yaml"
+_APP = f"{_WHERE} -f app.yaml"
+_WEB = f"{_WHERE} -f web.yaml"
 
 STEPS = (
     DemoStep(
         "The pattern looks right, and the kubelet still pulls without credentials.",
         ((f"explain eu.harbour.example:443/team/app {_APP}", (Exit.NO,)),),
-        "A pattern without a port covers only images without one.",
+        "A pattern without a port matches only images without one.",
     ),
     DemoStep(
         "The registry says 'unauthorized', and nobody says that a plugin failed.",
@@ -32,14 +32,13 @@ STEPS = (
     ),
     DemoStep(
         "The pod lists its pull secret, which exists and is right, and it is not used.",
-        # No by the secret that is given, and unknown by the one that is not.
-        ((f"explain dock.example/shop/web:v1 {_WEB} --secret copy.yaml", (Exit.NO, Exit.UNKNOWN)),),
+        ((f"explain dock.example/shop/web:v1 {_WEB} --secret copy.yaml", (Exit.UNKNOWN,)),),
         "A pod uses pull secrets of its own namespace only.",
     ),
     DemoStep(
         "The plugin returns credentials, and the kubelet ignores them.",
         ((f"explain eu.wharf.example/team/app {_APP}", (Exit.NO,)),),
-        "The keys of an answer must cover the image, by the rules of patterns.",
+        "The keys of a response must match the image, by the rules of patterns.",
     ),
     DemoStep(
         "An image is on the node. Which pods may use it?",
@@ -55,7 +54,7 @@ STEPS = (
     ),
     DemoStep(
         "kubectl says 'You must be logged in to the server', although the plugin works.",
-        (("kube explain --kubeconfig kubeconfig.yaml", (Exit.ENVIRONMENT, Exit.REFUSED)),),
+        (("kube explain --kubeconfig kubeconfig.yaml", (Exit.UNKNOWN,)),),
         "The plugin printed a token that had already expired. The demo has no cluster, so no server answers.",
     ),
 )
