@@ -56,7 +56,12 @@ class Inputs(Value):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about the inputs, for the user."""
-        return (*self.banner, *self.machine, *self.sources.notes, *self.found.notes)
+        return (*self.banner, *self.own_notes, *map(str, self.sources.unused))
+
+    @property
+    def own_notes(self) -> tuple[str, ...]:
+        """The notes that are neither in the banner nor about pull secrets that are not used."""
+        return (*self.machine, *self.sources.notes, *self.found.notes)
 
 
 class ImageLookup(Value):
