@@ -6,16 +6,17 @@ from keyferry._core.json import dumps
 from keyferry._core.values import Value, replace
 from keyferry.errors import KeyferryError, Kind
 from keyferry.explain.explanation import Explanation
+from keyferry.explain.mirrors import MirrorTrap
 from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.registry import PullVerdict, RegistryCheck
 from keyferry.explain.secret_cures import Cure, new_secret, renewed_secret, used_secret
 from keyferry.explain.verdict import who
-from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
-from keyferry.images.why.nearness import Miss, find_misses
+from keyferry.images.why.nearness import Miss, MissKind, find_misses
 from keyferry.show.paste import quote_word
 from keyferry.workloads.secrets import UnusedReason, UnusedSecret
 
@@ -116,7 +117,18 @@ def _of_miss(explanation: Explanation, misses: list[Miss]) -> LikelyCause:
         cause = f"{_subject(misses[0])} nearly matches: {misses[0].why}"
         return LikelyCause(cause, _miss_cures(explanation, misses[0]), misses[0])
     nothing = LikelyCause(_nothing_near(explanation), new_secret(explanation))
-    return _of_secret(explanation, is_listed=False) or nothing
+    return _of_mirror(explanation) or _of_secret(explanation, is_listed=False) or nothing
+
+
+def _of_mirror(explanation: Explanation) -> LikelyCause | None:
+    """Return the first pattern that is meant for a mirror, which is never matched."""
+    for trap in explanation.traps:
+        if trap.outcome is MirrorTrap.MIRROR_PATTERN:
+            source = Source(SourceKind.PROVIDER, str(trap.facts["provider"]))
+            wanted = registry_of(explanation.answer.name)
+            miss = Miss(source, trap.subject, MissKind.OTHER_HOST, trap.text, wanted)
+            return LikelyCause(trap.text, _miss_cures(explanation, miss), miss)
+    return None
 
 
 def _annotation_cures(explanation: Explanation, key: str) -> tuple[Cure, ...]:
@@ -216,7 +228,10 @@ def _slower(explanation: Explanation, credential: Credential | None) -> tuple[Cu
     wait = Cure("wait: the kubelet tries again by itself")
     if credential is not None:
         return (wait,)
-    return (Cure(f"{wait.text}; a registry may permit more pulls to a user of its own"), *new_secret(explanation))
+    return (
+        Cure(f"{wait.text}; a registry may permit more pulls to a user of its own"),
+        *new_secret(explanation),
+    )
 
 
 def _credential_cures(explanation: Explanation, credential: Credential) -> tuple[Cure, ...]:
@@ -238,6 +253,9 @@ def _inputs(explanation: Explanation) -> Iterator[Cure]:
         is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and explanation.check is None
         text = hint.removeprefix(f"{missing}; ") if is_told else hint
         yield Cure(text, tuple(_input_lines(explanation, missing)))
+    if explanation.try_command:
+        text = "see which step from the service account to the registry fails"
+        yield Cure(text, (explanation.try_command,))
 
 
 def _input_lines(explanation: Explanation, missing: MissingInput) -> Iterator[str]:

@@ -22,7 +22,7 @@ class Explanation(Value):
     about inputs that the kubelet does not use, *unused_secrets* are pull secrets that it does not use. *traps* are
     added to those of the answer. *hints* name the options that supply missing inputs. *pod* is the pod, if it is
     known, and *secret_names* are the pull secrets that it lists. *command* is the command line that made the
-    explanation, to which options can be added.
+    explanation, to which options can be added; *try_command* is the one that tries the way of a token that is refused.
     """
 
     answer: "Answer"
@@ -37,6 +37,7 @@ class Explanation(Value):
     pod: "Pod | None" = None
     secret_names: "tuple[str, ...]" = ()
     command: str = ""
+    try_command: str = ""
 
     @property
     def config_path(self) -> str:

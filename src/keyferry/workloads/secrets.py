@@ -119,8 +119,8 @@ def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None)
     if listed:
         text = (
             f"the service account {account.name!r} lists the pull secret{'s' if listed[1:] else ''} "
-            f"{', '.join(map(repr, listed))}, but the pod does not: a pod gets them when it is created, so create it "
-            "anew"
+            f"{', '.join(map(repr, listed))}, but the pod does not: a pod gets its account's secrets when it is "
+            "created, so create it again"
         )
         yield UnusedSecret(UnusedReason.LATE, listed[0], pod.pod.namespace, text)
 

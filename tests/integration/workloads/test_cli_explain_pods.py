@@ -396,6 +396,10 @@ def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Expl
     done = explain(*words, "--request-token")
     assert done.returncode == 6, done.stdout
     assert "no permission to create serviceaccounts/token in shop: " in done.stdout
+    assert "  → add --service-account-token FILE\n" in done.stdout
+    assert "--request-token" not in done.stdout
+    next_step = f"keyferry plugin try {IMAGE} --service-account shop/default {' '.join(node.options())}\n"
+    assert next_step in done.stdout
     api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
     done = explain(*words, "--request-token", "-o", "json")
     assert done.returncode == 0, done.stderr

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from keyferry.images.provider.accounts import ServiceAccounts
     from keyferry.workloads.live import LiveWorkload
 
+TOKEN_FILE = "--service-account-token FILE"  # noqa: S105 - an option
 # The option that gives each input; the one for the pod depends on the command.
 OPTIONS = {
     LookupInput.POD: "{pod} FILE with the pod, or explain pod/NAME",
     LookupInput.PULL_SECRET: "--secret FILE",
     LookupInput.DOCKER_CONFIG: "--docker-config FILE",
     LookupInput.SERVICE_ACCOUNT: "{pod} FILE with the ServiceAccount after the Pod",
-    LookupInput.SERVICE_ACCOUNT_TOKEN: "--request-token, or --service-account-token FILE",
+    LookupInput.SERVICE_ACCOUNT_TOKEN: f"--request-token, or {TOKEN_FILE}",
     LookupInput.IMAGES: "--images FILE or --cri SOCKET",
     LookupInput.NODE: "--config FILE and --bin-dir DIR of the node, or --here if this machine is the node",
     LookupInput.PLUGIN: "--bin-dir DIR with the plugin, without --no-run",

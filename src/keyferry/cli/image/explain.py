@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import argparse
 
     from keyferry.cli.frame.sources import Sources
+    from keyferry.images.answer import Answer
 
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
@@ -138,11 +139,26 @@ def explain_image(args: "argparse.Namespace", lookup: ImageLookup, words: tuple[
         notes=inputs.own_notes,
         unused_secrets=inputs.sources.unused,
         traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
-        hints=tuple(missing_lines(answer.missing)),
+        hints=tuple(missing_lines(answer.missing, has_requested=args.request_token)),
         pod=inputs.sources.pod,
         secret_names=_secret_names(inputs.sources),
         command=command_line(args, "explain", *words),
+        try_command=_try_command(args, answer),
     )
+
+
+def _try_command(args: "argparse.Namespace", answer: "Answer") -> str:
+    """Return ``plugin try`` for the account whose token is refused, with the options of *args*; empty if none is."""
+    for missing in answer.missing:
+        if missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN and missing.instead:
+            # Imported here because few tokens are refused.
+            from copy import copy
+
+            own = copy(args)
+            # The deprecated --pod FILE of this command is another option than --pod NAME of that one.
+            own.service_account, own.pod = missing.name, None
+            return command_line(own, "plugin try", answer.image)
+    return ""
 
 
 def _secret_names(sources: "Sources") -> tuple[str, ...]:
