@@ -111,6 +111,8 @@ def _report(error: "KeyferryError", args: "argparse.Namespace") -> int:
 
 
 def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:
+    from copy import copy
+
     from keyferry.cli.frame.paste import command_line
     from keyferry.errors import KubeconfigError
 
@@ -118,6 +120,9 @@ def _next_step(error: "ConfigError", args: "argparse.Namespace") -> str:
         from keyferry.cli.frame.cluster_arguments import kubeconfig_hint
 
         return kubeconfig_hint(error, args)
+    if error.bin_dir:
+        args = copy(args)
+        args.bin_dir = error.bin_dir
     files = sorted({problem.file for problem in error.problems if problem.line is not None})
     step = f"try: {command_line(args, 'lint', *files)}" if files else "check the path"
     return f"a kubelet does not start with this config; {step}"

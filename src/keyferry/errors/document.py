@@ -111,10 +111,11 @@ class ConfigError(KeyferryError):
     """A configuration that Kubernetes would refuse; ``problems`` holds every problem found, by its position.
 
     The files keep the order in which they were given. If there is no other text, ``kubernetes_text`` is that of the
-    problem that was given first.
+    problem that was given first. ``bin_dir`` is the folder of plugins that a provider config was loaded with, if known.
     """
 
     kind = Kind.CONFIG
+    bin_dir: str = ""
 
     def __init__(self, problems: tuple[Problem, ...], kubernetes_text: str = "") -> None:
         super().__init__(problems, kubernetes_text)

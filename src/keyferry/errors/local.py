@@ -32,9 +32,17 @@ class MatchError(TextError):
 
 
 class PullSecretError(TextError):
-    """An image pull secret or docker config whose content cannot be read."""
+    """An image pull secret or docker config whose content cannot be read.
+
+    ``secret`` is the namespace and name of the pull secret, as ``namespace/name``, or empty for a file.
+    """
 
     kind = Kind.PULL_SECRET
+
+    def __init__(self, message: str, kubernetes_text: str = "", secret: str = "") -> None:
+        super().__init__(message, kubernetes_text)
+        self.args = (message, kubernetes_text, secret)
+        self.secret = secret
 
 
 class ServiceAccountError(TextError):

@@ -3,25 +3,25 @@
 from collections.abc import Iterator
 
 from keyferry._core.json import dumps
-from keyferry._core.values import Value
+from keyferry._core.values import Value, replace
 from keyferry.errors import KeyferryError, Kind
 from keyferry.explain.explanation import Explanation
+from keyferry.explain.mirrors import MirrorTrap
 from keyferry.explain.plugin_hint import plugin_command, trace_command
 from keyferry.explain.registry import PullVerdict, RegistryCheck
+from keyferry.explain.secret_cures import Cure, new_secret, renewed_secret, used_secret
 from keyferry.explain.verdict import who
-from keyferry.images.keyring import Credential, SourceKind
+from keyferry.images.keyring import Credential, Source, SourceKind
 from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.provision import ProvisionOutcome
 from keyferry.images.reference import registry_of
 from keyferry.images.result import LookupOutcome
-from keyferry.images.why.nearness import Miss, find_misses
+from keyferry.images.why.nearness import Miss, MissKind, find_misses
 from keyferry.show.paste import quote_word
+from keyferry.workloads.secrets import UnusedReason, UnusedSecret
 
-__all__ = ["Cure", "LikelyCause", "describe_miss", "find_cause"]
+__all__ = ["LikelyCause", "describe_miss", "find_cause"]
 
-_NEW_SECRET = "regcred"  # noqa: S105 - the name that the documentation of Kubernetes uses
-# The values come from the shell that runs the command: no password is ever written here.
-_USER, _PASSWORD = '"$REGISTRY_USERNAME"', '"$REGISTRY_PASSWORD"'
 _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutcome.SHARED)
 
 
@@ -29,19 +29,16 @@ _PLUGIN_OUTCOMES = (ProvisionOutcome.CACHED, ProvisionOutcome.RAN, ProvisionOutc
 _MOST_CURES = 3
 
 
-class Cure(Value):
-    """A change that helps, and the lines to paste for it: commands, or lines of a file."""
-
-    text: str
-    lines: tuple[str, ...] = ()
-
-
 class LikelyCause(Value):
-    """The likely cause, empty if there is nothing to explain, and its cures; *miss* is the near miss it is about."""
+    """The likely cause, empty if there is nothing to explain, and its cures.
+
+    *miss* is the near miss that it is about, *unused* the pull secret.
+    """
 
     cause: str = ""
     cures: tuple[Cure, ...] = ()
     miss: Miss | None = None
+    unused: UnusedSecret | None = None
 
 
 def find_cause(explanation: Explanation) -> LikelyCause:
@@ -56,9 +53,9 @@ def find_cause(explanation: Explanation) -> LikelyCause:
     else:
         found = _of_lookup(explanation)
     inputs = tuple(_inputs(explanation))
-    is_first = answer.outcome is LookupOutcome.UNKNOWN
+    is_first = answer.outcome is LookupOutcome.UNKNOWN and not found.cause
     cures = (*inputs, *found.cures) if is_first else (*found.cures, *inputs)
-    return LikelyCause(found.cause, cures, found.miss)
+    return replace(found, cures=cures)
 
 
 def describe_miss(miss: Miss) -> str:
@@ -97,15 +94,50 @@ def _of_lookup(explanation: Explanation) -> LikelyCause:
     misses = [miss for miss in find_misses(answer) if miss.is_near]
     for provision in answer.provisions:
         if provision.outcome is ProvisionOutcome.SKIPPED:
-            return LikelyCause(f"provider {provision.provider!r} is skipped: {provision.skipped}")
+            cause = f"provider {provision.provider!r} is skipped: {provision.skipped}"
+            return LikelyCause(cause, _annotation_cures(explanation, provision.lacking))
         if provision.outcome in _PLUGIN_OUTCOMES:
             return _of_response(explanation, provision.provider, misses)
+    return _of_secret(explanation, is_listed=True) or _of_miss(explanation, misses)
+
+
+def _of_secret(explanation: Explanation, *, is_listed: bool) -> LikelyCause | None:
+    """Return the first secret that is not used, among those that the pod or its account lists or among the others."""
+    for unused in explanation.unused_secrets:
+        if (unused.reason is not UnusedReason.UNLISTED) is is_listed:
+            return LikelyCause(str(unused), used_secret(explanation, unused), unused=unused)
+    return None
+
+
+def _of_miss(explanation: Explanation, misses: list[Miss]) -> LikelyCause:
+    answer = explanation.answer
     if answer.provisions or answer.outcome is LookupOutcome.UNKNOWN:
         return LikelyCause()
     if misses:
         cause = f"{_subject(misses[0])} nearly matches: {misses[0].why}"
         return LikelyCause(cause, _miss_cures(explanation, misses[0]), misses[0])
-    return LikelyCause(_nothing_near(explanation), _new_secret(explanation))
+    nothing = LikelyCause(_nothing_near(explanation), new_secret(explanation))
+    return _of_mirror(explanation) or _of_secret(explanation, is_listed=False) or nothing
+
+
+def _of_mirror(explanation: Explanation) -> LikelyCause | None:
+    """Return the first pattern that is meant for a mirror, which is never matched."""
+    for trap in explanation.traps:
+        if trap.outcome is MirrorTrap.MIRROR_PATTERN:
+            source = Source(SourceKind.PROVIDER, str(trap.facts["provider"]))
+            wanted = registry_of(explanation.answer.name)
+            miss = Miss(source, trap.subject, MissKind.OTHER_HOST, trap.text, wanted)
+            return LikelyCause(trap.text, _miss_cures(explanation, miss), miss)
+    return None
+
+
+def _annotation_cures(explanation: Explanation, key: str) -> tuple[Cure, ...]:
+    pod = explanation.pod
+    if pod is None or not key:
+        return ()
+    account, namespace = quote_word(pod.service_account_name), quote_word(pod.namespace)
+    line = f"kubectl annotate serviceaccount {account} -n {namespace} {quote_word(f'{key}=VALUE')}"
+    return (Cure("add the annotation, with the value that the plugin expects", (line,)),)
 
 
 def _of_response(explanation: Explanation, provider: str, misses: list[Miss]) -> LikelyCause:
@@ -139,7 +171,7 @@ def _miss_cures(explanation: Explanation, miss: Miss) -> tuple[Cure, ...]:
         text = f"add this to matchImages of provider {miss.source.name!r}{where}, then restart the kubelet"
         return (Cure(text, (f"- {dumps(miss.wanted)}",)),)
     if miss.source.secret is not None:
-        return _renewed_secret(explanation, miss.source.name, "")
+        return renewed_secret(explanation, miss.source.name, "")
     return (Cure(f"change the key {miss.pattern!r} to {miss.wanted!r} in {miss.source.name}"),)
 
 
@@ -187,7 +219,19 @@ def _of_registry(explanation: Explanation, check: RegistryCheck) -> LikelyCause:
         # The verdict names the error.
         text = f"check the name and the port of {registry}, and the network, the proxy and the trusted certificates"
         return LikelyCause(cures=(Cure(f"{text} of the node"),))
+    if check.kind is Kind.THROTTLED:
+        return LikelyCause(cures=_slower(explanation, failed.credential))
     return LikelyCause()
+
+
+def _slower(explanation: Explanation, credential: Credential | None) -> tuple[Cure, ...]:
+    wait = Cure("wait: the kubelet tries again by itself")
+    if credential is not None:
+        return (wait,)
+    return (
+        Cure(f"{wait.text}; a registry may permit more pulls to a user of its own"),
+        *new_secret(explanation),
+    )
 
 
 def _credential_cures(explanation: Explanation, credential: Credential) -> tuple[Cure, ...]:
@@ -195,73 +239,8 @@ def _credential_cures(explanation: Explanation, credential: Credential) -> tuple
     if source.kind == SourceKind.PROVIDER:
         return (Cure("see what the plugin returns", _trace(explanation, source.name)),)
     if source.secret is not None:
-        return _renewed_secret(explanation, source.name, credential.username)
+        return renewed_secret(explanation, source.name, credential.username)
     return (Cure(f"renew the login of {credential.key!r} in {source.name}"),)
-
-
-# Secrets.
-
-
-def _renewed_secret(explanation: Explanation, name: str, username: str) -> tuple[Cure, ...]:
-    registry = registry_of(explanation.answer.name)
-    if _has_other_keys(explanation, name):
-        # The command would write a secret with one key, and the others would be lost.
-        return (Cure(f"change the entry for {registry} in pull secret {name}, and keep its other entries"),)
-    namespace, _, name = name.rpartition("/")
-    text = f"replace secret {name!r} by one with a user and password of {registry}"
-    command = _create_secret(explanation, namespace, name, username)
-    return (Cure(text, (f"{command} --dry-run=client -o yaml | kubectl apply -f -",)),)
-
-
-def _has_other_keys(explanation: Explanation, name: str) -> bool:
-    keys = [
-        credential.key
-        for keyring in explanation.answer.keyrings
-        for key in keyring.index()
-        for credential in keyring.credentials(key)
-        if credential.source.kind == SourceKind.PULL_SECRET and credential.source.name == name
-    ]
-    return len(keys) > 1
-
-
-def _new_secret(explanation: Explanation) -> tuple[Cure, ...]:
-    pod = explanation.pod
-    if pod is None:
-        return ()
-    names = explanation.secret_names
-    name = next(each for each in _names() if each not in names)
-    create = Cure(
-        "create a pull secret in the pod's namespace",
-        (_create_secret(explanation, pod.namespace, name, ""),),
-    )
-    account = pod.service_account_name or "default"
-    if names:
-        # The account's secrets are used only for a pod that lists none itself, and both look the same in the pod.
-        where = f"imagePullSecrets of the pod, or of service account {account!r} if they are listed there"
-        return (create, Cure(f"then add this to {where}, and create the pod again", (f"- name: {name}",)))
-    patch = dumps({"imagePullSecrets": [{"name": name}]})
-    line = (
-        f"kubectl patch serviceaccount {quote_word(account)} -n {quote_word(pod.namespace)} "
-        f"-p {quote_word(patch)}"
-    )
-    return (create, Cure("then let its service account use it, and create the pod again", (line,)))
-
-
-def _names() -> Iterator[str]:
-    yield _NEW_SECRET
-    at = 2
-    while True:
-        yield f"{_NEW_SECRET}-{at}"
-        at += 1
-
-
-def _create_secret(explanation: Explanation, namespace: str, name: str, username: str) -> str:
-    server = quote_word(registry_of(explanation.answer.name))
-    user = quote_word(username) if username else _USER
-    return (
-        f"kubectl create secret docker-registry {quote_word(name)} -n {quote_word(namespace)} --docker-server={server} "
-        f"--docker-username={user} --docker-password={_PASSWORD}"
-    )
 
 
 # Inputs that are missing.
@@ -274,6 +253,9 @@ def _inputs(explanation: Explanation) -> Iterator[Cure]:
         is_told = not at and answer.outcome is LookupOutcome.UNKNOWN and explanation.check is None
         text = hint.removeprefix(f"{missing}; ") if is_told else hint
         yield Cure(text, tuple(_input_lines(explanation, missing)))
+    if explanation.try_command:
+        text = "see which step from the service account to the registry fails"
+        yield Cure(text, (explanation.try_command,))
 
 
 def _input_lines(explanation: Explanation, missing: MissingInput) -> Iterator[str]:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from keyferry.images.answer import Answer
     from keyferry.images.provider.accounts import Pod
     from keyferry.pulls.records.decision import Decision
+    from keyferry.workloads.secrets import UnusedSecret
 
 __all__ = ["Explanation"]
 
@@ -18,9 +19,10 @@ class Explanation(Value):
 
     *check* has the registry's responses, if it was asked; *decision* whether the image on the node may be used, if
     that was requested. *config* describes the config and the sources for programs, *where* for people. *notes* are
-    about inputs that the kubelet does not use. *traps* are added to those of the answer. *hints* name the options
-    that supply missing inputs. *pod* is the pod, if it is known, and *secret_names* are the pull secrets that it
-    lists. *command* is the command line that made the explanation, to which options can be added.
+    about inputs that the kubelet does not use, *unused_secrets* are pull secrets that it does not use. *traps* are
+    added to those of the answer. *hints* name the options that supply missing inputs. *pod* is the pod, if it is
+    known, and *secret_names* are the pull secrets that it lists. *command* is the command line that made the
+    explanation, to which options can be added; *try_command* is the one that tries the way of a token that is refused.
     """
 
     answer: "Answer"
@@ -29,11 +31,13 @@ class Explanation(Value):
     config: "dict[str, object]" = field(default_factory=dict)
     where: "tuple[str, ...]" = ()
     notes: "tuple[str, ...]" = ()
+    unused_secrets: "tuple[UnusedSecret, ...]" = ()
     traps: "tuple[Reason, ...]" = ()
     hints: "tuple[str, ...]" = ()
     pod: "Pod | None" = None
     secret_names: "tuple[str, ...]" = ()
     command: str = ""
+    try_command: str = ""
 
     @property
     def config_path(self) -> str:

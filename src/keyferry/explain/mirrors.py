@@ -95,7 +95,8 @@ def _patterns(answer: Answer, mirrors: Mirrors) -> Iterator[Reason]:
                         f"pattern {pattern!r} of {provider.name!r} covers the mirror {each.host}, but the kubelet "
                         f"matches the image's own name, {answer.name}: the plugin is not run for it"
                     )
-                    yield Reason(ReasonStage.TRAP, pattern, MirrorTrap.MIRROR_PATTERN, text)
+                    facts: dict[str, object] = {"provider": provider.name}
+                    yield Reason(ReasonStage.TRAP, pattern, MirrorTrap.MIRROR_PATTERN, text, facts)
                     break
 
 

@@ -7,7 +7,7 @@ from keyferry._core.secrets import MASK, printable
 from keyferry.explain.cures import LikelyCause, describe_miss, find_cause
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.registry import PullVerdict, attempt_lines
-from keyferry.explain.verdict import find_verdict
+from keyferry.explain.verdict import Verdict, find_verdict
 from keyferry.images.answer import Answer, LookupOutcome
 from keyferry.images.keyring import SourceKind
 from keyferry.images.match.rules import MatchRule
@@ -17,7 +17,7 @@ from keyferry.show.marks import Mark, mark
 from keyferry.show.text import Whole, fold, sections
 from keyferry.show.writer import Lines, style
 
-__all__ = ["render"]
+__all__ = ["render", "render_finding"]
 
 _MOST_NAMES = 3
 _COLOURS: dict[str, str] = {ProvisionOutcome.FAILED: "red", ProvisionOutcome.UNKNOWN: "yellow"}
@@ -42,18 +42,26 @@ _Parts = tuple[tuple[str, Iterable[str]], ...]
 def render(explanation: Explanation, *, is_wide: bool = False) -> Lines:
     """Return the explanation, with *is_wide* with every provider, pattern and key."""
     finding = find_cause(explanation)
-    head = "\n".join(_head(explanation))
     parts: _Parts = (
         ("likely cause", _cause(finding)),
         ("what to do", _cures(finding)),
         ("what the kubelet does", _next_step(explanation.answer, is_wide=is_wide)),
         *(_all_of(explanation) if is_wide else _most_of(explanation, finding)),
     )
+    return _with_head(find_verdict(explanation), parts)
+
+
+def render_finding(verdict: Verdict, finding: LikelyCause) -> Lines:
+    """Return a verdict that is no image's own, with its cause and cures."""
+    return _with_head(verdict, (("likely cause", _cause(finding)), ("what to do", _cures(finding))))
+
+
+def _with_head(verdict: Verdict, parts: _Parts) -> Lines:
+    head = "\n".join(_head(verdict))
     return Lines(f"{head}\n\n{sections(parts)}")
 
 
-def _head(explanation: Explanation) -> Iterator[str]:
-    verdict = find_verdict(explanation)
+def _head(verdict: Verdict) -> Iterator[str]:
     sign, colour = _VERDICTS[verdict.outcome]
     for number, line in enumerate(fold(printable(verdict.text), "  ", "  ")):
         yield f"{' ' if number else mark(sign)} {style(line.lstrip(), colour, 'bold')}"
@@ -94,7 +102,7 @@ def _most_of(explanation: Explanation, finding: LikelyCause) -> _Parts:
         ("the image on the node", _access(explanation)),
         ("nearly right" if near else "not used", (*_near(near), *_others(misses, is_matched=is_matched))),
         ("beware", _traps(traps)),
-        ("how it was found", _found(explanation)),
+        ("how it was found", _found(explanation, finding)),
     )
 
 
@@ -146,7 +154,7 @@ def _access(explanation: Explanation) -> Iterator[str]:
         yield from decision_lines(explanation.decision, explanation.answer.missing)
 
 
-def _found(explanation: Explanation) -> Iterator[str]:
+def _found(explanation: Explanation, finding: LikelyCause) -> Iterator[str]:
     for reason in _of(explanation.answer, ReasonStage.IMAGE):
         if reason.outcome is not ReasonOutcome.AS_IS:
             yield f"image: {printable(reason.text)}"
@@ -154,7 +162,8 @@ def _found(explanation: Explanation) -> Iterator[str]:
     for reason in _of(explanation.answer, ReasonStage.PROVIDER):
         if reason.outcome not in _COLOURS:  # a failure is the cause, and what is unknown is in the verdict
             yield f"provider {printable(repr(reason.subject))}: {_provision(reason)}"
-    yield from (f"{mark(Mark.WARNING)} {printable(note)}" for note in explanation.notes)
+    others = (str(each) for each in explanation.unused_secrets if each is not finding.unused)
+    yield from (f"{mark(Mark.WARNING)} {printable(note)}" for note in (*explanation.notes, *others))
     yield style("-o wide shows every provider, pattern and key", "dim")
 
 
@@ -163,9 +172,10 @@ def _found(explanation: Explanation) -> Iterator[str]:
 
 def _all_of(explanation: Explanation) -> _Parts:
     answer = explanation.answer
+    unused = map(str, explanation.unused_secrets)
     return (
         ("image", _image(answer)),
-        ("sources", map(printable, (*explanation.where, *explanation.notes))),
+        ("sources", map(printable, (*explanation.where, *explanation.notes, *unused))),
         ("providers", _providers(answer)),
         ("auth keys found", _keys(answer)),
         ("credentials, in trial order", _credentials(answer)),

@@ -71,8 +71,10 @@ def read_pull_secret(secret: PullSecret) -> "DockerConfig | None":
     except PullSecretError as error:
         problem = error
     del content  # so that a traceback with local variables does not show it
-    where = f"pull secret {secret.namespace}/{secret.name}, key {key!r}"
-    raise PullSecretError(f"{where}: {problem.message}", problem.kubernetes_text)
+    name = f"{secret.namespace}/{secret.name}"
+    raise PullSecretError(
+        f"pull secret {name}, key {key!r}: {problem.message}", problem.kubernetes_text, name
+    )
 
 
 def node_config_candidates(root: str, cwd: str, home: str) -> tuple[tuple[str, bool], ...]:

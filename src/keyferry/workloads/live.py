@@ -71,7 +71,7 @@ class _Reader:
         """Return the workload's pod with its account, secrets and events."""
         pod = read_pod(self._choose_pod(workload), self._namespace)
         account = self._account(pod)
-        secrets, refused = self._secrets(pod, secret_names(pod, account))
+        secrets, refused = self._secrets(secret_names(pod, account))
         events = self._events(pod) if pod.is_created else ()
         return LiveWorkload(pod, account, secrets, refused, events, tuple(self._notes))
 
@@ -155,23 +155,15 @@ class _Reader:
             return None
         return found
 
-    def _secrets(
-        self, pod: WorkloadPod, names: tuple[str, ...]
-    ) -> tuple[tuple[KubernetesObject, ...], dict[str, str]]:
+    def _secrets(self, names: tuple[str, ...]) -> tuple[tuple[KubernetesObject, ...], dict[str, str]]:
         found: list[KubernetesObject] = []
         refused: dict[str, str] = {}
         for name in names:
             secret = self.get(ObjectKind.SECRET, name)
             if not isinstance(secret, ApiProblem):
                 found.append(secret)
-            elif secret.kind is Kind.NOT_FOUND:
-                refused[name] = ""
-                self._notes.append(
-                    f"secret {name!r}, which {pod} lists, does not exist in {self._namespace!r}: the kubelet pulls "
-                    "without it"
-                )
             else:
-                refused[name] = str(secret)
+                refused[name] = "" if secret.kind is Kind.NOT_FOUND else str(secret)
         return tuple(found), refused
 
     def _events(self, pod: WorkloadPod) -> tuple[PullEvent, ...]:

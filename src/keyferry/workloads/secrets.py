@@ -3,6 +3,7 @@
 import binascii
 
 from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
 from keyferry.errors import EnvironmentProblem, PullSecretError
 from keyferry.images.dockerconfig import SECRET_KEYS, PullSecret, read_pull_secret
 from keyferry.images.missing import LookupInput, MissingInput
@@ -13,16 +14,48 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["PodSecrets", "choose_secrets", "listed_by_account", "read_secret", "secret_names"]
+__all__ = [
+    "PodSecrets",
+    "UnusedReason",
+    "UnusedSecret",
+    "choose_secrets",
+    "find_late_secrets",
+    "listed_by_account",
+    "read_secret",
+    "secret_names",
+]
 
 _UNREADABLE = "the kubelet then fails the whole lookup and pulls no image of the pod"
 
 
+class UnusedReason(WordEnum):
+    """Why the kubelet does not use a pull secret."""
+
+    ABSENT = "absent"  # the pod lists it, and it does not exist in the pod's namespace
+    LATE = "late"  # the service account lists it, and did not when the pod was created
+    UNLISTED = "unlisted"
+    OTHER_NAMESPACE = "other-namespace"
+    TYPE = "type"
+    EMPTY = "empty"
+
+
+class UnusedSecret(Value):
+    """A pull secret that the kubelet does not use for a pod; *namespace* is its own."""
+
+    reason: UnusedReason
+    name: str
+    namespace: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class PodSecrets(Value):
-    """The pull secrets of a pod in trial order, notes on those that are not used, and those that are not known."""
+    """The pull secrets of a pod in trial order, those that are meant to be used and are not, and those not known."""
 
     used: tuple[PullSecret, ...] = ()
-    notes: tuple[str, ...] = ()
+    unused: tuple[UnusedSecret, ...] = ()
     missing: tuple[MissingInput, ...] = ()
 
 
@@ -70,13 +103,26 @@ def choose_secrets(
     """
     own = {each.name: each for each in given if not namespace or each.namespace == namespace}
     used = tuple(own.values()) if names is None else tuple(own[name] for name in names if name in own)
-    notes = [
-        f"secret {each.name!r} is given, but {why}: the kubelet does not read it"
-        for each in given
-        if (why := _why_unread(each, names, namespace))
-    ]
-    notes += [note for each in used if (note := _why_ignored(each))]
-    return PodSecrets(used, tuple(notes), tuple(_missing(own, names, refused or {})))
+    unused = (
+        *(_absent(name, namespace) for name, why in (refused or {}).items() if not why and name not in own),
+        *(found for each in given if (found := _find_unread(each, names, namespace))),
+        *(found for each in used if (found := _find_ignored(each))),
+    )
+    return PodSecrets(used, unused, tuple(_missing(own, names, refused or {})))
+
+
+def find_late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None) -> "Iterator[UnusedSecret]":
+    """Yield the first of the account's secrets if the pod has none of them, since it was created before."""
+    if pod is None or account is None or not pod.is_created or pod.listed_secrets:
+        return
+    listed = listed_by_account(account)
+    if listed:
+        text = (
+            f"the service account {account.name!r} lists the pull secret{'s' if listed[1:] else ''} "
+            f"{', '.join(map(repr, listed))}, but the pod does not: a pod gets its account's secrets when it is "
+            "created, so create it again"
+        )
+        yield UnusedSecret(UnusedReason.LATE, listed[0], pod.pod.namespace, text)
 
 
 def _missing(
@@ -87,29 +133,45 @@ def _missing(
             yield MissingInput(LookupInput.PULL_SECRET, name, refused.get(name, ""))
 
 
-def _why_unread(secret: PullSecret, names: tuple[str, ...] | None, namespace: str) -> str:
+def _absent(name: str, namespace: str) -> UnusedSecret:
+    text = (
+        f"secret {name!r}, which the pod lists, does not exist in {namespace!r}: the kubelet pulls without it"
+    )
+    return UnusedSecret(UnusedReason.ABSENT, name, namespace, text)
+
+
+def _find_unread(secret: PullSecret, names: tuple[str, ...] | None, namespace: str) -> UnusedSecret | None:
     if names is not None and secret.name not in names:
-        return "the pod does not list it"
-    if namespace and secret.namespace != namespace:
-        return f"its namespace is {secret.namespace!r} and the pod's is {namespace!r}"
-    return ""
+        reason, why = UnusedReason.UNLISTED, "the pod does not list it"
+    elif namespace and secret.namespace != namespace:
+        reason = UnusedReason.OTHER_NAMESPACE
+        why = f"its namespace is {secret.namespace!r} and the pod's is {namespace!r}"
+    else:
+        return None
+    text = f"secret {secret.name!r} is given, but {why}: the kubelet does not read it"
+    return UnusedSecret(reason, secret.name, secret.namespace, text)
 
 
-def _why_ignored(secret: PullSecret) -> str:
-    """Return a note on a secret without content that the kubelet reads; raise PullSecretError for bad content."""
+def _find_ignored(secret: PullSecret) -> UnusedSecret | None:
+    """Return a secret without content that the kubelet reads; raise PullSecretError for bad content."""
     problem: PullSecretError
     try:
         if read_pull_secret(secret) is not None:
-            return ""
+            return None
     except PullSecretError as error:
         problem = error
     else:
-        key = SECRET_KEYS.get(secret.type)
-        if key is None:
-            expected = " or ".join(SECRET_KEYS)
-            return f"the kubelet ignores secret {secret.name!r}: its type is {secret.type!r}, expected {expected}"
-        return f"the kubelet ignores secret {secret.name!r}: it has no data under {key!r}"
-    raise PullSecretError(f"{problem.message}; {_UNREADABLE}", problem.kubernetes_text)
+        return _ignored(secret)
+    raise PullSecretError(f"{problem.message}; {_UNREADABLE}", problem.kubernetes_text, problem.secret)
+
+
+def _ignored(secret: PullSecret) -> UnusedSecret:
+    key = SECRET_KEYS.get(secret.type)
+    reason, why = UnusedReason.EMPTY, f"it has no data under {key!r}"
+    if key is None:
+        reason, why = UnusedReason.TYPE, f"its type is {secret.type!r}, expected {' or '.join(SECRET_KEYS)}"
+    text = f"the kubelet ignores secret {secret.name!r}: {why}"
+    return UnusedSecret(reason, secret.name, secret.namespace, text)
 
 
 def _decode(value: object, item: KubernetesObject, key: str) -> bytes:

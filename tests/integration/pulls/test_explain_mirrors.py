@@ -44,6 +44,22 @@ def test_containerd_offers_the_registrys_credential_to_the_mirror(two: Node) -> 
     assert not (two.bin_dir / "other.runs").exists()
 
 
+def test_a_pattern_for_the_mirror_alone_is_the_likely_cause(tmp_path: Path) -> None:
+    """The pattern for the image's own host is the cure."""
+    node = Node(tmp_path).add("other", ["mirror.example"])
+    write(tmp_path, CERTS / "reg.io" / "hosts.toml", MIRROR)
+    options = [*node.options(), "--hosts-dir", str(tmp_path / CERTS), *plain_pod(tmp_path)]
+    document = json.loads(run_keyferry("explain", "reg.io/team/app", *options, "-o", "json").stdout)
+    assert document["cause"].startswith(
+        "pattern 'mirror.example' of 'other' covers the mirror mirror.example"
+    )
+    (cure,) = document["cure"]
+    assert "matchImages of provider 'other'" in cure["text"]
+    assert cure["lines"] == ['- "reg.io"']
+    text = run_keyferry("explain", "reg.io/team/app", *options).stdout
+    assert text.count("covers the mirror") == 1
+
+
 def test_cri_o_keeps_it_from_the_mirror(two: Node) -> None:
     conf = write(two.folder, "registries.conf", CRIO.format(more=""))
     traps = traps_of(two.folder, *two.options(), "--registries-conf", conf)

@@ -184,7 +184,7 @@ def test_containers_with_one_image_are_explained_together(api: KubernetesApi, ex
         ),
         pytest.param(
             pull_secret(namespace="other"),
-            "secret 'regcred', which pod shop/web lists, does not exist in 'shop': the kubelet pulls without it",
+            "secret 'regcred', which the pod lists, does not exist in 'shop': the kubelet pulls without it",
             id="another-namespace",
         ),
     ],
@@ -199,7 +199,9 @@ def test_what_the_kubelet_does_not_use_is_said(
     options = Node(folder).add("other", ["else.example"]).options()
     done = explain("pod/web", "-n", "shop", *options)
     assert done.returncode == 1, done.stdout
-    assert note in done.stdout
+    assert done.stdout.count(note) == 1
+    assert f"LIKELY CAUSE\n  {note}\n" in done.stdout
+    assert "pull secrets: the pod lists none" not in done.stdout
 
 
 def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: Explain) -> None:
@@ -214,6 +216,12 @@ def test_a_malformed_secret_fails_the_whole_lookup(api: KubernetesApi, explain: 
         in done.stdout
     )
     assert "the kubelet then fails the whole lookup and pulls no image of the pod" in done.stdout
+    assert "no image of the pod is pulled: pull secret shop/broken cannot be read\n" in done.stdout
+    assert (
+        "kubectl create secret docker-registry broken -n shop --docker-server=registry.example "
+        in done.stdout
+    )
+    assert done.stdout.rstrip().endswith("--dry-run=client -o yaml | kubectl apply -f -")
     assert "s3cret" not in done.stdout + done.stderr
 
 
@@ -225,8 +233,10 @@ def test_the_accounts_secrets_are_those_of_new_pods(api: KubernetesApi, explain:
     done = explain("pod/web", "-n", "shop")
     assert done.returncode == 6
     assert (
-        "the service account 'default' lists the pull secret 'regcred', but the pod does not" in done.stdout
+        "LIKELY CAUSE\n  the service account 'default' lists the pull secret 'regcred', but the pod does not"
+        in done.stdout
     )
+    assert "kubectl get pod web -n shop -o yaml | kubectl replace --force -f -\n" in done.stdout
 
 
 def deployment(kind: str = "Deployment", **spec: object) -> Json:
@@ -362,7 +372,7 @@ def test_events_about_pulls_are_shown_newest_last(api: KubernetesApi, explain: E
         event: Json = {"involvedObject": involved, "reason": reason, "message": message, "type": "Normal"}
         api.add({"kind": "Event", "metadata": metadata, **event, "lastTimestamp": time, "count": 3})
     done = explain("pod/web", "-n", "shop")
-    lines = [line for line in done.stdout.splitlines() if line.startswith("  2026-")]
+    lines = done.stdout.rstrip().partition("\nEVENTS ABOUT PULLS, NEWEST LAST\n")[2].splitlines()
     assert lines == [
         f'  2026-11-16T10:00:00Z Normal Pulling (3 times): Pulling image "{IMAGE}"',
         "  2026-11-16T10:01:00Z Normal Failed (3 times): Error: ErrImagePull",
@@ -386,6 +396,10 @@ def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Expl
     done = explain(*words, "--request-token")
     assert done.returncode == 6, done.stdout
     assert "no permission to create serviceaccounts/token in shop: " in done.stdout
+    assert "  → add --service-account-token FILE\n" in done.stdout
+    assert "--request-token" not in done.stdout
+    next_step = f"keyferry plugin try {IMAGE} --service-account shop/default {' '.join(node.options())}\n"
+    assert next_step in done.stdout
     api.permit(TOKEN, "create", "serviceaccounts/token", "shop")
     done = explain(*words, "--request-token", "-o", "json")
     assert done.returncode == 0, done.stderr
@@ -400,6 +414,21 @@ def test_a_token_is_requested_bound_to_the_pod(api: KubernetesApi, explain: Expl
         "expirationSeconds": None,
         "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid},
     }
+
+
+def test_an_annotation_that_a_provider_requires_can_be_added(
+    api: KubernetesApi, explain: Explain, tmp_path: Path
+) -> None:
+    """The command is there to be completed."""
+    folder = tmp_path / "node"
+    folder.mkdir()
+    needed = f"{TOKEN_ATTRIBUTES}    requiredServiceAccountAnnotationKeys: [acme.example/role]\n"
+    node = Node(folder).add("federate", [HOST], extra=needed)
+    api.add(pod())
+    for more in ([], ["--no-run"]):
+        done = explain("pod/web", "-n", "shop", *node.options(), *more)
+        assert done.returncode == 1, done.stdout
+        assert "kubectl annotate serviceaccount default -n shop acme.example/role=VALUE\n" in done.stdout
 
 
 def test_without_running_a_config_that_stops_the_kubelet_is_explained(

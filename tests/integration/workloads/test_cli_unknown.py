@@ -90,6 +90,7 @@ def test_with_a_kubelet_without_providers_there_are_none(tmp_path: Path, process
     with processes.kubelet():
         done = run_keyferry("explain", IMAGE, *plain_pod(tmp_path))
     assert done.returncode == 1, done.stdout
+    assert "the kubelet has no provider config, so it asks no plugin\n" in done.stdout
 
 
 def test_which_machines_files_are_used_is_said(node: Node) -> None:

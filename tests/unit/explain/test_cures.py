@@ -124,6 +124,22 @@ def test_a_registry_that_cannot_be_reached_has_no_other_cause_than_its_verdict()
     assert cause_of(answer, check=check(answer, 500)) == LikelyCause()
 
 
+def test_too_many_requests_are_fewer_for_a_user() -> None:
+    """Without a credential; with one there is only to wait."""
+    answer = providers().lookup("reg.io/a", pod=POD)
+    found = cause_of(answer, check=check(answer, 429, Kind.THROTTLED))
+    assert found.cause == ""
+    assert found.cures[0].text.startswith(
+        "wait: the kubelet tries again by itself; a registry may permit more"
+    )
+    assert [line.split(" -n ")[0] for line in lines_of(found)] == [
+        "kubectl create secret docker-registry regcred",
+        "kubectl patch serviceaccount puller",
+    ]
+    answer = with_secret("reg.io/a", "reg.io")
+    assert lines_of(cause_of(answer, check=check(answer, 429, Kind.THROTTLED))) == []
+
+
 def test_an_anonymous_refusal_is_explained_by_the_lookup() -> None:
     answer = with_secret("reg.io:5000/a", "reg.io")
     assert cause_of(answer, check=check(answer, 401)).cause.startswith("key 'reg.io' of pull secret")

@@ -15,18 +15,20 @@ from keyferry.cli.frame.machine import (
 from keyferry.cli.frame.node_settings import PluginEnvironment, environment_notes, plugin_environment
 from keyferry.cli.frame.sources import (
     OPTIONS,
+    TOKEN_FILE,
     Sources,
     add_source_arguments,
     deprecation_notes,
     read_sources,
 )
 from keyferry.cli.frame.waiting import Waiting
+from keyferry.errors import ConfigError
 from keyferry.images.answer import Answer
 from keyferry.images.config.validate import GATE
 from keyferry.images.load import ProviderSettings, make_providers, make_unrun_providers
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import covers
-from keyferry.images.missing import MissingInput
+from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.reference import parse_image
 from keyferry.show.report import report
@@ -56,7 +58,12 @@ class Inputs(Value):
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes about the inputs, for the user."""
-        return (*self.banner, *self.machine, *self.sources.notes, *self.found.notes)
+        return (*self.banner, *self.own_notes, *map(str, self.sources.unused))
+
+    @property
+    def own_notes(self) -> tuple[str, ...]:
+        """The notes that are neither in the banner nor about pull secrets that are not used."""
+        return (*self.machine, *self.sources.notes, *self.found.notes)
 
 
 class ImageLookup(Value):
@@ -194,9 +201,18 @@ def open_providers(args: "argparse.Namespace", inputs: Inputs) -> tuple[Inputs, 
         service_account_tokens=_takes_tokens(args, found),
     )
     if not args.no_run and found.bin_dir:
-        return inputs, make_providers(found.config, found.bin_dir, settings)
+        return inputs, _make_providers(found, settings)
     providers, problems = make_unrun_providers(found.config, found.bin_dir or None, settings)
     return replace(inputs, banner=_banner(problems)), providers
+
+
+def _make_providers(found: Discovery, settings: ProviderSettings) -> Providers:
+    try:
+        return make_providers(found.config, found.bin_dir, settings)
+    except ConfigError as error:
+        # For the hint: the command line need not have the folder.
+        error.bin_dir = found.bin_dir
+        raise
 
 
 def _banner(problems: "tuple[Problem, ...]") -> tuple[str, ...]:
@@ -231,9 +247,15 @@ def failed_plugin_lines(answer: Answer, found: Discovery) -> list[str]:
     return [f"try: {command}" for command in dict.fromkeys(commands) if command]
 
 
-def missing_lines(missing: tuple[MissingInput, ...], pod_option: str = "-f") -> list[str]:
-    """Return one line for each missing input, with the option that gives it."""
-    return [f"{each}; add {OPTIONS[each.input].format(pod=pod_option)}" for each in missing]
+def missing_lines(
+    missing: tuple[MissingInput, ...], pod_option: str = "-f", *, has_requested: bool = False
+) -> list[str]:
+    """Return one line for each missing input, with the option that gives it.
+
+    *has_requested* says that tokens were requested from the API server, so that only a file can give one.
+    """
+    options = {**OPTIONS, LookupInput.SERVICE_ACCOUNT_TOKEN: TOKEN_FILE} if has_requested else OPTIONS
+    return [f"{each}; add {options[each.input].format(pod=pod_option)}" for each in missing]
 
 
 def code_for(answer: Answer) -> Exit:

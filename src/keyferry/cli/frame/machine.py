@@ -83,7 +83,10 @@ def machine_notes(args: "argparse.Namespace", found: "Discovery") -> "Iterator[s
     elif found.config and found.config_from != "given" and found.kubelet is None and not args.here:
         yield f"{NO_KUBELET}: {found.config} is this machine's, and a node may have another config"
     if not found.config:
-        yield "found no provider config, so no plugin is asked; give one with --config"
+        if node.kubelet is not None and not node.elsewhere:
+            yield "the kubelet has no provider config, so it asks no plugin"
+        else:
+            yield "found no provider config, so no plugin is asked; give one with --config"
 
 
 def add_node_files(args: "argparse.Namespace", sources: Sources) -> Sources:

@@ -8,7 +8,13 @@ from keyferry.images.missing import LookupInput, MissingInput
 from keyferry.images.provider.accounts import Pod, ServiceAccount, StaticAccount
 from keyferry.workloads.objects import KubernetesObject, ObjectKind, read_file, read_objects
 from keyferry.workloads.pods import WorkloadPod, read_pod
-from keyferry.workloads.secrets import choose_secrets, listed_by_account, read_secret, secret_names
+from keyferry.workloads.secrets import (
+    UnusedSecret,
+    choose_secrets,
+    find_late_secrets,
+    read_secret,
+    secret_names,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,13 +24,14 @@ if TYPE_CHECKING:
     from keyferry.images.provider.accounts import ServiceAccounts
     from keyferry.workloads.live import LiveWorkload
 
+TOKEN_FILE = "--service-account-token FILE"  # noqa: S105 - an option
 # The option that gives each input; the one for the pod depends on the command.
 OPTIONS = {
     LookupInput.POD: "{pod} FILE with the pod, or explain pod/NAME",
     LookupInput.PULL_SECRET: "--secret FILE",
     LookupInput.DOCKER_CONFIG: "--docker-config FILE",
     LookupInput.SERVICE_ACCOUNT: "{pod} FILE with the ServiceAccount after the Pod",
-    LookupInput.SERVICE_ACCOUNT_TOKEN: "--request-token, or --service-account-token FILE",
+    LookupInput.SERVICE_ACCOUNT_TOKEN: f"--request-token, or {TOKEN_FILE}",
     LookupInput.IMAGES: "--images FILE or --cri SOCKET",
     LookupInput.NODE: "--config FILE and --bin-dir DIR of the node, or --here if this machine is the node",
     LookupInput.PLUGIN: "--bin-dir DIR with the plugin, without --no-run",
@@ -35,7 +42,8 @@ _FILES = "-f FILE"
 class Sources(Value):
     """The pod and the other sources of credentials, and the inputs that are missing.
 
-    *node_name* is the node of the pod, empty for a pod that is on no node, and None without a pod.
+    *unused* are pull secrets that the kubelet does not use for the pod although they are meant to be. *node_name* is
+    the node of the pod, empty for a pod that is on no node, and None without a pod.
     """
 
     pod: Pod | None = None
@@ -43,6 +51,7 @@ class Sources(Value):
     accounts: "ServiceAccounts | None" = None
     docker_config: str | None = None
     notes: tuple[str, ...] = ()
+    unused: tuple[UnusedSecret, ...] = ()
     missing: tuple[MissingInput, ...] = ()
     node_name: str | None = None
 
@@ -122,7 +131,7 @@ def sources_of(
         pod,
         chosen.used,
         _accounts(account, pod, args),
-        notes=(*_late_secrets(workload, account), *chosen.notes),
+        unused=(*find_late_secrets(workload, account), *chosen.unused),
         missing=(*unknown, *chosen.missing),
         node_name=None if workload is None else workload.node_name,
     )
@@ -140,22 +149,11 @@ def live_sources(args: "argparse.Namespace", live: "LiveWorkload") -> Sources:
         pod,
         chosen.used,
         _accounts(live.account, pod, args),
-        notes=(*live.notes, *_late_secrets(live.pod, live.account), *chosen.notes),
+        notes=live.notes,
+        unused=(*find_late_secrets(live.pod, live.account), *chosen.unused),
         missing=chosen.missing,
         node_name=live.pod.node_name,
     )
-
-
-def _late_secrets(pod: WorkloadPod | None, account: KubernetesObject | None) -> "Iterator[str]":
-    """Yield a note on the account's secrets that a pod does not have, since it was created before."""
-    if pod is None or account is None or not pod.is_created or pod.listed_secrets:
-        return
-    listed = [repr(name) for name in listed_by_account(account)]
-    if listed:
-        yield (
-            f"the service account {account.name!r} lists the pull secret{'s' if listed[1:] else ''} "
-            f"{', '.join(listed)}, but the pod does not: a pod gets them when it is created, so create it anew"
-        )
 
 
 def _pod(workload: WorkloadPod | None, args: "argparse.Namespace") -> Pod | None:

@@ -20,6 +20,7 @@ from keyferry.explain.text import render
 from keyferry.images.missing import LookupInput
 from keyferry.show.documents import render_document
 from keyferry.show.writer import Lines
+from keyferry.workloads.secrets import UnusedReason
 from keyferry.workloads.targets import parse_target
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import argparse
 
     from keyferry.cli.frame.sources import Sources
+    from keyferry.images.answer import Answer
 
 DESCRIPTION = """\
 Explain why the kubelet has, or does not have, credentials for an image, or for every container of a pod.
@@ -134,19 +136,39 @@ def explain_image(args: "argparse.Namespace", lookup: ImageLookup, words: tuple[
         decision=decide_access(args, answer),
         config=_config(inputs),
         where=_where(inputs),
-        notes=inputs.notes[len(inputs.banner) :],
+        notes=inputs.own_notes,
+        unused_secrets=inputs.sources.unused,
         traps=(*inputs.environment.traps, *mirror_traps(answer, mirrors)),
-        hints=tuple(missing_lines(answer.missing)),
+        hints=tuple(missing_lines(answer.missing, has_requested=args.request_token)),
         pod=inputs.sources.pod,
         secret_names=_secret_names(inputs.sources),
         command=command_line(args, "explain", *words),
+        try_command=_try_command(args, answer),
     )
+
+
+def _try_command(args: "argparse.Namespace", answer: "Answer") -> str:
+    """Return ``plugin try`` for the account whose token is refused, with the options of *args*; empty if none is."""
+    for missing in answer.missing:
+        if missing.input is LookupInput.SERVICE_ACCOUNT_TOKEN and missing.instead:
+            # Imported here because few tokens are refused.
+            from copy import copy
+
+            own = copy(args)
+            # The deprecated --pod FILE of this command is another option than --pod NAME of that one.
+            own.service_account, own.pod = missing.name, None
+            return command_line(own, "plugin try", answer.image)
+    return ""
 
 
 def _secret_names(sources: "Sources") -> tuple[str, ...]:
     """Return the names of the pull secrets that the pod lists, given or not."""
     given = (secret.name for secret in sources.pull_secrets)
-    return (*given, *(missing.name for missing in sources.missing_secrets))
+    return (*given, *(missing.name for missing in sources.missing_secrets), *_absent_secrets(sources))
+
+
+def _absent_secrets(sources: "Sources") -> tuple[str, ...]:
+    return tuple(each.name for each in sources.unused if each.reason is UnusedReason.ABSENT)
 
 
 def _config(inputs: Inputs) -> dict[str, object]:
@@ -166,7 +188,9 @@ def _config(inputs: Inputs) -> dict[str, object]:
 def _where(inputs: Inputs) -> tuple[str, ...]:
     found, sources = inputs.found, inputs.sources
     names = [f"{secret.namespace}/{secret.name}" for secret in sources.pull_secrets]
-    secrets = ", ".join((*names, *(f"{each.name} (not known)" for each in sources.missing_secrets)))
+    unknown = (f"{each.name} (not known)" for each in sources.missing_secrets)
+    absent = (f"{name} (does not exist)" for name in _absent_secrets(sources))
+    secrets = ", ".join((*names, *unknown, *absent))
     is_known = not any(each.input is LookupInput.POD for each in sources.missing)
     none = "the pod lists none" if is_known else "not given (-f, --secret)"
     plugins = f"{found.bin_dir} ({found.bin_dir_from}), in the environment of {inputs.environment.owner}"

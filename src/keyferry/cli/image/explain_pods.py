@@ -1,6 +1,7 @@
 """Explain every container of a pod or workload, from a cluster or from files."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from copy import copy
 from functools import partial
 
@@ -19,10 +20,14 @@ from keyferry.cli.frame.sources import Sources, live_sources, read_given_objects
 from keyferry.cli.image.explanation_output import banner_blocks, explanation_code
 from keyferry.clusters.api_call import ApiProblem
 from keyferry.errors import ImageNameError, Kind, PullSecretError
+from keyferry.explain.cures import LikelyCause
 from keyferry.explain.explanation import Explanation
 from keyferry.explain.explanation_document import explanation_document
-from keyferry.explain.text import render
-from keyferry.images.reference import parse_image
+from keyferry.explain.registry import PullVerdict
+from keyferry.explain.secret_cures import rewritten_secret
+from keyferry.explain.text import render, render_finding
+from keyferry.explain.verdict import Subject, Verdict
+from keyferry.images.reference import parse_image, registry_of
 from keyferry.show.documents import make_document, render_document
 from keyferry.show.report import report
 from keyferry.show.text import fold, sections
@@ -68,7 +73,7 @@ class ExplainedPod(Value):
     images: tuple[ExplainedContainers, ...] = ()
     inputs: Inputs | None = None
     events: tuple[PullEvent, ...] = ()
-    problem: str = ""
+    problem: PullSecretError | None = None
 
 
 def explain_target(args: "argparse.Namespace", target: Target, explain: "Explainer") -> int:
@@ -108,7 +113,7 @@ def _explain_pod(
         sources = find_sources()
     except PullSecretError as error:
         # The kubelet's lookup fails for every container, so there is no answer to explain.
-        return ExplainedPod(pod, problem=str(error))
+        return ExplainedPod(pod, problem=error)
     inputs, providers = open_providers(own, gather_inputs(own, sources))
     # The command line to repeat names the workload, not the image.
     words = (args.image,) if args.image else ()
@@ -132,7 +137,7 @@ def _print(args: "argparse.Namespace", pods: "Sequence[ExplainedPod]", first: st
     else:
         is_wide = args.all_patterns or args.output == "wide"
         print(Lines("\n\n".join(_blocks(pods, first, is_wide=is_wide))))
-    broken = [exit_code(PullSecretError(pod.problem)) for pod in pods if pod.problem]
+    broken = [exit_code(pod.problem) for pod in pods if pod.problem is not None]
     return most_severe((*broken, *(each.code for pod in pods for each in pod.images)))
 
 
@@ -140,22 +145,38 @@ def _blocks(pods: "Sequence[ExplainedPod]", first: str, *, is_wide: bool) -> Ite
     if first:
         yield "\n".join(fold(printable(first), "", "  "))
     for pod in pods:
-        events = map(printable, map(str, pod.events))
-        yield sections((("pod", map(printable, _about(pod))), ("events about pulls, newest last", events)))
+        yield sections((("pod", map(printable, _about(pod))),))
         yield from () if pod.inputs is None else banner_blocks(pod.inputs)
+        yield from () if pod.problem is None else (_problem(pod.pod, pod.problem),)
         for each in pod.images:
             yield "\n".join(style(line, "bold", "cyan") for line in fold(printable(each.title), "", "  "))
             if each.explanation is None:
                 yield printable(each.problem)
             else:
                 yield render(each.explanation, is_wide=is_wide)
+        # Last, since whoever asks has seen them.
+        if pod.events:
+            yield sections((("events about pulls, newest last", map(printable, map(str, pod.events))),))
+
+
+def _problem(pod: WorkloadPod, error: PullSecretError) -> str:
+    """Return the problem with a pull secret that fails the lookup for every container, and its cure."""
+    text = f"no image of the pod is pulled: pull secret {error.secret} cannot be read"
+    cures = tuple(rewritten_secret(error.secret, name) for name in _registries(pod)[:1])
+    return render_finding(Verdict(Subject.CREDENTIAL, PullVerdict.NO, text), LikelyCause(str(error), cures))
+
+
+def _registries(pod: WorkloadPod) -> list[str]:
+    names = []
+    for image in pod.by_image:
+        with suppress(ImageNameError):
+            names.append(registry_of(parse_image(image).repository))
+    return names
 
 
 def _about(pod: ExplainedPod) -> Iterator[str]:
     node = f"on node {pod.pod.node_name}" if pod.pod.node_name else "on no node"
     yield f"{pod.pod}, {node}, service account {pod.pod.pod.service_account_name}"
-    if pod.problem:
-        yield pod.problem
     if not pod.pod.containers:
         yield "it has no container with an image"
 
@@ -173,7 +194,7 @@ def _pod_document(pod: ExplainedPod) -> dict[str, object]:
         "pod": named.pod.name,
         "node": named.node_name,
         "serviceAccount": named.pod.service_account_name,
-        "problem": pod.problem,
+        "problem": "" if pod.problem is None else str(pod.problem),
         "events": [
             {"time": e.time, "type": e.type, "reason": e.reason, "message": e.message, "count": e.count}
             for e in pod.events

@@ -132,7 +132,11 @@ def _claims(token: str) -> dict[str, object] | None:
 
 
 class NotApplicable(Exception):
-    """The provider does not apply to this pod, which is not a failure."""
+    """The provider does not apply to this pod, which is not a failure; *lacking* is an annotation that it requires."""
+
+    def __init__(self, message: str, lacking: str = "") -> None:
+        super().__init__(message)
+        self.lacking = lacking
 
 
 class NotGivenError(ServiceAccountError):
@@ -179,7 +183,7 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
     annotations, lacking = pick_annotations(attributes, account.annotations or {})
     if lacking and not missing:
         raise NotApplicable(
-            f"the service account lacks the annotation {lacking!r}, which the provider requires"
+            f"the service account lacks the annotation {lacking!r}, which the provider requires", lacking
         )
     try:
         token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))

@@ -145,7 +145,7 @@ class Provider:
             account_key = self._account_key(identity)
             provision = self._provide(image, identity, account_key, patience)
         except NotApplicable as skip:
-            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip))
+            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking)
         except NotGivenError as untold:
             return _unknown(self.name, untold, pod)
         except ServiceAccountError as error:

@@ -26,7 +26,9 @@ class ProvisionOutcome(WordEnum):
 class Provision(Value):
     """A provider's answer for one image, and its origin.
 
-    *missing* are the inputs that a kubelet would have passed to the provider and that may change the answer.
+    *skipped* is the reason why the provider does not apply to the pod, and *lacking* the annotation that its account
+    lacks, if it is that. *missing* are the inputs that a kubelet would have passed to the provider and that may change
+    the answer.
     """
 
     provider: str
@@ -37,6 +39,7 @@ class Provision(Value):
     seconds: float | None = None
     account: ServiceAccountRef | None = None
     skipped: str = ""
+    lacking: str = ""
     error: KeyferryError | None = None
     kubernetes_text: str = field(default="", repr=False)
     missing: tuple[MissingInput, ...] = ()

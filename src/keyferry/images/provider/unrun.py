@@ -24,7 +24,7 @@ class UnrunProvider(Provider):
         try:
             identify(self.config.token_attributes, self._accounts, pod)
         except NotApplicable as skip:
-            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip))
+            return Provision(self.name, ProvisionOutcome.SKIPPED, skipped=str(skip), lacking=skip.lacking)
         except NotGivenError as untold:
             missing = tuple(each for each in untold.missing if each.input is LookupInput.POD)
         plugin = MissingInput(LookupInput.PLUGIN, self.name)

@@ -15,6 +15,8 @@ __all__ = ["Miss", "MissKind", "find_misses", "find_near_miss"]
 
 # The most changes of a letter in a misspelling of a host label, and the shortest label that is compared.
 _MOST_CHANGES, _SHORTEST = 2, 5
+# The parts of the names of ECR that are the same in every account and region.
+_REGISTRY_PARTS = frozenset(("dkr", "ecr"))
 # The number of labels that two hosts must share to be near each other, beside the one that differs.
 _SHARED = 2
 
@@ -148,7 +150,7 @@ def _path_for(wanted: RegistryUrl, image: RegistryUrl) -> str:
     """Return a path that matches: up to a star, which is an ordinary character, else the image's first folder."""
     before, star, _ = wanted.path.partition("*")
     if star and image.path.startswith(before):
-        return before
+        return "" if before == "/" else before
     first, slash, _ = image.path.removeprefix("/").partition("/")
     return f"/{first}{slash}"
 
@@ -166,8 +168,14 @@ def _compare_counts(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, 
             why = (
                 f"a * matches exactly one part of a host name, and {image.host!r} has {below} before {stem!r}"
             )
-        return MissKind.LABEL_COUNT, why, f"{'*.' * below}{stem}{_port(image)}"
+        return MissKind.LABEL_COUNT, why, f"{_wildcards(image, below)}{stem}{_port(image)}"
     return _compare_hub(wanted, image)
+
+
+def _wildcards(image: RegistryUrl, count: int) -> str:
+    """Return a pattern for the first parts of a host: wildcards, but for the parts that name a cloud's registry."""
+    parts = image.host.split(".")[:count]
+    return "".join(f"{part if part in _REGISTRY_PARTS else '*'}." for part in parts)
 
 
 def _compare_hub(wanted: RegistryUrl, image: RegistryUrl) -> tuple[MissKind, str, str]:

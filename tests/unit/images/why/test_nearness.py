@@ -28,6 +28,13 @@ OWNER = Source(SourceKind.PROVIDER, "p")
         ("index.docker.io", "docker.io/library/a", MissKind.DOCKER_HUB, "docker.io"),
         ("registry-1.docker.io", "docker.io/library/a", MissKind.DOCKER_HUB, "docker.io"),
         ("*.reg.io", "a.b.reg.io/x", MissKind.LABEL_COUNT, "*.*.reg.io"),
+        (
+            "*.amazonaws.com",
+            "1.dkr.ecr.eu-west-1.amazonaws.com/x",
+            MissKind.LABEL_COUNT,
+            "*.dkr.ecr.*.amazonaws.com",
+        ),
+        ("reg.io/*", "reg.io/x", MissKind.PATH, "reg.io"),
         ("*.reg.io", "reg.io/x", MissKind.LABEL_COUNT, "reg.io"),
         ("reg.io", "eu.reg.io/x", MissKind.LABEL_COUNT, "*.reg.io"),
         ("reg.io:port", "reg.io/x", MissKind.UNPARSABLE, "reg.io"),

@@ -1,0 +1,46 @@
+"""Which pull secrets the kubelet uses for a pod, and why it does not use the others."""
+
+import pytest
+
+from keyferry.errors import PullSecretError
+from keyferry.images.dockerconfig import PullSecret
+from keyferry.workloads.secrets import UnusedReason, choose_secrets
+
+TYPE = "kubernetes.io/dockerconfigjson"
+
+
+def secret(
+    name: str = "mine", namespace: str = "shop", kind: str = TYPE, content: bytes = b"{}"
+) -> PullSecret:
+    return PullSecret(namespace, name, kind, {".dockerconfigjson": content})
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        (secret("other"), UnusedReason.UNLISTED),
+        (secret(namespace="team"), UnusedReason.OTHER_NAMESPACE),
+        (secret(kind="Opaque"), UnusedReason.TYPE),
+        (secret(content=b""), UnusedReason.EMPTY),
+    ],
+    ids=lambda value: value if isinstance(value, UnusedReason) else "",
+)
+def test_a_secret_that_is_not_used_has_a_reason(given: PullSecret, reason: UnusedReason) -> None:
+    (unused,) = choose_secrets([given], ("mine",), "shop").unused
+    assert (unused.reason, unused.name, unused.namespace) == (reason, given.name, given.namespace)
+    assert repr(given.name) in str(unused)
+
+
+def test_a_secret_that_does_not_exist_is_absent_unless_a_file_has_it() -> None:
+    """An empty reason stands for a secret that does not exist; any other refusal leaves it unknown."""
+    chosen = choose_secrets([], ("mine", "hidden"), "shop", {"mine": "", "hidden": "no permission"})
+    assert [(each.reason, each.name) for each in chosen.unused] == [(UnusedReason.ABSENT, "mine")]
+    assert [each.name for each in chosen.missing] == ["hidden"]
+    chosen = choose_secrets([secret()], ("mine",), "shop", {"mine": ""})
+    assert (chosen.unused, chosen.missing) == ((), ())
+
+
+def test_a_secret_that_cannot_be_read_is_named_by_its_error() -> None:
+    with pytest.raises(PullSecretError) as caught:
+        choose_secrets([secret(content=b"{")], ("mine",), "shop")
+    assert caught.value.secret == "shop/mine"
