@@ -80,6 +80,9 @@ class Providers:
         self._executor_lock = allocate_lock()
         _alive.add(self)
 
+    def __contains__(self, provider: str) -> bool:
+        return provider in self._by_name
+
     @property
     def config_hash(self) -> str:
         """The hash of the config's files, as the kubelet exports it; computed on first use."""
@@ -161,6 +164,37 @@ class Providers:
                 return await asyncio.to_thread(self._ask, question, timeout_seconds, asked)
         return await answer
 
+    async def provide_async(
+        self, provider: str, image: str | ImageName, *, pod: Pod | None = None
+    ) -> Provision | None:
+        """Return the answer of one provider for *image*, or None if no pattern of this provider covers it.
+
+        Raise KeyError if there is no provider of this name.
+        """
+        asked, repository = self._by_name[provider], parse_image(image).repository
+        if all(self._providers[owner] is not asked for owner, _ in self._index.match(repository)):
+            return None
+        recalled = asked.recall(repository, pod)
+        if recalled is not None:
+            if recalled.outcome is ProvisionOutcome.CACHED:
+                asked.counters.count("hits")
+            return recalled
+        import asyncio
+
+        return await asyncio.wrap_future(self._threads().submit(asked.provide, repository, pod))
+
+    async def refresh_async(self, provider: str, image: str) -> Provision:
+        """Run the plugin of one provider for a repository whose answer is cached; lookups then get the new answer.
+
+        A failure leaves the cached answer as it is. Raise KeyError if there is no provider of this name.
+        """
+        import asyncio
+
+        provision = await asyncio.wrap_future(self._threads().submit(self._by_name[provider].refresh, image))
+        if provision.error is None:
+            self._drop_warm()
+        return provision
+
     def evict(self, image: str | ImageName, credential: Credential) -> bool:
         """Remove a provider's credential, which a registry refused, from the cache; the next lookup runs the plugin.
 
@@ -174,6 +208,14 @@ class Providers:
             if credential.source.kind == SourceKind.PROVIDER and provider.name == credential.source.name
         ]
         self._drop_warm()
+        return any(evicted)
+
+    def refuse(self, image: str | ImageName, username: str, password: str) -> bool:
+        """Remove a credential that a registry refused from the cache of every provider; see ``evict``."""
+        name = parse_image(image).repository
+        evicted = [provider.evict(name, username, password) for provider in self._providers]
+        if any(evicted):
+            self._drop_warm()
         return any(evicted)
 
     def cache_hits(self) -> dict[str, int]:

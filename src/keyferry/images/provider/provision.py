@@ -27,6 +27,7 @@ class Provision(Value):
     """A provider's answer for one image, and its origin.
 
     *missing* are the inputs that a kubelet would have passed to the provider and that may change the answer.
+    *cache_duration_ns* is the plugin's own, None if its response has none.
     """
 
     provider: str
@@ -40,6 +41,7 @@ class Provision(Value):
     error: KeyferryError | None = None
     kubernetes_text: str = field(default="", repr=False)
     missing: tuple[MissingInput, ...] = ()
+    cache_duration_ns: int | None = None
 
     @lazy
     def keyring(self) -> Keyring:
