@@ -1,4 +1,4 @@
-"""Recognise a file and call its linter: for a provider config, a kubeconfig, a kuberc file, or pull records."""
+"""Recognise a file and call its linter: configs of providers, clusters, kubectl or the agent, and pull records."""
 
 import os
 import re
@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from keyferry._core.documents import read_yaml
+from keyferry.api.agentconfig.v1alpha1 import KIND as AGENT_CONFIG
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError
+from keyferry.lint.agent_config import lint_agent_config
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.providers.config import lint
@@ -47,13 +49,15 @@ def lint_any(
         return lint_kuberc(path, data)
     if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)
+    if data is not None and kind is FileKind.AGENT_CONFIG:
+        return lint_agent_config(path, data)
     # A pipe cannot be read again.
     kept = None if not data or _is_regular(path) else data
     return lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
 
 def recognise(data: bytes) -> FileKind:
-    """Return the kind of a file: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``."""
+    """Return the kind of a file; one that has no known kind is taken for a provider config."""
     value: object
     try:
         value = read_yaml(data).value
@@ -64,6 +68,8 @@ def recognise(data: bytes) -> FileKind:
         return FileKind.KUBECONFIG
     if kind in RECORD_KINDS:
         return FileKind.PULL_RECORD
+    if kind == AGENT_CONFIG:
+        return FileKind.AGENT_CONFIG
     # A kuberc may be any document of its file.
     if kind == PREFERENCE or (_DOCUMENT.search(data) and _guess_kind(data) == PREFERENCE):
         return FileKind.KUBERC
@@ -77,12 +83,14 @@ def _guess(data: bytes) -> FileKind:
         return FileKind.KUBECONFIG
     if kind in RECORD_KINDS:
         return FileKind.PULL_RECORD
+    if kind == AGENT_CONFIG:
+        return FileKind.AGENT_CONFIG
     return FileKind.KUBERC if kind == PREFERENCE else FileKind.PROVIDERS
 
 
 def _guess_kind(data: bytes) -> str:
     kinds = [match[1].decode("ascii", "replace") for match in _KIND.finditer(data)]
-    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE, *RECORD_KINDS)]
+    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE, AGENT_CONFIG, *RECORD_KINDS)]
     return (known or kinds or [""])[0]
 
 

@@ -1,7 +1,8 @@
-"""The stable codes of problems in provider configs, kubeconfigs, kuberc files and pull records."""
+"""The stable codes of problems in provider configs, kubeconfigs, kuberc files, pull records and agent configs."""
 
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
+from keyferry.lint.codes.agent import REFUSED_AGENT, SUSPECT_AGENT
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
 from keyferry.lint.codes.records import REFUSED_RECORDS, SUSPECT_RECORDS
@@ -15,10 +16,11 @@ _INFO = frozenset(
     {"KF162", "KF166", "KF167", "KF193", "KF254", "KF255", "KF275", "KF360", "KF362", "KF363", "KF365"}
     | {"KF422", "KF425", "KF429"}
 )
-_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS
+_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS | REFUSED_AGENT
 _TABLES = (
     *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
     *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
+    *(REFUSED_AGENT, SUSPECT_AGENT),
 )
 # The Kubernetes versions to which a code applies, if not to all.
 _VERSIONS = {
