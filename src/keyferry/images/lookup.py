@@ -141,14 +141,10 @@ class Providers:
 
         Cancellation does not stop a running plugin: as in the kubelet, its response is cached.
         """
-        if pod is None and not pull_secrets:
-            warm = self._warm.get(image if isinstance(image, str) else image.text)
-            if warm is not None and (given := warm.give(self._clock())) is not None:
-                return given
-        question = self._question(image, pod, pull_secrets)
-        recalled = self._recall(question)
+        question, recalled = self._recall_or_ask(image, pod, pull_secrets)
         if recalled is not None:
             return recalled
+        assert question is not None  # noqa: S101 - there is an answer or a question
         import asyncio
 
         asked = monotonic()
@@ -164,6 +160,10 @@ class Providers:
                 return await asyncio.to_thread(self._ask, question, timeout_seconds, asked)
         return await answer
 
+    def recall(self, image: str | ImageName, *, pod: Pod | None = None) -> Answer | None:
+        """Return what ``lookup`` returns if all of it is in memory, else None; nothing is read, run or waited for."""
+        return self._recall_or_ask(image, pod, ())[1]
+
     async def provide_async(
         self, provider: str, image: str | ImageName, *, pod: Pod | None = None
     ) -> Provision | None:
@@ -171,8 +171,8 @@ class Providers:
 
         Raise KeyError if there is no provider of this name.
         """
-        asked, repository = self._by_name[provider], parse_image(image).repository
-        if all(self._providers[owner] is not asked for owner, _ in self._index.match(repository)):
+        asked, repository = self.find(provider, image), parse_image(image).repository
+        if asked is None:
             return None
         recalled = asked.recall(repository, pod)
         if recalled is not None:
@@ -182,6 +182,14 @@ class Providers:
         import asyncio
 
         return await asyncio.wrap_future(self._threads().submit(asked.provide, repository, pod))
+
+    def find(self, provider: str, image: str | ImageName) -> Provider | None:
+        """Return the provider of this name, or None if no pattern of it covers *image*.
+
+        Raise KeyError if there is no provider of this name.
+        """
+        named, covering = self._by_name[provider], self._index.match(parse_image(image).repository)
+        return named if any(self._providers[owner] is named for owner, _ in covering) else None
 
     async def refresh_async(self, provider: str, image: str) -> Provision:
         """Run the plugin of one provider for a repository whose answer is cached; lookups then get the new answer.
@@ -235,6 +243,17 @@ class Providers:
             # The answer in the table has expired.
             self._count_hits(table.forget(name.text))
         return _Question(name, self._index.match(name.repository), pod, pull_secrets, table)
+
+    def _recall_or_ask(
+        self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
+    ) -> tuple[_Question | None, Answer | None]:
+        """Return the answer if all of it is in memory, else the question."""
+        if pod is None and not pull_secrets:
+            warm = self._warm.get(image if isinstance(image, str) else image.text)
+            if warm is not None and (given := warm.give(self._clock())) is not None:
+                return None, given
+        question = self._question(image, pod, pull_secrets)
+        return question, self._recall(question)
 
     def _recall(self, question: _Question) -> Answer | None:
         """Return the answer if all of it is in memory, else None; nothing is read, run or waited for."""
