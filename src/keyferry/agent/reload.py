@@ -19,8 +19,9 @@ __all__ = ["Fingerprint", "ReloadOutcome", "Reloader", "fingerprint"]
 _FileState = tuple[int, int, int, int, int] | None
 Fingerprint = tuple[tuple[str, _FileState], ...]
 _EXTENSIONS = (".json", ".yaml", ".yml")
-_MOST_ATTEMPTS = 5
-_PAUSE_SECONDS = 0.05
+_MOST_ATTEMPTS = 25
+# Longer than the steps of the clock that file systems use.
+_REST_NS = 20_000_000
 # Settings of the socket, which a running process keeps.
 FIXED = ("socket", "socketMode", "socketGroup")
 
@@ -37,7 +38,8 @@ class ReloadOutcome(Value):
 def fingerprint(paths: tuple[str, ...]) -> Fingerprint:
     """Return the state of files, and of the config files in folders; links are followed.
 
-    A file that is replaced by rename has another inode, and so has one behind a ConfigMap's links.
+    A file that is replaced by rename has another inode, and so has one behind a ConfigMap's links. The folders
+    themselves do not count, since they change with every editor's backup.
     """
     return tuple((name, _state_of(name)) for path in paths for name in (path, *_names_in(path)))
 
@@ -50,15 +52,26 @@ def _names_in(path: str) -> list[str]:
     return sorted(os.path.join(path, name) for name in names if name.endswith(_EXTENSIONS))
 
 
-def _state_of(path: str) -> _FileState:
+def _state_of(path: str, *, is_exact: bool = False) -> _FileState:
     try:
         found = os.stat(path)
     except OSError:
         return None
-    # A folder changes with every editor's backup, so only what is in it counts.
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(found.st_mode) and not is_exact:
         return found.st_dev, found.st_ino, 0, 0, 0
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _exact_fingerprint(paths: tuple[str, ...]) -> Fingerprint:
+    """Return the same with the folders' own times, which change with every link that is swapped in them."""
+    folders = tuple((path, _state_of(path, is_exact=True)) for path in paths)
+    return (*fingerprint(paths), *folders)
+
+
+def _is_at_rest(look: Fingerprint) -> bool:
+    """Return whether no file changed a moment ago: two changes in a moment have the same time."""
+    now_ns = time.time_ns()
+    return not any(state is not None and 0 <= now_ns - state[4] < _REST_NS for _, state in look)
 
 
 class Reloader:
@@ -127,13 +140,14 @@ class Reloader:
         """
         paths = () if previous is None else _paths_of(previous)
         for _ in range(_MOST_ATTEMPTS):
-            before = fingerprint(paths)
+            before = _exact_fingerprint(paths)
+            if not _is_at_rest(before):
+                time.sleep(_REST_NS / 1e9)
+                continue
             state = self._load(self._given, self._on_cached, previous)
-            # What was read may be a mixture of two configs, or of files that were not looked at before.
-            if _paths_of(state) == paths and fingerprint(paths) == before:
-                return state, before
-            if _paths_of(state) == paths:
-                time.sleep(_PAUSE_SECONDS)
+            # Otherwise it may be a mixture of two configs, or of files that were not looked at before.
+            if _paths_of(state) == paths and _exact_fingerprint(paths) == before:
+                return state, fingerprint(paths)
             paths = _paths_of(state)
         raise EnvironmentProblem("the config changes again and again while it is read")
 

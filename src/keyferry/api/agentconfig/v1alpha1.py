@@ -3,6 +3,7 @@
 from keyferry._core.values import Value, field
 from keyferry.api.codec import Reader, article, json_type
 from keyferry.errors import Kind
+from keyferry.show.documents import API_VERSION
 
 TYPE_CHECKING = False  # spelled out: a start must not pay for typing
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["API_VERSION", "KIND", "AccessRule", "AgentConfig", "ManageRule", "read_agent_config"]
 
-API_VERSION = "keyferry.dev/v1alpha1"
 KIND = "AgentConfig"
 
 
