@@ -17,6 +17,7 @@ from keyferry.images.reference import ImageName, parse_image
 __all__ = [
     "AgentQuestion",
     "BadQuestionError",
+    "ReplyMemo",
     "ask_provider_reply",
     "lookup_reply",
     "read_object",
@@ -142,6 +143,26 @@ def lookup_reply(answer: Answer, now_ns: int) -> AgentReply:
         sources=sources_of(answer),
         **more,
     )
+
+
+class ReplyMemo:
+    """The replies of answers that are given again and again, as they are sent; writing JSON takes longest of all."""
+
+    def __init__(self, most: int = 1024) -> None:
+        self._most = most
+        self._kept: dict[str, tuple[tuple[Provision, ...], int, AgentReply]] = {}
+
+    def find(self, answer: Answer, now_ns: int) -> AgentReply:
+        """Return the reply of an answer; it is written again after a second, since the wall clock may be set."""
+        kept = self._kept.get(answer.image)
+        # An answer that is given again has the same provisions, not only equal ones.
+        if kept is not None and kept[0] is answer.provisions and answer.provisions and now_ns < kept[1]:
+            return kept[2]
+        if len(self._kept) >= self._most:
+            self._kept.clear()
+        reply = lookup_reply(answer, now_ns)
+        self._kept[answer.image] = answer.provisions, now_ns + _SECOND, reply
+        return reply
 
 
 def sources_of(answer: Answer) -> dict[str, str]:

@@ -165,6 +165,7 @@ class AgentProcess(Management):
                 self._apply_settings()
                 after = {provider.name for provider in self.state.providers.providers}
                 self._refresher.plan.forget(frozenset(before - after))
+                self._service.forget()
             self._notifier.ready()
         return reply_document(
             "ReloadResponse",

@@ -10,6 +10,7 @@ from keyferry.agent.log import AgentLog, LogLevel
 from keyferry.agent.lookups import (
     AgentQuestion,
     BadQuestionError,
+    ReplyMemo,
     ask_provider_reply,
     lookup_reply,
     read_object,
@@ -31,6 +32,8 @@ __all__ = ["AgentService", "Management"]
 _Reply = AgentReply | Awaitable[AgentReply]
 # The kubelet asks for a pod without a service account.
 _NO_ACCOUNT = Pod()
+_LONGEST_REMEMBERED = 1024
+_MOST_REMEMBERED = 1024
 # What is cached is still served then; no plugin is started.
 _STOPPING = reply_status(503, "Stopping", "the agent stops")
 
@@ -76,6 +79,8 @@ class AgentService:
         self._clock = clock
         self._tenants = Tenants(clock=clock)
         self._evictions = EvictionLimit()
+        self._questions: dict[bytes, AgentQuestion] = {}
+        self._replies = ReplyMemo()
         self._request_number = count(1)
         self._routes: dict[tuple[bytes, bytes], Callable[[AgentRequest, CallerRights], _Reply]] = {
             (b"POST", b"/v1/lookup"): self._lookup,
@@ -114,6 +119,10 @@ class AgentService:
         self._account(request, reply, started)
         return reply
 
+    def forget(self) -> None:
+        """Drop the replies that are kept, which may be of providers that are gone."""
+        self._replies = ReplyMemo()
+
     def _broken(self, error: Exception) -> AgentReply:
         # Its text could quote what a client or a plugin sent.
         self._log.write(LogLevel.ERROR, "a request failed", error=type(error).__name__)
@@ -148,7 +157,9 @@ class AgentService:
             return reply_status(400, "BadRequest", str(problem))
 
     def _lookup(self, request: AgentRequest, rights: CallerRights) -> _Reply:
-        question = read_question(request.body)
+        question = self._questions.get(request.body)
+        if question is None:
+            question = self._read(request.body)
         refusal = self._refuse(request, rights, question)
         if refusal is not None:
             return refusal
@@ -162,7 +173,16 @@ class AgentService:
         now_ns = self._clock()
         for provision in answer.provisions:
             self._use(provision, answer.name, now_ns)
-        return lookup_reply(answer, now_ns)
+        return lookup_reply(answer, now_ns) if question.token else self._replies.find(answer, now_ns)
+
+    def _read(self, body: bytes) -> AgentQuestion:
+        """Return the question in a body, and remember it, since clients repeat themselves; not one with a token."""
+        question = read_question(body)
+        if len(body) <= _LONGEST_REMEMBERED and not question.token:
+            if len(self._questions) >= _MOST_REMEMBERED:
+                self._questions.clear()
+            self._questions[body] = question
+        return question
 
     async def _look_up(self, state: AgentState, question: AgentQuestion, pod: Pod | None) -> AgentReply:
         answer = await state.providers.lookup_async(question.image, pod=pod)
