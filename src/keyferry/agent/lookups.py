@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 
 from keyferry._core.values import Value, field
-from keyferry.agent.message import AgentReply, reply_document
+from keyferry.agent.message import API_VERSION, AgentReply, reply_document
 from keyferry.api.meta import format_duration, format_time
 from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
 from keyferry.explain.document import failures_document, source_document
@@ -121,16 +121,26 @@ def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
 
 def lookup_reply(answer: Answer, now_ns: int) -> AgentReply:
     """Return the credentials of all providers, in the order the kubelet would try them."""
+    return _with_image(answer.image, _rest_of(answer, now_ns))
+
+
+def _with_image(image: str, rest: bytes) -> AgentReply:
+    return AgentReply(200, b"%b%b,%b" % (_HEAD, json.dumps(image).encode(), rest))
+
+
+_HEAD = f'{{"apiVersion":"{API_VERSION}","kind":"LookupResponse","image":'.encode()
+
+
+def _rest_of(answer: Answer, now_ns: int) -> bytes:
+    """Return the fields after the image, which many images have in common, as they are sent."""
     ends = [
         provision.expires_ns
         for provision in answer.provisions
         if provision.expires_ns is not None and provision.auth
     ]
-    more: dict[str, object] = {"expiresAt": wall_time(min(ends), now_ns)} if ends else {}
-    return reply_document(
-        "LookupResponse",
-        image=answer.image,
-        credentials=[
+    failures = answer.failures
+    fields: dict[str, object] = {
+        "credentials": [
             {
                 "username": credential.username,
                 "password": credential.password,
@@ -139,30 +149,34 @@ def lookup_reply(answer: Answer, now_ns: int) -> AgentReply:
             }
             for credential in answer.credentials
         ],
-        failures=failures_document(answer.failures) if answer.failures else [],
-        sources=sources_of(answer),
-        **more,
-    )
+        "failures": failures_document(failures) if failures else [],
+        "sources": sources_of(answer),
+    }
+    if ends:
+        fields["expiresAt"] = wall_time(min(ends), now_ns)
+    return json.dumps(fields, separators=(",", ":")).encode()[1:]
 
 
 class ReplyMemo:
-    """The replies of answers that are given again and again, as they are sent; writing JSON takes longest of all."""
+    """The replies of answers from memory, as they are sent; writing JSON takes longer than all the rest.
+
+    All images of a registry share the objects of one cached answer, so these are the key, and not the image.
+    """
 
     def __init__(self, most: int = 1024) -> None:
         self._most = most
-        self._kept: dict[str, tuple[tuple[Provision, ...], int, AgentReply]] = {}
+        # The answer is kept with its reply, so that its objects keep their identities.
+        self._kept: dict[tuple[int, ...], tuple[Answer, int, bytes]] = {}
 
     def find(self, answer: Answer, now_ns: int) -> AgentReply:
         """Return the reply of an answer; it is written again after a second, since the wall clock may be set."""
-        kept = self._kept.get(answer.image)
-        # An answer that is given again has the same provisions, not only equal ones.
-        if kept is not None and kept[0] is answer.provisions and answer.provisions and now_ns < kept[1]:
-            return kept[2]
-        if len(self._kept) >= self._most:
-            self._kept.clear()
-        reply = lookup_reply(answer, now_ns)
-        self._kept[answer.image] = answer.provisions, now_ns + _SECOND, reply
-        return reply
+        key = (*map(id, answer.provisions), 0, *map(id, answer.credentials))
+        kept = self._kept.get(key)
+        if kept is None or now_ns >= kept[1]:
+            if len(self._kept) >= self._most:
+                self._kept.clear()
+            kept = self._kept[key] = answer, now_ns + _SECOND, _rest_of(answer, now_ns)
+        return _with_image(answer.image, kept[2])
 
 
 def sources_of(answer: Answer) -> dict[str, str]:
