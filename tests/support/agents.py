@@ -48,8 +48,9 @@ class _UnixConnection(HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(self.timeout)
+        # Without a timeout, connect waits if many others are about to connect; with one, it fails at once.
         self.sock.connect(self._path)
+        self.sock.settimeout(self.timeout)
 
 
 def ask(path: str, method: str, target: str, document: object = None, **headers: str) -> Reply:

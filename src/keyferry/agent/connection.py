@@ -26,7 +26,8 @@ MOST_BODY_BYTES = 256 * 1024
 STEP_SECONDS = 10.0
 # How long a connection may stay open between two requests.
 IDLE_SECONDS = 60.0
-_MOST_WAITING = 8
+# Requests that wait on one connection for those before them; clients have no reason to send more.
+_MOST_WAITING = 64
 _NEVER = float("inf")
 _NOBODY = Caller(-1, frozenset())
 
@@ -101,6 +102,8 @@ class AgentConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._waiting: list[AgentRequest] = []
         self._task: asyncio.Task[None] | None = None
+        # Whether the client does not read its replies.
+        self._is_held = False
         self._has_served = False
         self._is_last = False
         self._is_ending = False
@@ -110,7 +113,7 @@ class AgentConnection(asyncio.Protocol):
     @property
     def is_silent(self) -> bool:
         """Whether no whole request has arrived that is not answered."""
-        return self._task is None
+        return self._task is None and not self._waiting
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ask the kernel who is calling; close the connection if there are too many."""
@@ -153,14 +156,16 @@ class AgentConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Give a client that does not read its replies some time, and take no more requests from it."""
+        self._is_held = True
         self.deadline = self._table.clock() + STEP_SECONDS
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Go on: the client reads again."""
+        self._is_held = False
         self.deadline = self._table.clock() + IDLE_SECONDS
-        self._resume_reading()
+        self._go_on()
 
     # The parser calls the following methods.
 
@@ -189,6 +194,7 @@ class AgentConnection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """Begin the body."""
         self._has_head = True
+        self._is_upgrade = self._parser.should_upgrade()
         self._unfinished_bytes = 0
         self.deadline = self._table.clock() + STEP_SECONDS
         if self._is_expecting and not self._is_refusable and self._transport is not None:
@@ -213,12 +219,12 @@ class AgentConnection(asyncio.Protocol):
             self._traceparent,
             self._parser.should_keep_alive(),
         )
-        if self._task is None:
+        if self._task is None and not self._is_held:
             self._start(request)
-            return
-        self._waiting.append(request)
-        if len(self._waiting) >= _MOST_WAITING and self._transport is not None:
-            self._transport.pause_reading()
+        elif len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(request)
+        else:
+            self.abort()
 
     def end(self) -> None:
         """Close the connection after the next reply, or now if it is idle between two requests."""
@@ -235,14 +241,15 @@ class AgentConnection(asyncio.Protocol):
 
     @property
     def _is_refusable(self) -> bool:
-        return self._head_bytes > MOST_HEAD_BYTES or self._body_bytes > MOST_BODY_BYTES
+        is_long = self._head_bytes > MOST_HEAD_BYTES or self._body_bytes > MOST_BODY_BYTES
+        return is_long or self._is_upgrade
 
     def _reset(self) -> None:
         self._url = b""
         self._traceparent = ""
         self._body = bytearray()
         self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
-        self._is_begun = self._has_head = self._is_expecting = False
+        self._is_begun = self._has_head = self._is_expecting = self._is_upgrade = False
 
     def _start(self, request: AgentRequest) -> None:
         self.deadline = _NEVER
@@ -256,9 +263,7 @@ class AgentConnection(asyncio.Protocol):
         reply = await pending
         self._task = None
         self._send(reply, is_kept_alive=request.is_kept_alive)
-        self._resume_reading()
-        while self._waiting and self._task is None and not self._is_ending:
-            self._start(self._waiting.pop(0))
+        self._go_on()
 
     def _send(self, reply: AgentReply, *, is_kept_alive: bool) -> None:
         if self._transport is None:
@@ -266,6 +271,7 @@ class AgentConnection(asyncio.Protocol):
         self._has_served = True
         is_last = self._is_last or not is_kept_alive
         self.deadline = self._table.clock() + IDLE_SECONDS
+        # The transport may call pause_writing, which sets an earlier deadline.
         self._transport.write(encode_reply(reply, is_kept_alive=not is_last))
         if is_last:
             self._is_ending = True
@@ -280,6 +286,9 @@ class AgentConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _resume_reading(self) -> None:
-        if self._transport is not None and not self._is_ending:
+    def _go_on(self) -> None:
+        """Handle the requests that have waited, and read more."""
+        while self._waiting and self._task is None and not self._is_held and not self._is_ending:
+            self._start(self._waiting.pop(0))
+        if self._transport is not None and not self._is_held and not self._is_ending:
             self._transport.resume_reading()

@@ -4,6 +4,7 @@ import asyncio
 import os
 import resource
 import signal
+import socket
 import time
 
 from keyferry._core.clock import monotonic_ns
@@ -16,7 +17,7 @@ from keyferry.agent.refresher import Refresher
 from keyferry.agent.reload import Reloader
 from keyferry.agent.service import AgentService, Management
 from keyferry.agent.settings import Given
-from keyferry.agent.sockets import Listener, bind_socket, inherit_sockets
+from keyferry.agent.sockets import BACKLOG, Listener, bind_socket, inherit_sockets
 from keyferry.agent.state import AgentState
 from keyferry.agent.status import status_fields
 from keyferry.api.meta import format_time
@@ -33,6 +34,7 @@ _SWEEP_SECONDS = 1.0
 # Clients that have connected before the socket was removed are accepted in this time.
 _LAST_CLIENTS_SECONDS = 0.1
 _SILENT_CLIENTS_SECONDS = 0.5
+_ACCEPTED_AT_ONCE = 32
 # Descriptors for plugins, files and logs, beside the connections.
 _OTHER_DESCRIPTORS = 256
 
@@ -114,13 +116,18 @@ class AgentProcess(Management):
                 await asyncio.to_thread(self._take_over, path)
             group = settings.number("socketGroup") if "socketGroup" in settings.values else None
             self._listeners = [bind_socket(path, int(settings.text("socketMode"), 8), group)]
+        return [await self._serve(each.socket) for each in self._listeners]
+
+    async def _serve(self, listening: socket.socket) -> asyncio.Server:
+        def connect() -> AgentConnection:
+            return AgentConnection(self._connections, self._service.handle)
+
         loop = asyncio.get_running_loop()
-        return [
-            await loop.create_unix_server(
-                lambda: AgentConnection(self._connections, self._service.handle), sock=each.socket
-            )
-            for each in self._listeners
-        ]
+        # For asyncio this is also how many clients are accepted before their requests are read. With few at a time,
+        # a flood of silent clients does not take the place of one that has just connected.
+        server = await loop.create_unix_server(connect, sock=listening, backlog=_ACCEPTED_AT_ONCE)
+        listening.listen(BACKLOG)
+        return server
 
     def _take_over(self, path: str) -> None:
         from keyferry.agent.management import AgentUnavailableError, ask_agent

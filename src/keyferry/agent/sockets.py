@@ -15,7 +15,8 @@ from keyferry.errors import EnvironmentProblem
 
 __all__ = ["Listener", "bind_socket", "check_folder", "inherit_sockets", "peer_of"]
 
-BACKLOG = 1024
+# The kernel's own limit (net.core.somaxconn) is 4096 by default.
+BACKLOG = 4096
 _FIRST_INHERITED = 3
 # sockaddr_un has 108 bytes, the last of which is 0.
 _LONGEST_PATH = 107
