@@ -58,7 +58,15 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("meta", "scheme"),
         ("codec",),
-        ("clientauthentication", "credentialprovider", "kubeconfig", "kubeletconfig", "kuberc", "typed"),
+        (
+            "agentconfig",
+            "clientauthentication",
+            "credentialprovider",
+            "kubeconfig",
+            "kubeletconfig",
+            "kuberc",
+            "typed",
+        ),
     ),
     "images": (
         ("match", "reference", "missing", "node", "dockerconfig"),
@@ -93,7 +101,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("codes", "files", "secrets", "versions"),
         ("report",),
         ("providers", "kubeconfig", "records"),
-        ("kuberc",),
+        ("agent_config", "kuberc"),
         ("dispatch",),
     ),
     "kit": (
@@ -106,7 +114,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("frame", "demo_registry"),
         ("lint_output", "records"),
-        ("image", "kube", "plugin", "lint", "completion", "main"),
+        ("agent", "image", "kube", "plugin", "lint", "completion", "main"),
         ("demo",),
     ),
 }

@@ -13,7 +13,15 @@ from keyferry.images.node.discover import discover
 from keyferry.images.node.node import Node
 from keyferry.lint.agent_config import check_agent_config, why_wrong
 
-__all__ = ["DEFAULT_CONFIG", "AgentSettings", "Given", "default_socket", "resolve_settings", "variable_of"]
+__all__ = [
+    "DEFAULT_CONFIG",
+    "AgentSettings",
+    "Given",
+    "default_socket",
+    "flag_of",
+    "resolve_settings",
+    "variable_of",
+]
 
 DEFAULT_CONFIG = "/etc/keyferry/agent.yaml"
 CONFIG_VARIABLE = "KEYFERRY_AGENT_CONFIG"
@@ -132,11 +140,12 @@ def _texts(given: Given, name: str) -> list[tuple[str, str]]:
         text = ""  # the clients' words "auto" and "off" mean nothing here
     found = [(variable, text)] if text else []
     if name in given.flags:
-        found.append((f"flag --{_flag_of(name)}", given.flags[name]))
+        found.append((f"flag --{flag_of(name)}", given.flags[name]))
     return found
 
 
-def _flag_of(name: str) -> str:
+def flag_of(name: str) -> str:
+    """Return the option of a setting, without its dashes."""
     if name == "providerConfig":
         return "config"
     return "".join(f"-{each.lower()}" if each.isupper() else each for each in name)

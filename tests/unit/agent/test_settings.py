@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keyferry.agent.settings import NAMES, Given, default_socket, resolve_settings, variable_of
+from keyferry.agent.settings import NAMES, Given, default_socket, flag_of, resolve_settings, variable_of
 from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
 from keyferry.errors import ConfigError, EnvironmentProblem
 from keyferry.images.node.node import Node
@@ -87,3 +87,12 @@ def test_every_field_of_the_config_is_a_setting() -> None:
     """One list for files, flags and variables; the names of variables follow from those of fields."""
     assert set(NAMES) == {*TEXTS, *DURATIONS, *NUMBERS, *SWITCHES}
     assert variable_of("cacheEntries") == "KEYFERRY_AGENT_CACHE_ENTRIES"
+
+
+def test_the_documentation_has_every_setting() -> None:
+    """With its option and its variable."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "agent.md").read_text(encoding="utf-8")
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    for name in NAMES:
+        assert f"`{variable_of(name)}`" in rows[name]
+        assert f"`--{flag_of(name)}`" in rows[name]

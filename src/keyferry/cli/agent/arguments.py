@@ -9,12 +9,18 @@ from keyferry.agent.settings import (
     SOCKET_VARIABLE,
     Given,
     default_socket,
+    flag_of,
 )
 
 TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
 if TYPE_CHECKING:
     import argparse
 
+# The kubelet's own names of options.
+KUBELET_FLAGS = {
+    "providerConfig": ("--image-credential-provider-config",),
+    "binDir": ("--image-credential-provider-bin-dir",),
+}
 # The help of each setting, in the order of NAMES.
 HELP = {
     "socket": ("PATH", "the socket (default: /run/keyferry/agent.sock, for users in XDG_RUNTIME_DIR)"),
@@ -46,9 +52,9 @@ def add_setting_arguments(parser: "argparse.ArgumentParser") -> None:
     group = parser.add_argument_group("settings, stronger than the environment and the config")
     for name in NAMES:
         metavar, text = HELP[name]
-        names = ("--config", "--image-credential-provider-config") if name == "providerConfig" else ()
-        more = ("--image-credential-provider-bin-dir",) if name == "binDir" else ()
-        group.add_argument(*(names or (_flag(name), *more)), metavar=metavar, help=text, dest=name)
+        group.add_argument(
+            f"--{flag_of(name)}", *KUBELET_FLAGS.get(name, ()), metavar=metavar, help=text, dest=name
+        )
 
 
 def add_socket_argument(parser: "argparse.ArgumentParser") -> None:
@@ -71,7 +77,3 @@ def socket_path(args: "argparse.Namespace") -> str:
     named = os.environ.get(SOCKET_VARIABLE, "")
     chosen: str = args.socket or (named if named.startswith("/") else "")
     return chosen or default_socket(os.environ, os.geteuid())
-
-
-def _flag(name: str) -> str:
-    return "--" + "".join(f"-{each.lower()}" if each.isupper() else each for each in name)
