@@ -86,7 +86,11 @@ class Refresher:
         if due.provider not in providers:
             self.plan.forget(frozenset({due.provider}))
             return
-        provision = await providers.refresh_async(due.provider, due.image)
+        try:
+            provision = await providers.refresh_async(due.provider, due.image)
+        except Exception as error:  # noqa: BLE001 - one renewal must not end the others, nor be forgotten
+            self._fail(due, type(error).__name__)
+            return
         # The new answer was noted by a call from another thread; it is handled before what follows.
         await asyncio.sleep(0)
         if provision.error is None:
@@ -94,6 +98,9 @@ class Refresher:
             self.plan.finish(due, self._clock())
             self._log.write(LogLevel.DEBUG, "refreshed", provider=due.provider, image=due.image)
             return
+        self._fail(due, provision.error)
+
+    def _fail(self, due: PlannedRefresh, error: object) -> None:
         self.failed += 1
         self.plan.fail(due, self._clock())
         self._log.write(
@@ -101,6 +108,5 @@ class Refresher:
             "refresh failed; the cached answer is still served",
             provider=due.provider,
             image=due.image,
-            cause=provision.error.kind,
-            error=provision.error,
+            error=error,
         )

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from typing import NoReturn
 
 from keyferry.agent.log import AgentLog
 from keyferry.agent.refresher import Refresher
@@ -68,7 +69,31 @@ def test_a_failed_renewal_is_logged_and_tried_again_later() -> None:
 
     asyncio.run(run())
     assert "refresh failed" in log.getvalue()
-    assert "cause=exit" in log.getvalue()
+    assert "exited with status 3" in log.getvalue()
+
+
+def test_a_renewal_that_breaks_is_tried_again_too() -> None:
+    """An error that nobody foresaw is one more failure; its text, which could quote anything, is not logged."""
+    plugin = Scripted(response("old"))
+    clock, refresher, asked, log = world(plugin)
+
+    def broken(_: object) -> NoReturn:
+        raise RuntimeError("secret-word")
+
+    async def run() -> None:
+        asked.lookup(IMAGE)
+        plugin.answer = broken
+        clock.step(301)
+        task = asyncio.create_task(refresher.run(lambda: asked))
+        await until(lambda: refresher.failed >= 1)
+        plugin.answer = response("new")
+        clock.step(1)
+        await until(lambda: refresher.succeeded == 1)
+        task.cancel()
+
+    asyncio.run(run())
+    assert "RuntimeError" in log.getvalue()
+    assert "secret-word" not in log.getvalue()
 
 
 def test_a_provider_that_is_gone_is_not_renewed() -> None:

@@ -1,5 +1,7 @@
 """Run the agent in the foreground."""
 
+import sys
+
 from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
 from keyferry.cli.frame.commands import Exit
 from keyferry.errors import EnvironmentProblem
@@ -32,6 +34,8 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Run until a signal."""
+    if sys.platform != "linux":
+        raise EnvironmentProblem("the agent needs Linux, whose kernel tells who is calling")
     try:
         from keyferry.agent.log import AgentLog
         from keyferry.agent.process import run_agent
