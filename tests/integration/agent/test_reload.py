@@ -2,7 +2,10 @@
 
 import json
 import os
+import pty
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -215,6 +218,28 @@ def test_without_an_agent_the_commands_say_so(tmp_path: Path) -> None:
         done = run_keyferry("agent", verb, "--socket", str(tmp_path / "none.sock"))
         assert (done.returncode, done.stdout) == (3, "")
         assert "no agent listens here" in done.stderr
+
+
+def test_the_watched_status_lives_on_a_terminal(agent: RunningAgent) -> None:
+    """Every second in the same place, until it is interrupted; through a pipe there are no control characters."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "keyferry", "agent", "status", "--watch", "--socket", agent.socket]
+    watching = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while shown.count(b"\x1b[H\x1b[J") < 3:
+        shown += os.read(ours, 65536)
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(20) == 130
+    os.close(ours)
+    assert shown.count(b"PROVIDER") >= 2
+    piped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert piped.stdout is not None
+    lines = [piped.stdout.readline() for _ in range(20)]
+    piped.send_signal(signal.SIGINT)
+    piped.communicate()
+    assert b"\x1b" not in b"".join(lines)
+    assert sum(line.startswith(b"agent ") for line in lines) >= 2
 
 
 def test_agent_config_prints_values_origins_and_rules(tmp_path: Path) -> None:

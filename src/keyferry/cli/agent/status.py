@@ -7,7 +7,7 @@ from keyferry.cli.agent.arguments import add_socket_argument, socket_path
 from keyferry.cli.frame.arguments import add_output_argument
 from keyferry.cli.frame.commands import Exit
 from keyferry.show.documents import make_document, render_document
-from keyferry.show.writer import Lines
+from keyferry.show.writer import Lines, Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ examples:
   sudo keyferry agent status --watch
   sudo keyferry agent status -o json | jq '.providers[].cache'"""
 
-_CLEAR = "\x1b[H\x1b[J"
 _PAUSE_SECONDS = 1.0
 _MOST_REFRESHES = 5
 Json = dict[str, object]
@@ -58,10 +57,8 @@ def _show(args: "argparse.Namespace") -> int:
     else:
         fields = {name: value for name, value in answer.items() if name not in ("apiVersion", "kind")}
         text = render_document(make_document("AgentStatus", **fields), args.output)
-    if args.watch and sys.stdout.isatty():
-        # The writer makes control characters of others harmless, so these go past it.
-        sys.stdout.flush()
-        sys.__stdout__.write(_CLEAR) if sys.__stdout__ else None
+    if args.watch and isinstance(sys.stdout, Output):
+        sys.stdout.clear_screen()
     print(text, flush=args.watch)
     return Exit.OK if _object(answer, "reload").get("applied") is True else Exit.NO
 
