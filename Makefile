@@ -8,7 +8,7 @@ APP := .cache/app
 APP_READY := $(APP)/.ready
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
-.PHONY: help demo test lint types unit conformance bench docs wheel parts format clean
+.PHONY: help demo test lint types unit conformance bench load docs wheel parts format clean
 
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -42,6 +42,9 @@ types: $(TOOLS)  ## mypy --strict on sources, tests and benchmarks
 bench: $(TOOLS)  ## measure beside floors and peers and write docs/speed.md; GROUPS="cold pulls" for a quick look at some
 	@PYTHON=$(PYTHON) sh tools/parts.sh bench
 	@$(BIN)/python bench/run.py $(if $(GROUPS),--quick $(GROUPS))
+
+load: $(TOOLS)  ## 2,000 requests a second to the agent for a minute; then reloads and take-overs under load. SECONDS=10 for a quick look
+	@PYTHONPATH=. $(BIN)/python bench/agent_load.py $(SECONDS)
 
 docs: $(TOOLS)  ## write the generated parts of the docs: help texts, man pages, lint codes
 	$(BIN)/python tools/generate_docs.py

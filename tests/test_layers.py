@@ -60,6 +60,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("meta", "scheme"),
         ("codec",),
         (
+            "agentconfig",
             "clientauthentication",
             "credentialprovider",
             "federation",
@@ -103,7 +104,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("codes", "files", "secrets", "source", "versions"),
         ("report",),
         ("providers", "kubeconfig", "records", "nested"),
-        ("ignores", "kuberc"),
+        ("agent_config", "ignores", "kuberc"),
         ("dispatch",),
         ("target",),
         ("fixes",),
@@ -123,7 +124,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("frame",),
         ("records",),
-        ("image", "kube", "plugin", "doctor", "lint", "diff", "completion", "main"),
+        ("agent", "image", "kube", "plugin", "doctor", "lint", "diff", "completion", "main"),
         ("demo",),
     ),
 }

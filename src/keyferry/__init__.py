@@ -31,6 +31,7 @@ __all__ = [
     "ImagePullError",
     "KeyferryError",
     "Kind",
+    "KubeconfigError",
     "KubeletReason",
     "MatchError",
     "Node",
@@ -114,6 +115,7 @@ if TYPE_CHECKING:
     from .errors import ImagePullError as ImagePullError
     from .errors import KeyferryError as KeyferryError
     from .errors import Kind as Kind
+    from .errors import KubeconfigError as KubeconfigError
     from .errors import KubeletReason as KubeletReason
     from .errors import MatchError as MatchError
     from .errors import PluginError as PluginError
@@ -206,6 +208,7 @@ else:
         "ImagePullError": "errors",
         "KeyferryError": "errors",
         "Kind": "errors",
+        "KubeconfigError": "errors",
         "KubeletReason": "errors",
         "MatchError": "errors",
         "Node": "images.node.node",

@@ -14,6 +14,7 @@ from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern
 from keyferry.images.node.discover import discover
 from keyferry.images.provider.accounts import ServiceAccounts
+from keyferry.images.provider.cache import CacheEntry, CacheLimits
 from keyferry.images.provider.plugin import ExecPlugin, encode_environment
 from keyferry.images.provider.provider import Provider
 from keyferry.invoke.process import Limits
@@ -30,6 +31,8 @@ class ProviderSettings(Value):
     environ: Mapping[str, str] | None = field(default=None, repr=False)
     coalesce: bool = True
     clock: Callable[[], int] = monotonic_ns
+    cache_limits: CacheLimits = CacheLimits()
+    on_cached: Callable[[Provider, CacheEntry], None] | None = None
 
 
 def load_providers(
@@ -72,24 +75,27 @@ def load_providers(
     return make_providers(found.config, found.bin_dir, settings)
 
 
-def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Providers:
-    """Return the providers of a config whose paths are known; see ``load_providers``."""
+def make_providers(
+    config: str, bin_dir: str, settings: ProviderSettings, previous: Iterable[Provider] = ()
+) -> Providers:
+    """Return the providers of a config whose paths are known; see ``load_providers``.
+
+    A provider of *previous* whose config and plugin have not changed is used again, with its cache.
+    """
     read = check_config(config, bin_dir, service_account_tokens=settings.service_account_tokens)
     # An absolute path, so that a later change of the working directory does not change which plugins run.
     plugins = os.path.abspath(bin_dir)
     limits = Limits(timeout_seconds=settings.timeout_seconds)
     environment = None if settings.environ is None else encode_environment(settings.environ)
-    providers = [
-        Provider(
-            entry,
-            exec_plugin(entry, plugins, limits, settings.withhold_env, environment),
-            accounts=settings.service_accounts,
-            clock=settings.clock,
-            coalesce=settings.coalesce,
-            timeout_seconds=settings.timeout_seconds,
-        )
-        for entry in read.providers
-    ]
+    kept = {provider.name: provider for provider in previous}
+    providers = []
+    for entry in read.providers:
+        plugin = exec_plugin(entry, plugins, limits, settings.withhold_env, environment)
+        before = kept.get(entry.name)
+        if before is not None and before.config == entry and before.plugin == plugin:
+            providers.append(before)
+            continue
+        providers.append(_make_provider(entry, plugin, settings))
     # check_config has raised for patterns that do not parse.
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
     contents = tuple(file.data for file in read.files)
@@ -124,6 +130,19 @@ def make_unrun_providers(
     patterns = [[each for each in found if isinstance(each, Pattern)] for found in read.patterns]
     whole = Providers(providers, docker_config=settings.docker_config, patterns=patterns)
     return whole, tuple(sorted(problems, key=lambda each: each.place))
+
+
+def _make_provider(entry: CredentialProvider, plugin: ExecPlugin, settings: ProviderSettings) -> Provider:
+    return Provider(
+        entry,
+        plugin,
+        accounts=settings.service_accounts,
+        clock=settings.clock,
+        coalesce=settings.coalesce,
+        timeout_seconds=settings.timeout_seconds,
+        cache_limits=settings.cache_limits,
+        on_cached=settings.on_cached,
+    )
 
 
 def check_config(config: str, bin_dir: str | None, *, service_account_tokens: bool = True) -> ReadConfig:

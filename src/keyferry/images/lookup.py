@@ -83,6 +83,9 @@ class Providers:
     def __repr__(self) -> str:
         return f"<Providers: {', '.join(self._by_name) or 'none'}>"
 
+    def __contains__(self, provider: str) -> bool:
+        return provider in self._by_name
+
     @property
     def config_hash(self) -> str:
         """The hash of the config's files, as the kubelet exports it; computed on first use."""
@@ -141,14 +144,10 @@ class Providers:
 
         Cancellation does not stop a running plugin: as in the kubelet, its response is cached.
         """
-        if pod is None and not pull_secrets:
-            warm = self._warm.get(image if isinstance(image, str) else image.text)
-            if warm is not None and (given := warm.give(self._clock())) is not None:
-                return given
-        question = self._question(image, pod, pull_secrets)
-        recalled = self._recall(question)
+        question, recalled = self._recall_or_ask(image, pod, pull_secrets)
         if recalled is not None:
             return recalled
+        assert question is not None  # noqa: S101 - there is an answer or a question
         import asyncio
 
         asked = monotonic()
@@ -164,6 +163,49 @@ class Providers:
                 return await asyncio.to_thread(self._ask, question, timeout_seconds, asked)
         return await answer
 
+    def recall(self, image: str | ImageName, *, pod: Pod | None = None) -> Answer | None:
+        """Return what ``lookup`` returns if all of it is in memory, else None; nothing is read, run or waited for."""
+        return self._recall_or_ask(image, pod, ())[1]
+
+    async def provide_async(
+        self, provider: str, image: str | ImageName, *, pod: Pod | None = None
+    ) -> Provision | None:
+        """Return the answer of one provider for *image*, or None if no pattern of this provider covers it.
+
+        Raise KeyError if there is no provider of this name.
+        """
+        asked, repository = self.find(provider, image), parse_image(image).repository
+        if asked is None:
+            return None
+        recalled = asked.recall(repository, pod)
+        if recalled is not None:
+            if recalled.outcome is ProvisionOutcome.CACHED:
+                asked.counters.count("hits")
+            return recalled
+        import asyncio
+
+        return await asyncio.wrap_future(self._threads().submit(asked.provide, repository, pod))
+
+    def find(self, provider: str, image: str | ImageName) -> Provider | None:
+        """Return the provider of this name, or None if no pattern of it covers *image*.
+
+        Raise KeyError if there is no provider of this name.
+        """
+        named, covering = self._by_name[provider], self._index.match(parse_image(image).repository)
+        return named if any(self._providers[owner] is named for owner, _ in covering) else None
+
+    async def refresh_async(self, provider: str, image: str) -> Provision:
+        """Run the plugin of one provider for a repository whose answer is cached; lookups then get the new answer.
+
+        A failure leaves the cached answer as it is. Raise KeyError if there is no provider of this name.
+        """
+        import asyncio
+
+        provision = await asyncio.wrap_future(self._threads().submit(self._by_name[provider].refresh, image))
+        if provision.error is None:
+            self._drop_warm()
+        return provision
+
     def evict(self, image: str | ImageName, credential: Credential) -> bool:
         """Remove a provider's credential, which a registry refused, from the cache; the next lookup runs the plugin.
 
@@ -177,6 +219,14 @@ class Providers:
             if credential.source.kind == SourceKind.PROVIDER and provider.name == credential.source.name
         ]
         self._drop_warm()
+        return any(evicted)
+
+    def refuse(self, image: str | ImageName, username: str, password: str) -> bool:
+        """Remove a credential that a registry refused from the cache of every provider; see ``evict``."""
+        name = parse_image(image).repository
+        evicted = [provider.evict(name, username, password) for provider in self._providers]
+        if any(evicted):
+            self._drop_warm()
         return any(evicted)
 
     def cache_hits(self) -> dict[str, int]:
@@ -196,6 +246,17 @@ class Providers:
             # The answer in the table has expired.
             self._count_hits(table.forget(name.text))
         return _Question(name, self._index.match(name.repository), pod, pull_secrets, table)
+
+    def _recall_or_ask(
+        self, image: str | ImageName, pod: Pod | None, pull_secrets: Sequence[PullSecret]
+    ) -> tuple[_Question | None, Answer | None]:
+        """Return the answer if all of it is in memory, else the question."""
+        if pod is None and not pull_secrets:
+            warm = self._warm.get(image if isinstance(image, str) else image.text)
+            if warm is not None and (given := warm.give(self._clock())) is not None:
+                return None, given
+        question = self._question(image, pod, pull_secrets)
+        return question, self._recall(question)
 
     def _recall(self, question: _Question) -> Answer | None:
         """Return the answer if all of it is in memory, else None; nothing is read, run or waited for."""

@@ -1,4 +1,4 @@
-"""Recognise a file and call its linter: for a provider config, a kubeconfig, a kuberc file, or pull records."""
+"""Recognise a file and call its linter: configs of providers, clusters, kubectl or the agent, and pull records."""
 
 import os
 import re
@@ -8,12 +8,14 @@ from types import MappingProxyType
 
 from keyferry._core.documents import read_yaml
 from keyferry._core.values import replace
+from keyferry.api.agentconfig.v1alpha1 import KIND as AGENT_CONFIG
 from keyferry.api.codec import WrongTypeError, interpret
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError
+from keyferry.lint.agent_config import lint_agent_config
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.nested import add_nested
@@ -37,6 +39,13 @@ _PREFERENCE = re.compile(
 )
 _KUBERC = "kuberc"
 _DOCUMENT = re.compile(rb"^---", re.MULTILINE)
+
+# The files whose kind field decides alone.
+_KINDS = {
+    CONFIG: FileKind.KUBECONFIG,
+    AGENT_CONFIG: FileKind.AGENT_CONFIG,
+    **dict.fromkeys(RECORD_KINDS, FileKind.PULL_RECORD),
+}
 
 
 def lint_any(
@@ -65,6 +74,8 @@ def lint_any(
         return replace(lint_kuberc(path, data), sources=(SourceFile(path, data),))
     if data is not None and kind is FileKind.PULL_RECORD:
         return lint_record_file(path, data)
+    if data is not None and kind is FileKind.AGENT_CONFIG:
+        return replace(lint_agent_config(path, data), sources=(SourceFile(path, data),))
     report = lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
     def lint_inside(inner: bytes) -> LintReport:
@@ -79,7 +90,7 @@ def read_once(path: str) -> bytes | None:
 
 
 def recognise(data: bytes, name: str = "") -> FileKind:
-    """Return the kind of a file: ``kubeconfig``, ``kuberc``, ``pull record``, or else ``providers``.
+    """Return the kind of a file; one that has no known kind is taken for a provider config.
 
     *name* is the name of the file: one that is called ``kuberc`` is read as a kuberc by kubectl, whatever is in it.
     """
@@ -91,10 +102,8 @@ def recognise(data: bytes, name: str = "") -> FileKind:
         version, kind = interpret(value)
     except (DocumentError, WrongTypeError):
         return _guess(data)
-    if kind == CONFIG:
-        return FileKind.KUBECONFIG
-    if kind in RECORD_KINDS:
-        return FileKind.PULL_RECORD
+    if kind in _KINDS:
+        return _KINDS[kind]
     # A kuberc may be any document of its file.
     if (
         kind == PREFERENCE
@@ -114,12 +123,14 @@ def _guess(data: bytes) -> FileKind:
         return FileKind.KUBECONFIG
     if kind in RECORD_KINDS:
         return FileKind.PULL_RECORD
+    if kind == AGENT_CONFIG:
+        return FileKind.AGENT_CONFIG
     return FileKind.KUBERC if kind == PREFERENCE else FileKind.PROVIDERS
 
 
 def _guess_kind(data: bytes) -> str:
     kinds = [match[1].decode("ascii", "replace") for match in _KIND.finditer(data)]
-    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE, *RECORD_KINDS)]
+    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE, AGENT_CONFIG, *RECORD_KINDS)]
     return (known or kinds or [""])[0]
 
 

@@ -23,6 +23,7 @@ class FileKind(WordEnum):
     KUBERC = "kuberc"
     PULL_RECORD = "pull record"
     PULL_RECORDS_FOLDER = "folder of pull records"
+    AGENT_CONFIG = "agent config"
 
 
 class Finding(Value):

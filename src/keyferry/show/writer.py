@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 _RESET = "\033[0m"
 _CLEAR = "\r\033[K"
+_CLEAR_SCREEN = "\033[H\033[J"
 # The movements of a text that is redrawn in place: to the line's start, up, and the two that erase.
 _MOVES = r"\r|\033\[[0-9]*[AJK]"
 
@@ -86,6 +87,11 @@ class Output:
             return
         self.flush()
         self._try(lambda stream: stream.buffer.write(data))
+
+    def clear_screen(self) -> None:
+        """Clear a terminal, for output that replaces what is shown; elsewhere do nothing."""
+        if self.isatty():
+            self._try(lambda stream: stream.write(_CLEAR_SCREEN))
 
     def flush(self) -> None:
         """Flush the stream; a closed stream is ignored."""

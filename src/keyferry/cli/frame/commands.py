@@ -81,6 +81,9 @@ COMMANDS = {
         "authenticate to any cluster that kubectl can reach, and explain failures",
     ),
     "plugin": Command("keyferry.cli.plugin.group", "create, test, trace and install credential plugins"),
+    "agent": Command(
+        "keyferry.cli.agent.group", "run the node agent: one shared cache for everybody on this node"
+    ),
     "demo": Command(
         "keyferry.cli.demo.command", "show problems that people have, and their answers, on this machine"
     ),

@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DESCRIPTION = """\
-Find every problem of provider configs, kubeconfigs, kuberc files and pull records, with file, line and column.
+Find every problem of provider configs, kubeconfigs, kuberc files, pull records and the agent's config, with
+file, line and column.
 
 Errors stop a kubelet or kubectl; a file without errors is accepted. Warnings are valid but almost certainly
 not intended, such as a pattern that can never match. Infos may need attention. Each finding has a stable code:
-KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records. The type
-of a file follows from its kind field; a folder named 'image_manager' has pull records.
+KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records,
+KF5 for the agent's config. The type of a file follows from its kind field; a folder named 'image_manager' has
+pull records.
 
 With --fix, problems that have one right answer are corrected in the files; -o diff shows these corrections. A comment
 '# keyferry: ignore KF162: reason', on the line or alone above it, suppresses a warning or an info, never an error."""

@@ -26,6 +26,20 @@ class Pod(Value):
     service_account_name: str = ""
 
 
+class Relayed(Pod):
+    """A service account token that a caller passes on, in place of a pod, and the key of its answers in caches.
+
+    Nobody has verified the token, so *key* depends on all of it and not on its claims. Its answers are dropped at
+    *until_ns*, on the clock of the providers; they are not cached if that is None.
+    """
+
+    token: str = field(default="", repr=False)
+    annotations: "Mapping[str, str]" = field(default_factory=dict)
+    key: bytes = field(default=b"", repr=False)
+    until_ns: int | None = None
+    ref: ServiceAccountRef | None = None
+
+
 class ServiceAccount(Value):
     """A service account from the API server; *annotations* is None if they are not known."""
 
@@ -87,12 +101,15 @@ class Identity(Value):
     """The data of a pod's service account that a provider receives; empty for a provider or pod without one.
 
     *missing* are the inputs that a kubelet would also pass to the provider and that were not given.
+    *key* and *until_ns* are those of a relayed token.
     """
 
     ref: ServiceAccountRef | None = None
     token: str = field(default="", repr=False)
     annotations: "Mapping[str, str] | None" = None
     missing: tuple[MissingInput, ...] = ()
+    key: bytes = field(default=b"", repr=False)
+    until_ns: int | None = None
 
 
 NOBODY = Identity()
@@ -163,11 +180,27 @@ def identify(
         if attributes.require_service_account:
             raise NotGivenError(_NO_POD)
         return Identity(missing=_NO_POD)
+    if isinstance(pod, Relayed):
+        return _relay(attributes, pod)
     if not pod.service_account_name:
         if attributes.require_service_account:
             raise NotApplicable("the provider requires a service account, and the pod has none")
         return NOBODY
     return _fetch(attributes, _UNKNOWN_ACCOUNT if accounts is None else accounts, pod)
+
+
+def _relay(attributes: ServiceAccountTokenAttributes, relayed: Relayed) -> Identity:
+    annotations, lacking = pick_annotations(attributes, relayed.annotations)
+    if lacking:
+        raise _lacks(lacking)
+    _check_audience(relayed.token, attributes.service_account_token_audience)
+    return Identity(relayed.ref, relayed.token, annotations, key=relayed.key, until_ns=relayed.until_ns)
+
+
+def _lacks(annotation: str) -> NotApplicable:
+    return NotApplicable(
+        f"the service account lacks the annotation {annotation!r}, which the provider requires", annotation
+    )
 
 
 _UNKNOWN_ACCOUNT = StaticAccount(ServiceAccount("", None), None)
@@ -182,9 +215,7 @@ def _fetch(attributes: ServiceAccountTokenAttributes, accounts: ServiceAccounts,
     missing = _missing_annotations(attributes, account, ref)
     annotations, lacking = pick_annotations(attributes, account.annotations or {})
     if lacking and not missing:
-        raise NotApplicable(
-            f"the service account lacks the annotation {lacking!r}, which the provider requires", lacking
-        )
+        raise _lacks(lacking)
     try:
         token = accounts.token(TokenRequest(ref, attributes.service_account_token_audience, pod))
     except NotGivenError as untold:

@@ -26,6 +26,23 @@ class _Kept(NamedTuple):
     provision: Provision
     expires_ns: int
     size: int
+    image: str
+    is_shared: bool
+
+
+class CacheEntry(NamedTuple):
+    """A cached answer that any lookup may get: its first key part, and the image of its run."""
+
+    base: str
+    image: str
+    provision: Provision
+
+
+class CacheLimits(NamedTuple):
+    """The most entries and bytes of a provider's cache."""
+
+    entries: int = 10_000
+    bytes: int = MOST_BYTES
 
 
 class Cache:
@@ -46,6 +63,19 @@ class Cache:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate memory of all entries."""
+        return self._bytes
+
+    def entries(self, now_ns: int) -> tuple[CacheEntry, ...]:
+        """Return the entries that have not expired and that belong to no service account, oldest first."""
+        return tuple(
+            CacheEntry(base_key(kept.provision.cache_key_type, kept.image), kept.image, kept.provision)
+            for kept in self._entries.values()
+            if kept.is_shared and kept.expires_ns >= now_ns
+        )
 
     def find(self, image: str, account_key: bytes, now_ns: int) -> Provision | None:
         """Return the entry for *image*, else that for its registry, else the global one, else None."""
@@ -78,7 +108,7 @@ class Cache:
             return
         while len(self._entries) >= self._most or self._bytes + size > self._most_bytes:
             self._bytes -= self._entries.popitem(last=False)[1].size
-        self._entries[key] = _Kept(provision, provision.expires_ns, size)
+        self._entries[key] = _Kept(provision, provision.expires_ns, size, image, not account_key)
         self._bytes += size
 
     def evict(self, image: str, username: str, password: str, keep: "Container[bytes]" = ()) -> list[bytes]:

@@ -21,12 +21,17 @@ from keyferry.images.provider.accounts import (
     NotApplicable,
     NotGivenError,
     Pod,
+    Relayed,
     ServiceAccounts,
     identify,
 )
 from keyferry.images.provider.cache import (
+    NO_OTHER_INPUTS,
     Cache,
+    CacheEntry,
+    CacheLimits,
     account_cache_key,
+    base_key,
     covers,
     flight_key,
     hash_token,
@@ -48,7 +53,16 @@ _EVICTION_PAUSE_NS = 30 * 1_000_000_000
 _TIMEOUT_SECONDS = 60.0
 # A shorter delay before a run is not subtracted from the run's timeout.
 _BEGINNING_SECONDS = 0.05
+_CACHE_LIMITS = CacheLimits()
 _FAILED_RUN = "failed to get credential from external registry credential provider: "
+
+
+class LastFailure(Value):
+    """The last failed run of a provider: for which image, why, and when."""
+
+    image: str
+    error: KeyferryError
+    at_ns: int
 
 
 # The result of a run for all lookups that wait for it: the image, the response and its expiry, or the error.
@@ -99,16 +113,22 @@ class Provider:
         clock: "Callable[[], int]" = monotonic_ns,
         coalesce: bool = True,
         timeout_seconds: float = _TIMEOUT_SECONDS,
+        cache_limits: CacheLimits = _CACHE_LIMITS,
+        on_cached: "Callable[[Provider, CacheEntry], None] | None" = None,
     ) -> None:
         self.config = config
         self.counters = Counters()
-        self._plugin = plugin
+        self.plugin = plugin
+        self.last_failure: LastFailure | None = None
+        self._on_cached = on_cached
         self._accounts = accounts
         self._clock = clock
         self._coalesce = coalesce
         self._timeout_seconds = timeout_seconds
         self._last_type = ""
-        self._cache = Cache(clock())
+        self._cache = Cache(clock(), *cache_limits)
+        # Apart, so that answers for many tokens do not push out those that everybody gets.
+        self._relayed_cache = Cache(clock(), *cache_limits)
         self._flights: Flights[_Run] = Flights()
         self._lock = allocate_lock()
         self._evicted: dict[bytes, int] = {}
@@ -161,19 +181,54 @@ class Provider:
         Service accounts are not fetched, so it is None for a pod if the provider has ``tokenAttributes``.
         """
         attributes = self.config.token_attributes
-        if pod is not None and attributes is not None:
+        if pod is not None and attributes is not None and not isinstance(pod, Relayed):
             return None
         try:
-            identity = NOBODY if attributes is None else identify(attributes, None, None)
-            if not self._cache:
+            identity = NOBODY if attributes is None else identify(attributes, None, pod)
+            cache = self._cache_of(identity)
+            if not cache:
                 return None
             with self._lock:
-                kept = self._cache.find(image, b"", self._clock())
+                kept = cache.find(image, identity.key, self._clock())
         except NotGivenError as untold:
             return _unknown(self.name, untold, None)
-        except ServiceAccountError:
+        except (NotApplicable, ServiceAccountError):
             return None
         return kept.with_missing(identity.missing) if kept and identity.missing else kept
+
+    def refresh(self, image: str) -> Provision:
+        """Run the plugin for an image whose answer may be cached, for no service account; cache its response.
+
+        A failure leaves the cached answer as it is. A lookup that needs a run meanwhile shares this one.
+        """
+        keys = (flight_key(image, NO_OTHER_INPUTS), self._wide_key(image, b"", NO_OTHER_INPUTS))
+        with self._lock:
+            under_way = self._flights.find(keys[0])
+            flight = self._flights.start(keys) if under_way is None else under_way
+        if under_way is None:
+            run: _Run | None = self._fly(flight, keys, image, NOBODY, b"", None)
+        else:
+            run = flight.wait(self._timeout_seconds)
+        assert run is not None  # noqa: S101 - a run that raised an unexpected error has ended this thread
+        return self._from_run(run, NOBODY, ProvisionOutcome.RAN)
+
+    def cached(self) -> tuple[CacheEntry, ...]:
+        """Return the cached answers that any lookup may get."""
+        with self._lock:
+            return self._cache.entries(self._clock())
+
+    def cache_size(self) -> tuple[int, int, int]:
+        """Return the numbers of answers for everybody and for relayed tokens, and the memory of both in bytes."""
+        with self._lock:
+            both = self._cache.size_bytes + self._relayed_cache.size_bytes
+            return len(self._cache), len(self._relayed_cache), both
+
+    def restore(self, image: str, provision: Provision) -> None:
+        """Cache an answer that another process had cached, unless there is one."""
+        with self._lock:
+            if self._cache.find(image, b"", self._clock()) is None:
+                self._cache.store(image, b"", provision)
+        self._tell_cached(image, provision)
 
     def evict(self, image: str, username: str, password: str) -> bool:
         """Remove a credential that a registry refused; return False if it is not cached or was just evicted.
@@ -184,7 +239,11 @@ class Provider:
         now = self._clock()
         with self._lock:
             self._evicted = {k: at for k, at in self._evicted.items() if now - at < _EVICTION_PAUSE_NS}
-            keys = self._cache.evict(image, username, password, keep=self._evicted.keys())
+            keys = [
+                key
+                for cache in (self._cache, self._relayed_cache)
+                for key in cache.evict(image, username, password, keep=self._evicted.keys())
+            ]
             self._evicted.update(dict.fromkeys(keys, now))
         return bool(keys)
 
@@ -194,7 +253,12 @@ class Provider:
         self._flights = Flights()
         self.counters._lock = allocate_lock()  # noqa: SLF001 - a thread of the parent may hold this lock too
 
+    def _cache_of(self, identity: Identity) -> Cache:
+        return self._relayed_cache if identity.key else self._cache
+
     def _account_key(self, identity: Identity) -> bytes:
+        if identity.key:
+            return identity.key
         if identity.ref is None or self.config.token_attributes is None:
             return b""
         return account_cache_key(
@@ -211,11 +275,12 @@ class Provider:
     ) -> Provision:
         others = other_inputs(hash_token(identity.token), identity.annotations or {})
         own_key = flight_key(image, others)
+        cache = self._cache_of(identity)
         wait_for_registry = self._coalesce
         while True:
             wide_key = self._wide_key(image, account_key, others)
             with self._lock:
-                kept = self._cache.find(image, account_key, self._clock())
+                kept = cache.find(image, account_key, self._clock())
                 if kept is not None:
                     self.counters.count("hits")
                     return kept
@@ -276,6 +341,7 @@ class Provider:
     ) -> _Run:
         """Run the plugin, cache its response, and pass the result to all lookups that wait for it."""
         run: _Run | None = None
+        kept: Provision | None = None
         try:
             run = self._ask(image, identity, timeout_seconds)
         finally:
@@ -283,34 +349,50 @@ class Provider:
                 if run is not None and run.response is not None:
                     self._last_type = run.response.cache_key_type
                     if run.expires_ns is not None:
-                        self._keep(run, identity, account_key)
+                        kept = self._keep(run, identity, account_key)
                 self._flights.finish(keys, flight)
             flight.land(run)
+        if kept is not None and not account_key:
+            self._tell_cached(image, kept)
         return run
 
-    def _keep(self, run: _Run, identity: Identity, account_key: bytes) -> None:
+    def _keep(self, run: _Run, identity: Identity, account_key: bytes) -> Provision:
         assert run.response is not None  # noqa: S101 - only responses are cached
-        auth, cache_key_type = run.response.auth or {}, run.response.cache_key_type
         kept = Provision(
-            self.name, ProvisionOutcome.CACHED, auth, cache_key_type, run.expires_ns, None, identity.ref
+            self.name,
+            ProvisionOutcome.CACHED,
+            run.response.auth or {},
+            run.response.cache_key_type,
+            run.expires_ns,
+            None,
+            identity.ref,
+            cache_duration_ns=run.response.cache_duration_ns,
         )
-        self._cache.store(run.image, account_key, kept)
+        self._cache_of(identity).store(run.image, account_key, kept)
+        return kept
+
+    def _tell_cached(self, image: str, kept: Provision) -> None:
+        if self._on_cached is not None and kept.expires_ns is not None:
+            base = base_key(kept.cache_key_type, image)
+            self._on_cached(self, CacheEntry(base, image, kept))
 
     def _ask(self, image: str, identity: Identity, timeout_seconds: float | None) -> _Run:
         request = CredentialProviderRequest(image, identity.token, identity.annotations)
         try:
-            response, seconds = self._plugin(request, timeout_seconds)
+            response, seconds = self.plugin(request, timeout_seconds)
         except PluginError as error:
             self.counters.ran(error.seconds, error)
             text = _FAILED_RUN + error.kubernetes_text
             # The error is passed on as a value; the frames of its traceback hold the plugin's output.
             error.__traceback__ = None
+            self.last_failure = LastFailure(image, error, self._clock())
             return _Run(image, seconds=error.seconds, error=error, kubernetes_text=text)
         problem = self._refuse(response, identity)
         self.counters.ran(seconds, problem)
         if problem is not None:
+            self.last_failure = LastFailure(image, problem, self._clock())
             return _Run(image, seconds=seconds, error=problem, kubernetes_text=problem.kubernetes_text)
-        return _Run(image, response, self._expiry_ns(response), seconds)
+        return _Run(image, response, self._expiry_ns(response, identity), seconds)
 
     def _refuse(self, response: CredentialProviderResponse, identity: Identity) -> PluginError | None:
         """Return the error of a response that is decoded but not allowed, or None."""
@@ -326,12 +408,20 @@ class Provider:
             return PluginProtocolError(self.name, f"cacheKeyType of its response is none of {expected}", text)
         return None
 
-    def _expiry_ns(self, response: CredentialProviderResponse) -> int | None:
+    def _expiry_ns(self, response: CredentialProviderResponse, identity: Identity) -> int | None:
         """Return the expiry of a response, or None if it is not cached."""
         duration = response.cache_duration_ns
         if duration is None:
             duration = self.config.default_cache_duration_ns or 0
-        return None if duration == 0 else self._clock() + duration
+        if duration == 0:
+            return None
+        expires_ns = self._clock() + duration
+        if not identity.key:
+            return expires_ns
+        # An answer for a relayed token does not outlive the token.
+        if identity.until_ns is None or identity.until_ns <= self._clock():
+            return None
+        return min(expires_ns, identity.until_ns)
 
     def _from_run(self, run: _Run, identity: Identity, outcome: ProvisionOutcome) -> Provision:
         if run.response is None:
@@ -351,6 +441,7 @@ class Provider:
             run.expires_ns,
             run.seconds,
             identity.ref,
+            cache_duration_ns=run.response.cache_duration_ns,
         )
 
 

@@ -29,6 +29,7 @@ class Provision(Value):
     *skipped* is the reason why the provider does not apply to the pod, and *lacking* the annotation that its account
     lacks, if it is that. *missing* are the inputs that a kubelet would have passed to the provider and that may change
     the answer.
+    *cache_duration_ns* is the plugin's own, None if its response has none.
     """
 
     provider: str
@@ -43,6 +44,7 @@ class Provision(Value):
     error: KeyferryError | None = None
     kubernetes_text: str = field(default="", repr=False)
     missing: tuple[MissingInput, ...] = ()
+    cache_duration_ns: int | None = None
 
     @lazy
     def keyring(self) -> Keyring:

@@ -1,7 +1,8 @@
-"""The stable codes of problems in provider configs, kubeconfigs, kuberc files and pull records."""
+"""The stable codes of problems in provider configs, kubeconfigs, kuberc files, pull records and agent configs."""
 
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
+from keyferry.lint.codes.agent import REFUSED_AGENT, SUSPECT_AGENT
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes.comments import COMMENTS
 from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
@@ -38,11 +39,12 @@ ON_THIS_MACHINE = frozenset(
     {"KF140", "KF141", "KF142", "KF182", "KF190", "KF191", "KF192", "KF193"}
     | {"KF219", "KF275", "KF276", "KF283", "KF290", "KF291", "KF353", "KF362", "KF364"}
 )
-_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS
+_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS | REFUSED_AGENT
 _TABLES = (
     COMMENTS,
     *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
     *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
+    *(REFUSED_AGENT, SUSPECT_AGENT),
 )
 # The Kubernetes versions to which a code applies, if not to all.
 _VERSIONS = {

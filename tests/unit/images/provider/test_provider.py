@@ -14,7 +14,8 @@ from keyferry.errors import (
 )
 from keyferry.images.keyring import ServiceAccountRef
 from keyferry.images.missing import LookupInput, MissingInput
-from keyferry.images.provider.accounts import Pod, ServiceAccount
+from keyferry.images.provider.accounts import Pod, Relayed, ServiceAccount
+from keyferry.images.provider.cache import CacheEntry
 from keyferry.images.provider.provider import Provider
 from keyferry.images.provider.provision import ProvisionOutcome
 from support.scripted import (
@@ -401,3 +402,100 @@ def test_a_reset_forgets_runs_and_keeps_answers() -> None:
     asked._lock.acquire()
     asked.reset_after_fork()
     assert asked.provide("reg.io/app").outcome is ProvisionOutcome.CACHED
+
+
+def test_a_refresh_replaces_a_cached_answer() -> None:
+    """It runs the plugin although the answer is valid, and lookups get the new one."""
+    clock = Clock()
+    plugin = Scripted(response(cache_seconds=60))
+    asked = provider(plugin, clock)
+    before = asked.provide("reg.io/app").expires_ns
+    clock.now += 10 * SECOND
+    assert asked.refresh("reg.io/app").error is None
+    after = asked.provide("reg.io/app")
+    assert (after.outcome, len(plugin.requests)) == (ProvisionOutcome.CACHED, 2)
+    assert before is not None
+    assert after.expires_ns == before + 10 * SECOND
+
+
+def test_a_failed_refresh_leaves_the_cached_answer() -> None:
+    """Valid credentials go on being served, and the failure is kept for a report."""
+    clock = Clock()
+    plugin = Scripted(response(cache_seconds=60))
+    asked = provider(plugin, clock)
+    asked.provide("reg.io/app")
+    plugin.answer = PluginExitError("p", 3, "text")
+    assert asked.refresh("reg.io/app").outcome is ProvisionOutcome.FAILED
+    assert asked.provide("reg.io/app").outcome is ProvisionOutcome.CACHED
+    assert asked.last_failure is not None
+    assert asked.last_failure.image == "reg.io/app"
+
+
+def test_what_is_cached_for_everybody_is_told_and_listed() -> None:
+    """Who refreshes ahead learns of every new answer, with the image that it was asked for."""
+    told: list[CacheEntry] = []
+    clock = Clock()
+    asked = Provider(
+        configured(),
+        Scripted(response(cache_seconds=60)),
+        clock=clock,
+        on_cached=lambda _, entry: told.append(entry),
+    )
+    asked.provide("reg.io/app")
+    assert [(entry.base, entry.image) for entry in told] == [("reg.io", "reg.io/app")]
+    assert asked.cached() == tuple(told)
+    clock.now += 61 * SECOND
+    assert asked.cached() == ()
+
+
+def relayed(token: str, until_ns: int | None = 1 << 60, **annotations: str) -> Relayed:
+    """Return what a caller passes on; its key is the whole token, which is enough for a test."""
+    return Relayed(token=token, key=token.encode(), until_ns=until_ns, annotations=annotations)
+
+
+def test_an_answer_for_a_relayed_token_is_for_that_token_alone() -> None:
+    """Another token, with the same claims or not, runs the plugin; so does no token."""
+    clock = Clock()
+    plugin = Scripted(response(cache_seconds=60))
+    asked = Provider(configured(token_attributes=attributes()), plugin, clock=clock)
+    assert asked.provide("reg.io/app", relayed("one")).outcome is ProvisionOutcome.RAN
+    assert asked.provide("reg.io/app", relayed("one")).outcome is ProvisionOutcome.CACHED
+    assert asked.recall("reg.io/app", relayed("one")) is not None
+    assert asked.recall("reg.io/app", relayed("two")) is None
+    assert asked.provide("reg.io/app", relayed("two")).outcome is ProvisionOutcome.RAN
+    assert [request.service_account_token for request in plugin.requests] == ["one", "two"]
+    assert asked.cached() == ()
+    assert asked.cache_size()[:2] == (0, 2)
+
+
+def test_an_answer_for_a_relayed_token_ends_with_the_token() -> None:
+    """It is dropped when the token expires, and never kept if that is not known or past."""
+    clock = Clock()
+    plugin = Scripted(response(cache_seconds=60))
+    asked = Provider(configured(token_attributes=attributes()), plugin, clock=clock)
+    until = clock.now + 5 * SECOND
+    assert asked.provide("reg.io/app", relayed("one", until)).expires_ns == until
+    clock.now = until + 1
+    assert asked.recall("reg.io/app", relayed("one", until)) is None
+    for ended in (None, until):
+        assert asked.provide("reg.io/app", relayed("one", ended)).expires_ns is None
+    assert asked.recall("reg.io/app", relayed("one", None)) is None
+
+
+def test_a_relayed_token_goes_to_providers_that_ask_for_one_alone() -> None:
+    """A provider without tokenAttributes answers everybody from one cache."""
+    plugin = Scripted(response(cache_seconds=60))
+    asked = provider(plugin, Clock())
+    asked.provide("reg.io/app", relayed("one"))
+    assert asked.provide("reg.io/app", relayed("two")).outcome is ProvisionOutcome.CACHED
+    assert [request.service_account_token for request in plugin.requests] == [""]
+
+
+def test_a_relayed_token_without_a_required_annotation_is_not_passed_on() -> None:
+    """As for a pod, the provider does not apply."""
+    plugin = Scripted(response())
+    config = configured(token_attributes=attributes(required=("team",)))
+    asked = Provider(config, plugin, clock=Clock())
+    assert asked.provide("reg.io/app", relayed("one")).outcome is ProvisionOutcome.SKIPPED
+    assert asked.provide("reg.io/app", relayed("one", team="a")).outcome is ProvisionOutcome.RAN
+    assert plugin.requests[0].service_account_annotations == {"team": "a"}

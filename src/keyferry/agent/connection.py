@@ -1,0 +1,294 @@
+"""Connections to the agent: requests are read within limits of size and time, and answered in order.
+
+The parser is llhttp, by httptools. The deadlines, the limits and the kernel's word on who is calling are all about
+the connection, which web servers do not give access to.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import cast
+
+from keyferry._core.extras import missing_extra
+from keyferry.agent.access import Caller
+from keyferry.agent.message import AgentReply, AgentRequest, encode_reply, reply_status
+from keyferry.agent.sockets import peer_of
+
+try:
+    from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+except ImportError as missing:
+    raise missing_extra("agent", missing) from None
+
+__all__ = ["AgentConnection", "ConnectionTable", "Handler"]
+
+MOST_HEAD_BYTES = 16 * 1024
+MOST_BODY_BYTES = 256 * 1024
+# For a whole head, for a whole body, and for a reply that the client does not read.
+STEP_SECONDS = 10.0
+# How long a connection may stay open between two requests.
+IDLE_SECONDS = 60.0
+# Requests that wait on one connection for those before them; clients have no reason to send more.
+_MOST_WAITING = 64
+_NEVER = float("inf")
+_NOBODY = Caller(-1, frozenset())
+
+Handler = Callable[[AgentRequest], "AgentReply | Awaitable[AgentReply]"]
+
+
+class ConnectionTable:
+    """All connections, and their limits: in total, and half of that for each user.
+
+    A new connection beyond a limit takes the place of the one that has been silent for longest, so that silent
+    clients do not shut out others; it is closed itself if all are busy.
+    """
+
+    def __init__(self, most: int, clock: Callable[[], float]) -> None:
+        self.most = most
+        self.clock = clock
+        self.refused = 0
+        self._by_user: dict[int, dict[AgentConnection, None]] = {}
+        self._number = 0
+
+    def __len__(self) -> int:
+        return self._number
+
+    def add(self, connection: "AgentConnection") -> bool:
+        """Take in a connection, and close another one if there are too many; False if none can be closed."""
+        own = self._by_user.setdefault(connection.caller.uid, {})
+        crowd: dict[AgentConnection, None] | None = None
+        if len(own) >= max(self.most // 2, 1):
+            crowd = own
+        elif self._number >= self.most:
+            crowd = max(self._by_user.values(), key=len)
+        if crowd is not None:
+            silent = next((each for each in crowd if each.is_silent), None)
+            self.refused += 1
+            if silent is None:
+                return False
+            self.drop(silent)
+            silent.abort()
+        self._by_user.setdefault(connection.caller.uid, {})[connection] = None
+        self._number += 1
+        return True
+
+    def drop(self, connection: "AgentConnection") -> None:
+        """Forget a connection."""
+        own = self._by_user.get(connection.caller.uid)
+        if own is not None and own.pop(connection, self) is None:
+            self._number -= 1
+            if not own:
+                del self._by_user[connection.caller.uid]
+
+    def all(self) -> "list[AgentConnection]":
+        """Return all connections."""
+        return [each for own in self._by_user.values() for each in own]
+
+    def sweep(self) -> None:
+        """Close every connection whose deadline has passed."""
+        now = self.clock()
+        for connection in self.all():
+            if connection.deadline < now:
+                connection.abort()
+
+
+class AgentConnection(asyncio.Protocol):
+    """One client: its requests are handled one after the other."""
+
+    def __init__(self, table: ConnectionTable, handle: Handler) -> None:
+        self.caller = _NOBODY
+        self.deadline = _NEVER
+        self._table = table
+        self._handle = handle
+        self._parser = HttpRequestParser(self)
+        self._transport: asyncio.Transport | None = None
+        self._waiting: list[AgentRequest] = []
+        self._task: asyncio.Task[None] | None = None
+        # Whether the client does not read its replies.
+        self._is_held = False
+        self._has_served = False
+        self._is_last = False
+        self._is_ending = False
+        self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
+        self._reset()
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no whole request has arrived that is not answered."""
+        return self._task is None and not self._waiting
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ask the kernel who is calling; close the connection if there are too many."""
+        self._transport = cast("asyncio.Transport", transport)
+        try:
+            self.caller = peer_of(transport.get_extra_info("socket"))
+        except OSError:
+            self.abort()
+            return
+        self.deadline = self._table.clock() + STEP_SECONDS
+        if not self._table.add(self):
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - as asyncio calls it
+        """Forget the connection; a lookup that is under way continues, since its answer is cached."""
+        self._table.drop(self)
+        self._transport = None
+        self._waiting.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has arrived."""
+        if self._is_ending:
+            return
+        if not self._is_begun and self._task is None:
+            self.deadline = self._table.clock() + STEP_SECONDS
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade:
+            self._refuse(400, "no other protocol is spoken here")
+            return
+        except HttpParserError:
+            self._refuse(400, "the request is not HTTP/1.1")
+            return
+        if self._is_begun and not self._has_head:
+            self._unfinished_bytes += len(data)
+        if max(self._head_bytes, self._unfinished_bytes) > MOST_HEAD_BYTES:
+            self._refuse(431, f"the head of the request is longer than {MOST_HEAD_BYTES} bytes")
+        elif self._body_bytes > MOST_BODY_BYTES:
+            self._refuse(413, f"the body of the request is longer than {MOST_BODY_BYTES} bytes")
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read its replies some time, and take no more requests from it."""
+        self._is_held = True
+        self.deadline = self._table.clock() + STEP_SECONDS
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on: the client reads again."""
+        self._is_held = False
+        self.deadline = self._table.clock() + IDLE_SECONDS
+        self._go_on()
+
+    # The parser calls the following methods.
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._reset()
+        self._is_begun = True
+
+    def on_url(self, url: bytes) -> None:
+        """Take a part of the address."""
+        self._head_bytes += len(url)
+        self._url += url[:MOST_HEAD_BYTES]
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; only a few matter here."""
+        self._head_bytes += len(name) + len(value)
+        lower = name.lower()
+        if lower == b"traceparent":
+            self._traceparent = value[:64].decode("ascii", "replace")
+        elif lower == b"expect" and value.lower() == b"100-continue":
+            self._is_expecting = True
+        elif lower == b"content-length" and value.isdigit():
+            # Refused before it is sent, and before the client is told to send it.
+            self._body_bytes = int(value[:16]) if int(value[:16]) > MOST_BODY_BYTES else 0
+
+    def on_headers_complete(self) -> None:
+        """Begin the body."""
+        self._has_head = True
+        self._is_upgrade = self._parser.should_upgrade()
+        self._unfinished_bytes = 0
+        self.deadline = self._table.clock() + STEP_SECONDS
+        if self._is_expecting and not self._is_refusable and self._transport is not None:
+            self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._body_bytes += len(body)
+        if self._body_bytes <= MOST_BODY_BYTES:
+            self._body += body
+
+    def on_message_complete(self) -> None:
+        """Handle a whole request, or let it wait for those before it."""
+        self._is_begun = False
+        if self._is_refusable:
+            return
+        request = AgentRequest(
+            self._parser.get_method(),
+            self._url.partition(b"?")[0],
+            bytes(self._body),
+            self.caller,
+            self._traceparent,
+            self._parser.should_keep_alive(),
+        )
+        if self._task is None and not self._is_held:
+            self._start(request)
+        elif len(self._waiting) < _MOST_WAITING:
+            self._waiting.append(request)
+        else:
+            self.abort()
+
+    def end(self) -> None:
+        """Close the connection after the next reply, or now if it is idle between two requests."""
+        self._is_last = True
+        if self._task is None and self._has_served and not self._is_begun:
+            self._is_ending = True
+            self._close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._is_ending = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def _is_refusable(self) -> bool:
+        is_long = self._head_bytes > MOST_HEAD_BYTES or self._body_bytes > MOST_BODY_BYTES
+        return is_long or self._is_upgrade
+
+    def _reset(self) -> None:
+        self._url = b""
+        self._traceparent = ""
+        self._body = bytearray()
+        self._head_bytes = self._unfinished_bytes = self._body_bytes = 0
+        self._is_begun = self._has_head = self._is_expecting = self._is_upgrade = False
+
+    def _start(self, request: AgentRequest) -> None:
+        self.deadline = _NEVER
+        reply = self._handle(request)
+        if isinstance(reply, AgentReply):
+            self._send(reply, is_kept_alive=request.is_kept_alive)
+        else:
+            self._task = asyncio.ensure_future(self._finish(request, reply))
+
+    async def _finish(self, request: AgentRequest, pending: Awaitable[AgentReply]) -> None:
+        reply = await pending
+        self._task = None
+        self._send(reply, is_kept_alive=request.is_kept_alive)
+        self._go_on()
+
+    def _send(self, reply: AgentReply, *, is_kept_alive: bool) -> None:
+        if self._transport is None:
+            return
+        self._has_served = True
+        is_last = self._is_last or not is_kept_alive
+        self.deadline = self._table.clock() + IDLE_SECONDS
+        # The transport may call pause_writing, which sets an earlier deadline.
+        self._transport.write(encode_reply(reply, is_kept_alive=not is_last))
+        if is_last:
+            self._is_ending = True
+            self._close()
+
+    def _refuse(self, status: int, message: str) -> None:
+        self._send(reply_status(status, "BadRequest", message), is_kept_alive=False)
+
+    def _close(self) -> None:
+        # What is written is still sent; a client that does not read it has until the deadline.
+        self.deadline = self._table.clock() + STEP_SECONDS
+        if self._transport is not None:
+            self._transport.close()
+
+    def _go_on(self) -> None:
+        """Handle the requests that have waited, and read more."""
+        while self._waiting and self._task is None and not self._is_held and not self._is_ending:
+            self._start(self._waiting.pop(0))
+        if self._transport is not None and not self._is_held and not self._is_ending:
+            self._transport.resume_reading()

@@ -1,0 +1,244 @@
+"""Lookups by the socket's clients: the question in a request, and the answers as documents."""
+
+import json
+import time
+from collections.abc import Mapping
+
+from keyferry._core.values import Value, field
+from keyferry.agent.message import API_VERSION, AgentReply, reply_document
+from keyferry.api.meta import format_duration, format_time
+from keyferry.errors import ImageNameError, KeyferryError, PluginExitError, PluginTimeoutError
+from keyferry.explain.document import failures_document, source_document
+from keyferry.images.answer import Answer
+from keyferry.images.keyring import ServiceAccountRef
+from keyferry.images.provider.provision import Auth, Provision, ProvisionOutcome
+from keyferry.images.reference import ImageName, parse_image
+
+__all__ = [
+    "AgentQuestion",
+    "BadQuestionError",
+    "ReplyMemo",
+    "ask_provider_reply",
+    "lookup_reply",
+    "read_object",
+    "read_question",
+    "sources_of",
+]
+
+_SECOND = 1_000_000_000
+# How an answer was got, in the words of the protocol.
+SOURCES = {
+    ProvisionOutcome.CACHED: "cache",
+    ProvisionOutcome.RAN: "run",
+    ProvisionOutcome.SHARED: "shared",
+}
+
+
+class BadQuestionError(Exception):
+    """A request body that is not what it should be; the message quotes nothing of it."""
+
+
+class AgentQuestion(Value):
+    """A lookup: of an image, by one provider or by all, with a service account token if one was passed on."""
+
+    image: ImageName
+    provider: str = ""
+    token: str = field(default="", repr=False)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    account: ServiceAccountRef | None = None
+
+
+def read_question(body: bytes) -> AgentQuestion:
+    """Return the question in a request body; unknown fields are ignored. Raise BadQuestionError."""
+    document = read_object(body)
+    text = document.get("image")
+    if not isinstance(text, str):
+        raise BadQuestionError("image: expected a string")
+    try:
+        image = parse_image(text)
+    except ImageNameError:
+        image = None
+    if image is None:
+        raise BadQuestionError("image: expected a name such as 'registry.example:5000/team/app:v1'")
+    if len(document) <= 3 and document.keys() <= _PLAIN:  # most questions
+        return AgentQuestion(image)
+    return AgentQuestion(
+        image,
+        _text(document, "provider"),
+        _text(document, "serviceAccountToken"),
+        _texts(document, "serviceAccountAnnotations"),
+        _account(document),
+    )
+
+
+_PLAIN = {"apiVersion", "kind", "image"}
+
+
+def read_object(body: bytes) -> dict[str, object]:
+    """Return the JSON object in a request body; raise BadQuestionError."""
+    document: object = None
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        pass
+    if not isinstance(document, dict):
+        raise BadQuestionError("the body is not a JSON object")
+    return document
+
+
+def _text(document: Mapping[str, object], name: str) -> str:
+    value = document.get(name, "")
+    if not isinstance(value, str) or not _is_unicode(value):
+        raise BadQuestionError(f"{name}: expected a string")
+    return value
+
+
+def _is_unicode(text: str) -> bool:
+    """Return whether a text can be written; JSON can also describe halves of characters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _texts(document: Mapping[str, object], name: str) -> dict[str, str]:
+    value = document.get(name) or {}
+    if not isinstance(value, dict) or not all(
+        isinstance(each, str) and _is_unicode(each) for pair in value.items() for each in pair
+    ):
+        raise BadQuestionError(f"{name}: expected an object of strings")
+    return value
+
+
+def _account(document: Mapping[str, object]) -> ServiceAccountRef | None:
+    """Return the account that a caller names; it is shown in the answer's source, and decides nothing."""
+    found = _texts(document, "service_account")
+    if not found:
+        return None
+    return ServiceAccountRef(*(found.get(name, "") for name in ("namespace", "name", "uid")))
+
+
+def lookup_reply(answer: Answer, now_ns: int) -> AgentReply:
+    """Return the credentials of all providers, in the order the kubelet would try them."""
+    return _with_image(answer.image, _rest_of(answer, now_ns))
+
+
+def _with_image(image: str, rest: bytes) -> AgentReply:
+    return AgentReply(200, b"%b%b,%b" % (_HEAD, json.dumps(image).encode(), rest))
+
+
+_HEAD = f'{{"apiVersion":"{API_VERSION}","kind":"LookupResponse","image":'.encode()
+
+
+def _rest_of(answer: Answer, now_ns: int) -> bytes:
+    """Return the fields after the image, which many images have in common, as they are sent."""
+    ends = [
+        provision.expires_ns
+        for provision in answer.provisions
+        if provision.expires_ns is not None and provision.auth
+    ]
+    failures = answer.failures
+    fields: dict[str, object] = {
+        "credentials": [
+            {
+                "username": credential.username,
+                "password": credential.password,
+                "key": credential.key,
+                "source": source_document(credential.source),
+            }
+            for credential in answer.credentials
+        ],
+        "failures": failures_document(failures) if failures else [],
+        "sources": sources_of(answer),
+    }
+    if ends:
+        fields["expiresAt"] = wall_time(min(ends), now_ns)
+    return json.dumps(fields, separators=(",", ":")).encode()[1:]
+
+
+class ReplyMemo:
+    """The replies of answers from memory, as they are sent; writing JSON takes longer than all the rest.
+
+    All images of a registry share the objects of one cached answer, so these are the key, and not the image.
+    """
+
+    def __init__(self, most: int = 1024) -> None:
+        self._most = most
+        # The answer is kept with its reply, so that its objects keep their identities.
+        self._kept: dict[tuple[int, ...], tuple[Answer, int, bytes]] = {}
+
+    def find(self, answer: Answer, now_ns: int) -> AgentReply:
+        """Return the reply of an answer; it is written again after a second, since the wall clock may be set."""
+        key = (*map(id, answer.provisions), 0, *map(id, answer.credentials))
+        kept = self._kept.get(key)
+        if kept is None or now_ns >= kept[1]:
+            if len(self._kept) >= self._most:
+                self._kept.clear()
+            kept = self._kept[key] = answer, now_ns + _SECOND, _rest_of(answer, now_ns)
+        return _with_image(answer.image, kept[2])
+
+
+def sources_of(answer: Answer) -> dict[str, str]:
+    """Return how the answer of each provider was got."""
+    return {
+        provision.provider: SOURCES[provision.outcome]
+        for provision in answer.provisions
+        if provision.outcome in SOURCES
+    }
+
+
+def wall_time(instant_ns: int, now_ns: int) -> str:
+    """Return an instant of the monotonic clock, which is *now_ns* at present, in RFC 3339."""
+    return format_time(time.time_ns() + instant_ns - now_ns)
+
+
+def ask_provider_reply(
+    question: AgentQuestion, provision: Provision | None, api_version: str, now_ns: int, *, is_limited: bool
+) -> AgentReply:
+    """Return one provider's response, as the kubelet expects it from a plugin.
+
+    If *is_limited*, the response has only the credentials for the image: the caller may not ask for others.
+    """
+    if provision is None or provision.outcome in (ProvisionOutcome.SKIPPED, ProvisionOutcome.UNKNOWN):
+        return reply_document("ProviderResponse", outcome="noMatch")
+    if provision.error is not None:
+        return _failed(provision.error)
+    auth = _only_for(provision, question.image) if is_limited else provision.auth
+    response: dict[str, object] = {
+        "kind": "CredentialProviderResponse",
+        "apiVersion": api_version,
+        "cacheKeyType": provision.cache_key_type,
+        "auth": {key: {"username": each.username, "password": each.password} for key, each in auth.items()},
+    }
+    duration_ns = _duration_ns(provision, now_ns) if question.token else 0
+    if duration_ns is not None:
+        response["cacheDuration"] = format_duration(duration_ns)
+    return reply_document(
+        "ProviderResponse", outcome="answered", source=SOURCES[provision.outcome], response=response
+    )
+
+
+def _failed(error: KeyferryError) -> AgentReply:
+    status, tail = 1, ""
+    if isinstance(error, PluginExitError):
+        status = error.status if error.status > 0 else 128 - error.status  # as a shell shows a signal
+    if isinstance(error, PluginExitError | PluginTimeoutError):
+        tail = error.stderr_tail
+    return reply_document(
+        "ProviderResponse", outcome="failed", exitCode=status, stderr=tail, message=str(error)
+    )
+
+
+def _only_for(provision: Provision, image: ImageName) -> Auth:
+    keys = {credential.key for credential in provision.keyring.lookup(image.repository)}
+    return {key: each for key, each in provision.auth.items() if key in keys}
+
+
+def _duration_ns(provision: Provision, now_ns: int) -> int | None:
+    """Return how long the kubelet may cache a response: as the plugin says, less what has passed here."""
+    own_ns = provision.cache_duration_ns
+    if provision.outcome is not ProvisionOutcome.CACHED or provision.expires_ns is None:
+        return own_ns
+    left_ns = max(provision.expires_ns - now_ns, 0) // _SECOND * _SECOND
+    return left_ns if own_ns is None else min(own_ns, left_ns)

@@ -1,0 +1,267 @@
+"""The agent's process: it listens, serves, watches its configs, renews answers, and stops without losing a request."""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import time
+
+from keyferry._core.clock import monotonic_ns
+from keyferry.agent.connection import AgentConnection, ConnectionTable
+from keyferry.agent.handover import hand_over_reply, take_over_entries
+from keyferry.agent.log import AgentLog, LogLevel
+from keyferry.agent.message import AgentReply, reply_document, reply_status
+from keyferry.agent.notify import SystemdNotifier
+from keyferry.agent.refresher import Refresher
+from keyferry.agent.reload import Reloader
+from keyferry.agent.service import AgentService, Management
+from keyferry.agent.settings import Given
+from keyferry.agent.sockets import BACKLOG, Listener, bind_socket, inherit_sockets
+from keyferry.agent.state import AgentState
+from keyferry.agent.status import status_fields
+from keyferry.api.meta import format_time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Iterator
+
+__all__ = ["AgentProcess", "run_agent"]
+
+_SECOND = 1_000_000_000
+_LOOK_SECONDS = 0.5
+_SWEEP_SECONDS = 1.0
+# Clients that have connected before the socket was removed are accepted in this time.
+_LAST_CLIENTS_SECONDS = 0.1
+_SILENT_CLIENTS_SECONDS = 0.5
+_ACCEPTED_AT_ONCE = 32
+# Descriptors for plugins, files and logs, beside the connections.
+_OTHER_DESCRIPTORS = 256
+
+
+def run_agent(given: Given, log: AgentLog) -> None:
+    """Run the agent until it is told to stop; raise ConfigError or EnvironmentProblem if it cannot start."""
+    process = AgentProcess(given, log)
+    asyncio.run(process.run())
+
+
+class AgentProcess(Management):
+    """One agent, from its start to its end."""
+
+    def __init__(self, given: Given, log: AgentLog) -> None:
+        """Load the configs; raise ConfigError or EnvironmentProblem."""
+        self._given = given
+        self._log = log
+        self._started_at = time.time()
+        self._is_taken_over = False
+        self._refresher = Refresher(log, 0)
+        self._reloader = Reloader(given, log, self._refresher.note)
+        self._apply_settings()
+        settings = self._reloader.state.settings
+        self._connections = ConnectionTable(_most_connections(settings.number("connections")), time.monotonic)
+        self._service = AgentService(lambda: self.state, self._refresher, self, log)
+        self._notifier = SystemdNotifier(given.environ)
+        self._listeners: list[Listener] = []
+        self._reload_lock = asyncio.Lock()
+
+    @property
+    def state(self) -> AgentState:
+        """The state in force."""
+        return self._reloader.state
+
+    async def run(self) -> None:
+        """Serve until SIGTERM or SIGINT."""
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        reloads: set[asyncio.Task[AgentReply]] = set()
+
+        def reload() -> None:
+            task = loop.create_task(self.reload())
+            reloads.add(task)
+            task.add_done_callback(reloads.discard)
+
+        loop.add_signal_handler(signal.SIGHUP, reload)
+        servers = await self._listen()
+        tasks = [asyncio.create_task(each) for each in self._duties()]
+        self._notifier.ready()
+        self._log.write(
+            LogLevel.INFO,
+            "ready",
+            socket=" ".join(each.path for each in self._listeners),
+            providers=len(self.state.providers.providers),
+            uid=os.geteuid(),
+            pid=os.getpid(),
+        )
+        try:
+            await stop.wait()
+        finally:
+            await self._stop(servers, tasks)
+
+    def _duties(self) -> "Iterator[Coroutine[None, None, None]]":
+        yield self._refresher.run(lambda: self.state.providers)
+        yield self._sweep()
+        yield self._watch()
+        if self._notifier.watchdog_seconds:
+            yield self._tell_alive()
+
+    async def _listen(self) -> list[asyncio.Server]:
+        """Take over the cache of an agent that is there, then its place."""
+        settings = self.state.settings
+        self._listeners = inherit_sockets(os.environ, os.getpid())
+        if not self._listeners:
+            path = settings.text("socket")
+            if settings.is_on("handOver"):
+                await asyncio.to_thread(self._take_over, path)
+            group = settings.number("socketGroup") if "socketGroup" in settings.values else None
+            self._listeners = [bind_socket(path, int(settings.text("socketMode"), 8), group)]
+        return [await self._serve(each.socket) for each in self._listeners]
+
+    async def _serve(self, listening: socket.socket) -> asyncio.Server:
+        def connect() -> AgentConnection:
+            return AgentConnection(self._connections, self._service.handle)
+
+        loop = asyncio.get_running_loop()
+        # For asyncio this is also how many clients are accepted before their requests are read. With few at a time,
+        # a flood of silent clients does not take the place of one that has just connected.
+        server = await loop.create_unix_server(connect, sock=listening, backlog=_ACCEPTED_AT_ONCE)
+        listening.listen(BACKLOG)
+        return server
+
+    def _take_over(self, path: str) -> None:
+        from keyferry.agent.management import AgentUnavailableError, ask_agent
+
+        try:
+            document = ask_agent(path, "POST", "/v1/handover", only_uid=os.geteuid())
+        except AgentUnavailableError as error:
+            self._log.write(LogLevel.INFO, "no cache is taken over", reason=error)
+            return
+        taken = take_over_entries(self.state.providers, document, monotonic_ns())
+        self._log.write(LogLevel.INFO, "took over the cache", entries=taken)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_SECONDS)
+            self._connections.sweep()
+            if not self._is_taken_over and not all(each.is_in_place() for each in self._listeners):
+                self._is_taken_over = True
+                self._refresher.is_on = False
+                self._log.write(
+                    LogLevel.WARNING, "another process has the socket now; connected clients are still served"
+                )
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            if self.state.settings.is_on("watch") and self._reloader.is_due():
+                await self.reload()
+
+    async def _tell_alive(self) -> None:
+        while True:
+            self._notifier.alive()
+            await asyncio.sleep(self._notifier.watchdog_seconds)
+
+    async def reload(self) -> AgentReply:
+        """Read all configs again, while requests are served from the old ones."""
+        async with self._reload_lock:
+            self._notifier.reloading()
+            before = {provider.name for provider in self.state.providers.providers}
+            outcome = await asyncio.to_thread(self._reloader.load)
+            if outcome.is_applied:
+                self._apply_settings()
+                after = {provider.name for provider in self.state.providers.providers}
+                self._refresher.plan.forget(frozenset(before - after))
+                self._service.forget()
+            self._notifier.ready()
+        return reply_document(
+            "ReloadResponse",
+            200 if outcome.is_applied else 422,
+            applied=outcome.is_applied,
+            problems=list(outcome.problems),
+            notes=list(outcome.notes),
+            hash=self.state.providers.config_hash,
+        )
+
+    def _apply_settings(self) -> None:
+        settings = self.state.settings
+        self._log.configure(LogLevel(settings.text("logLevel")), is_json=settings.text("logFormat") == "json")
+        self._refresher.is_on = settings.is_on("refreshAhead") and not self._is_taken_over
+        self._refresher.plan.idle_ns = settings.number("refreshIdle")
+
+    def status(self) -> dict[str, object]:
+        """Return the fields of the status document."""
+        process: dict[str, object] = {
+            "pid": os.getpid(),
+            "uid": os.geteuid(),
+            "gid": os.getegid(),
+            "startedAt": format_time(int(self._started_at * _SECOND)),
+            "sockets": [each.path for each in self._listeners],
+            "socketActivated": any(each.is_inherited for each in self._listeners),
+            "takenOver": self._is_taken_over,
+            "connections": {
+                "open": len(self._connections),
+                "most": self._connections.most,
+                "displaced": self._connections.refused,
+            },
+        }
+        return status_fields(self._reloader, self._refresher, self._service.usage, process=process)
+
+    def metrics(self) -> AgentReply:
+        """Return the figures for Prometheus."""
+        try:
+            # Imported here: most agents are not asked for figures over the socket, and it takes some megabytes.
+            from keyferry.agent.figures import CONTENT_TYPE, render_figures
+        except ImportError as error:
+            return reply_status(501, "NotInstalled", str(error))
+        figures = render_figures(
+            self._reloader, self._refresher, self._service.usage, lambda: len(self._connections)
+        )
+        return AgentReply(200, figures, CONTENT_TYPE)
+
+    def hand_over(self, uid: int) -> AgentReply:
+        """Return the cached answers for everybody to a process of this user, if it is the agent's own."""
+        if uid != os.geteuid() or not self.state.settings.is_on("handOver"):
+            return reply_status(403, "Forbidden", "the cache is handed over to the agent's own user alone")
+        return hand_over_reply(self.state.providers, monotonic_ns())
+
+    async def _stop(self, servers: list[asyncio.Server], tasks: "list[asyncio.Task[None]]") -> None:
+        """Take no more clients, answer those that are there, and end."""
+        self._service.is_stopping = True
+        self._notifier.stopping()
+        self._log.write(LogLevel.INFO, "stopping", connections=len(self._connections))
+        for each in self._listeners:
+            each.remove()
+        # Clients that found the socket before it was removed are served.
+        await asyncio.sleep(_LAST_CLIENTS_SECONDS)
+        for server in servers:
+            server.close()
+        await self._end_connections()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._log.write(LogLevel.INFO, "stopped")
+
+    async def _end_connections(self) -> None:
+        """Answer the requests that have arrived; clients that are silent are not waited for."""
+        for connection in self._connections.all():
+            connection.end()
+        started = time.monotonic()
+        patience = self.state.settings.number("stopTimeout") / _SECOND
+        while len(self._connections) and (passed := time.monotonic() - started) < patience:
+            await asyncio.sleep(0.02)
+            for connection in self._connections.all():
+                if connection.is_silent and passed > _SILENT_CLIENTS_SECONDS:
+                    connection.abort()
+        for connection in self._connections.all():
+            connection.abort()
+
+
+def _most_connections(wanted: int) -> int:
+    """Raise this process' limit of descriptors for so many connections; return how many it allows."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + _OTHER_DESCRIPTORS
+    if soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(min(wanted, soft - _OTHER_DESCRIPTORS), 8)

@@ -1,0 +1,305 @@
+"""The agent's answers to requests: who may ask is checked first, then the question is answered from one state."""
+
+import time
+from collections.abc import Awaitable, Callable
+from itertools import count
+
+from keyferry._core.clock import monotonic_ns
+from keyferry.agent.access import CallerRights
+from keyferry.agent.log import AgentLog, LogLevel
+from keyferry.agent.lookups import (
+    AgentQuestion,
+    BadQuestionError,
+    ReplyMemo,
+    ask_provider_reply,
+    lookup_reply,
+    read_object,
+    read_question,
+)
+from keyferry.agent.message import AgentReply, AgentRequest, reply_document, reply_status
+from keyferry.agent.refresher import Refresher
+from keyferry.agent.state import AgentState
+from keyferry.agent.tenants import Tenants
+from keyferry.agent.usage import EvictionLimit, Usage
+from keyferry.errors import ImageNameError
+from keyferry.images.provider.accounts import Pod
+from keyferry.images.provider.cache import base_key
+from keyferry.images.provider.provision import Provision, ProvisionOutcome
+from keyferry.images.reference import parse_image
+
+__all__ = ["AgentService", "Management"]
+
+_Reply = AgentReply | Awaitable[AgentReply]
+# The kubelet asks for a pod without a service account.
+_NO_ACCOUNT = Pod()
+_LONGEST_REMEMBERED = 1024
+_MOST_REMEMBERED = 1024
+# What is cached is still served then; no plugin is started.
+_STOPPING = reply_status(503, "Stopping", "the agent stops")
+
+
+class Management:
+    """What the service needs of the process around it: its status, its figures, a reload, its cache for a successor."""
+
+    def status(self) -> dict[str, object]:
+        """Return the fields of the status document."""
+        raise NotImplementedError
+
+    def metrics(self) -> AgentReply:
+        """Return the figures for Prometheus."""
+        raise NotImplementedError
+
+    async def reload(self) -> AgentReply:
+        """Read all configs again."""
+        raise NotImplementedError
+
+    def hand_over(self, uid: int) -> AgentReply:
+        """Return the cached answers for everybody to a process of this user."""
+        raise NotImplementedError
+
+
+class AgentService:
+    """Routes requests; a handler answers at once, or returns what is to be awaited."""
+
+    def __init__(
+        self,
+        state: Callable[[], AgentState],
+        refresher: Refresher,
+        management: Management,
+        log: AgentLog,
+        *,
+        clock: Callable[[], int] = monotonic_ns,
+    ) -> None:
+        self.usage = Usage()
+        self.is_stopping = False
+        self._state = state
+        self._refresher = refresher
+        self._management = management
+        self._log = log
+        self._clock = clock
+        self._tenants = Tenants(clock=clock)
+        self._evictions = EvictionLimit()
+        self._questions: dict[bytes, AgentQuestion] = {}
+        self._replies = ReplyMemo()
+        self._request_number = count(1)
+        self._routes: dict[tuple[bytes, bytes], Callable[[AgentRequest, CallerRights], _Reply]] = {
+            (b"POST", b"/v1/lookup"): self._lookup,
+            (b"POST", b"/v1/explain"): self._explain,
+            (b"POST", b"/v1/evict"): self._managed(self._evict),
+            (b"GET", b"/v1/status"): self._managed(self._status),
+            (b"POST", b"/v1/reload"): self._managed(lambda _: management.reload()),
+            (b"POST", b"/v1/handover"): self._managed(
+                lambda request: management.hand_over(request.caller.uid)
+            ),
+            (b"GET", b"/metrics"): self._managed(lambda _: management.metrics()),
+            (b"GET", b"/v1/health"): self._health,
+            (b"GET", b"/v1/ready"): self._ready,
+        }
+        self._paths = {path for _, path in self._routes}
+
+    def handle(self, request: AgentRequest) -> _Reply:
+        """Answer one request; it never raises."""
+        started = time.perf_counter()
+        try:
+            reply = self._dispatch(request)
+        except Exception as error:  # noqa: BLE001 - one request must not end the agent
+            reply = self._broken(error)
+        if isinstance(reply, AgentReply):
+            self._account(request, reply, started)
+            return reply
+        return self._wait(request, reply, started)
+
+    async def _wait(
+        self, request: AgentRequest, pending: Awaitable[AgentReply], started: float
+    ) -> AgentReply:
+        try:
+            reply = await pending
+        except Exception as error:  # noqa: BLE001 - as above
+            reply = self._broken(error)
+        self._account(request, reply, started)
+        return reply
+
+    def forget(self) -> None:
+        """Drop the replies that are kept, which may be of providers that are gone."""
+        self._replies = ReplyMemo()
+
+    def _broken(self, error: Exception) -> AgentReply:
+        # Its text could quote what a client or a plugin sent.
+        self._log.write(LogLevel.ERROR, "a request failed", error=type(error).__name__)
+        return reply_status(500, "InternalError", "the agent failed to answer; its log says more")
+
+    def _account(self, request: AgentRequest, reply: AgentReply, started: float) -> None:
+        self.usage.count(request.caller.uid, reply.status)
+        if self._log.is_debugging:
+            self._log.write(
+                LogLevel.DEBUG,
+                "request",
+                id=next(self._request_number),
+                traceparent=request.traceparent,
+                method=request.method.decode("ascii", "replace"),
+                path=request.path.decode("ascii", "replace"),
+                uid=request.caller.uid,
+                pid=request.caller.pid or None,
+                status=reply.status,
+                milliseconds=round((time.perf_counter() - started) * 1000, 3),
+            )
+
+    def _dispatch(self, request: AgentRequest) -> _Reply:
+        handler = self._routes.get((request.method, request.path))
+        if handler is None:
+            if request.path in self._paths:
+                return reply_status(405, "MethodNotAllowed", "this path has another method")
+            return reply_status(404, "NotFound", "there is nothing at this path")
+        rights = self._state().policy.rights_of(request.caller)
+        try:
+            return handler(request, rights)
+        except BadQuestionError as problem:
+            return reply_status(400, "BadRequest", str(problem))
+
+    def _lookup(self, request: AgentRequest, rights: CallerRights) -> _Reply:
+        question = self._questions.get(request.body)
+        if question is None:
+            question = self._read(request.body)
+        refusal = self._refuse(request, rights, question)
+        if refusal is not None:
+            return refusal
+        state = self._state()
+        if question.provider:
+            return self._ask_provider(state, rights, question)
+        pod = self._pod_of(question)
+        answer = state.providers.recall(question.image, pod=pod)
+        if answer is None:
+            return _STOPPING if self.is_stopping else self._look_up(state, question, pod)
+        now_ns = self._clock()
+        for provision in answer.provisions:
+            self._use(provision, answer.name, now_ns)
+        return lookup_reply(answer, now_ns) if question.token else self._replies.find(answer, now_ns)
+
+    def _read(self, body: bytes) -> AgentQuestion:
+        """Return the question in a body, and remember it, since clients repeat themselves; not one with a token."""
+        question = read_question(body)
+        if len(body) <= _LONGEST_REMEMBERED and not question.token:
+            if len(self._questions) >= _MOST_REMEMBERED:
+                self._questions.clear()
+            self._questions[body] = question
+        return question
+
+    async def _look_up(self, state: AgentState, question: AgentQuestion, pod: Pod | None) -> AgentReply:
+        answer = await state.providers.lookup_async(question.image, pod=pod)
+        return lookup_reply(answer, self._clock())
+
+    def _refuse(
+        self, request: AgentRequest, rights: CallerRights, question: AgentQuestion
+    ) -> AgentReply | None:
+        """Return the refusal of a question that the caller may not ask."""
+        if rights.may_ask(question.image.repository):
+            return None
+        return self._forbid(request, f"may not ask for images of {question.image.registry}")
+
+    def _forbid(self, request: AgentRequest, what: str) -> AgentReply:
+        uid = request.caller.uid
+        self._log.write_seldom(LogLevel.WARNING, f"forbidden {uid}", "refused", uid=uid, reason=what)
+        return reply_status(403, "Forbidden", f"user {uid} {what}")
+
+    def _pod_of(self, question: AgentQuestion) -> Pod | None:
+        if question.token:
+            return self._tenants.relay(question.token, question.annotations, question.account)
+        return _NO_ACCOUNT if question.provider else None
+
+    def _ask_provider(self, state: AgentState, rights: CallerRights, question: AgentQuestion) -> _Reply:
+        if question.provider not in state.providers:
+            return reply_status(404, "UnknownProvider", "no provider of the agent has this name")
+        provider = state.providers.find(question.provider, question.image)
+        pod = self._pod_of(question)
+        recalled = None if provider is None else provider.recall(question.image.repository, pod)
+        if provider is not None and recalled is None:
+            return _STOPPING if self.is_stopping else self._run_provider(state, rights, question, pod)
+        if provider is not None and recalled is not None and recalled.outcome is ProvisionOutcome.CACHED:
+            provider.counters.count("hits")
+            self._use(recalled, question.image.repository, self._clock())
+        return self._provider_reply(state, rights, question, recalled)
+
+    async def _run_provider(
+        self, state: AgentState, rights: CallerRights, question: AgentQuestion, pod: Pod | None
+    ) -> AgentReply:
+        provision = await state.providers.provide_async(question.provider, question.image, pod=pod)
+        return self._provider_reply(state, rights, question, provision)
+
+    def _provider_reply(
+        self, state: AgentState, rights: CallerRights, question: AgentQuestion, provision: Provision | None
+    ) -> AgentReply:
+        configs = state.providers.configs
+        api_version = next(each.api_version for each in configs if each.name == question.provider)
+        return ask_provider_reply(
+            question, provision, api_version, self._clock(), is_limited=not rights.has_every_registry
+        )
+
+    def _use(self, provision: Provision, repository: str, now_ns: int) -> None:
+        if provision.outcome is ProvisionOutcome.CACHED:
+            base = base_key(provision.cache_key_type, repository)
+            self._refresher.plan.use(provision.provider, base, now_ns)
+
+    def _explain(self, request: AgentRequest, rights: CallerRights) -> _Reply:
+        question = read_question(request.body)
+        refusal = self._refuse(request, rights, question)
+        return self._explain_allowed(question) if refusal is None else refusal
+
+    async def _explain_allowed(self, question: AgentQuestion) -> AgentReply:
+        from keyferry.explain.explanation import Explanation
+        from keyferry.explain.explanation_document import explanation_document
+
+        state = self._state()
+        answer = await state.providers.lookup_async(question.image, pod=self._pod_of(question))
+        settings = state.settings
+        config: dict[str, object] = {
+            "path": settings.text("providerConfig"),
+            "from": settings.origins["providerConfig"],
+            "binDir": settings.text("binDir"),
+            "binDirFrom": settings.origins["binDir"],
+        }
+        document = explanation_document(Explanation(answer, config=config))
+        kind = document.pop("kind")
+        document.pop("apiVersion")
+        return reply_document(str(kind), **document)
+
+    def _managed(
+        self, handler: Callable[[AgentRequest], _Reply]
+    ) -> Callable[[AgentRequest, CallerRights], _Reply]:
+        """Return a handler for callers with the right to manage."""
+
+        def handle(request: AgentRequest, rights: CallerRights) -> _Reply:
+            if not rights.may_manage:
+                return self._forbid(request, "may not manage the agent")
+            return handler(request)
+
+        return handle
+
+    def _evict(self, request: AgentRequest) -> AgentReply:
+        document = read_object(request.body)
+        texts = [document.get(name) for name in ("image", "username", "password")]
+        image, username, password = (text if isinstance(text, str) else None for text in texts)
+        if image is None or username is None or password is None:
+            raise BadQuestionError("image, username and password: expected strings")
+        try:
+            name = parse_image(image)
+        except ImageNameError:
+            name = None
+        if name is None:
+            raise BadQuestionError("image: expected a name such as 'registry.example:5000/team/app:v1'")
+        wait_seconds = self._evictions.wait_seconds(request.caller.uid, time.monotonic())
+        if wait_seconds:
+            return reply_status(429, "TooManyRequests", "too many evictions", wait_seconds)
+        evicted = self._state().providers.refuse(name, username, password)
+        self._log.write(
+            LogLevel.INFO, "evict", image=name.repository, uid=request.caller.uid, evicted=evicted
+        )
+        return reply_document("EvictResponse", evicted=evicted)
+
+    def _status(self, request: AgentRequest) -> AgentReply:  # noqa: ARG002 - the shape of a handler
+        return reply_document("AgentStatus", **self._management.status())
+
+    def _health(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
+        return reply_document("Health", healthy=True)
+
+    def _ready(self, request: AgentRequest, rights: CallerRights) -> AgentReply:  # noqa: ARG002 - as above
+        return _STOPPING if self.is_stopping else reply_document("Health", ready=True)

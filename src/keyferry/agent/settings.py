@@ -1,0 +1,221 @@
+"""The agent's settings: from a flag, else the environment, else the config file, else the node, else a default."""
+
+import os
+from collections.abc import Mapping
+from math import isfinite
+
+from keyferry._core.gotext import go_strerror
+from keyferry._core.values import Value, field
+from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, AgentConfig
+from keyferry.api.meta import format_duration, parse_duration
+from keyferry.errors import ConfigError, DurationError, EnvironmentProblem, Problem
+from keyferry.images.node.discover import discover
+from keyferry.images.node.node import Node
+from keyferry.lint.agent_config import check_agent_config, why_wrong
+
+__all__ = [
+    "DEFAULT_CONFIG",
+    "AgentSettings",
+    "Given",
+    "default_socket",
+    "flag_of",
+    "resolve_settings",
+    "variable_of",
+]
+
+DEFAULT_CONFIG = "/etc/keyferry/agent.yaml"
+CONFIG_VARIABLE = "KEYFERRY_AGENT_CONFIG"
+# The variable that also tells clients where the agent is.
+SOCKET_VARIABLE = "KEYFERRY_AGENT"
+_SECOND = 1_000_000_000
+_MOST_CONFIG_BYTES = 1 << 20
+_LONGEST_SHOWN = 80
+DEFAULTS: dict[str, str | int | bool] = {
+    "socketMode": "0660",
+    "pluginTimeout": 60 * _SECOND,
+    "refreshAhead": True,
+    "refreshIdle": 24 * 3600 * _SECOND,
+    "cacheEntries": 10_000,
+    "cacheBytes": 64 * 1024 * 1024,
+    "connections": 1024,
+    "watch": True,
+    "handOver": True,
+    "stopTimeout": 10 * _SECOND,
+    "logLevel": "info",
+    "logFormat": "text",
+}
+# In the order of the documentation; the paths of the providers are looked for on the node.
+NAMES = (
+    *("socket", "socketMode", "socketGroup", "providerConfig", "binDir", "pluginTimeout"),
+    *("refreshAhead", "refreshIdle", "cacheEntries", "cacheBytes", "connections"),
+    *("watch", "handOver", "stopTimeout", "logLevel", "logFormat"),
+)
+
+_Plain = str | int | bool
+
+
+class Given(Value):
+    """What a start was given: flags by the names of the settings, the path of the config file, the environment."""
+
+    flags: Mapping[str, str] = field(default_factory=dict)
+    config_file: str | None = None
+    environ: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class AgentSettings(Value):
+    """The settings in force, and where each comes from; *config_file* is empty if none was read."""
+
+    values: Mapping[str, _Plain]
+    origins: Mapping[str, str]
+    config: AgentConfig
+    config_file: str = ""
+    notes: tuple[str, ...] = ()
+
+    def text(self, name: str) -> str:
+        """Return a setting as text; empty if it is not set."""
+        return str(self.values.get(name, ""))
+
+    def number(self, name: str) -> int:
+        """Return a setting that is a number; durations are in nanoseconds."""
+        return int(self.values[name])
+
+    def is_on(self, name: str) -> bool:
+        """Return a setting that is on or off."""
+        return bool(self.values[name])
+
+    def shown(self, name: str) -> str:
+        """Return a setting as it is written in a config file; empty if it is not set."""
+        value = self.values.get(name, "")
+        if name in DURATIONS:
+            return format_duration(int(value))
+        return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting."""
+    if name == "socket":
+        return SOCKET_VARIABLE
+    if name in ("providerConfig", "binDir"):
+        return "KEYFERRY_CONFIG" if name == "providerConfig" else "KEYFERRY_BIN_DIR"
+    return "KEYFERRY_AGENT_" + "".join(f"_{each}" if each.isupper() else each for each in name).upper()
+
+
+def default_socket(environ: Mapping[str, str], uid: int) -> str:
+    """Return the path of the socket if none is set: for root, or else for this user."""
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if uid == 0 or not os.path.isabs(runtime):
+        return "/run/keyferry/agent.sock"
+    return os.path.join(runtime, "keyferry", "agent.sock")
+
+
+def resolve_settings(given: Given, *, node: Node | None = None, uid: int | None = None) -> AgentSettings:
+    """Return the settings in force; raise ConfigError with every wrong value, EnvironmentProblem if a file is missing.
+
+    *node* has the running kubelets, whose provider config is used if no other is set.
+    """
+    path, config = _read_config(given)
+    values: dict[str, _Plain] = dict(DEFAULTS)
+    origins = dict.fromkeys(DEFAULTS, "default")
+    values["socket"] = default_socket(given.environ, os.geteuid() if uid is None else uid)
+    origins["socket"] = "default"
+    problems: list[Problem] = []
+    for name, value in config.settings.items():
+        values[name], origins[name] = value, path
+    for name in NAMES:
+        for origin, text in _texts(given, name):
+            try:
+                values[name], origins[name] = _parse(name, text), origin
+            except ValueError as error:
+                problems.append(Problem(origin, str(error)))
+    if problems:
+        raise ConfigError(tuple(problems))
+    return _discover(AgentSettings(values, origins, config, path), given, node)
+
+
+def _texts(given: Given, name: str) -> list[tuple[str, str]]:
+    """Return the origins and texts of a setting, the strongest last."""
+    variable = variable_of(name)
+    text = given.environ.get(variable, "")
+    if name == "socket" and not text.startswith("/"):
+        text = ""  # the clients' words "auto" and "off" mean nothing here
+    found = [(variable, text)] if text else []
+    if name in given.flags:
+        found.append((f"flag --{flag_of(name)}", given.flags[name]))
+    return found
+
+
+def flag_of(name: str) -> str:
+    """Return the option of a setting, without its dashes."""
+    if name == "providerConfig":
+        return "config"
+    return "".join(f"-{each.lower()}" if each.isupper() else each for each in name)
+
+
+def _parse(name: str, text: str) -> _Plain:
+    value: _Plain = text
+    if name in DURATIONS:
+        value = _parse_duration(text)
+    elif name in NUMBERS:
+        if not text.isascii() or not text.isdigit():
+            raise ValueError(f"found {text[:_LONGEST_SHOWN]!r}, expected a whole number")
+        value = int(text[:_LONGEST_SHOWN])
+    elif name in SWITCHES:
+        if text not in ("true", "false"):
+            raise ValueError(f"found {text[:_LONGEST_SHOWN]!r}, expected true or false")
+        value = text == "true"
+    wrong = why_wrong(name, value)
+    if wrong:
+        raise ValueError(wrong)
+    return value
+
+
+def _parse_duration(text: str) -> int:
+    """Parse a Go duration; a bare number is in seconds, as in the other commands."""
+    try:
+        seconds = float(text)
+        if isfinite(seconds):
+            return int(seconds * _SECOND)
+    except ValueError:
+        pass
+    try:
+        return parse_duration(text)
+    except DurationError as error:
+        message = error.message
+    raise ValueError(message)
+
+
+def _read_config(given: Given) -> tuple[str, AgentConfig]:
+    """Return the path and content of the config file; an empty path if there is none at the default place."""
+    path = given.config_file or given.environ.get(CONFIG_VARIABLE, "")
+    is_named = bool(path)
+    path = path or DEFAULT_CONFIG
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(_MOST_CONFIG_BYTES + 1)
+    except FileNotFoundError:
+        if not is_named:
+            return "", AgentConfig()
+        raise EnvironmentProblem(f"{path}: the agent's config does not exist") from None
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}: cannot be read: {go_strerror(error)}") from None
+    if len(data) > _MOST_CONFIG_BYTES:
+        raise EnvironmentProblem(f"{path}: is larger than {_MOST_CONFIG_BYTES} bytes")
+    checked = check_agent_config(path, data)
+    if checked.refusals:
+        raise ConfigError(checked.refusals)
+    return path, checked.config
+
+
+def _discover(settings: AgentSettings, given: Given, node: Node | None) -> AgentSettings:
+    """Fill in the provider config and the bin dir; raise EnvironmentProblem if they are not found."""
+    named = {name: settings.text(name) or None for name in ("providerConfig", "binDir")}
+    found = discover(named["providerConfig"], named["binDir"], environ=given.environ, node=node)
+    values, origins = dict(settings.values), dict(settings.origins)
+    places = {
+        "providerConfig": (found.config, found.config_from),
+        "binDir": (found.bin_dir, found.bin_dir_from),
+    }
+    for name, (path, origin) in places.items():
+        if named[name] is None:
+            values[name], origins[name] = path, origin
+    return AgentSettings(values, origins, settings.config, settings.config_file, found.notes)

@@ -1,0 +1,230 @@
+"""The agent's socket: bound beside its place and renamed into it, or inherited from systemd; and who is at the end."""
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+import struct
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+
+from keyferry._core.gotext import go_strerror
+from keyferry.agent.access import Caller
+from keyferry.errors import EnvironmentProblem
+
+__all__ = ["Listener", "bind_socket", "check_folder", "inherit_sockets", "peer_of"]
+
+# The kernel's own limit (net.core.somaxconn) is 4096 by default.
+BACKLOG = 4096
+_FIRST_INHERITED = 3
+# sockaddr_un has 108 bytes, the last of which is 0.
+_LONGEST_PATH = 107
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OTHERS_SEARCH = stat.S_IXOTH
+_FOLDER_MODE = 0o750
+_CREDENTIALS = struct.Struct("iII")
+# Linux has had it since 4.13; Python has no name for it.
+_SO_PEERGROUPS = 59
+_MOST_GROUPS = 65536
+_ROOT = 0
+
+
+class Listener:
+    """A socket that listens, and the path of it if this process put it there."""
+
+    def __init__(self, bound: socket.socket, path: str, identity: tuple[int, int] | None) -> None:
+        self.socket = bound
+        self.path = path
+        self._identity = identity
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether another process, such as systemd, owns the path."""
+        return self._identity is None
+
+    def is_in_place(self) -> bool:
+        """Return whether the path still leads to this socket, and not to that of a later process."""
+        return self._identity is None or _identify(self.path) == self._identity
+
+    def remove(self) -> None:
+        """Remove the path if it still leads to this socket; one that was inherited stays."""
+        if self._identity is None:
+            return
+        with _locked(self.path):
+            if self.is_in_place():
+                os.unlink(self.path)
+
+
+def bind_socket(path: str, mode: int, group: int | None = None) -> Listener:
+    """Return a socket that listens at *path*; a socket that was there is replaced without a gap.
+
+    Clients of the replaced socket stay connected to its process. Raise EnvironmentProblem if the folder is not safe,
+    or something else than a socket is in the place.
+    """
+    if len(os.fsencode(path)) > _LONGEST_PATH - len(_draft_suffix()):
+        raise EnvironmentProblem(f"{path}: the path of a socket has at most {_LONGEST_PATH} bytes")
+    folder = os.path.dirname(path)
+    make_folder(folder, mode)
+    check_folder(folder)
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
+    try:
+        return Listener(bound, path, _put_in_place(bound, path, mode, group))
+    except OSError as error:
+        bound.close()
+        raise EnvironmentProblem(f"{path}: cannot listen: {go_strerror(error)}") from None
+    except BaseException:
+        bound.close()
+        raise
+
+
+def _put_in_place(bound: socket.socket, path: str, mode: int, group: int | None) -> tuple[int, int]:
+    draft = path + _draft_suffix()
+    with _locked(path):
+        _remove_draft(draft)
+        before = os.umask(0o177)
+        try:
+            bound.bind(draft)
+        finally:
+            os.umask(before)
+        try:
+            if group is not None:
+                os.chown(draft, -1, group)
+            os.chmod(draft, mode)
+            # It listens before it is found, so that no client is refused.
+            bound.listen(BACKLOG)
+            _check_replaced(path)
+            identity = _identify(draft)
+            os.rename(draft, path)
+        except BaseException:
+            _remove_draft(draft)
+            raise
+    assert identity is not None  # noqa: S101 - it was bound in a folder that nobody else can write
+    return identity
+
+
+def make_folder(folder: str, socket_mode: int) -> None:
+    """Create the socket's folder, unless it exists; others can enter it if they may use the socket."""
+    mode = _FOLDER_MODE | (_OTHERS_SEARCH if socket_mode & 0o007 else 0)
+    try:
+        os.mkdir(folder, mode)
+        os.chmod(folder, mode)  # whatever the umask is
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise EnvironmentProblem(f"{folder}: cannot be created: {go_strerror(error)}") from None
+
+
+def check_folder(folder: str) -> None:
+    """Raise EnvironmentProblem if users other than root and this one could replace what is in *folder*.
+
+    A folder above it may be writable by all if it is sticky, such as /tmp.
+    """
+    current = os.path.realpath(folder)
+    is_top = True
+    while True:
+        try:
+            found = os.stat(current)
+        except OSError as error:
+            raise EnvironmentProblem(f"{current}: {go_strerror(error)}") from None
+        if not stat.S_ISDIR(found.st_mode):
+            raise EnvironmentProblem(f"{current}: is not a folder")
+        if found.st_uid not in (_ROOT, os.geteuid()):
+            message = f"user {found.st_uid} owns this folder and could replace the socket"
+            raise EnvironmentProblem(f"{current}: {message}; use a folder of root or of user {os.geteuid()}")
+        is_sticky = bool(found.st_mode & stat.S_ISVTX) and not is_top
+        if found.st_mode & _OTHERS_WRITE and not is_sticky:
+            message = "other users can write this folder and could replace the socket"
+            raise EnvironmentProblem(f"{current}: {message}; run chmod go-w {current}")
+        if current == os.path.dirname(current):
+            return
+        current, is_top = os.path.dirname(current), False
+
+
+def inherit_sockets(environ: MutableMapping[str, str], pid: int) -> list[Listener]:
+    """Return the sockets that systemd has opened for this process; they are neither bound nor removed here.
+
+    The variables that name them are removed, so that plugins do not see them. Raise EnvironmentProblem for what is no
+    listening Unix socket.
+    """
+    number, owner = environ.pop("LISTEN_FDS", ""), environ.pop("LISTEN_PID", "")
+    environ.pop("LISTEN_FDNAMES", None)
+    if owner != str(pid) or not number.isdecimal():
+        return []
+    return [_inherit(descriptor) for descriptor in range(_FIRST_INHERITED, _FIRST_INHERITED + int(number))]
+
+
+def _inherit(descriptor: int) -> Listener:
+    try:
+        os.set_inheritable(descriptor, False)
+        taken = socket.socket(fileno=descriptor)
+        is_listening = bool(taken.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN))
+    except OSError as error:
+        raise EnvironmentProblem(f"LISTEN_FDS: descriptor {descriptor}: {go_strerror(error)}") from None
+    if taken.family != socket.AF_UNIX or taken.type != socket.SOCK_STREAM or not is_listening:
+        raise EnvironmentProblem(f"LISTEN_FDS: descriptor {descriptor} is no listening Unix socket")
+    taken.setblocking(False)
+    name = taken.getsockname()
+    return Listener(taken, name if isinstance(name, str) else os.fsdecode(name), None)
+
+
+def peer_of(connected: socket.socket) -> Caller:
+    """Return who is at the other end of a connection, by its user and all its groups when it connected."""
+    pid, uid, gid = _CREDENTIALS.unpack(
+        connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    )
+    return Caller(uid, frozenset((gid, *_groups_of(connected))), pid)
+
+
+def _groups_of(connected: socket.socket) -> tuple[int, ...]:
+    for size in (256, 4 * _MOST_GROUPS):
+        try:
+            data = connected.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, size)
+        except OSError as error:
+            if error.errno != errno.ERANGE:
+                return ()  # a kernel without it: the primary group counts
+            continue
+        return struct.unpack(f"{len(data) // 4}I", data)
+    return ()
+
+
+def _draft_suffix() -> str:
+    return f".{os.getpid()}"
+
+
+def _remove_draft(draft: str) -> None:
+    try:
+        os.unlink(draft)
+    except FileNotFoundError:
+        pass
+
+
+def _check_replaced(path: str) -> None:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise EnvironmentProblem(f"{path}: exists and is no socket; it is not replaced")
+
+
+def _identify(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Hold a lock beside *path*, so that no process removes the socket that another one is just putting there."""
+    try:
+        descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise EnvironmentProblem(f"{path}.lock: cannot be opened: {go_strerror(error)}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

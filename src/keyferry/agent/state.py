@@ -1,0 +1,55 @@
+"""What one load of the agent's configs gives: settings, providers, and the rules of access."""
+
+import os
+import time
+from collections.abc import Callable
+
+from keyferry._core.values import Value
+from keyferry.agent.access import AccessPolicy
+from keyferry.agent.settings import AgentSettings, Given, resolve_settings
+from keyferry.images.load import ProviderSettings, make_providers
+from keyferry.images.lookup import Providers
+from keyferry.images.node.node import Node
+from keyferry.images.provider.cache import CacheEntry, CacheLimits
+from keyferry.images.provider.provider import Provider
+
+__all__ = ["AgentState", "load_state"]
+
+_SECOND = 1_000_000_000
+
+
+class AgentState(Value):
+    """The settings, providers and rules in force since a load; requests use one state from start to end."""
+
+    settings: AgentSettings
+    providers: Providers
+    policy: AccessPolicy
+    loaded_at: float
+
+
+def load_state(
+    given: Given,
+    on_cached: Callable[[Provider, CacheEntry], None] | None = None,
+    previous: AgentState | None = None,
+    *,
+    node: Node | None = None,
+) -> AgentState:
+    """Read and check all configs; raise ConfigError or EnvironmentProblem.
+
+    Providers of *previous* that have not changed stay, with their caches.
+    """
+    settings = resolve_settings(given, node=node)
+    of_providers = ProviderSettings(
+        timeout_seconds=settings.number("pluginTimeout") / _SECOND,
+        cache_limits=CacheLimits(settings.number("cacheEntries"), settings.number("cacheBytes")),
+        on_cached=on_cached,
+    )
+    # A cache with other limits is a new one.
+    is_same = previous is not None and all(
+        previous.settings.values[name] == settings.values[name] for name in ("cacheEntries", "cacheBytes")
+    )
+    kept = previous.providers.providers if previous is not None and is_same else ()
+    providers = make_providers(settings.text("providerConfig"), settings.text("binDir"), of_providers, kept)
+    config = settings.config
+    policy = AccessPolicy(config.access or (), config.manage or (), own_uid=os.geteuid())
+    return AgentState(settings, providers, policy, time.time())

@@ -1,0 +1,1 @@
+"""keyferry.dev: the config of the node agent."""

@@ -1,0 +1,45 @@
+"""Run the node agent, and look after it."""
+
+from keyferry.cli.frame.commands import Command
+from keyferry.cli.frame.groups import add_subcommand, run_subcommand
+
+TYPE_CHECKING = False  # a literal: importing typing or argparse would slow down every start
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """\
+Run the node agent, and look after it. The agent is one process for each node. It holds the credentials of the
+node's providers in memory for everybody on the node who may have them, renews them before they expire, and
+follows changes of the config. It is an accelerator: without it everything works as before, only slower.
+
+  run      run the agent in the foreground, until SIGTERM; SIGHUP reloads
+  status   show providers, cache, next refreshes, last failures and who asked
+  reload   read all configs again; a broken config is refused, and the old one stays
+  config   show every setting in force, and where its value comes from
+
+'keyferry lint /etc/keyferry/agent.yaml' lists every problem of the agent's config."""
+
+EXAMPLES = """\
+examples:
+  sudo keyferry agent run
+  keyferry agent config --agent-config ./agent.yaml
+  sudo keyferry agent status --watch
+  sudo keyferry agent reload"""
+
+# One module for each, so that a subcommand imports only its own code.
+SUBCOMMANDS = {
+    "run": Command("keyferry.cli.agent.run", "run the agent in the foreground"),
+    "status": Command("keyferry.cli.agent.status", "show providers, cache, refreshes, failures and callers"),
+    "reload": Command("keyferry.cli.agent.reload", "read all configs again"),
+    "config": Command("keyferry.cli.agent.config", "show every setting in force, and its origin"),
+}
+
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
+    """Declare the subcommand; the words after it go to its own parser."""
+    add_subcommand(parser, SUBCOMMANDS)
+
+
+def run(args: "argparse.Namespace") -> int:
+    """Run one subcommand; report its errors without a hint."""
+    return run_subcommand("agent", args, SUBCOMMANDS)

@@ -1,0 +1,45 @@
+"""Run the agent in the foreground."""
+
+import sys
+
+from keyferry.cli.agent.arguments import add_setting_arguments, given_settings
+from keyferry.cli.frame.commands import Exit
+from keyferry.errors import EnvironmentProblem
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+DESCRIPTION = """\
+Run the agent in the foreground, until SIGTERM or SIGINT; SIGHUP reloads. Its log goes to standard error.
+
+Each setting comes from its option, else from the environment (KEYFERRY_AGENT_CACHE_ENTRIES for --cache-entries;
+KEYFERRY_AGENT for --socket), else from the agent's config, else from the node, else from a default. Sockets
+that systemd passes on (LISTEN_FDS) are used in place of --socket. An agent that listens already is replaced
+without a refused connection; its clients stay connected to it until it is stopped.
+
+Plugins run as the agent's user, with its environment. Needs the extra 'agent', and Linux."""
+
+EXAMPLES = """\
+examples:
+  sudo keyferry agent run
+  sudo keyferry agent run --log-level debug --log-format json
+  keyferry agent run --socket /tmp/me/agent.sock --config providers.yaml --bin-dir ./plugins"""
+
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
+    """Declare the arguments of ``keyferry agent run``."""
+    add_setting_arguments(parser)
+
+
+def run(args: "argparse.Namespace") -> int:
+    """Run until a signal."""
+    if sys.platform != "linux":
+        raise EnvironmentProblem("the agent needs Linux, whose kernel tells who is calling")
+    try:
+        from keyferry.agent.log import AgentLog
+        from keyferry.agent.process import run_agent
+    except ImportError as error:
+        raise EnvironmentProblem(str(error)) from None
+    run_agent(given_settings(args), AgentLog())
+    return Exit.OK

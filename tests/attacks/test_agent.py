@@ -1,0 +1,410 @@
+"""Hostile neighbours of the agent: users without rights, forged tokens, clients that are slow, silent or endless."""
+
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keyferry.agent.management import AgentUnavailableError, ask_agent
+from support.agents import RunningAgent, make_token, running_agent
+from support.commands import run_keyferry
+from support.parts import need, root
+from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, wait_until, write_config
+
+ALLOWED, STRANGER, NOBODY = 12_001, 12_002, 65_534
+GROUP = 12_050
+HEAD = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
+RULES = f"""\
+socketMode: '0666'
+access:
+- uids: [{ALLOWED}]
+  registries: [{REGISTRY}]
+- gids: [{GROUP}, {NOBODY}]
+  registries: [group.example]
+"""
+EVERYTHING = (
+    ("POST", "/v1/lookup"),
+    ("POST", "/v1/explain"),
+    ("POST", "/v1/evict"),
+    ("GET", "/v1/status"),
+    ("POST", "/v1/reload"),
+    ("POST", "/v1/handover"),
+    ("GET", "/metrics"),
+)
+CLIENT = """
+import json, socket, sys
+path, method, target, body = sys.argv[1:]
+client = socket.socket(socket.AF_UNIX)
+try:
+    client.connect(path)
+except PermissionError:
+    sys.exit("cannot connect")
+data = body.encode()
+head = f"{method} {target} HTTP/1.1\\r\\nconnection: close\\r\\ncontent-length: {len(data)}\\r\\n\\r\\n"
+client.sendall(head.encode() + data)
+answer = b""
+while piece := client.recv(65536):
+    answer += piece
+sys.stdout.buffer.write(answer)
+"""
+
+
+@pytest.fixture
+def node() -> Iterator[Node]:
+    """A node in a folder that every user can enter."""
+    folder = Path(tempfile.mkdtemp(prefix="agent-", dir="/tmp"))
+    folder.chmod(0o755)
+    made = Node(folder)
+    auth = {REGISTRY: ("user", "own-word"), "group.example": ("user", "other-word")}
+    made.recording("Global", auth=auth)
+    write_config(made.config, [provider_entry(matchImages=[REGISTRY, "group.example"])])
+    (folder / "agent.yaml").write_text(HEAD + RULES)
+    yield made
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def agent(node: Node) -> Iterator[RunningAgent]:
+    """An agent with rules for some users."""
+    with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as running:
+        yield running
+
+
+def ask_as(
+    agent: RunningAgent, uid: int, method: str, target: str, document: object = None, *, groups: str = ""
+) -> tuple[int, str]:
+    """Ask as another user; return the status and the body, or 0 if the socket cannot be reached."""
+    as_user = [need("setpriv"), f"--reuid={uid}", f"--regid={uid}"]
+    as_user += [f"--groups={groups}"] if groups else ["--clear-groups"]
+    body = "" if document is None else json.dumps(document)
+    # The system's own interpreter, which every user can run.
+    command = [*as_user, "/usr/bin/python3", "-I", "-c", CLIENT, agent.socket, method, target, body]
+    done = subprocess.run(command, capture_output=True, check=False, cwd="/", timeout=60)
+    if b"cannot connect" in done.stderr:
+        return 0, ""
+    assert done.returncode == 0, done.stderr
+    head, _, rest = done.stdout.decode().partition("\r\n\r\n")
+    return int(head.split()[1]), rest
+
+
+@root
+def test_a_user_whom_no_rule_names_gets_nothing(agent: RunningAgent) -> None:
+    """Neither credentials nor a look at who has them; that the agent lives is no secret."""
+    agent.look_up(IMAGE)
+    question = {"image": IMAGE, "username": "user", "password": "own-word"}
+    for method, target in EVERYTHING:
+        status, body = ask_as(agent, STRANGER, method, target, question)
+        assert (target, status) == (target, 403)
+        assert "word" not in body
+        assert json.loads(body)["reason"] == "Forbidden"
+    assert ask_as(agent, STRANGER, "GET", "/v1/health")[0] == 200
+    assert f"refused uid={STRANGER}" in agent.log
+
+
+@root
+def test_a_user_gets_its_own_registry_and_no_other(agent: RunningAgent) -> None:
+    """Also not through a provider whose one response has credentials for both."""
+    status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"image": IMAGE})
+    assert (status, "own-word" in body, "other-word" in body) == (200, True, False)
+    for provider in ("", PLUGIN):
+        other = {"image": "group.example/app", "provider": provider}
+        assert ask_as(agent, ALLOWED, "POST", "/v1/lookup", other)[0] == 403
+    mine = {"image": IMAGE, "provider": PLUGIN}
+    for _ in range(2):  # from a run, then from the cache
+        status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", mine)
+        assert (status, "own-word" in body, "other-word" in body) == (200, True, False)
+    assert "other-word" in agent.look_up(IMAGE, provider=PLUGIN).body.decode()
+    for method, target in EVERYTHING[2:]:
+        assert ask_as(agent, ALLOWED, method, target, mine)[0] == 403
+
+
+@root
+@pytest.mark.parametrize(
+    "image",
+    [
+        "registry.example.evil.example/app",
+        "registry.example@group.example/app",
+        "REGISTRY.example/app",
+        "group.example/registry.example/app",
+        "registry.example:5000/app",
+        "group.example/app:registry.example",
+        "app",
+    ],
+)
+def test_a_name_that_only_looks_like_an_allowed_registry_is_refused(agent: RunningAgent, image: str) -> None:
+    status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"image": image})
+    assert status in (400, 403)
+    assert "word" not in body
+
+
+@root
+def test_groups_count_and_the_overflow_user_does_not(agent: RunningAgent) -> None:
+    """A supplementary group is enough; a user of a foreign namespace has no rights by the group that it shows."""
+    question = {"image": "group.example/app"}
+    assert ask_as(agent, STRANGER, "POST", "/v1/lookup", question, groups=str(GROUP))[0] == 200
+    assert ask_as(agent, STRANGER, "POST", "/v1/lookup", question)[0] == 403
+    assert ask_as(agent, NOBODY, "POST", "/v1/lookup", question, groups=str(GROUP))[0] == 403
+
+
+@root
+def test_the_socket_is_closed_to_others_by_default(node: Node) -> None:
+    with running_agent(node) as agent:
+        assert ask_as(agent, STRANGER, "GET", "/v1/health") == (0, "")
+
+
+@root
+def test_a_right_ends_with_its_rule(agent: RunningAgent) -> None:
+    """A caller that was allowed a moment ago is refused after a reload, also on what is cached."""
+    assert ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"image": IMAGE})[0] == 200
+    (agent.node.root / "agent.yaml").write_text(HEAD + "socketMode: '0666'\n")
+    assert agent.ask("POST", "/v1/reload").status == 200
+    assert ask_as(agent, ALLOWED, "POST", "/v1/lookup", {"image": IMAGE})[0] == 403
+
+
+@root
+def test_a_forged_token_never_gets_another_accounts_answer(node: Node) -> None:
+    """Every byte counts: the same claims with another signature, or the token without its last character."""
+    attributes = {
+        "serviceAccountTokenAudience": "registry",
+        "cacheType": "ServiceAccount",
+        "requireServiceAccount": True,
+    }
+    write_config(node.config, [provider_entry(tokenAttributes=attributes)])
+    real = make_token(time.time() + 600, "real")
+    # The registry's own check: this token, to the byte.
+    node.shell(
+        f"read -r request; case $request in *'\"{real}\"'*) {answer('secret-word')};; *) exit 1;; esac"
+    )
+    account = {"namespace": "ns", "name": "builder", "uid": "u"}
+    with running_agent(node, "--agent-config", str(node.root / "agent.yaml")) as agent:
+        mine = {"image": IMAGE, "serviceAccountToken": real, "service_account": account}
+        assert "secret-word" in agent.ask("POST", "/v1/lookup", mine).body.decode()
+        for forged in (make_token(time.time() + 600, "fake"), real[:-3], real.replace(".", ".a", 1)):
+            for provider in ("", PLUGIN):
+                asked = mine | {"serviceAccountToken": forged, "provider": provider}
+                status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", asked)
+                assert (status, "plugin" in body, "secret-word" in body) == (200, True, False)
+        without = {"image": IMAGE, "service_account": account}
+        status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", without)
+        assert (status, "secret-word" in body) == (200, False)
+        # The real one is cached all the while, for whoever has it.
+        status, body = ask_as(agent, ALLOWED, "POST", "/v1/lookup", mine)
+        assert (status, "secret-word" in body, '"cache"' in body) == (200, True, True)
+        for text in (agent.log, json.dumps(agent.status)):
+            assert real not in text
+            assert "secret-word" not in text
+
+
+def answer(word: str) -> str:
+    """Return the shell command of an answer with this password."""
+    document = {
+        "kind": "CredentialProviderResponse",
+        "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+        "cacheKeyType": "Registry",
+        "cacheDuration": "10m",
+        "auth": {REGISTRY: {"username": "u", "password": word}},
+    }
+    return f"echo '{json.dumps(document)}'"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
+def test_the_agent_does_not_listen_where_others_can_write(node: Node, mode: int) -> None:
+    folder = node.root / "open"
+    folder.mkdir()
+    folder.chmod(mode)
+    done = run_keyferry(
+        *("agent", "run", "--socket", str(folder / "agent.sock")),
+        *("--config", str(node.config), "--bin-dir", str(node.bin_dir)),
+    )
+    assert done.returncode == 3
+    assert "other users can write this folder" in done.stderr
+    assert not (folder / "agent.sock").exists()
+
+
+@root
+def test_nothing_is_sent_to_a_socket_of_another_user(node: Node) -> None:
+    """A successor takes over a cache from its own user alone: whoever listens instead could plant credentials."""
+    folder = node.root / "theirs"
+    folder.mkdir()
+    os.chown(folder, STRANGER, STRANGER)
+    path = folder / "agent.sock"
+    script = (
+        "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n"
+        "c, _ = s.accept(); c.settimeout(5); print(len(c.recv(100)))"
+    )
+    command = [need("setpriv"), f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups"]
+    listening = subprocess.Popen(
+        [*command, "/usr/bin/python3", "-I", "-c", script, str(path)], stdout=subprocess.PIPE, cwd="/"
+    )
+    wait_until(path.exists, "the socket")
+    time.sleep(0.2)
+    with pytest.raises(AgentUnavailableError, match="another user"):
+        ask_agent(str(path), "POST", "/v1/handover", only_uid=0)
+    assert listening.communicate(timeout=20)[0] == b"0\n"
+
+
+def connect(agent: RunningAgent) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.settimeout(30)
+    client.connect(agent.socket)
+    return client
+
+
+def read_all(client: socket.socket) -> bytes:
+    """Read until the agent closes the connection."""
+    data = b""
+    try:
+        while piece := client.recv(65536):
+            data += piece
+    except ConnectionResetError:
+        pass
+    client.close()
+    return data
+
+
+def test_slow_and_silent_clients_are_cut_off(agent: RunningAgent) -> None:
+    """Ten seconds for a head, ten for a body, ten for reading a reply; whoever sends now and then gets no more."""
+    started = time.monotonic()
+    silent, trickle, half = connect(agent), connect(agent), connect(agent)
+    half.sendall(b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 100\r\n\r\n{")
+    deaf = connect(agent)
+    deaf.setblocking(False)
+    try:
+        while True:
+            deaf.send(b"GET /v1/status HTTP/1.1\r\n\r\n")
+    except BlockingIOError:
+        pass
+    opened = {silent, trickle, half}
+    trickle.sendall(b"GET /v1/health HTTP/1.1\r\n")
+    while opened and time.monotonic() - started < 25:
+        time.sleep(0.5)
+        try:
+            trickle.send(b"x: y\r\n")
+        except OSError:
+            pass
+        for each in tuple(opened):
+            each.setblocking(False)
+            try:
+                if not each.recv(1024):
+                    opened.discard(each)
+            except BlockingIOError:
+                pass
+            except OSError:
+                opened.discard(each)
+    assert not opened
+    wait_until(lambda: agent.status["connections"]["open"] == 1, "the deaf client to be dropped")
+    for each in (silent, trickle, half, deaf):
+        each.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"GET / HTTP/1.1\r\n" + b"x: " + b"y" * 70_000 + b"\r\n\r\n", 431),
+        (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\n\r\n", 431),
+        (b"GET / HTTP/1.1\r\n" + b"x: y\r\n" * 10_000 + b"\r\n", 431),
+        (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 300000\r\n\r\n", 413),
+        (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 99999999999999999999999\r\n\r\n", 400),
+        (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: -1\r\n\r\n", 400),
+        (b"POST /v1/lookup HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (b"GET /v1/health HTTP/1.1\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n", 400),
+        (b"GET /v1/health HTTP/1.1\r\nbad header\r\n\r\n", 400),
+        (b"GET /v1/../v1/status HTTP/1.1\r\nconnection: close\r\n\r\n", 404),
+        (b"GET /v1/%73tatus HTTP/1.1\r\nconnection: close\r\n\r\n", 404),
+        (b"GET http://other/v1/status HTTP/1.1\r\nconnection: close\r\n\r\n", 404),
+    ],
+)
+def test_malformed_and_endless_requests_are_refused(agent: RunningAgent, sent: bytes, status: int) -> None:
+    """And the agent goes on."""
+    client = connect(agent)
+    try:
+        client.sendall(sent)
+    except BrokenPipeError:
+        pass
+    found = read_all(client)
+    # A client that is still sending when it is refused may see a reset in place of the reply.
+    assert found.startswith(b"HTTP/1.1 %d " % status) or (not found and len(sent) > 60_000)
+    assert agent.look_up(IMAGE).status == 200
+
+
+def test_an_endless_body_in_chunks_is_refused(agent: RunningAgent) -> None:
+    client = connect(agent)
+    client.sendall(b"POST /v1/lookup HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n")
+    sent = 0
+    try:
+        while sent < 50_000_000:
+            client.sendall(b"2710\r\n" + b"x" * 10_000 + b"\r\n")
+            sent += 10_000
+    except OSError:
+        pass
+    client.close()
+    assert sent < 5_000_000
+    assert agent.look_up(IMAGE).status == 200
+
+
+def test_requests_on_one_connection_are_answered_in_order(node: Node) -> None:
+    """Also if the first one has to wait for a plugin, and the others do not."""
+    node.recording("Global", before="sleep 0.5")
+    with running_agent(node) as agent:
+        client = connect(agent)
+        body = json.dumps({"image": IMAGE}).encode()
+        first = b"POST /v1/lookup HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+        client.sendall(first + b"GET /v1/health HTTP/1.1\r\n\r\n" * 30)
+        client.sendall(b"GET /v1/ready HTTP/1.1\r\nconnection: close\r\n\r\n")
+        found = read_all(client)
+        kinds = [part.split(b'"')[0] for part in found.split(b'dev/v1","kind":"')[1:]]
+        assert kinds == [b"LookupResponse", *[b"Health"] * 31]
+
+
+def test_ten_thousand_idle_connections_shut_nobody_out(agent: RunningAgent) -> None:
+    """New clients take the place of silent ones, in bounded memory."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    assert hard >= 11_000
+    script = (
+        "import resource, socket, sys\n"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (11_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))\n"
+        "kept = []\n"
+        "for _ in range(10_000):\n"
+        "    client = socket.socket(socket.AF_UNIX); client.connect(sys.argv[1]); kept.append(client)\n"
+        "print('all', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    idle = subprocess.Popen(
+        [sys.executable, "-c", script, agent.socket], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    served = 0
+    while served < 50:
+        assert agent.look_up(IMAGE).status == 200
+        served += 1
+    assert idle.stdout is not None
+    assert idle.stdout.readline() == b"all\n"
+    assert agent.look_up(IMAGE).status == 200
+    connections = agent.status["connections"]
+    assert connections["open"] <= connections["most"] // 2
+    assert connections["displaced"] > 9000
+    idle.communicate()
+    memory = Path(f"/proc/{agent.process.pid}/smaps_rollup").read_text()
+    used = int(next(line for line in memory.splitlines() if line.startswith("Pss:")).split()[1])
+    assert used < 60 * 1024
+
+
+def test_what_a_client_sends_cannot_forge_a_line_of_the_log(node: Node) -> None:
+    with running_agent(node, "--log-level", "debug") as agent:
+        client = connect(agent)
+        client.sendall(
+            b"GET /v1/\x1b[2Jhealth HTTP/1.1\r\ntraceparent: a\x1b]0;x b=c\r\nconnection: close\r\n\r\n"
+        )
+        read_all(client)
+        assert agent.ask("GET", "/v1/health").status == 200
+        assert "\x1b" not in agent.log

@@ -1,0 +1,292 @@
+"""The life of an agent: it starts, is replaced without a refused connection, and stops without losing a request."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.agents import RunningAgent, ask, make_token, running_agent
+from support.commands import run_keyferry
+from support.parts import need
+from support.plugins import IMAGE, PLUGIN, Node, provider_entry, wait_until, write_config
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node with one provider and its config."""
+    made = Node(tmp_path)
+    made.recording()
+    write_config(made.config, [provider_entry()])
+    return made
+
+
+@pytest.fixture
+def start(node: Node) -> Iterator["Starter"]:
+    """Starts agents, and ends those that still run."""
+    starter = Starter(node)
+    yield starter
+    for agent in starter.agents:
+        if agent.process.poll() is None:
+            agent.process.kill()
+        agent.process.wait()
+
+
+class Starter:
+    """Several agents at one place."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.agents: list[RunningAgent] = []
+
+    def __call__(self, *flags: str, environ: dict[str, str] | None = None) -> RunningAgent:
+        """Start one more, and wait until it serves."""
+        self.agents.append(RunningAgent(self.node, *flags, environ=environ))
+        return self.agents[-1].wait_ready()
+
+
+def test_a_stop_is_clean_and_leaves_nothing(start: Starter) -> None:
+    agent = start()
+    assert agent.stop() == 0
+    assert not os.path.exists(agent.socket)
+    assert "stopped" in agent.log
+
+
+def test_a_request_under_way_is_answered_before_the_end(node: Node, start: Starter) -> None:
+    node.recording(before="sleep 1")
+    agent = start()
+    answers: list[int] = []
+    asking = threading.Thread(target=lambda: answers.append(agent.look_up(IMAGE).status))
+    asking.start()
+    wait_until(node.runs, "the run")
+    assert agent.stop() == 0
+    asking.join()
+    assert answers == [200]
+
+
+def test_a_silent_client_does_not_delay_the_end(start: Starter) -> None:
+    agent = start("--stop-timeout", "15s")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.connect(agent.socket)
+        wait_until(lambda: agent.status["connections"]["open"] == 2, "the connection")
+        assert agent.stop() == 0
+
+
+def test_a_successor_takes_the_place_and_the_cache(node: Node, start: Starter) -> None:
+    """The first agent serves who is connected, renews nothing more, and leaves the socket alone when it ends."""
+    first = start()
+    first.look_up(IMAGE)
+    kept = socket.socket(socket.AF_UNIX)
+    kept.connect(first.socket)
+    second = start()
+    assert "took over the cache entries=1" in second.log
+    assert second.look_up(IMAGE).document["sources"] == {PLUGIN: "cache"}
+    assert second.status["refresh"]["planned"] == 1
+    wait_until(lambda: "another process has the socket" in first.log, "the first to notice")
+    kept.sendall(b"GET /v1/status HTTP/1.1\r\n\r\n")
+    assert b'"takenOver":true' in kept.recv(1 << 20)
+    kept.close()
+    assert first.stop() == 0
+    assert second.look_up(IMAGE).status == 200
+    assert node.runs() == [IMAGE]
+
+
+def test_tenants_answers_are_not_handed_over(node: Node, start: Starter) -> None:
+    attributes = {
+        "serviceAccountTokenAudience": "registry",
+        "cacheType": "Token",
+        "requireServiceAccount": True,
+    }
+    write_config(node.config, [provider_entry(tokenAttributes=attributes)])
+    first, token = start(), make_token(time.time() + 600)
+    first.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token)
+    assert first.ask("POST", "/v1/handover").document["entries"] == []
+    second = start()
+    answer = second.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token).document
+    assert answer["source"] == "run"
+
+
+@pytest.mark.parametrize("side", ["first", "second"])
+def test_hand_over_can_be_switched_off(start: Starter, side: str) -> None:
+    off = ("--hand-over", "false")
+    first = start(*(off if side == "first" else ()))
+    first.look_up(IMAGE)
+    second = start(*(off if side == "second" else ()))
+    assert second.look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
+
+
+def test_nothing_is_taken_over_for_a_provider_that_differs(node: Node, start: Starter) -> None:
+    first = start("--watch", "false")
+    first.look_up(IMAGE)
+    write_config(node.config, [provider_entry(env=[{"name": "A", "value": "new"}])])
+    assert start().look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
+
+
+def test_no_connection_is_refused_while_agents_replace_each_other(start: Starter) -> None:
+    """Clients connect afresh for every request, while the agent is replaced and the old one stopped."""
+    agent = start()
+    agent.look_up(IMAGE)
+    stop, problems, served = threading.Event(), list[str](), [0]
+
+    def hammer() -> None:
+        while not stop.is_set():
+            try:
+                reply = ask(agent.socket, "POST", "/v1/lookup", {"image": IMAGE})
+                if reply.status != 200 or not reply.document["credentials"]:
+                    problems.append(f"status {reply.status}")
+                served[0] += 1
+            except OSError as error:
+                problems.append(repr(error))
+
+    threads = [threading.Thread(target=hammer) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for _ in range(5):
+        following = start()
+        assert agent.stop() == 0
+        agent = following
+    stop.set()
+    for each in threads:
+        each.join()
+    assert problems == []
+    assert served[0] > 100
+
+
+def test_a_killed_agent_leaves_a_socket_that_the_next_one_replaces(start: Starter) -> None:
+    agent = start()
+    agent.process.kill()
+    agent.process.wait()
+    with pytest.raises(ConnectionRefusedError):
+        agent.look_up(IMAGE)
+    assert start().look_up(IMAGE).status == 200
+
+
+def test_a_broken_config_stops_the_start_with_its_problems(node: Node) -> None:
+    node.config.write_text("{")
+    done = run_keyferry(
+        *("agent", "run", "--socket", str(node.root / "s" / "a.sock")),
+        *("--config", str(node.config), "--bin-dir", str(node.bin_dir)),
+    )
+    assert done.returncode == 3
+    assert str(node.config) in done.stderr
+    assert not (node.root / "s" / "a.sock").exists()
+
+
+class Supervisor:
+    """systemd's end of the notification socket."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = str(path)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.path)
+        self._socket.settimeout(20)
+
+    def next(self) -> dict[str, str]:
+        """Wait for the next message."""
+        return dict(line.split("=", 1) for line in self._socket.recv(4096).decode().splitlines())
+
+    def close(self) -> None:
+        """End listening."""
+        self._socket.close()
+
+
+def test_systemd_is_told_of_every_turn(node: Node, start: Starter) -> None:
+    """Ready, reloading with the time and ready again (also for a broken config), stopping."""
+    supervisor = Supervisor(node.root / "notify")
+    agent = start("--watch", "false", environ={"NOTIFY_SOCKET": supervisor.path})
+    assert supervisor.next() == {"READY": "1"}
+    for text in (node.config.read_text(), "{"):
+        node.config.write_text(text)
+        agent.process.send_signal(signal.SIGHUP)
+        reloading = supervisor.next()
+        assert reloading["RELOADING"] == "1"
+        assert 0 < int(reloading["MONOTONIC_USEC"]) <= time.monotonic_ns() // 1000
+        assert supervisor.next() == {"READY": "1"}
+    agent.stop()
+    assert supervisor.next() == {"STOPPING": "1"}
+    supervisor.close()
+
+
+def test_the_watchdog_is_fed(node: Node, start: Starter) -> None:
+    supervisor = Supervisor(node.root / "notify")
+    start(environ={"NOTIFY_SOCKET": supervisor.path, "WATCHDOG_USEC": "200000"})
+    found = [supervisor.next() for _ in range(4)]
+    assert found.count({"WATCHDOG": "1"}) >= 3
+    supervisor.close()
+
+
+def test_systemd_activates_it_by_its_socket(node: Node) -> None:
+    """The agent starts with the first client, on a socket that it neither binds nor removes."""
+    path = node.root / "activated.sock"
+    command = [
+        need("systemd-socket-activate"),
+        "-l",
+        str(path),
+        sys.executable,
+        "-m",
+        "keyferry",
+        "agent",
+        "run",
+    ]
+    places = ["--config", str(node.config), "--bin-dir", str(node.bin_dir)]
+    process = subprocess.Popen(
+        [*command, *places], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    try:
+        wait_until(path.exists, "the socket")
+        assert ask(str(path), "POST", "/v1/lookup", {"image": IMAGE}).document["credentials"]
+        status = ask(str(path), "GET", "/v1/status").document
+        assert (status["socketActivated"], status["sockets"]) == (True, [str(path)])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+        assert path.exists()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_renewal_is_planned_and_can_be_switched_off(node: Node) -> None:
+    """An answer for ten minutes is renewed after 5 to 9, too late for a test; the refresher has tests of its own."""
+    with running_agent(node) as agent:
+        agent.look_up(IMAGE)
+        [planned] = agent.status["refresh"]["next"]
+        assert (planned["provider"], planned["failures"]) == (PLUGIN, 0)
+    with running_agent(node, "--refresh-ahead", "false") as agent:
+        agent.look_up(IMAGE)
+        assert agent.status["refresh"]["on"] is False
+
+
+def test_memory_stays_flat(start: Starter) -> None:
+    """Thousands of requests, also for images that are never asked for again, leave no trace that grows."""
+    agent = start()
+
+    def used() -> int:
+        text = Path(f"/proc/{agent.process.pid}/smaps_rollup").read_text()
+        return int(next(line for line in text.splitlines() if line.startswith("Pss:")).split()[1])
+
+    def burst(first: int) -> None:
+        connected = socket.socket(socket.AF_UNIX)
+        connected.connect(agent.socket)
+        reader = connected.makefile("rb")
+        for number in range(first, first + 8000):
+            body = json.dumps({"image": f"{IMAGE}{number}"}).encode()
+            connected.sendall(b"POST /v1/lookup HTTP/1.1\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body))
+            length = 0
+            while (line := reader.readline().strip()) != b"":
+                length = int(line.partition(b":")[2]) if line.startswith(b"content-length") else length
+            assert b'"credentials":[{' in reader.read(length)
+        reader.close()
+        connected.close()
+
+    burst(0)
+    before = used()
+    burst(8000)
+    burst(16000)
+    assert used() - before < 2048

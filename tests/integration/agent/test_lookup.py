@@ -1,0 +1,245 @@
+"""The agent answers lookups over its socket: for everybody from one cache, for tenants by their whole token."""
+
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.agents import RunningAgent, make_token, running_agent
+from support.parts import need
+from support.plugins import IMAGE, PLUGIN, REGISTRY, Node
+
+TOKENS = {
+    "serviceAccountTokenAudience": "registry",
+    "cacheType": "ServiceAccount",
+    "requireServiceAccount": True,
+}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node with one provider that counts its runs."""
+    made = Node(tmp_path)
+    made.recording()
+    return made
+
+
+@pytest.fixture
+def agent(node: Node) -> Iterator[RunningAgent]:
+    """An agent of that node."""
+    with running_agent(node) as running:
+        yield running
+
+
+def test_a_lookup_gives_the_credentials_and_where_they_are_from(agent: RunningAgent) -> None:
+    first, second = agent.look_up(f"{IMAGE}:v1"), agent.look_up(f"{REGISTRY}/other")
+    assert (first.status, second.status) == (200, 200)
+    document = first.document
+    assert document["kind"] == "LookupResponse"
+    assert document["credentials"] == [
+        {
+            "username": "user",
+            "password": "pass",
+            "key": REGISTRY,
+            "source": {"kind": "provider", "name": PLUGIN},
+        }
+    ]
+    assert document["sources"] == {PLUGIN: "run"}
+    assert second.document["sources"] == {PLUGIN: "cache"}
+    assert document["expiresAt"] <= second.document["expiresAt"]
+    assert agent.node.runs() == [IMAGE]
+
+
+def test_no_provider_for_an_image_is_an_empty_answer(agent: RunningAgent) -> None:
+    document = agent.look_up("elsewhere.example/app").document
+    assert (document["credentials"], document["failures"], document["sources"]) == ([], [], {})
+    assert "expiresAt" not in document
+
+
+def test_ten_clients_at_once_cause_one_run(node: Node) -> None:
+    node.recording(before="sleep 0.3")
+    with running_agent(node) as agent:
+        found: list[str] = []
+        threads = [
+            threading.Thread(target=lambda: found.append(agent.look_up(IMAGE).document["sources"][PLUGIN]))
+            for _ in range(10)
+        ]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert sorted(found) == ["run"] + ["shared"] * 9
+        assert len(node.runs()) == 1
+
+
+def test_one_provider_answers_as_the_plugin_would(agent: RunningAgent) -> None:
+    """The kubelet may not cache it, so that an eviction or a reload counts at once."""
+    for source in ("run", "cache"):
+        document = agent.look_up(IMAGE, provider=PLUGIN).document
+        assert (document["kind"], document["outcome"], document["source"]) == (
+            "ProviderResponse",
+            "answered",
+            source,
+        )
+        assert document["response"] == {
+            "kind": "CredentialProviderResponse",
+            "apiVersion": "credentialprovider.kubelet.k8s.io/v1",
+            "cacheKeyType": "Registry",
+            "cacheDuration": "0s",
+            "auth": {REGISTRY: {"username": "user", "password": "pass"}},
+        }
+
+
+def test_one_provider_that_does_not_match_or_is_unknown(agent: RunningAgent) -> None:
+    assert agent.look_up("elsewhere.example/app", provider=PLUGIN).document["outcome"] == "noMatch"
+    unknown = agent.look_up(IMAGE, provider="other")
+    assert (unknown.status, unknown.document["reason"]) == (404, "UnknownProvider")
+
+
+def test_one_provider_that_fails(node: Node) -> None:
+    """Its status and what it said, with secrets masked; the next request runs it again."""
+    node.shell("echo 'token: hunter2secretvalue' >&2; echo oops >&2; exit 7")
+    with running_agent(node) as agent:
+        document = agent.look_up(IMAGE, provider=PLUGIN).document
+        assert (document["outcome"], document["exitCode"]) == ("failed", 7)
+        assert "oops" in document["stderr"]
+        assert "hunter2" not in json.dumps(document)
+        failures = agent.look_up(IMAGE).document["failures"]
+        assert [(each["provider"], each["cause"]) for each in failures] == [(PLUGIN, "exit")]
+        [provider] = agent.status["providers"]
+        assert provider["lastFailure"]["cause"] == "exit"
+        assert provider["runs"] == 2
+
+
+def tenant_node(node: Node, key_type: str = "Registry") -> None:
+    """A provider whose answer depends on the token."""
+    node.provider(tokenAttributes=TOKENS)
+    node.python(
+        "import json, sys, hashlib\n"
+        "request = json.load(sys.stdin)\n"
+        "token = request.get('serviceAccountToken', '')\n"
+        "open(HERE + '/plugin.runs', 'a').write(token[-8:] + chr(10))\n"
+        "word = hashlib.sha256(token.encode()).hexdigest()\n"
+        "json.dump({'kind': 'CredentialProviderResponse', 'apiVersion': request['apiVersion'],\n"
+        f" 'cacheKeyType': '{key_type}', 'cacheDuration': '10m',\n"
+        f" 'auth': {{'{REGISTRY}': {{'username': 'u', 'password': word}}}}}}, sys.stdout)\n"
+    )
+
+
+def test_a_tenant_gets_the_answer_of_its_own_token_alone(node: Node) -> None:
+    """A forged token with the same claims runs the plugin with that forged token."""
+    tenant_node(node)
+    real, forged = make_token(time.time() + 600, "real"), make_token(time.time() + 600, "fake")
+    with running_agent(node) as agent:
+        first = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=real).document
+        again = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=real).document
+        other = agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=forged).document
+        assert [each["source"] for each in (first, again, other)] == ["run", "cache", "run"]
+        assert first["response"]["auth"] == again["response"]["auth"] != other["response"]["auth"]
+        # The plugin's own duration, then what is left of it.
+        assert first["response"]["cacheDuration"] == "10m0s"
+        assert again["response"]["cacheDuration"].startswith("9m5")
+        assert len(node.runs()) == 2
+        # Without a token there is nothing for anybody, and no run.
+        assert agent.look_up(IMAGE, provider=PLUGIN).document["outcome"] == "noMatch"
+        assert agent.look_up(IMAGE).document["credentials"] == []
+        whole = agent.look_up(IMAGE, serviceAccountToken=real).document
+        assert whole["sources"] == {PLUGIN: "cache"}
+        status = agent.status
+        assert [each["cache"]["tenantEntries"] for each in status["providers"]] == [2]
+        assert status["refresh"]["planned"] == 0
+        assert real not in agent.log
+
+
+def test_the_answer_for_a_token_without_an_end_is_not_kept(node: Node) -> None:
+    tenant_node(node)
+    with running_agent(node) as agent:
+        for _ in range(2):
+            token = make_token(None)
+            assert (
+                agent.look_up(IMAGE, provider=PLUGIN, serviceAccountToken=token).document["source"] == "run"
+            )
+        assert len(node.runs()) == 2
+
+
+def test_explain_gives_the_same_document_as_the_command(agent: RunningAgent) -> None:
+    document = agent.ask("POST", "/v1/explain", {"image": IMAGE}).document
+    assert document["kind"] == "ImageExplanation"
+    assert document["decision"]["outcome"] == "credentials"
+    assert document["credentials"][0]["password"] == "********"
+    assert document["config"]["path"] == str(agent.node.config)
+
+
+def test_evict_drops_a_refused_credential_and_is_limited(agent: RunningAgent) -> None:
+    agent.look_up(IMAGE)
+    refused = {"image": IMAGE, "username": "user", "password": "pass"}
+    assert agent.ask("POST", "/v1/evict", refused | {"password": "x"}).document["evicted"] is False
+    assert agent.ask("POST", "/v1/evict", refused).document["evicted"] is True
+    assert agent.look_up(IMAGE).document["sources"] == {PLUGIN: "run"}
+    statuses = [agent.ask("POST", "/v1/evict", refused).status for _ in range(12)]
+    assert 429 in statuses
+    limited = agent.ask("POST", "/v1/evict", refused)
+    assert (limited.status, limited.document["reason"]) == (429, "TooManyRequests")
+    assert int(limited.headers["retry-after"]) > 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "document", "status"),
+    [
+        ("POST", "/v1/lookup", {}, 400),
+        ("POST", "/v1/lookup", {"image": 5}, 400),
+        ("POST", "/v1/lookup", {"image": "UPPER CASE"}, 400),
+        ("POST", "/v1/lookup", [], 400),
+        ("POST", "/v1/lookup", {"image": IMAGE, "serviceAccountToken": "\ud800"}, 400),
+        ("POST", "/v1/lookup", {"image": IMAGE, "serviceAccountAnnotations": {"a": 1}}, 400),
+        ("POST", "/v1/lookup", {"image": IMAGE, "apiVersion": "agent.keyferry.dev/v9", "new": 1}, 200),
+        ("POST", "/v1/evict", {"image": IMAGE}, 400),
+        ("GET", "/v1/lookup", None, 405),
+        ("GET", "/v2/lookup", None, 404),
+        ("GET", "/v1/health", None, 200),
+        ("GET", "/v1/ready?verbose", None, 200),
+    ],
+)
+def test_every_request_has_its_status(
+    agent: RunningAgent, method: str, path: str, document: object, status: int
+) -> None:
+    reply = agent.ask(method, path, document)
+    assert reply.status == status
+    assert reply.document["apiVersion"] == "agent.keyferry.dev/v1"
+
+
+def test_figures_have_the_kubelets_names_and_the_agents_own(agent: RunningAgent) -> None:
+    agent.look_up(IMAGE)
+    figures = agent.ask("GET", "/metrics").body.decode()
+    assert 'kubelet_credential_provider_plugin_duration_count{plugin_name="plugin"} 1.0' in figures
+    assert "keyferry_config_reload_success 1.0" in figures
+    assert 'keyferry_agent_requests_total{status="200"}' in figures
+    assert "keyferry_agent_planned_refreshes 1.0" in figures
+
+
+def test_curl_can_ask(agent: RunningAgent) -> None:
+    """The example of the documentation; a long body makes curl wait for 100 Continue."""
+    body = json.dumps({"image": IMAGE, "padding": "x" * 100_000})
+    command = [need("curl"), "-sS", "--unix-socket", agent.socket, "-d", "@-", "http://agent/v1/lookup"]
+    command += ["-H", "Expect: 100-continue"]
+    done = subprocess.run(command, input=body, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["credentials"][0]["username"] == "user"
+
+
+def test_requests_are_in_the_log_at_debug_level_only(node: Node) -> None:
+    """With the caller and its trace context, and without a secret."""
+    with running_agent(node, "--log-level", "debug", "--log-format", "json") as agent:
+        trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        agent.ask("POST", "/v1/lookup", {"image": IMAGE}, traceparent=trace)
+        events = [json.loads(line) for line in agent.log.splitlines()]
+        [request] = [each for each in events if each["event"] == "request"]
+        assert request["traceparent"] == trace
+        assert (request["path"], request["status"], request["id"]) == ("/v1/lookup", 200, 1)
+        assert '"pass"' not in agent.log
+    with running_agent(Node(node.root), "--log-level", "info") as agent:
+        agent.look_up(IMAGE)
+        assert "/v1/lookup" not in agent.log

@@ -1,0 +1,262 @@
+"""The agent follows its configs while it serves; what is broken is reported, and the old config stays."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.agents import RunningAgent, running_agent
+from support.commands import run_keyferry
+from support.plugins import IMAGE, PLUGIN, REGISTRY, Node, provider_entry, wait_until, write_config
+
+OTHER = "other.example/app"
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    """A node with one provider."""
+    made = Node(tmp_path)
+    made.recording()
+    return made
+
+
+@pytest.fixture
+def agent(node: Node) -> Iterator[RunningAgent]:
+    """An agent of that node."""
+    with running_agent(node) as running:
+        yield running
+
+
+def replace_config(node: Node, *entries: dict[str, object]) -> None:
+    """Write a new config beside the old one and rename it into place, as careful tools do."""
+    write_config(node.root / "new.json", entries).replace(node.config)
+
+
+def second_provider(node: Node) -> dict[str, object]:
+    node.recording(name="second", auth={"other.example": ("b", "b")})
+    return provider_entry("second", matchImages=["other.example"])
+
+
+def sources(agent: RunningAgent, image: str) -> dict[str, str]:
+    found = agent.look_up(image).document["sources"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_replaced_file_is_loaded_and_unchanged_providers_keep_their_cache(agent: RunningAgent) -> None:
+    assert sources(agent, IMAGE) == {PLUGIN: "run"}
+    replace_config(agent.node, provider_entry(), second_provider(agent.node))
+    wait_until(lambda: sources(agent, OTHER) == {"second": "cache"}, "the second provider")
+    assert sources(agent, IMAGE) == {PLUGIN: "cache"}
+    assert len(agent.node.runs()) == 1
+    replace_config(agent.node, second_provider(agent.node))
+    wait_until(lambda: sources(agent, IMAGE) == {}, "the first provider to be forgotten")
+    assert sources(agent, OTHER) == {"second": "cache"}
+    assert {each["provider"] for each in agent.status["refresh"]["next"]} == {"second"}
+
+
+def test_a_changed_provider_loses_its_cache(agent: RunningAgent) -> None:
+    assert sources(agent, IMAGE) == {PLUGIN: "run"}
+    replace_config(agent.node, provider_entry(args=["--new"]))
+    wait_until(lambda: agent.status["reload"]["succeeded"] == 1, "the reload")
+    assert sources(agent, IMAGE) == {PLUGIN: "run"}
+
+
+def test_a_broken_config_is_reported_and_the_old_one_stays(agent: RunningAgent) -> None:
+    good = agent.node.config.read_bytes()
+    agent.node.config.write_bytes(good[: len(good) // 2])
+    wait_until(lambda: agent.status["reload"]["applied"] is False, "the refusal")
+    status = agent.status
+    assert status["reload"]["problems"]
+    assert sources(agent, IMAGE) == {PLUGIN: "run"}
+    assert "keyferry_config_reload_success 0.0" in agent.ask("GET", "/metrics").body.decode()
+    assert "the new config is refused" in agent.log
+    # The same file is not read again and again.
+    assert agent.status["reload"]["failed"] == status["reload"]["failed"] == 1
+    done = run_keyferry("agent", "reload", "--socket", agent.socket)
+    assert done.returncode == 1
+    assert str(agent.node.config) in done.stderr
+    assert run_keyferry("agent", "status", "--socket", agent.socket).returncode == 1
+    agent.node.config.write_bytes(good)
+    wait_until(lambda: agent.status["reload"]["applied"] is True, "the recovery")
+    assert run_keyferry("agent", "reload", "--socket", agent.socket).returncode == 0
+
+
+def test_sighup_reloads_at_once(node: Node) -> None:
+    with running_agent(node, "--watch", "false") as agent:
+        replace_config(node, provider_entry(), second_provider(node))
+        assert sources(agent, OTHER) == {}
+        agent.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: sources(agent, OTHER), "the second provider")
+
+
+def test_a_folder_like_a_config_map_is_followed(node: Node, tmp_path: Path) -> None:
+    """Kubernetes swaps the link ..data, so that all files change at once; backups in the folder are passed over."""
+    folder = tmp_path / "providers"
+    for name in ("one", "two"):
+        (folder / f"..{name}").mkdir(parents=True)
+    write_config(folder / "..one" / "config.json", [provider_entry()])
+    write_config(folder / "..two" / "config.json", [provider_entry(), second_provider(node)])
+    (folder / "..data").symlink_to("..one")
+    (folder / "config.json").symlink_to("..data/config.json")
+    with running_agent(node, "--config", str(folder)) as agent:
+        for backup in ("config.json~", ".config.json.swp", "#config.json#"):
+            (folder / backup).write_text("{broken")
+        (folder / "..draft").symlink_to("..two")
+        (folder / "..draft").rename(folder / "..data")
+        wait_until(lambda: sources(agent, OTHER), "the second provider")
+        status = agent.status["reload"]
+        assert (status["succeeded"], status["failed"]) == (1, 0)
+
+
+def test_the_agents_own_config_is_followed(node: Node, tmp_path: Path) -> None:
+    """A new rule counts at once; a new socket is a note."""
+    config = tmp_path / "agent.yaml"
+    head = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
+    config.write_text(head)
+    with running_agent(node, "--agent-config", str(config)) as agent:
+        config.write_text(f"{head}logLevel: debug\nsockt: /x\n")
+        wait_until(lambda: agent.status["reload"]["applied"] is False, "the refusal")
+        assert "sockt" in agent.status["reload"]["problems"][0]
+        config.write_text(f"{head}logLevel: debug\nsocketMode: '0600'\n")
+        wait_until(lambda: agent.status["reload"]["applied"] is True, "the reload")
+        assert agent.status["reload"]["notes"] == ["socketMode: the new value counts after a restart"]
+        agent.look_up(IMAGE)
+        assert "/v1/lookup" in agent.log
+
+
+def test_no_request_fails_during_reloads(agent: RunningAgent) -> None:
+    """A hundred reloads, every tenth one of a broken config, while clients ask without a pause."""
+    agent.look_up(IMAGE)
+    stop, statuses = threading.Event(), set[tuple[int, bool]]()
+
+    def hammer() -> None:
+        while not stop.is_set():
+            reply = agent.look_up(IMAGE)
+            statuses.add((reply.status, bool(reply.document["credentials"])))
+
+    threads = [threading.Thread(target=hammer) for _ in range(3)]
+    for each in threads:
+        each.start()
+    good, applied = agent.node.config.read_bytes(), []
+    for number in range(100):
+        is_broken = number % 10 == 9
+        draft = agent.node.root / "draft.json"
+        draft.write_bytes(b"{" if is_broken else good)
+        draft.replace(agent.node.config)
+        reply = agent.ask("POST", "/v1/reload")
+        applied.append(reply.document["applied"])
+        assert reply.status == (422 if is_broken else 200)
+    stop.set()
+    for each in threads:
+        each.join()
+    assert applied.count(False) == 10
+    assert statuses == {(200, True)}
+    assert len(agent.node.runs()) == 1
+
+
+def test_a_config_that_is_swapped_while_it_is_read_is_never_half_loaded(node: Node, tmp_path: Path) -> None:
+    """Two files that belong together are always seen together."""
+    folder = tmp_path / "providers"
+    folder.mkdir()
+    node.recording(name="a1", auth={})
+    node.recording(name="a2", auth={})
+    for version in ("..v1", "..v2"):
+        (folder / version).mkdir()
+        number = version[-1]
+        for part in ("a", "b"):
+            entry = provider_entry(
+                f"a{number}" if part == "a" else PLUGIN, matchImages=[f"{part}{number}.example"]
+            )
+            write_config(folder / version / f"{part}.json", [entry])
+    (folder / "..data").symlink_to("..v1")
+    for part in ("a", "b"):
+        (folder / f"{part}.json").symlink_to(f"..data/{part}.json")
+    with running_agent(node, "--config", str(folder)) as agent:
+        stop = threading.Event()
+
+        def swap() -> None:
+            number = 0
+            while not stop.is_set():
+                number += 1
+                (folder / "..draft").symlink_to(f"..v{number % 2 + 1}")
+                os.replace(folder / "..draft", folder / "..data")
+
+        swapping = threading.Thread(target=swap)
+        swapping.start()
+        for _ in range(30):
+            agent.ask("POST", "/v1/reload")
+            patterns = [each["matchImages"][0] for each in agent.status["providers"]]
+            assert patterns in (["a1.example", "b1.example"], ["a2.example", "b2.example"])
+        stop.set()
+        swapping.join()
+
+
+def test_status_and_config_show_what_is_in_force(agent: RunningAgent) -> None:
+    agent.look_up(IMAGE)
+    shown = run_keyferry("agent", "status", "--socket", agent.socket)
+    assert shown.returncode == 0
+    assert shown.stdout.splitlines()[5].split()[:3] == [PLUGIN, "1", "0"]
+    assert "NEXT REFRESH" in shown.stdout
+    assert "pass" not in shown.stdout
+    document = json.loads(run_keyferry("agent", "status", "--socket", agent.socket, "-o", "json").stdout)
+    assert (document["apiVersion"], document["kind"]) == ("keyferry.dev/v1alpha1", "AgentStatus")
+    plugin = document["providers"][0]["plugin"]
+    assert (plugin["uid"], plugin["path"]) == (os.geteuid(), str(agent.node.bin_dir / PLUGIN))
+    assert document["providers"][0]["matchImages"] == [REGISTRY]
+
+
+def test_without_an_agent_the_commands_say_so(tmp_path: Path) -> None:
+    for verb in ("status", "reload"):
+        done = run_keyferry("agent", verb, "--socket", str(tmp_path / "none.sock"))
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "no agent listens here" in done.stderr
+
+
+def test_the_watched_status_lives_on_a_terminal(agent: RunningAgent) -> None:
+    """Every second in the same place, until it is interrupted; through a pipe there are no control characters."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "keyferry", "agent", "status", "--watch", "--socket", agent.socket]
+    watching = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    while shown.count(b"\x1b[H\x1b[J") < 3:
+        shown += os.read(ours, 65536)
+    watching.send_signal(signal.SIGINT)
+    assert watching.wait(20) == 130
+    os.close(ours)
+    assert shown.count(b"PROVIDER") >= 2
+    piped = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert piped.stdout is not None
+    lines = [piped.stdout.readline() for _ in range(20)]
+    piped.send_signal(signal.SIGINT)
+    piped.communicate()
+    assert b"\x1b" not in b"".join(lines)
+    assert sum(line.startswith(b"agent ") for line in lines) >= 2
+
+
+def test_agent_config_prints_values_origins_and_rules(tmp_path: Path) -> None:
+    config = tmp_path / "agent.yaml"
+    rules = "access:\n- uids: [1000]\n  registries: [registry.example]\nmanage:\n- gids: [27]\n"
+    config.write_text(f"apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\ncacheEntries: 7\n{rules}")
+    words = ["agent", "config", "--agent-config", str(config), "--config", "/c.json", "--bin-dir", "/b"]
+    shown = run_keyferry(*words, KEYFERRY_AGENT_LOG_LEVEL="warning")
+    assert shown.returncode == 0
+    lines = [line.split() for line in shown.stdout.splitlines()]
+    assert ["cacheEntries", "7", str(config)] in lines
+    assert ["logLevel", "warning", "KEYFERRY_AGENT_LOG_LEVEL"] in lines
+    assert ["providerConfig", "/c.json", "flag", "--config"] in lines
+    assert ["uid:1000", "registry.example", "no"] in lines
+    document = json.loads(run_keyferry(*words, "-o", "json").stdout)
+    assert document["manage"] == [{"uids": [], "gids": [27]}]
+    config.write_text(config.read_text() + "sockt: x\n")
+    refused = run_keyferry(*words)
+    assert (refused.returncode, refused.stdout) == (3, "")
+    assert f"{config}:9:1: sockt: unknown field" in refused.stderr

@@ -1,0 +1,138 @@
+"""The plan of renewals: pure, on a stepped clock."""
+
+from random import Random
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyferry.agent.schedule import (
+    LONGEST_PAUSE_NS,
+    PlannedRefresh,
+    RefreshPlan,
+    pause_ns,
+    refresh_at_ns,
+)
+
+SECOND = 1_000_000_000
+HOUR = 3600 * SECOND
+REFRESH = PlannedRefresh("ecr", "registry.example", "registry.example/app")
+numbers = st.floats(0, 1, exclude_max=True)
+
+
+@given(st.integers(0, 1 << 60), st.integers(1, 1 << 50), numbers)
+def test_a_renewal_is_between_half_and_nine_tenths_of_a_life(got: int, life: int, number: float) -> None:
+    spent = refresh_at_ns(got, got + life, lambda: number) - got
+    assert life // 2 - 1 <= spent <= life * 9 // 10 + 1
+
+
+@given(st.integers(0, 10_000), numbers, st.integers(0, HOUR))
+def test_a_pause_is_random_bounded_and_after_what_the_server_asks(
+    failures: int, number: float, asked: int
+) -> None:
+    pause = pause_ns(failures, lambda: number, asked)
+    assert asked <= pause <= asked + min(SECOND * 2**failures, LONGEST_PAUSE_NS)
+
+
+def plan(number: float = 0.5, idle: int = 24 * HOUR) -> RefreshPlan:
+    return RefreshPlan(lambda: number, idle)
+
+
+def test_an_answer_is_renewed_once_when_it_is_due() -> None:
+    made = plan()
+    made.note(REFRESH, HOUR, 0)
+    assert made.next_ns() == int(0.7 * HOUR)
+    assert made.take_due(int(0.7 * HOUR) - 1) is None
+    assert made.take_due(int(0.7 * HOUR)) == REFRESH
+    assert made.take_due(int(0.7 * HOUR)) is None
+
+
+def test_a_new_answer_replaces_the_plan_of_the_old_one() -> None:
+    """An on-demand run meanwhile moves the renewal."""
+    made = plan()
+    made.note(REFRESH, HOUR, 0)
+    made.note(REFRESH, 2 * HOUR, HOUR // 2)
+    assert made.take_due(int(0.7 * HOUR)) is None
+    assert len(made) == 1
+    assert made.take_due(HOUR // 2 + int(1.5 * HOUR * 0.7)) == REFRESH
+
+
+def test_failures_are_tried_again_until_the_answer_expires() -> None:
+    """Each time after a longer pause; then it is forgotten, and the next lookup runs the plugin."""
+    made, now, tries = plan(), 0, 0
+    made.note(REFRESH, HOUR, now)
+    while (following := made.next_ns()) is not None:
+        now = following
+        if made.take_due(now) is not None:
+            tries += 1
+            made.fail(REFRESH, now)
+    assert 5 < tries < 30
+    assert now < HOUR
+    assert len(made) == 0
+
+
+def test_an_answer_that_nobody_asks_for_is_left_to_expire() -> None:
+    made = plan(idle=HOUR)
+    made.note(REFRESH, 4 * HOUR, 0)
+    assert made.take_due(int(2.8 * HOUR)) is None
+    assert len(made) == 0
+    made.note(REFRESH, 4 * HOUR, 0)
+    made.use("ecr", "registry.example", 2 * HOUR)
+    assert made.take_due(int(2.8 * HOUR)) == REFRESH
+
+
+def test_use_is_remembered_across_renewals_and_renewals_are_no_use() -> None:
+    made = plan(idle=HOUR)
+    made.note(REFRESH, HOUR, 0)
+    assert made.take_due(int(0.7 * HOUR)) == REFRESH
+    made.note(REFRESH, int(0.7 * HOUR) + HOUR, int(0.7 * HOUR))
+    assert made.take_due(int(1.4 * HOUR) + 1) is None
+
+
+def test_short_answers_are_not_renewed() -> None:
+    made = plan()
+    made.note(REFRESH, 59 * SECOND, 0)
+    assert (len(made), made.next_ns()) == (0, None)
+
+
+def test_an_answer_that_is_no_longer_cached_is_forgotten() -> None:
+    """A renewal that succeeds without a new cached answer ends the plan; a new answer is not ended by it."""
+    made = plan()
+    made.note(REFRESH, HOUR, 0)
+    now = int(0.7 * HOUR)
+    assert made.take_due(now) == REFRESH
+    made.finish(REFRESH, now)
+    assert len(made) == 0
+    made.note(REFRESH, now + HOUR, now)
+    made.finish(REFRESH, now)
+    assert len(made) == 1
+
+
+def test_removed_providers_are_forgotten() -> None:
+    made = plan()
+    made.note(REFRESH, HOUR, 0)
+    made.forget(frozenset({"ecr"}))
+    assert made.take_due(HOUR) is None
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5000), st.booleans()), max_size=60), st.integers()
+)
+def test_the_plan_stays_small_and_in_order(steps: list[tuple[int, int, bool]], seed: int) -> None:
+    """Whatever happens, there is one renewal for each answer, never after its expiry and never early."""
+    made, now = RefreshPlan(Random(seed).random, 24 * HOUR), 0  # noqa: S311 - jitter is no secret
+    lives: dict[str, int] = {}
+    for base, seconds, fails in steps:
+        now += seconds * SECOND
+        refresh = PlannedRefresh("p", str(base), f"{base}/app")
+        lives[str(base)] = now + 12 * HOUR
+        made.note(refresh, lives[str(base)], now)
+        while (due := made.take_due(now)) is not None:
+            assert now < lives[due.base]
+            if fails:
+                made.fail(due, now)
+            else:
+                lives[due.base] = now + 12 * HOUR
+                made.note(due, lives[due.base], now)
+        assert len(made) <= len(lives)
+        assert len(made._queue) <= 2 * len(made) + 65
+        assert all(at <= lives[each.base] for at, each, _ in made.upcoming())

@@ -1,0 +1,98 @@
+"""Each setting comes from the strongest place that has it, and says which."""
+
+from pathlib import Path
+
+import pytest
+
+from keyferry.agent.settings import NAMES, Given, default_socket, flag_of, resolve_settings, variable_of
+from keyferry.api.agentconfig.v1alpha1 import DURATIONS, NUMBERS, SWITCHES, TEXTS
+from keyferry.errors import ConfigError, EnvironmentProblem
+from keyferry.images.node.node import Node
+
+HEAD = "apiVersion: keyferry.dev/v1alpha1\nkind: AgentConfig\n"
+PLACES = {"KEYFERRY_CONFIG": "/c.json", "KEYFERRY_BIN_DIR": "/bin-dir"}
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "agent.yaml"
+    path.write_text(HEAD + text)
+    return str(path)
+
+
+def node(tmp_path: Path) -> Node:
+    """A machine without a kubelet."""
+    return Node(str(tmp_path))
+
+
+def test_flag_then_environment_then_file_then_default(tmp_path: Path) -> None:
+    path = write(tmp_path, "cacheEntries: 1\nconnections: 11\nstopTimeout: 11s\n")
+    environ = PLACES | {"KEYFERRY_AGENT_CONNECTIONS": "22", "KEYFERRY_AGENT_STOP_TIMEOUT": "22"}
+    given = Given({"stopTimeout": "33s"}, path, environ)
+    found = resolve_settings(given, node=node(tmp_path), uid=0)
+    shown = {name: (found.shown(name), found.origins[name]) for name in found.origins}
+    assert shown["cacheEntries"] == ("1", path)
+    assert shown["connections"] == ("22", "KEYFERRY_AGENT_CONNECTIONS")
+    assert shown["stopTimeout"] == ("33s", "flag --stop-timeout")
+    assert shown["refreshAhead"] == ("true", "default")
+    assert shown["providerConfig"] == ("/c.json", "KEYFERRY_CONFIG")
+    assert shown["socket"] == ("/run/keyferry/agent.sock", "default")
+
+
+def test_a_provider_config_of_the_file_is_stronger_than_discovery(tmp_path: Path) -> None:
+    path = write(tmp_path, "providerConfig: /mine.json\nbinDir: /mine\n")
+    found = resolve_settings(Given(config_file=path), node=node(tmp_path))
+    assert (found.text("providerConfig"), found.origins["binDir"]) == ("/mine.json", path)
+    with pytest.raises(EnvironmentProblem):
+        resolve_settings(Given(config_file=write(tmp_path, "")), node=node(tmp_path))
+
+
+def test_every_wrong_value_is_reported_at_once(tmp_path: Path) -> None:
+    environ = PLACES | {"KEYFERRY_AGENT_LOG_LEVEL": "loud", "KEYFERRY_AGENT_WATCH": "yes"}
+    flags = {"cacheEntries": "0", "socketMode": "rw", "stopTimeout": "soon", "connections": "x"}
+    with pytest.raises(ConfigError) as caught:
+        resolve_settings(Given(flags, None, environ), node=node(tmp_path))
+    assert sorted(problem.path for problem in caught.value.problems) == [
+        "KEYFERRY_AGENT_LOG_LEVEL",
+        "KEYFERRY_AGENT_WATCH",
+        "flag --cache-entries",
+        "flag --connections",
+        "flag --socket-mode",
+        "flag --stop-timeout",
+    ]
+
+
+def test_a_broken_or_missing_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolve_settings(Given(config_file=write(tmp_path, "sockt: x\n")), node=node(tmp_path))
+    assert [(problem.code, problem.line) for problem in caught.value.problems] == [("KF504", 3)]
+    with pytest.raises(EnvironmentProblem):
+        resolve_settings(Given(config_file=str(tmp_path / "none")), node=node(tmp_path))
+    with pytest.raises(EnvironmentProblem):
+        resolve_settings(Given(config_file=str(tmp_path)), node=node(tmp_path))
+
+
+@pytest.mark.parametrize(("value", "expected"), [("auto", "default"), ("/s.sock", "KEYFERRY_AGENT")])
+def test_the_clients_words_are_no_socket(tmp_path: Path, value: str, expected: str) -> None:
+    environ = PLACES | {"KEYFERRY_AGENT": value}
+    assert resolve_settings(Given(environ=environ), node=node(tmp_path)).origins["socket"] == expected
+
+
+def test_the_socket_of_a_user_is_in_the_runtime_folder() -> None:
+    environ = {"XDG_RUNTIME_DIR": "/run/user/1000"}
+    assert default_socket(environ, 1000) == "/run/user/1000/keyferry/agent.sock"
+    assert default_socket(environ, 0) == default_socket({}, 1000) == "/run/keyferry/agent.sock"
+
+
+def test_every_field_of_the_config_is_a_setting() -> None:
+    """One list for files, flags and variables; the names of variables follow from those of fields."""
+    assert set(NAMES) == {*TEXTS, *DURATIONS, *NUMBERS, *SWITCHES}
+    assert variable_of("cacheEntries") == "KEYFERRY_AGENT_CACHE_ENTRIES"
+
+
+def test_the_documentation_has_every_setting() -> None:
+    """With its option and its variable."""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "agent.md").read_text(encoding="utf-8")
+    rows = {row.split("`")[1]: row for row in page.splitlines() if row.startswith("| `")}
+    for name in NAMES:
+        assert f"`{variable_of(name)}`" in rows[name]
+        assert f"`--{flag_of(name)}`" in rows[name]

@@ -1,0 +1,182 @@
+"""The socket is put in its place without a gap, removed only by its owner, and never put where others can write."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from keyferry.agent.sockets import bind_socket, check_folder, inherit_sockets, peer_of
+from keyferry.errors import EnvironmentProblem
+from support.parts import root
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A place in a folder that the agent makes."""
+    return str(tmp_path / "run" / "agent.sock")
+
+
+def connect(path: str) -> socket.socket:
+    client = socket.socket(socket.AF_UNIX)
+    client.connect(path)
+    return client
+
+
+def test_the_socket_has_its_mode_from_the_first_moment(path: str) -> None:
+    listener = bind_socket(path, 0o660)
+    assert os.stat(path).st_mode & 0o777 == 0o660
+    assert os.stat(os.path.dirname(path)).st_mode & 0o777 == 0o750
+    assert not listener.is_inherited
+    connect(path).close()
+    listener.remove()
+    assert not os.path.exists(path)
+    listener.remove()
+    listener.socket.close()
+
+
+def test_a_later_process_takes_the_place_and_the_earlier_one_leaves_it_alone(path: str) -> None:
+    """Who is connected stays with the earlier one."""
+    first = bind_socket(path, 0o600)
+    early = connect(path)
+    second = bind_socket(path, 0o600)
+    assert (first.is_in_place(), second.is_in_place()) == (False, True)
+    late = connect(path)
+    first.remove()
+    assert second.is_in_place()
+    served, _ = first.socket.accept()
+    also, _ = second.socket.accept()
+    for each in (early, late, served, also, first.socket, second.socket):
+        each.close()
+    second.remove()
+
+
+def test_only_a_socket_is_replaced(path: str) -> None:
+    Path(path).parent.mkdir()
+    Path(path).write_text("precious")
+    with pytest.raises(EnvironmentProblem, match="no socket"):
+        bind_socket(path, 0o600)
+    assert Path(path).read_text() == "precious"
+    assert sorted(os.listdir(os.path.dirname(path))) == ["agent.sock", "agent.sock.lock"]
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o1777, 0o757])
+def test_a_folder_that_others_can_write_is_refused(path: str, mode: int) -> None:
+    """Also a sticky one: others could put a socket there before the agent does."""
+    folder = Path(path).parent
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(EnvironmentProblem, match="other users can write"):
+        bind_socket(path, 0o600)
+
+
+def test_the_folders_above_are_checked_too(tmp_path: Path) -> None:
+    """Who can rename a folder can replace everything in it; a link to such a folder is followed."""
+    outer = tmp_path / "outer"
+    inner = outer / "inner"
+    inner.mkdir(parents=True, mode=0o755)
+    outer.chmod(0o777)
+    with pytest.raises(EnvironmentProblem, match="other users can write"):
+        check_folder(str(inner))
+    outer.chmod(0o1777)
+    check_folder(str(inner))
+    outer.chmod(0o777)
+    link = tmp_path / "link"
+    link.symlink_to(inner)
+    with pytest.raises(EnvironmentProblem):
+        check_folder(str(link))
+    with pytest.raises(EnvironmentProblem):
+        check_folder(str(tmp_path / "none"))
+
+
+@root
+def test_a_folder_of_another_user_is_refused(path: str) -> None:
+    folder = Path(path).parent
+    folder.mkdir(mode=0o755)
+    os.chown(folder, 12345, 12345)
+    with pytest.raises(EnvironmentProblem, match="user 12345 owns"):
+        bind_socket(path, 0o600)
+
+
+def test_a_path_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(EnvironmentProblem, match="at most"):
+        bind_socket(str(tmp_path / ("x" * 120)), 0o600)
+
+
+def test_the_peer_is_who_the_kernel_says(path: str) -> None:
+    listener = bind_socket(path, 0o600)
+    client = connect(path)
+    served, _ = listener.socket.accept()
+    caller = peer_of(served)
+    assert (caller.uid, caller.pid) == (os.geteuid(), os.getpid())
+    assert caller.gids == {os.getegid(), *os.getgroups()}
+    for each in (client, served, listener.socket):
+        each.close()
+
+
+INHERIT = """
+import os, socket, sys
+from keyferry.agent.sockets import inherit_sockets
+from keyferry.errors import EnvironmentProblem
+os.environ["LISTEN_PID"] = str(os.getpid())
+try:
+    found = inherit_sockets(os.environ, os.getpid())
+except EnvironmentProblem as error:
+    sys.exit(str(error))
+assert not [name for name in os.environ if name.startswith("LISTEN_")]
+[one] = found
+one.remove()
+print(one.path, one.is_inherited, os.path.exists(one.path), os.get_inheritable(3))
+"""
+
+
+def run_with(given: socket.socket) -> "subprocess.CompletedProcess[str]":
+    """Run a process that has a socket as descriptor 3."""
+    keep = os.dup(3) if _is_open(3) else None
+    os.dup2(given.fileno(), 3)
+    try:
+        return subprocess.run(
+            [sys.executable, "-c", INHERIT],
+            pass_fds=[3],
+            env=os.environ | {"LISTEN_FDS": "1", "LISTEN_FDNAMES": "agent"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    finally:
+        if keep is None:
+            os.close(3)
+        else:
+            os.dup2(keep, 3)
+            os.close(keep)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def test_an_inherited_socket_is_used_and_left(tmp_path: Path) -> None:
+    """The path is systemd's; plugins do not see the variables."""
+    bound = socket.socket(socket.AF_UNIX)
+    bound.bind(str(tmp_path / "s.sock"))
+    bound.listen()
+    done = run_with(bound)
+    assert done.stdout.split() == [str(tmp_path / "s.sock"), "True", "True", "False"], done.stderr
+    bound.close()
+
+
+def test_what_is_inherited_must_be_a_listening_unix_socket() -> None:
+    with socket.socket(socket.AF_INET) as wrong:
+        assert "no listening Unix socket" in run_with(wrong).stderr
+
+
+def test_sockets_for_another_process_are_not_taken() -> None:
+    environ = {"LISTEN_PID": "1", "LISTEN_FDS": "1"}
+    assert inherit_sockets(environ, os.getpid()) == []
+    assert environ == {}
