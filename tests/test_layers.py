@@ -103,6 +103,12 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("report",),
         ("conformance", "trace"),
     ),
+    "bridge": (
+        ("json_spans",),
+        ("shim",),
+        ("kubelet",),
+        ("docker",),
+    ),
     "cli": (
         ("frame", "demo_registry"),
         ("lint_output", "records"),

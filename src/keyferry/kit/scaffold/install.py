@@ -9,7 +9,7 @@ from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["PLUGINS", "Plugin", "install", "launcher_text"]
+__all__ = ["PLUGINS", "Plugin", "install", "launcher_text", "program_text"]
 
 _MODE = 0o755
 # The kernel truncates a "#!" line at this length.
@@ -77,10 +77,15 @@ def install(plugin: Plugin, folder: str, name: str, *, replace: bool = False) ->
 
 def launcher_text(plugin: Plugin, executable: str = "") -> str:
     """Return the program: this interpreter without the user's settings and ``site``, and the required paths."""
+    return program_text(plugin.module, _paths(), executable)
+
+
+def program_text(module: str, paths: list[str], executable: str = "", comment: str = "") -> str:
+    """Return a program that calls ``main`` of *module*, found in *paths*, in an isolated interpreter."""
     lines = [
-        f"{_first_lines(executable or sys.executable)}import sys",
-        f"sys.path += {_paths()!a}",
-        f"from {plugin.module} import main",
+        f"{_first_lines(executable or sys.executable)}{comment}import sys",
+        f"sys.path += {paths!a}",
+        f"from {module} import main",
         "main()",
         "",
     ]
