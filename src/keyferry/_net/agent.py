@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["API_VERSION", "Fallback", "FallbackReason", "AgentReply", "ask_agent", "find_socket"]
+__all__ = ["API_VERSION", "AgentReply", "Fallback", "FallbackReason", "ask_agent", "find_socket"]
 
 API_VERSION = "agent.keyferry.dev/v1"
 VARIABLE = "KEYFERRY_AGENT"

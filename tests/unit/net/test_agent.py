@@ -9,9 +9,9 @@ import pytest
 from keyferry._net.agent import (
     MOST_REQUEST_BYTES,
     ROOT_SOCKET,
+    AgentReply,
     Fallback,
     FallbackReason,
-    AgentReply,
     ask_agent,
     find_socket,
 )
