@@ -32,7 +32,8 @@
 #define CONNECT_MS 200
 #define ANSWER_MS 20000
 #define ROOT_SOCKET "/run/keyferry/agent.sock"
-#define MEMORY_FILE "keyferry-shim"
+#define MEMORY_FILE "keyferry-shim-"
+#define MOST_ROUNDS 3
 
 /* Tells a shim from other programs; the installer and the shim itself look for it. */
 static const char MARK[] __attribute__((used)) = "@(#)keyferry-shim";
@@ -685,11 +686,9 @@ static int has_mark(int fd, off_t size) {
 }
 
 /* Return whether a program is there that is not a shim: not this file under any name, nor a copy of one. */
-static int is_plugin(const struct shim *shim, const char *path) {
-    struct stat own, found;
+static int is_plugin(const char *path) {
+    struct stat found;
     if (stat(path, &found) != 0 || !S_ISREG(found.st_mode))
-        return 0;
-    if (stat(shim->path, &own) == 0 && own.st_dev == found.st_dev && own.st_ino == found.st_ino)
         return 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
@@ -700,8 +699,10 @@ static int is_plugin(const struct shim *shim, const char *path) {
 }
 
 /* Put the input that was read, and what is left of it, into a memory file that becomes standard input. */
-static int restore_input(const struct shim *shim) {
-    int fd = memfd_create(MEMORY_FILE, MFD_CLOEXEC);
+static int restore_input(const struct shim *shim, int round) {
+    char name[] = MEMORY_FILE "0";
+    name[sizeof(name) - 2] = (char)('0' + round);
+    int fd = memfd_create(name, MFD_CLOEXEC);
     int is_written = fd >= 0 && write_all(fd, input, shim->input_size);
     while (is_written && !shim->is_whole) {
         ssize_t done = read(0, scratch, sizeof(scratch));
@@ -714,32 +715,39 @@ static int restore_input(const struct shim *shim) {
     return is_written && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0;
 }
 
-/* Return whether a shim executed this one: its input is in a shim's memory file. */
-static int is_second(void) {
+/* Return how many shims in a row executed one another up to this one: the name of the input's memory file tells. */
+static int count_rounds(void) {
     char target[64];
     ssize_t size = readlink("/proc/self/fd/0", target, sizeof(target));
-    struct span wanted = SPAN("/memfd:" MEMORY_FILE " (deleted)");
-    return size > 0 && equals((struct span){target, (size_t)size}, wanted);
+    struct span start = SPAN("/memfd:" MEMORY_FILE);
+    if (size <= (ssize_t)start.size || memcmp(target, start.at, start.size) != 0)
+        return 0;
+    return target[start.size] - '0';
 }
 
-/* Become the plugin behind this shim; return only if that is impossible. */
+/* Become the plugin behind this shim; return only if that is impossible. If the shim has been uninstalled since it was
+   started, the plugin has its place again. */
 static int fall_back(struct shim *shim, int has_read) {
     static char path[4096];
-    static const char *const suffixes[] = {".real", ".beside"};
-    if (is_second()) {
-        complain(shim->name, "a shim was executed by a shim; the plugin behind it must not run it again");
+    static const char *const suffixes[] = {".real", ".beside", ""};
+    int round = count_rounds() + 1;
+    if (round > MOST_ROUNDS) {
+        complain(shim->name, "shims execute one another; the plugin behind a shim must not run it again");
         return 1;
     }
-    for (int each = 0; each < 2; each++) {
-        if (!join(path, sizeof(path), shim->path, suffixes[each]) || !is_plugin(shim, path))
-            continue;
-        if (has_read && !restore_input(shim)) {
-            complain(shim->name, "the request cannot be passed to the plugin behind this shim");
-            return 1;
-        }
-        execve(path, shim->argv, shim->environ);
-        complain(shim->name, "the plugin behind this shim cannot be executed");
+    if (has_read && !restore_input(shim, round)) {
+        complain(shim->name, "the request cannot be passed to the plugin behind this shim");
         return 1;
+    }
+    /* Once more, since an installation may go on meanwhile. */
+    for (int each = 0; each < 6; each++) {
+        if (join(path, sizeof(path), shim->path, suffixes[each % 3]) && is_plugin(path)) {
+            execve(path, shim->argv, shim->environ);
+            if (errno != ENOENT) {
+                complain(shim->name, "the plugin behind this shim cannot be executed");
+                return 1;
+            }
+        }
     }
     complain(shim->name, "the agent has no answer, and there is no plugin behind this shim");
     return 1;

@@ -112,7 +112,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("frame", "demo_registry"),
         ("lint_output", "records"),
-        ("image", "kube", "plugin", "lint", "completion", "main"),
+        ("bridge", "image", "kube", "plugin", "lint", "completion", "main"),
         ("demo",),
     ),
 }

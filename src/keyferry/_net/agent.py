@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["API_VERSION", "AgentReply", "Fallback", "FallbackReason", "ask_agent", "find_socket"]
+__all__ = ["API_VERSION", "AgentReply", "Fallback", "FallbackReason", "ask_agent", "find_socket", "try_agent"]
 
 API_VERSION = "agent.keyferry.dev/v1"
 VARIABLE = "KEYFERRY_AGENT"
@@ -126,6 +126,17 @@ def ask_agent(
             connection.close()
     except _NoReplyError as error:
         return error.fallback
+
+
+def try_agent(place: str, connect_seconds: float = CONNECT_SECONDS) -> Fallback | None:
+    """Connect to the agent and ask nothing; return the reason if that is impossible."""
+    if not place:
+        return Fallback(FallbackReason.OFF, "no agent is configured")
+    try:
+        _connect(place, connect_seconds).close()
+    except _NoReplyError as error:
+        return error.fallback
+    return None
 
 
 def _connect(place: str, seconds: float) -> "Any":

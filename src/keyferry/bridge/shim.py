@@ -19,7 +19,8 @@ __all__ = ["main"]
 
 _MOST_INPUT = 1 << 20
 _CHUNK = 65536
-_MEMORY_FILE = "keyferry-shim"
+_MEMORY_FILE = "keyferry-shim-"
+_MOST_ROUNDS = 3
 _FAILED = 1
 _LAST_STATUS = 255
 _KIND = b'"CredentialProviderRequest"'
@@ -168,19 +169,30 @@ def _unit(text: bytes, at: int) -> int | None:
 
 
 def _fall_back(path: str, data: bytes | None, *, is_whole: bool) -> int:
-    """Become the plugin behind this shim; return the exit status if that is impossible."""
-    if _is_second():
-        return _complain(path, "a shim was executed by a shim; the plugin behind it must not run it again")
-    plugin = next((path + suffix for suffix in BEHIND if _is_plugin(path, path + suffix)), "")
-    if not plugin:
-        return _complain(path, "the agent has no answer, and there is no plugin behind this shim")
+    """Become the plugin behind this shim; return the exit status if that is impossible.
+
+    If the shim has been uninstalled since it was started, the plugin has its place again.
+    """
+    number = _count_rounds() + 1
+    if number > _MOST_ROUNDS:
+        return _complain(path, "shims execute one another; the plugin behind a shim must not run it again")
     try:
         if data is not None:
-            _restore_input(data, is_whole=is_whole)
-        _restore_signals()
-        os.execve(plugin, sys.argv, _environment())  # noqa: S606 - the point of a shim
+            _restore_input(data, number, is_whole=is_whole)
     except OSError:
-        return _complain(path, "the plugin behind this shim cannot be executed")
+        return _complain(path, "the request cannot be passed to the plugin behind this shim")
+    _restore_signals()
+    # Once more, since an installation may go on meanwhile.
+    for suffix in (*BEHIND, "", *BEHIND, ""):
+        if not _is_plugin(path + suffix):
+            continue
+        try:
+            os.execve(path + suffix, sys.argv, _environment())  # noqa: S606 - the point of a shim
+        except FileNotFoundError:
+            continue
+        except OSError:
+            return _complain(path, "the plugin behind this shim cannot be executed")
+    return _complain(path, "the agent has no answer, and there is no plugin behind this shim")
 
 
 def _complain(path: str, reason: str) -> int:
@@ -188,21 +200,23 @@ def _complain(path: str, reason: str) -> int:
     return _FAILED
 
 
-def _is_second() -> bool:
-    """Return whether a shim executed this one: its input is in a shim's memory file."""
+def _count_rounds() -> int:
+    """Return how many shims in a row executed one another up to this one, by the name of the input's memory file."""
     try:
-        return os.readlink("/proc/self/fd/0") == f"/memfd:{_MEMORY_FILE} (deleted)"
+        target = os.readlink("/proc/self/fd/0")
     except OSError:
-        return False
+        return 0
+    _, start, rest = target.partition(f"/memfd:{_MEMORY_FILE}")
+    return int(rest[0]) if start and rest[:1].isdigit() else 0
 
 
-def _is_plugin(own: str, path: str) -> bool:
+def _is_plugin(path: str) -> bool:
     """Return whether a program is there that is not a shim: not this file under any name, nor a copy of one."""
     try:
         found = os.stat(path)
-        if found.st_mode & 0o170000 != 0o100000 or os.path.samestat(found, os.stat(own)):
-            return False
     except OSError:
+        return False
+    if found.st_mode & 0o170000 != 0o100000:
         return False
     if found.st_size > MOST_SHIM_BYTES:
         return True
@@ -216,9 +230,9 @@ def _is_plugin(own: str, path: str) -> bool:
         os.close(fd)
 
 
-def _restore_input(data: bytes, *, is_whole: bool) -> None:
+def _restore_input(data: bytes, number: int, *, is_whole: bool) -> None:
     """Put the input that was read, and what is left of it, into a memory file that becomes standard input."""
-    fd = os.memfd_create(_MEMORY_FILE)
+    fd = os.memfd_create(f"{_MEMORY_FILE}{number}")
     chunk = data
     while chunk:
         if _print(chunk, fd):

@@ -75,6 +75,9 @@ COMMANDS = {
         "authenticate to any cluster that kubectl can reach, and explain failures",
     ),
     "plugin": Command("keyferry.cli.plugin.group", "create, test, trace and install credential plugins"),
+    "bridge": Command(
+        "keyferry.cli.bridge.group", "connect the kubelet and docker's tools to the node agent, reversibly"
+    ),
     "demo": Command(
         "keyferry.cli.demo", "show the main commands on this machine, without installing anything else"
     ),

@@ -1,0 +1,1 @@
+"""Let docker's tools use docker-credential-keyferry."""
