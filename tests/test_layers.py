@@ -69,7 +69,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("answer",),
         ("warm",),
         ("lookup",),
-        ("load",),
+        ("load", "registries"),
     ),
     "clusters": (
         ("kubeconfig", "auth"),

@@ -161,6 +161,7 @@ def serving(path: Path, answer: Callable[[Request], Answer]) -> Iterator[AgentSe
             accepting.join()
             for thread in threads:
                 thread.join()
+            path.unlink()
     assert server.problems == []
 
 

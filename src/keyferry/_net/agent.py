@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["API_VERSION", "AgentReply", "Fallback", "FallbackReason", "ask_agent", "find_socket", "try_agent"]
+__all__ = [
+    "API_VERSION",
+    "Fallback",
+    "FallbackReason",
+    "SocketReply",
+    "ask_agent",
+    "find_socket",
+    "try_agent",
+]
 
 API_VERSION = "agent.keyferry.dev/v1"
 VARIABLE = "KEYFERRY_AGENT"
@@ -60,7 +68,7 @@ class Fallback:
         return f"Fallback({self.reason!r}, {self.message!r})"
 
 
-class AgentReply:
+class SocketReply:
     """An answer of the agent: its HTTP status and its body, which may hold secrets."""
 
     __slots__ = ("body", "status")
@@ -70,7 +78,7 @@ class AgentReply:
         self.body = body
 
     def __repr__(self) -> str:
-        return f"AgentReply({self.status})"
+        return f"SocketReply({self.status})"
 
 
 class _NoReplyError(Exception):
@@ -106,7 +114,7 @@ def ask_agent(
     *,
     connect_seconds: float = CONNECT_SECONDS,
     answer_seconds: float = ANSWER_SECONDS,
-) -> AgentReply | Fallback:
+) -> SocketReply | Fallback:
     """POST a JSON document to the agent whose socket is *place*, and return its answer or the reason for none.
 
     Nothing is sent unless only root and this user can replace the socket. Connecting and answering have time limits;
@@ -227,7 +235,7 @@ def _send(connection: "Any", data: bytes, until: float) -> None:
             raise _broken(error) from None
 
 
-def _receive(connection: "Any", until: float) -> AgentReply:
+def _receive(connection: "Any", until: float) -> SocketReply:
     import _socket
 
     data, head = b"", None
@@ -247,7 +255,7 @@ def _receive(connection: "Any", until: float) -> AgentReply:
     status, start, size = head
     if len(data) != start + size:
         raise _NoReplyError(FallbackReason.GARBLED, "the agent's answer is longer than it says")
-    return AgentReply(status, data[start:])
+    return SocketReply(status, data[start:])
 
 
 def _left(until: float) -> float:

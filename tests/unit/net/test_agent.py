@@ -9,9 +9,9 @@ import pytest
 from keyferry._net.agent import (
     MOST_REQUEST_BYTES,
     ROOT_SOCKET,
-    AgentReply,
     Fallback,
     FallbackReason,
+    SocketReply,
     ask_agent,
     find_socket,
 )
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sock
 BODY = b'{"apiVersion":"agent.keyferry.dev/v1","kind":"LookupRequest","image":"r.io/x"}'
 
 
-def ask(place: Path | str, body: bytes = BODY, seconds: float = 20.0) -> AgentReply | Fallback:
+def ask(place: Path | str, body: bytes = BODY, seconds: float = 20.0) -> SocketReply | Fallback:
     return ask_agent(str(place), "/v1/lookup", body, answer_seconds=seconds)
 
 
-def reason(found: AgentReply | Fallback) -> FallbackReason:
+def reason(found: SocketReply | Fallback) -> FallbackReason:
     assert isinstance(found, Fallback)
     assert found.message[0].islower() or found.message[0] == "'"
     assert found.message in repr(found)
@@ -35,9 +35,9 @@ def reason(found: AgentReply | Fallback) -> FallbackReason:
 def test_an_answer_is_its_status_and_body(tmp_path: Path) -> None:
     with serving(tmp_path / "a" / "s", lambda _: (403, {"kind": "Status", "secret": "hidden"})):
         found = ask(tmp_path / "a" / "s")
-    assert isinstance(found, AgentReply)
+    assert isinstance(found, SocketReply)
     assert (found.status, b"hidden" in found.body) == (403, True)
-    assert repr(found) == "AgentReply(403)"
+    assert repr(found) == "SocketReply(403)"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_folder_that_others_can_write_is_untrusted(tmp_path: Path) -> None:
         (tmp_path / "a").chmod(0o770)
         assert reason(ask(tmp_path / "a" / "s")) is FallbackReason.UNTRUSTED
         (tmp_path / "a").chmod(0o755)
-        assert isinstance(ask(tmp_path / "a" / "s"), AgentReply)
+        assert isinstance(ask(tmp_path / "a" / "s"), SocketReply)
     assert len(server.requests) == 1
 
 
