@@ -20,9 +20,9 @@ CYCLES = 40
 
 
 def bridge(node: Node, *words: str) -> "subprocess.CompletedProcess[str]":
-    return run_keyferry(
-        "bridge", "kubelet", *words, "--bin-dir", str(node.bin_dir), "--config", str(node.config)
-    )
+    places = ("--bin-dir", str(node.bin_dir), "--config", str(node.config))
+    # An argument may come after options.
+    return run_keyferry("bridge", "kubelet", words[0], *places, *words[1:])
 
 
 @pytest.fixture

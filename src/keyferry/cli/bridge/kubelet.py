@@ -32,6 +32,7 @@ examples:
   sudo keyferry bridge kubelet install --beside node-agent --plugin /opt/bin/ecr-credential-provider
   sudo keyferry bridge kubelet uninstall ecr-credential-provider"""
 
+TAKES_OPTIONS_BETWEEN = True
 _OWN_NAME = "keyferry"
 
 
