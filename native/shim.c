@@ -25,6 +25,7 @@
 
 #define MOST_INPUT (1 << 20)
 #define MOST_REQUEST (256 << 10)
+#define MOST_MESSAGE_HEAD 256
 #define MOST_HEAD (16 << 10)
 #define MOST_BODY (1 << 20)
 #define MOST_SHIM (256 << 10)
@@ -413,7 +414,8 @@ static int read_exit_code(struct span value) {
     return code >= 1 && code <= 255 ? code : 1;
 }
 
-static char input[MOST_INPUT], request[MOST_REQUEST], reply[MOST_HEAD + MOST_BODY + 4], scratch[MOST_BODY];
+/* The request's head is put before its body once its size is known, so that both are sent at once. */
+static char input[MOST_INPUT], message[MOST_MESSAGE_HEAD + MOST_REQUEST], reply[MOST_HEAD + MOST_BODY + 4], scratch[MOST_BODY];
 
 static void complain(struct span name, const char *reason) {
     (void)!write(2, "keyferry-shim: ", 15);
@@ -511,14 +513,12 @@ static int wait_for(int fd, short events, int64_t until) {
 
 static int send_all(int fd, const char *data, size_t size, int64_t until) {
     while (size > 0) {
-        if (!wait_for(fd, POLLOUT, until))
-            return 0;
         ssize_t done = send(fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (done < 0 && errno != EINTR && errno != EAGAIN)
-            return 0;
         if (done > 0) {
             data += done;
             size -= (size_t)done;
+        } else if ((errno != EINTR && errno != EAGAIN) || !wait_for(fd, POLLOUT, until)) {
+            return 0;
         }
     }
     return 1;
@@ -543,18 +543,17 @@ static int receive(int fd, struct head *head, int64_t until) {
     }
 }
 
-static int exchange(int fd, struct span request_head, struct span body, struct head *head) {
+static int exchange(int fd, struct span message, struct head *head) {
     int64_t until = now_ms() + ANSWER_MS;
-    return send_all(fd, request_head.at, request_head.size, until) && send_all(fd, body.at, body.size, until) &&
-           receive(fd, head, until);
+    return send_all(fd, message.at, message.size, until) && receive(fd, head, until);
 }
 
 /* ---- the request ---- */
 
 static int put(size_t *size, struct span text) {
-    if (text.size > sizeof(request) - *size)
+    if (text.size > MOST_REQUEST - *size)
         return 0;
-    memcpy(request + *size, text.at, text.size);
+    memcpy(message + MOST_MESSAGE_HEAD + *size, text.at, text.size);
     *size += text.size;
     return 1;
 }
@@ -585,16 +584,22 @@ static size_t make_request(struct span name, struct member *fields) {
     return fits ? size : 0;
 }
 
-static size_t make_head(char *to, size_t body_size) {
-    char digits[20], *end = stpcpy(to, "POST /v1/lookup HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
+/* Put the head before a body of this size; return both. */
+static struct span put_head(size_t body_size) {
+    char head[MOST_MESSAGE_HEAD], digits[20];
+    size_t left = body_size;
+    char *end = stpcpy(head, "POST /v1/lookup HTTP/1.1\r\nHost: keyferry-agent\r\nConnection: close\r\n"
                                        "Content-Type: application/json\r\nContent-Length: ");
     int count = 0;
     do
-        digits[count++] = (char)('0' + body_size % 10);
-    while ((body_size /= 10) > 0);
+        digits[count++] = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
     while (count > 0)
         *end++ = digits[--count];
-    return (size_t)(stpcpy(end, "\r\n\r\n") - to);
+    size_t size = (size_t)(stpcpy(end, "\r\n\r\n") - head);
+    char *start = message + MOST_MESSAGE_HEAD - size;
+    memcpy(start, head, size);
+    return (struct span){start, size + body_size};
 }
 
 /* ---- the shim ---- */
@@ -665,10 +670,8 @@ static enum outcome ask(const struct shim *shim, struct member *fields, struct a
     int fd = size > 0 && path[0] == '/' ? open_socket(path) : -1;
     if (fd < 0)
         return UNUSABLE;
-    char text[256];
     struct head head;
-    struct span request_head = {text, make_head(text, size)};
-    int is_there = exchange(fd, request_head, (struct span){request, size}, &head);
+    int is_there = exchange(fd, put_head(size), &head);
     close(fd);
     if (!is_there)
         return UNUSABLE;

@@ -4,11 +4,15 @@ The agent is an accelerator: every failure here is a value, on which the caller 
 are started for every call use this module, so it imports neither ``socket`` nor ``json``.
 """
 
-import os
 import sys
 from time import monotonic
 
 from keyferry._core.word_enum import WordEnum
+
+try:
+    import posix as system  # not os, whose import takes a tenth of a shim's time
+except ImportError:
+    import os as system  # type: ignore[no-redef]
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -27,6 +31,7 @@ __all__ = [
 
 API_VERSION = "agent.keyferry.dev/v1"
 VARIABLE = "KEYFERRY_AGENT"
+RUNTIME_VARIABLE = "XDG_RUNTIME_DIR"
 AUTO, OFF = "auto", "off"
 ROOT_SOCKET = "/run/keyferry/agent.sock"
 CONNECT_SECONDS = 0.2
@@ -99,11 +104,11 @@ def find_socket(environ: "Mapping[str, str]", given: str = "") -> str:
             return ""
         if place and place != AUTO:
             return place
-    if not hasattr(os, "geteuid"):
+    if not hasattr(system, "geteuid"):
         return ""
-    if os.geteuid() == 0:
+    if system.geteuid() == 0:
         return ROOT_SOCKET
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    runtime = environ.get(RUNTIME_VARIABLE, "")
     return f"{runtime}/keyferry/agent.sock" if runtime.startswith("/") else ""
 
 
@@ -148,11 +153,12 @@ def try_agent(place: str, connect_seconds: float = CONNECT_SECONDS) -> Fallback 
 
 
 def _connect(place: str, seconds: float) -> "Any":
-    folder, name = os.path.split(place)
-    if not os.path.isabs(place) or not name:
+    folder, _, name = place.rpartition("/")
+    if not place.startswith("/") or not name:
         raise _NoReplyError(FallbackReason.ABSENT, f"{place!r} is not the absolute path of a socket")
     try:
-        fd = os.open(folder, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
+        flags = getattr(system, "O_PATH", system.O_RDONLY) | system.O_DIRECTORY | system.O_CLOEXEC
+        fd = system.open(folder or "/", flags)
     except OSError as error:
         raise _unreachable(place, error) from None
     try:
@@ -161,20 +167,20 @@ def _connect(place: str, seconds: float) -> "Any":
     except OSError as error:
         raise _unreachable(place, error) from None
     finally:
-        os.close(fd)
+        system.close(fd)
 
 
 def _check(fd: int, folder: str, name: str) -> None:
     """Raise unless only root and this user can change the folder, and the socket in it is theirs."""
-    trusted = (0, os.geteuid())
-    found = os.fstat(fd)
+    trusted = (0, system.geteuid())
+    found = system.fstat(fd)
     if found.st_uid not in trusted or found.st_mode & _OTHERS_WRITE:
         raise _NoReplyError(
             FallbackReason.UNTRUSTED,
             f"the socket's folder {folder!r} belongs to user {found.st_uid} and has mode {found.st_mode & 0o7777:04o};"
             " expected root or this user, and nobody else who can write",
         )
-    found = os.stat(name, dir_fd=fd, follow_symlinks=False)
+    found = system.stat(name, dir_fd=fd, follow_symlinks=False)
     if found.st_uid not in trusted or found.st_mode & _KIND != _SOCKET:
         raise _NoReplyError(
             FallbackReason.UNTRUSTED, f"{folder + '/' + name!r} is not a socket of root or of this user"

@@ -4,10 +4,18 @@
 it. It is started for every pull, so it imports little, and it never forks.
 """
 
-import os
+import posix  # not os, whose import takes a tenth of a shim's time
 import sys
 
-from keyferry._net.agent import API_VERSION, Fallback, ask_agent, find_socket
+from keyferry._net.agent import (
+    API_VERSION,
+    AUTO,
+    RUNTIME_VARIABLE,
+    VARIABLE,
+    Fallback,
+    ask_agent,
+    find_socket,
+)
 from keyferry.bridge.json_spans import read_members
 from keyferry.invoke.shim import BEHIND, IN_FRONT, LINK, MARK, MOST_SHIM_BYTES
 
@@ -31,13 +39,17 @@ _ANSWER_FIELDS = (b"outcome", b"response", b"exitCode", b"stderr", b"message")
 
 def main() -> None:
     """Answer the kubelet's request, or become the plugin behind this shim."""
-    path = sys.argv[0]
-    if os.isatty(0):
-        sys.exit(_fall_back(path, None, is_whole=True))
+    # Nothing is buffered, and tidying up takes longer than asking the agent.
+    posix._exit(_run(sys.argv[0]))  # noqa: SLF001 - a public function of os
+
+
+def _run(path: str) -> int:
+    if posix.isatty(0):
+        return _fall_back(path, None, is_whole=True)
     data, is_whole = _read_input()
     request = read_members(data, *_REQUEST_FIELDS) if is_whole else None
     answer = None if request is None else _ask(path, request)
-    sys.exit(_act(path, data, request or {}, answer, is_whole=is_whole))
+    return _act(path, data, request or {}, answer, is_whole=is_whole)
 
 
 def _act(
@@ -48,7 +60,7 @@ def _act(
         return _print(answer[b"response"] + b"\n")
     if answer is not None and outcome == b'"failed"':
         return _print_failure(answer)
-    if outcome == b'"noMatch"' and not os.path.lexists(path + IN_FRONT):
+    if outcome == b'"noMatch"' and not _exists(path + IN_FRONT):
         return _print(
             b'{"kind":"CredentialProviderResponse","apiVersion":%s,"cacheKeyType":"Image","cacheDuration":"0s","auth":{}}\n'
             % request[b"apiVersion"]
@@ -61,7 +73,7 @@ def _read_input() -> tuple[bytes, bool]:
     chunks: list[bytes] = []
     size = 0
     while size < _MOST_INPUT:
-        chunk = os.read(0, min(_CHUNK, _MOST_INPUT - size))
+        chunk = posix.read(0, min(_CHUNK, _MOST_INPUT - size))
         if not chunk:
             return b"".join(chunks), True
         chunks.append(chunk)
@@ -71,7 +83,7 @@ def _read_input() -> tuple[bytes, bool]:
 
 def _ask(path: str, request: dict[bytes, bytes]) -> dict[bytes, bytes] | None:
     """Return the members of the agent's answer; None if there is none that can be used."""
-    name = os.path.basename(path)
+    name = path.rpartition("/")[2]
     if (
         request.get(b"kind") != _KIND
         or not all(request.get(field, b"").startswith(b'"') for field in (b"apiVersion", b"image"))
@@ -88,13 +100,25 @@ def _ask(path: str, request: dict[bytes, bytes]) -> dict[bytes, bytes] | None:
 
 def _socket_of(path: str) -> str:
     try:
-        linked = os.readlink(path + LINK)
+        linked = posix.readlink(path + LINK)
     except OSError:
         linked = ""
-    variables: Mapping[str, str] = os.environ
     # What the environment says goes before the link.
-    given = variables.get("KEYFERRY_AGENT", "")
-    return find_socket(variables, linked if given in ("", "auto") else given)
+    given = _variable(VARIABLE)
+    runtime = {RUNTIME_VARIABLE: _variable(RUNTIME_VARIABLE)}
+    return find_socket(runtime, linked if given in ("", AUTO) else given)
+
+
+def _variable(name: str) -> str:
+    return posix.environ.get(name.encode(), b"").decode(sys.getfilesystemencoding(), "surrogateescape")
+
+
+def _exists(path: str) -> bool:
+    try:
+        posix.lstat(path)
+    except OSError:
+        return False
+    return True
 
 
 def read_answer(status: int, body: bytes, api_version: bytes) -> dict[bytes, bytes] | None:
@@ -112,7 +136,7 @@ def _print(text: bytes, fd: int = 1) -> int:
     view = memoryview(text)
     try:
         while view:
-            view = view[os.write(fd, view) :]
+            view = view[posix.write(fd, view) :]
     except OSError:
         return _FAILED
     return 0
@@ -187,7 +211,7 @@ def _fall_back(path: str, data: bytes | None, *, is_whole: bool) -> int:
         if not _is_plugin(path + suffix):
             continue
         try:
-            os.execve(path + suffix, sys.argv, _environment())  # noqa: S606 - the point of a shim
+            posix.execve(path + suffix, sys.argv, _environment())
         except FileNotFoundError:
             continue
         except OSError:
@@ -196,14 +220,15 @@ def _fall_back(path: str, data: bytes | None, *, is_whole: bool) -> int:
 
 
 def _complain(path: str, reason: str) -> int:
-    _print(os.fsencode(f"keyferry-shim: {os.path.basename(path)}: {reason}\n"), 2)
+    text = f"keyferry-shim: {path.rpartition('/')[2]}: {reason}\n"
+    _print(text.encode(sys.getfilesystemencoding(), "surrogateescape"), 2)
     return _FAILED
 
 
 def _count_rounds() -> int:
     """Return how many shims in a row executed one another up to this one, by the name of the input's memory file."""
     try:
-        target = os.readlink("/proc/self/fd/0")
+        target = posix.readlink("/proc/self/fd/0")
     except OSError:
         return 0
     _, start, rest = target.partition(f"/memfd:{_MEMORY_FILE}")
@@ -213,7 +238,7 @@ def _count_rounds() -> int:
 def _is_plugin(path: str) -> bool:
     """Return whether a program is there that is not a shim: not this file under any name, nor a copy of one."""
     try:
-        found = os.stat(path)
+        found = posix.stat(path)
     except OSError:
         return False
     if found.st_mode & 0o170000 != 0o100000:
@@ -221,25 +246,25 @@ def _is_plugin(path: str) -> bool:
     if found.st_size > MOST_SHIM_BYTES:
         return True
     try:
-        fd = os.open(path, os.O_RDONLY)
+        fd = posix.open(path, posix.O_RDONLY | posix.O_CLOEXEC)
     except OSError:
         return True  # may be executable without being readable
     try:
-        return MARK not in os.read(fd, MOST_SHIM_BYTES)
+        return MARK not in posix.read(fd, MOST_SHIM_BYTES)
     finally:
-        os.close(fd)
+        posix.close(fd)
 
 
 def _restore_input(data: bytes, number: int, *, is_whole: bool) -> None:
     """Put the input that was read, and what is left of it, into a memory file that becomes standard input."""
-    fd = os.memfd_create(f"{_MEMORY_FILE}{number}")
+    fd = posix.memfd_create(f"{_MEMORY_FILE}{number}", posix.MFD_CLOEXEC)
     chunk = data
     while chunk:
         if _print(chunk, fd):
             raise OSError
-        chunk = b"" if is_whole else os.read(0, _CHUNK)
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.dup2(fd, 0)
+        chunk = b"" if is_whole else posix.read(0, _CHUNK)
+    posix.lseek(fd, 0, 0)
+    posix.dup2(fd, 0)
 
 
 def _restore_signals() -> None:
@@ -257,6 +282,6 @@ def _environment() -> "Mapping[bytes, bytes]":
         with open("/proc/self/environ", "rb", buffering=0) as stream:
             entries = stream.read().split(b"\0")
     except OSError:
-        return os.environb
+        return posix.environ
     pairs = (entry.partition(b"=") for entry in entries)
     return {name: value for name, equals, value in pairs if equals and name}

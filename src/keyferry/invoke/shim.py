@@ -2,9 +2,9 @@
 
 The kubelet executes the shim ``NAME``. Beside it are ``NAME.agent``, a link whose target is the agent's socket, and the
 plugin: ``NAME.real`` where the shim stands in front of it, ``NAME.beside`` where the shim has a provider of its own.
-"""
 
-import os
+The shim itself uses the names. It does without ``os``, which is therefore imported where it is needed.
+"""
 
 __all__ = [
     "BEHIND",
@@ -30,6 +30,8 @@ MOST_SHIM_BYTES = 256 << 10
 
 def is_shim(path: str) -> bool:
     """Return whether the program at *path* is a shim of keyferry; False if it cannot be read."""
+    import os
+
     try:
         fd = os.open(path, os.O_RDONLY)
     except (OSError, ValueError):
@@ -45,6 +47,8 @@ def is_shim(path: str) -> bool:
 
 def plugin_behind(path: str) -> str:
     """Return the plugin behind the shim at *path*, *path* if it is no shim, or nothing if no plugin is behind it."""
+    import os
+
     if not is_shim(path):
         return path
     return next((path + suffix for suffix in BEHIND if os.path.exists(path + suffix)), "")
@@ -55,6 +59,8 @@ def program_behind(path: str) -> str:
 
     This is for every run of a plugin: it costs one system call where no shim is installed.
     """
+    import os
+
     try:
         os.lstat(path + LINK)
     except (OSError, ValueError):
