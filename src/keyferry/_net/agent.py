@@ -104,7 +104,7 @@ def find_socket(environ: "Mapping[str, str]", given: str = "") -> str:
             return ""
         if place and place != AUTO:
             return place
-    if not hasattr(system, "geteuid"):
+    if sys.platform == "win32":
         return ""
     if system.geteuid() == 0:
         return ROOT_SOCKET
@@ -157,7 +157,7 @@ def _connect(place: str, seconds: float) -> "Any":
     if not place.startswith("/") or not name:
         raise _NoReplyError(FallbackReason.ABSENT, f"{place!r} is not the absolute path of a socket")
     try:
-        flags = getattr(system, "O_PATH", system.O_RDONLY) | system.O_DIRECTORY | system.O_CLOEXEC
+        flags = (system.O_PATH if _IS_LINUX else system.O_RDONLY) | system.O_DIRECTORY | system.O_CLOEXEC
         fd = system.open(folder or "/", flags)
     except OSError as error:
         raise _unreachable(place, error) from None
