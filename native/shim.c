@@ -715,7 +715,8 @@ static int restore_input(const struct shim *shim, int round) {
             break;
         is_written = write_all(fd, scratch, (size_t)done);
     }
-    return is_written && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0;
+    /* Where standard input was closed, the file may have its place already. */
+    return is_written && lseek(fd, 0, SEEK_SET) == 0 && dup2(fd, 0) == 0 && fcntl(0, F_SETFD, 0) == 0;
 }
 
 /* Return how many shims in a row executed one another up to this one: the name of the input's memory file tells. */

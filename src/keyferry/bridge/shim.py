@@ -73,7 +73,10 @@ def _read_input() -> tuple[bytes, bool]:
     chunks: list[bytes] = []
     size = 0
     while size < _MOST_INPUT:
-        chunk = posix.read(0, min(_CHUNK, _MOST_INPUT - size))
+        try:
+            chunk = posix.read(0, min(_CHUNK, _MOST_INPUT - size))
+        except OSError:
+            chunk = b""
         if not chunk:
             return b"".join(chunks), True
         chunks.append(chunk)
@@ -265,6 +268,8 @@ def _restore_input(data: bytes, number: int, *, is_whole: bool) -> None:
         chunk = b"" if is_whole else posix.read(0, _CHUNK)
     posix.lseek(fd, 0, 0)
     posix.dup2(fd, 0)
+    # Where standard input was closed, the file may have its place already.
+    posix.set_inheritable(0, True)
 
 
 def _restore_signals() -> None:

@@ -12,13 +12,22 @@ from keyferry._core.values import Value, field
 from keyferry._core.word_enum import WordEnum
 from keyferry.api.kubeletconfig.v1 import CredentialProvider
 from keyferry.errors import ImageNameError, MatchError
+from keyferry.images.answer import Answer
 from keyferry.images.keyring import Credential, SourceKind
 from keyferry.images.lookup import Providers
 from keyferry.images.match.rules import Pattern, fits, is_literal, parse_pattern
 from keyferry.images.match.url import parse_registry_url
+from keyferry.images.reference import ImageName, parse_image
 from keyferry.images.result import Failure
 
-__all__ = ["RegistryAnswer", "RegistryOutcome", "exact_registries", "lookup_registry", "paths_of"]
+__all__ = [
+    "RegistryAnswer",
+    "RegistryOutcome",
+    "exact_registries",
+    "lookup_registry",
+    "lookup_registry_async",
+    "paths_of",
+]
 
 # A repository for a question that any repository would answer; nobody pulls it.
 _ANY = "keyferry"
@@ -59,31 +68,50 @@ def exact_registries(configs: Sequence[CredentialProvider]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(pattern.url.authority for pattern in patterns if _is_exact(pattern)))
 
 
+def images_of(configs: Sequence[CredentialProvider], host: str) -> tuple[ImageName, ...]:
+    """Return one image for each path for which providers match images of *host*."""
+    images = []
+    for path in paths_of(configs, host):
+        try:
+            images.append(parse_image(_image(host, path)))
+        except ImageNameError:
+            continue  # no image has such a name, so the pattern matches none
+    return tuple(images)
+
+
 def lookup_registry(
     providers: Providers, host: str, *, timeout_seconds: float | None = None
 ) -> RegistryAnswer:
     """Return the first credential that providers have for every image of *host*, if it is the same for all."""
     until = None if timeout_seconds is None else monotonic() + timeout_seconds
-    found: list[Credential | None] = []
-    failures: list[Failure] = []
-    candidates: list[str] = []
-    ends: list[int] = []
-    for path in paths_of(providers.configs, host):
-        try:
-            left = None if until is None else max(until - monotonic(), 0.001)
-            answer = providers.lookup(_image(host, path), timeout_seconds=left)
-        except ImageNameError:
-            continue  # no image has such a name, so the pattern matches none
-        candidates.append(answer.name)
-        failures += answer.failures
-        found.append(
-            next((each for each in answer.credentials if each.source.kind is SourceKind.PROVIDER), None)
-        )
-        ends += [each.expires_ns for each in answer.provisions if each.expires_ns is not None and each.auth]
+    answers = []
+    for image in images_of(providers.configs, host):
+        left = None if until is None else max(until - monotonic(), 0.001)
+        answers.append(providers.lookup(image, timeout_seconds=left))
+    return combine(answers)
+
+
+async def lookup_registry_async(providers: Providers, host: str) -> RegistryAnswer:
+    """Return what ``lookup_registry`` returns, without blocking the event loop."""
+    return combine([await providers.lookup_async(image) for image in images_of(providers.configs, host)])
+
+
+def combine(answers: Sequence[Answer]) -> RegistryAnswer:
+    """Return one answer for a registry from those for its images."""
+    failures = tuple(failure for answer in answers for failure in answer.failures)
+    found = [
+        next((each for each in answer.credentials if each.source.kind is SourceKind.PROVIDER), None)
+        for answer in answers
+    ]
+    provisions = (provision for answer in answers for provision in answer.provisions if provision.auth)
+    ends = [each.expires_ns for each in provisions if each.expires_ns is not None]
     outcome = _outcome(found, failures)
-    credential = found[0] if outcome is RegistryOutcome.FOUND else None
     return RegistryAnswer(
-        outcome, credential, tuple(candidates), tuple(failures), min(ends) if ends else None
+        outcome,
+        found[0] if outcome is RegistryOutcome.FOUND else None,
+        tuple(answer.name for answer in answers),
+        failures,
+        min(ends, default=None),
     )
 
 

@@ -1,8 +1,16 @@
 """Lookup for a registry as a whole: one answer, or none."""
 
+import asyncio
+
 import pytest
 
-from keyferry.images.registries import RegistryOutcome, exact_registries, lookup_registry, paths_of
+from keyferry.images.registries import (
+    RegistryOutcome,
+    exact_registries,
+    lookup_registry,
+    lookup_registry_async,
+    paths_of,
+)
 from support.plugins import Node
 
 HOST = "registry.example"
@@ -22,6 +30,14 @@ def test_one_provider_answers_for_its_host(node: Node) -> None:
     assert (found.credential.password, found.candidates) == ("pass", (f"{HOST}/keyferry",))
     assert found.expires_ns is not None
     assert node.runs("a") == [f"{HOST}/keyferry"]
+
+
+def test_the_same_without_blocking(node: Node) -> None:
+    add(node, "a", f"{HOST}/one", f"{HOST}/two")
+    providers = node.load()
+    found = asyncio.run(lookup_registry_async(providers, HOST))
+    assert found == lookup_registry(providers, HOST)
+    assert found.outcome is RegistryOutcome.FOUND
 
 
 def test_providers_by_path_answer_if_they_agree(node: Node) -> None:
