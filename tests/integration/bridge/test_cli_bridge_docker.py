@@ -62,7 +62,8 @@ def test_the_containers_tools_get_a_file_of_its_own(config: Path) -> None:
     own = config.parent / "registries.conf.d" / "zz-keyferry.conf"
     assert '+credential-helpers = ["containers-auth.json", "keyferry"]' in done.stdout
     assert '"keyferry"]' in own.read_text()
-    assert "every registry" in bridge(config, "status").stdout
+    (found,) = json.loads(bridge(config, "status", "-o", "json").stdout)["registries"]
+    assert found == {"registry": "*", "file": str(own)}
     bridge(config, "uninstall", "--containers")
     assert not own.exists()
 

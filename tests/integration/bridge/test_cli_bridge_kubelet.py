@@ -1,5 +1,6 @@
 """``keyferry bridge kubelet``: a shim in the kubelet's folder, and never a moment without a plugin."""
 
+import json
 import subprocess
 import sys
 import threading
@@ -48,6 +49,16 @@ def test_install_status_and_uninstall(filled: Node) -> None:
     assert len(server.requests) == 1
     row = ["plugin", "in", "front", "Python", f"{path}.real", str(socket)]
     assert shown.stdout.splitlines()[1].split() == row
+    (shim,) = json.loads(bridge(filled, "status", "-o", "json").stdout)["shims"]
+    assert "cannot be reached" in shim.pop("agentProblem")
+    assert shim == {
+        "provider": "plugin",
+        "position": "in front",
+        "native": False,
+        "program": str(path),
+        "plugin": f"{path}.real",
+        "socket": str(socket),
+    }
     done = bridge(filled, "uninstall", "plugin")
     assert (done.returncode, done.stdout) == (0, f"{path}: the plugin again\n")
     assert path.read_bytes() == before

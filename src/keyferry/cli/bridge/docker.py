@@ -2,7 +2,7 @@
 
 import os
 
-from keyferry.cli.frame.arguments import add_config_arguments
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.errors import KeyferryError
 from keyferry.show.report import report
@@ -21,7 +21,7 @@ their PATH.
   install    add the helper to docker's config for each HOST; without a HOST, for those that the provider
              config names exactly
   uninstall  remove it, for each HOST or for all
-  status     list the hosts with the helper
+  status     list the hosts with the helper; * means every registry
 
 docker, podman, skopeo, buildah, crane and others read docker's config. A host that has another helper keeps it,
 and a credsStore is never changed. With --containers, podman, skopeo and buildah ask the helper for every
@@ -58,6 +58,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
         metavar="DIR",
         help="the registries.conf.d (default: the system's for root, else the user's)",
     )
+    add_output_argument(parser, ("table", "json", "yaml"))
     add_config_arguments(parser)
 
 
@@ -139,18 +140,25 @@ def _harmless(diff: str) -> Lines:
 
 def _status(args: "argparse.Namespace") -> int:
     from keyferry.bridge.docker import install
-    from keyferry.show.tables import table
 
     path = args.docker_config or install.docker_config_path(os.environ)
     folder = args.registries_dir or install.registries_folder(os.environ)
     rows = [(host, path) for host in install.helped_hosts(path)]
     try:
         if install.plan_containers_uninstall(folder).before is not None:
-            rows.append(("every registry", os.path.join(folder, install.DROP_IN)))
+            rows.append(("*", os.path.join(folder, install.DROP_IN)))
     except KeyferryError as error:
         report(error)
-    if not rows:
-        report("no tool uses docker-credential-keyferry")
-        return Exit.NO
-    print(table(("REGISTRY", "FILE"), rows))
-    return Exit.OK
+    if args.output != "table":
+        from keyferry.show.documents import make_document, render_document
+
+        registries = [{"registry": registry, "file": file} for registry, file in rows]
+        print(render_document(make_document("HelpedRegistryList", registries=registries), args.output))
+    elif rows:
+        from keyferry.show.tables import table
+
+        print(table(("REGISTRY", "FILE"), rows))
+    if rows:
+        return Exit.OK
+    report("no tool uses docker-credential-keyferry")
+    return Exit.NO

@@ -1,6 +1,6 @@
 """Put a shim into the kubelet's folder of plugins, take it away, and show what is there."""
 
-from keyferry.cli.frame.arguments import add_config_arguments
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
 from keyferry.cli.frame.commands import Exit, WrongUsage
 from keyferry.errors import KeyferryError
 from keyferry.show.report import report
@@ -56,6 +56,7 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--native", metavar="FILE", help="the static shim, which 'make shim' builds (default: one in Python)"
     )
+    add_output_argument(parser, ("table", "json", "yaml"))
     add_config_arguments(parser)
 
 
@@ -73,7 +74,7 @@ def run(args: "argparse.Namespace") -> int:
         return _install(args, found)
     if args.action == "uninstall":
         return _uninstall(args.name, found)
-    return _status(found)
+    return _status(found, args.output)
 
 
 def _problem(args: "argparse.Namespace") -> str:
@@ -132,20 +133,40 @@ def _uninstall(name: str, found: "Discovery") -> int:
     return Exit.OK
 
 
-def _status(found: "Discovery") -> int:
+def _status(found: "Discovery", output: str) -> int:
     from keyferry.bridge.kubelet.install import list_shims
-    from keyferry.show.tables import table
 
     shims = list_shims(found.bin_dir)
-    if not shims:
-        report(f"no shim in {found.bin_dir}")
-        return Exit.NO
-    rows = [
-        (shim.name, shim.position, "C" if shim.is_native else "Python", shim.plugin or "-", _agent_text(shim))
-        for shim in shims
-    ]
-    print(table(("PROVIDER", "POSITION", "PROGRAM", "PLUGIN", "AGENT"), rows))
-    return Exit.OK
+    if output != "table":
+        from keyferry.show.documents import make_document, render_document
+
+        document = make_document("ShimList", shims=[_document(found, shim) for shim in shims])
+        print(render_document(document, output))
+    elif shims:
+        from keyferry.show.tables import table
+
+        print(table(("PROVIDER", "POSITION", "PROGRAM", "PLUGIN", "AGENT"), map(_cells, shims)))
+    if shims:
+        return Exit.OK
+    report(f"no shim in {found.bin_dir}")
+    return Exit.NO
+
+
+def _cells(shim: "InstalledShim") -> list[str]:
+    program = "C" if shim.is_native else "Python"
+    return [shim.name, shim.position, program, shim.plugin or "-", _agent_problem(shim) or shim.socket]
+
+
+def _document(found: "Discovery", shim: "InstalledShim") -> dict[str, object]:
+    return {
+        "provider": shim.name,
+        "position": str(shim.position),
+        "native": shim.is_native,
+        "program": _place(found, shim),
+        "plugin": shim.plugin,
+        "socket": shim.socket,
+        "agentProblem": _agent_problem(shim),
+    }
 
 
 def _place(found: "Discovery", shim: "InstalledShim") -> str:
@@ -153,16 +174,16 @@ def _place(found: "Discovery", shim: "InstalledShim") -> str:
 
 
 def _note_agent(shim: "InstalledShim") -> None:
-    text = _agent_text(shim)
-    if text != shim.socket:
-        report(f"{text}; until it can be reached, the shim runs the plugin behind it")
+    problem = _agent_problem(shim)
+    if problem:
+        report(f"{problem}; until it can be reached, the shim runs the plugin behind it")
 
 
-def _agent_text(shim: "InstalledShim") -> str:
+def _agent_problem(shim: "InstalledShim") -> str:
     from keyferry._net.agent import try_agent
 
     problem = try_agent(shim.socket)
-    return shim.socket if problem is None else problem.message
+    return "" if problem is None else problem.message
 
 
 def _cache_text(found: "Discovery", name: str) -> str:
