@@ -8,7 +8,7 @@ APP := .cache/app
 APP_READY := $(APP)/.ready
 SOURCES := $(shell find src -name '*.py') pyproject.toml README.md
 
-.PHONY: help demo test lint types unit conformance bench load docs wheel parts format clean
+.PHONY: help demo test lint types unit conformance bench load docs wheel parts shim format clean
 
 help:  ## what can be made here
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,6 +21,14 @@ test: lint types wheel parts  ## every gate: lint, types, docs, and all tests ag
 
 parts:  ## install the real programs that tests drive, where that is possible
 	@sh tools/parts.sh
+
+shim: .cache/shim/keyferry-shim  ## build the static shim in C for this machine into .cache/shim; CC="..." for another compiler
+
+.cache/shim/keyferry-shim: CC = musl-gcc
+.cache/shim/keyferry-shim: native/shim.c
+	@mkdir -p $(@D)
+	$(CC) -O2 -static -s -Wall -Wextra -Werror -o $@ $<
+	@ls -l $@
 
 unit: $(TOOLS)  ## the quick tests, against the sources
 	$(BIN)/python -m pytest -q tests/unit tests/property

@@ -42,6 +42,7 @@ GROUPS = {
     "cold": Group("lookups", "run_cold", "Cold lookups"),
     "concurrent": Group("lookups", "run_concurrent", "Many lookups at once"),
     "startup": Group("startup", "run", "Starts"),
+    "shims": Group("shims", "run", "The shims that a kubelet executes"),
     "memory": Group("memory", "run", "Memory"),
     "clusters": Group("clusters", "run", "Clusters"),
     "pulls": Group("pulls", "run", "Pulls into an OCI layout"),

@@ -79,7 +79,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("answer",),
         ("warm",),
         ("lookup",),
-        ("load",),
+        ("load", "registries"),
     ),
     "clusters": (
         ("kubeconfig", "auth"),
@@ -121,10 +121,16 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
         ("checks", "online", "document", "text"),
         ("gather", "visit"),
     ),
+    "bridge": (
+        ("json_spans",),
+        ("shim",),
+        ("kubelet",),
+        ("docker",),
+    ),
     "cli": (
         ("frame",),
         ("records",),
-        ("agent", "image", "kube", "plugin", "doctor", "lint", "diff", "completion", "main"),
+        ("agent", "bridge", "image", "kube", "plugin", "doctor", "lint", "diff", "completion", "main"),
         ("demo",),
     ),
 }

@@ -6,6 +6,7 @@ case "${1:-parts}" in
 parts)
     purpose=parts
     parts="zsh fish gcc libc6-dev docker-registry skopeo apache2-utils containerd amazon-ecr-credential-helper"
+    parts="$parts musl-tools qemu-user-static podman"
     ;;
 bench)
     purpose=bench
@@ -45,6 +46,15 @@ install_oidc() {
     touch "$oidc/.ready"
 }
 
+# A compiler for other processors.
+install_zig() {
+    [ -e "$unpacked/zig/.ready" ] && return
+    echo "installing a C compiler for arm64 into $unpacked/zig"
+    "${PYTHON:-python3}" -m venv --clear "$unpacked/zig"
+    "$unpacked/zig/bin/python" -m pip install --quiet --disable-pip-version-check ziglang
+    touch "$unpacked/zig/.ready"
+}
+
 # One environment each: together they make pip look through years of versions for two that agree.
 install_peer() {
     [ -e "$unpacked/$1/.ready" ] && return
@@ -55,7 +65,7 @@ install_peer() {
 }
 
 install_environments() {
-    if [ "$purpose" = bench ]; then install_peer kubernetes && install_peer botocore && install_peer awscli; else install_moto && install_oidc; fi
+    if [ "$purpose" = bench ]; then install_peer kubernetes && install_peer botocore && install_peer awscli; else install_moto && install_oidc && install_zig; fi
 }
 
 install_environments > "$log.environments" 2>&1 || { tail -20 "$log.environments" >&2; exit 1; }

@@ -11,6 +11,7 @@ from keyferry.api.kubeletconfig import v1
 from keyferry.errors import Problem
 from keyferry.images.config.decode import CONFIG_KIND, ConfigFile
 from keyferry.images.config.files import ReadConfig
+from keyferry.invoke.shim import BEHIND, LINK
 
 _EXTENSIONS = (".json", ".yaml", ".yml")
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
@@ -96,7 +97,8 @@ def _is_nothing(event: yaml.NodeEvent) -> bool:
 
 def _ignored(config: ReadConfig, bin_dir: str | None) -> Iterator[Problem]:
     read = {os.path.basename(file.path) for file in config.files}
-    plugins = {provider.name for provider in config.providers} if _is_same(config.path, bin_dir) else set()
+    named = [provider.name for provider in config.providers] if _is_same(config.path, bin_dir) else []
+    plugins = {name + suffix for name in named for suffix in ("", LINK, *BEHIND)}
     try:
         names = sorted(os.listdir(config.path))
     except OSError:

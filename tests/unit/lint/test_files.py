@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from keyferry.invoke.shim import MARK
 from keyferry.lint.providers.config import lint
 from support.lint import codes, config, only, write
 from support.parts import root
@@ -41,6 +42,33 @@ def test_plugins_beside_their_config_are_no_ignored_files(tmp_path: Path) -> Non
     (tmp_path / "plugin").chmod(0o755)
     tmp_path.chmod(0o755)
     assert lint(str(tmp_path), bin_dir=str(tmp_path)).findings == ()
+
+
+def put_shim(home: Path) -> None:
+    """Put a shim in front of the plugin."""
+    (home / "plugin").rename(home / "plugin.real")
+    (home / "plugin").write_bytes(MARK)
+    (home / "plugin").chmod(0o755)
+    (home / "plugin.agent").symlink_to("/run/keyferry/agent.sock")
+
+
+def test_the_files_of_a_shim_are_no_ignored_files(tmp_path: Path) -> None:
+    write(tmp_path, config())
+    (tmp_path / "plugin").write_text("#!/bin/sh\n")
+    (tmp_path / "plugin").chmod(0o755)
+    tmp_path.chmod(0o755)
+    put_shim(tmp_path)
+    assert lint(str(tmp_path), bin_dir=str(tmp_path)).findings == ()
+
+
+def test_the_plugin_behind_a_shim_is_looked_at(tmp_path: Path) -> None:
+    path, home = write(tmp_path, config()), _bin_dir(tmp_path)
+    put_shim(home)
+    assert lint(path, bin_dir=str(home)).findings == ()
+    (home / "plugin.real").chmod(0o775)
+    finding = only(lint(path, bin_dir=str(home)))
+    assert finding.code == "KF191"
+    assert "plugin.real" in finding.message
 
 
 @pytest.mark.parametrize(("mode", "who"), [(0o664, "its group"), (0o646, "everybody")])

@@ -47,7 +47,10 @@ def _parse(prog: str, module: "ModuleType", words: "Sequence[str]") -> "argparse
     # Only here, because importing argparse takes several milliseconds.
     from keyferry.cli.frame.parser import make_parser
 
-    return make_parser(prog, module).parse_args(words)
+    parser = make_parser(prog, module)
+    # Otherwise argparse takes no second argument after an option.
+    is_mixed = getattr(module, "TAKES_OPTIONS_BETWEEN", False)
+    return parser.parse_intermixed_args(words) if is_mixed else parser.parse_args(words)
 
 
 def add_config_arguments(parser: "argparse.ArgumentParser") -> None:

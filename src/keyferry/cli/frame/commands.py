@@ -84,6 +84,9 @@ COMMANDS = {
     "agent": Command(
         "keyferry.cli.agent.group", "run the node agent: one shared cache for everybody on this node"
     ),
+    "bridge": Command(
+        "keyferry.cli.bridge.group", "connect the kubelet and docker's tools to the node agent, reversibly"
+    ),
     "demo": Command(
         "keyferry.cli.demo.command", "show problems that people have, and their answers, on this machine"
     ),

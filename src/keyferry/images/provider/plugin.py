@@ -30,6 +30,7 @@ from keyferry.errors import (
     PluginTimeoutError,
 )
 from keyferry.invoke.process import Ending, Limits, ProcessOutcome, run
+from keyferry.invoke.shim import program_behind
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class ExecPlugin(Value):
             raise self._nul_failure(request.image)
         try:
             return run(
-                (self.path, *self.args),
+                (program_behind(self.path), *self.args),
                 stdin=encode_request(request, self.api_version),
                 environ=child_environment(self.env, self.withhold, self.environ),
                 limits=limits,

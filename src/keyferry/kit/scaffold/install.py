@@ -9,7 +9,7 @@ from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["PLUGINS", "OwnPlugin", "Plugin", "find_own", "install", "launcher_text"]
+__all__ = ["PLUGINS", "OwnPlugin", "Plugin", "find_own", "install", "launcher_text", "program_text"]
 
 _MODE = 0o755
 # The kernel truncates a "#!" line at this length.
@@ -117,11 +117,18 @@ def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool
 
 def launcher_text(plugin: Plugin | OwnPlugin, executable: str = "") -> str:
     """Return the program: this interpreter without the user's settings and ``site``, and the required paths."""
+    return program_text(plugin.module, _paths(plugin), executable, function=plugin.function)
+
+
+def program_text(
+    module: str, paths: list[str], executable: str = "", comment: str = "", *, function: str = "main"
+) -> str:
+    """Return a program that calls *function* of *module*, found in *paths*, in an isolated interpreter."""
     lines = [
-        f"{_first_lines(executable or sys.executable)}import sys",
-        f"sys.path += {_paths(plugin)!a}",
-        f"from {plugin.module} import {plugin.function}",
-        f"{plugin.function}()",
+        f"{_first_lines(executable or sys.executable)}{comment}import sys",
+        f"sys.path += {paths!a}",
+        f"from {module} import {function}",
+        f"{function}()",
         "",
     ]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from keyferry.errors import Problem
 from keyferry.images.config.register import plugin_path
+from keyferry.invoke.shim import plugin_behind
 from keyferry.lint.files import who_writes
 
 CodedMessage = tuple[str, str]  # code and message
@@ -32,13 +33,21 @@ def check_bin_dir_owner(bin_dir: str) -> Iterator[Problem]:
 
 
 def check_plugin(bin_dir: str, name: str) -> Iterator[CodedMessage]:
-    """Yield who else can change one plugin; nothing for a plugin that cannot be run."""
+    """Yield who else can change one plugin, and the one behind it if it is a shim; nothing if it cannot be run."""
     path = plugin_path(bin_dir, name)
+    if not name or os.path.dirname(path) != os.path.normpath(bin_dir):
+        return
+    for program in dict.fromkeys((path, plugin_behind(path) or path)):
+        yield from _check_program(bin_dir, program)
+
+
+def _check_program(bin_dir: str, path: str) -> Iterator[CodedMessage]:
     target = os.path.realpath(path)
-    if not name or os.path.dirname(path) != os.path.normpath(bin_dir) or not os.path.isfile(target):
+    if not os.path.isfile(target):
         return
     found = os.stat(target)
-    shown = path if target == os.path.realpath(bin_dir) + "/" + name else f"{path} (a link to {target})"
+    is_link = target != os.path.join(os.path.realpath(bin_dir), os.path.basename(path))
+    shown = f"{path} (a link to {target})" if is_link else path
     who = who_writes(found.st_mode)
     if who:
         yield (

@@ -1,0 +1,1 @@
+"""The kubelet and docker's tools on the node agent, and back."""

@@ -1,0 +1,1 @@
+"""The credential helper of docker's tools, and its installation."""

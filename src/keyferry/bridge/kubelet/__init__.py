@@ -1,0 +1,1 @@
+"""Shims in the kubelet's folder of plugins: install, remove, look at."""

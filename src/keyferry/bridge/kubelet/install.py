@@ -1,0 +1,226 @@
+"""Put a shim into the kubelet's folder of plugins, and take it away, without a moment in which a plugin is missing.
+
+A plugin is linked to its second name first; then the shim is renamed over it. The way back is one rename.
+"""
+
+import os
+import stat
+
+from keyferry._core.files import Folder, open_folder
+from keyferry._core.values import Value
+from keyferry._core.word_enum import WordEnum
+from keyferry._net.agent import AUTO, find_socket
+from keyferry.errors import EnvironmentProblem
+from keyferry.invoke.shim import BESIDE, IN_FRONT, LINK, is_shim
+
+__all__ = [
+    "InstalledShim",
+    "ShimPosition",
+    "install_beside",
+    "install_in_front",
+    "list_shims",
+    "uninstall",
+]
+
+_MODE = 0o755
+_SCRIPT = b"#!"
+
+
+class ShimPosition(WordEnum):
+    """How a shim stands to a plugin."""
+
+    IN_FRONT = "in front"
+    BESIDE = "beside"
+    OVERWRITTEN = "overwritten"
+    BROKEN = "broken"
+
+
+class InstalledShim(Value):
+    """A shim in a folder of plugins: its provider, the plugin behind it, and the agent's socket.
+
+    *plugin* is empty if there is none. An *overwritten* shim is one in whose place another program stands now.
+    """
+
+    name: str
+    position: ShimPosition
+    plugin: str
+    socket: str
+    is_native: bool
+
+
+def install_in_front(bin_dir: str, name: str, program: bytes, socket: str = AUTO) -> InstalledShim:
+    """Put the shim *program* in the place of the plugin *name*, which becomes ``NAME.real``.
+
+    Raise EnvironmentProblem if there is no such plugin, or another program has moved it to that name.
+    """
+    path = _path(bin_dir, name)
+    with _open(bin_dir) as folder:
+        if is_shim(path):
+            if not folder.has(name + IN_FRONT):
+                raise EnvironmentProblem(f"{path!r} is a shim already, and there is no plugin behind it")
+        else:
+            _check_plugin(path)
+            _check_second_name(folder, path, name + IN_FRONT)
+            _link(folder, name, name + IN_FRONT)
+        _write(folder, name, program, socket)
+    return _describe(bin_dir, name)
+
+
+def install_beside(
+    bin_dir: str, name: str, program: bytes, socket: str = AUTO, plugin: str = ""
+) -> InstalledShim:
+    """Put the shim *program* into the folder as a provider of its own, with *plugin* as what it falls back to.
+
+    Raise EnvironmentProblem if a program of that name is there.
+    """
+    path = _path(bin_dir, name)
+    with _open(bin_dir) as folder:
+        is_ours = is_shim(path) and folder.has(name + LINK) and not folder.has(name + IN_FRONT)
+        if os.path.lexists(path) and not is_ours:
+            raise EnvironmentProblem(
+                f"{path!r} exists already; to stand in front of it, use --in-front-of {name}"
+            )
+        if plugin:
+            _check_plugin(plugin)
+            if is_shim(plugin):
+                raise EnvironmentProblem(f"{plugin!r} is a shim; give the plugin itself")
+            _point(folder, name + BESIDE, os.path.abspath(plugin))
+        _write(folder, name, program, socket)
+    return _describe(bin_dir, name)
+
+
+def uninstall(bin_dir: str, name: str) -> ShimPosition:
+    """Remove a shim; a plugin behind it takes its place again. Return how the shim stood.
+
+    Where another program has taken the shim's place, such as a new version of the plugin, that program stays, and only
+    the shim's other files are removed. Raise EnvironmentProblem if no shim was installed.
+    """
+    path = _path(bin_dir, name)
+    with _open(bin_dir) as folder:
+        if not is_shim(path) and not folder.has(name + LINK):
+            raise EnvironmentProblem(f"{path!r} is not a shim of keyferry, and none was installed there")
+        position = _describe(bin_dir, name).position
+        is_missing = not os.path.lexists(path)
+        if folder.has(name + IN_FRONT) and (is_missing or position is ShimPosition.IN_FRONT):
+            folder.rename(name + IN_FRONT, name)
+        elif position is not ShimPosition.OVERWRITTEN:
+            folder.unlink(name)
+        for suffix in (IN_FRONT, BESIDE, LINK):
+            folder.unlink(name + suffix)
+        folder.sync()
+    return position
+
+
+def list_shims(bin_dir: str) -> tuple[InstalledShim, ...]:
+    """Return the shims in a folder of plugins, by name, with those that were overwritten."""
+    with _open(bin_dir) as folder:
+        names = folder.names(folders=False)
+    linked = {each.removesuffix(LINK) for each in names if each.endswith(LINK)}
+    found = {
+        each
+        for each in names
+        if not each.endswith((IN_FRONT, BESIDE)) and is_shim(os.path.join(bin_dir, each))
+    }
+    return tuple(_describe(bin_dir, name) for name in sorted(linked | found))
+
+
+def _describe(bin_dir: str, name: str) -> InstalledShim:
+    path = os.path.join(bin_dir, name)
+    has_real = os.path.exists(path + IN_FRONT)
+    behind = next((path + suffix for suffix in (IN_FRONT, BESIDE) if os.path.exists(path + suffix)), "")
+    if not is_shim(path):
+        position = ShimPosition.OVERWRITTEN if os.path.lexists(path) else ShimPosition.BROKEN
+    elif has_real:
+        position = ShimPosition.IN_FRONT
+    else:
+        is_broken = os.path.lexists(path + IN_FRONT) or os.path.lexists(path + BESIDE)
+        position = ShimPosition.BROKEN if is_broken and not behind else ShimPosition.BESIDE
+    return InstalledShim(name, position, behind, _socket(path), _is_native(path))
+
+
+def _socket(path: str) -> str:
+    try:
+        target = os.readlink(path + LINK)
+    except OSError:
+        target = AUTO
+    return find_socket({}, target)
+
+
+def _is_native(path: str) -> bool:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read(len(_SCRIPT)) != _SCRIPT
+    except OSError:
+        return False
+
+
+def _path(bin_dir: str, name: str) -> str:
+    if not name or name in (".", "..") or "/" in name or name.endswith((IN_FRONT, BESIDE, LINK)):
+        raise EnvironmentProblem(f"{name!r} is not the name of a provider that a shim can have")
+    return os.path.join(bin_dir, name)
+
+
+def _open(bin_dir: str) -> Folder:
+    try:
+        return open_folder(bin_dir)
+    except OSError as error:
+        raise EnvironmentProblem(f"the bin dir {bin_dir!r} cannot be opened: {_reason(error)}") from None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or "unknown").lower()
+
+
+def _check_plugin(path: str) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise EnvironmentProblem(f"there is no plugin {path!r}: {_reason(error)}") from None
+    if not stat.S_ISREG(mode) or not mode & 0o111:
+        raise EnvironmentProblem(f"{path!r} is not an executable file")
+
+
+def _check_second_name(folder: Folder, path: str, second: str) -> None:
+    """Raise if *second* is somebody else's; our own may be left from before the plugin was upgraded."""
+    if folder.has(second) and not os.path.lexists(path + LINK):
+        raise EnvironmentProblem(
+            f"{folder.path_of(second)!r} exists, and no shim of keyferry was installed: another program seems "
+            f"to stand in front of {os.path.basename(path)!r}; remove that one first"
+        )
+
+
+def _link(folder: Folder, name: str, target: str) -> None:
+    """Give the plugin a second name, over one of an earlier version; a link stays a link."""
+    draft = _draft(target)
+    try:
+        (source, at), (place, there) = folder.place(name), folder.place(draft)
+        os.link(source, place, src_dir_fd=at, dst_dir_fd=there, follow_symlinks=False)
+        folder.rename(draft, target)
+        # Renaming one name of a file over another does nothing, and leaves the draft.
+        folder.unlink(draft)
+    except OSError as error:
+        raise EnvironmentProblem(f"{folder.path_of(target)!r} cannot be linked: {_reason(error)}") from None
+
+
+def _point(folder: Folder, name: str, target: str) -> None:
+    """Make or replace a symbolic link."""
+    draft = _draft(name)
+    try:
+        place, at = folder.place(draft)
+        os.symlink(target, place, dir_fd=at)
+        folder.rename(draft, name)
+    except OSError as error:
+        raise EnvironmentProblem(f"{folder.path_of(name)!r} cannot be linked: {_reason(error)}") from None
+
+
+def _draft(name: str) -> str:
+    return f".{name}.{os.getpid()}.{os.urandom(6).hex()}"
+
+
+def _write(folder: Folder, name: str, program: bytes, socket: str) -> None:
+    _point(folder, name + LINK, socket)
+    try:
+        # The mode does not depend on the umask, because the kubelet may be another user.
+        folder.replace(name, program, mode=_MODE, is_exact=True, draft=_draft(name))
+    except OSError as error:
+        raise EnvironmentProblem(f"{folder.path_of(name)!r} cannot be written: {_reason(error)}") from None

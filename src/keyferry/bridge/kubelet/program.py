@@ -1,0 +1,28 @@
+"""The program of a shim: the Python one as a small launcher, or the static one in C."""
+
+import os
+
+import keyferry
+from keyferry.errors import EnvironmentProblem
+from keyferry.invoke.shim import MARK, MOST_SHIM_BYTES
+from keyferry.kit.scaffold.install import program_text
+
+__all__ = ["python_shim", "read_native_shim"]
+
+
+def python_shim(executable: str = "") -> bytes:
+    """Return the launcher of the Python shim, for this interpreter or *executable*."""
+    paths = [os.path.dirname(os.path.dirname(os.path.abspath(keyferry.__file__)))]
+    return os.fsencode(program_text("keyferry.bridge.shim", paths, executable, f"# {MARK.decode()}\n"))
+
+
+def read_native_shim(path: str) -> bytes:
+    """Return the static shim in a file; raise EnvironmentProblem if it is none."""
+    try:
+        with open(path, "rb") as stream:
+            data = stream.read(MOST_SHIM_BYTES + 1)
+    except OSError as error:
+        raise EnvironmentProblem(f"{path!r} cannot be read: {(error.strerror or '').lower()}") from None
+    if len(data) > MOST_SHIM_BYTES or MARK not in data or not data.startswith(b"\x7fELF"):
+        raise EnvironmentProblem(f"{path!r} is not the static shim; 'make shim' builds it")
+    return data

@@ -1,0 +1,1 @@
+"""``keyferry bridge``: the kubelet and docker's tools on the node agent."""

@@ -1,0 +1,164 @@
+"""Let docker's tools use docker-credential-keyferry, undo that, and show what is set."""
+
+import os
+
+from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument
+from keyferry.cli.frame.commands import Exit, WrongUsage
+from keyferry.errors import KeyferryError
+from keyferry.show.report import report
+from keyferry.show.writer import Lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
+    from keyferry.bridge.docker.install import FileChange
+
+DESCRIPTION = """\
+Let docker's tools get the credentials of the node's plugins from docker-credential-keyferry, which has to be on
+their PATH.
+
+  install    add the helper to docker's config for each HOST; without a HOST, for those that the provider
+             config names exactly
+  uninstall  remove it, for each HOST or for all
+  status     list the hosts with the helper; * means every registry
+
+docker, podman, skopeo, buildah, crane and others read docker's config. A host that has another helper keeps it,
+and a credsStore is never changed. With --containers, podman, skopeo and buildah ask the helper for every
+registry, by a file of its own in registries.conf.d. What changes is shown as a diff; with --dry-run, nothing
+is written."""
+
+EXAMPLES = """\
+examples:
+  keyferry bridge docker install 123456789012.dkr.ecr.eu-west-1.amazonaws.com
+  keyferry bridge docker install --dry-run
+  sudo keyferry bridge docker install --containers
+  keyferry bridge docker uninstall"""
+
+TAKES_OPTIONS_BETWEEN = True
+
+
+def add_arguments(parser: "argparse.ArgumentParser") -> None:
+    """Declare the arguments of ``keyferry bridge docker``."""
+    parser.add_argument("action", choices=("install", "uninstall", "status"), help="what to do")
+    parser.add_argument("hosts", nargs="*", metavar="HOST", help="a registry, such as registry.example:5000")
+    parser.add_argument("--dry-run", action="store_true", help="show what would change, and write nothing")
+    parser.add_argument(
+        "--containers",
+        action="store_true",
+        help="every registry of podman, skopeo and buildah, not docker's config",
+    )
+    parser.add_argument(
+        "--docker-config",
+        metavar="FILE",
+        help="docker's config (default: in DOCKER_CONFIG, else in ~/.docker)",
+    )
+    parser.add_argument(
+        "--registries-dir",
+        metavar="DIR",
+        help="the registries.conf.d (default: the system's for root, else the user's)",
+    )
+    add_output_argument(parser, ("table", "json", "yaml"))
+    add_config_arguments(parser)
+
+
+def run(args: "argparse.Namespace") -> int:
+    """Install, uninstall or list."""
+    if args.containers and args.hosts:
+        raise WrongUsage("--containers is for every registry; give no HOST")
+    if args.action == "status":
+        return _status(args)
+    return _change(_plan_containers(args) if args.containers else _plan_docker(args), is_dry=args.dry_run)
+
+
+def _plan_containers(args: "argparse.Namespace") -> "FileChange":
+    from keyferry.bridge.docker import install
+
+    folder = args.registries_dir or install.registries_folder(os.environ)
+    if args.action == "install":
+        return install.plan_containers_install(folder)
+    return install.plan_containers_uninstall(folder)
+
+
+def _plan_docker(args: "argparse.Namespace") -> "FileChange":
+    from keyferry.bridge.docker import install
+
+    path = args.docker_config or install.docker_config_path(os.environ)
+    hosts = _hosts(args.hosts)
+    if args.action == "uninstall":
+        return install.plan_docker_uninstall(path, hosts)
+    return install.plan_docker_install(path, hosts or _configured(args))
+
+
+def _hosts(given: list[str]) -> list[str]:
+    """Return the keys under which docker's tools look for hosts; raise WrongUsage."""
+    from keyferry._core.docker_hub import HUB, LOGIN_URL
+    from keyferry.bridge.docker.server import parse_server
+
+    hosts = []
+    for text in given:
+        server = parse_server(text)
+        if server is None or server.path:
+            raise WrongUsage(f"{text!r} is not a registry; expected a host such as registry.example:5000")
+        # docker's tools look for Docker Hub under its URL, those of containers under its name.
+        hosts += [LOGIN_URL, HUB] if server.hosts == (HUB,) else [server.hosts[0]]
+    return hosts
+
+
+def _configured(args: "argparse.Namespace") -> list[str]:
+    from keyferry.images.config.files import read_config
+    from keyferry.images.node.discover import discover
+    from keyferry.images.registries import exact_registries
+
+    found = discover(args.config, args.bin_dir, node=args.node, needs_bin_dir=False)
+    hosts = _hosts(list(exact_registries(read_config(found.config).providers)))
+    if not hosts:
+        raise WrongUsage(
+            "the provider config names no registry exactly; name the registries: install HOST ..."
+        )
+    return hosts
+
+
+def _change(change: "FileChange", *, is_dry: bool) -> int:
+    from keyferry.bridge.docker.install import apply_change
+
+    report(*change.notes)
+    if change.before == change.after:
+        report(f"nothing to change in {change.path}")
+        return Exit.OK
+    print(_harmless(change.diff), end="")
+    if not is_dry:
+        apply_change(change)
+    return Exit.OK
+
+
+def _harmless(diff: str) -> Lines:
+    from keyferry._core.secrets import printable
+
+    return Lines(printable(diff, "\n\t"))
+
+
+def _status(args: "argparse.Namespace") -> int:
+    from keyferry.bridge.docker import install
+
+    path = args.docker_config or install.docker_config_path(os.environ)
+    folder = args.registries_dir or install.registries_folder(os.environ)
+    rows = [(host, path) for host in install.helped_hosts(path)]
+    try:
+        if install.plan_containers_uninstall(folder).before is not None:
+            rows.append(("*", os.path.join(folder, install.DROP_IN)))
+    except KeyferryError as error:
+        report(error)
+    if args.output != "table":
+        from keyferry.show.documents import make_document, render_document
+
+        registries = [{"registry": registry, "file": file} for registry, file in rows]
+        print(render_document(make_document("HelpedRegistryList", registries=registries), args.output))
+    elif rows:
+        from keyferry.show.tables import table
+
+        print(table(("REGISTRY", "FILE"), rows))
+    if rows:
+        return Exit.OK
+    report("no tool uses docker-credential-keyferry")
+    return Exit.NO

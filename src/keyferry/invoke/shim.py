@@ -1,0 +1,68 @@
+"""Shims that stand in a plugin's place: tell one, and find the plugin behind it.
+
+The kubelet executes the shim ``NAME``. Beside it are ``NAME.agent``, a link whose target is the agent's socket, and the
+plugin: ``NAME.real`` where the shim stands in front of it, ``NAME.beside`` where the shim has a provider of its own.
+
+The shim itself uses the names. It does without ``os``, which is therefore imported where it is needed.
+"""
+
+__all__ = [
+    "BEHIND",
+    "BESIDE",
+    "IN_FRONT",
+    "LINK",
+    "MARK",
+    "MOST_SHIM_BYTES",
+    "is_shim",
+    "plugin_behind",
+    "program_behind",
+]
+
+LINK = ".agent"
+IN_FRONT = ".real"
+BESIDE = ".beside"
+BEHIND = (IN_FRONT, BESIDE)
+# In pieces, so that no file that holds this source is taken for a shim.
+MARK = b"@(#)" + b"keyferry-shim"
+# No shim is larger; plugins are searched for the mark only up to this size.
+MOST_SHIM_BYTES = 256 << 10
+
+
+def is_shim(path: str) -> bool:
+    """Return whether the program at *path* is a shim of keyferry; False if it cannot be read."""
+    import os
+
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except (OSError, ValueError):
+        return False
+    try:
+        size = os.fstat(fd).st_size
+        return size <= MOST_SHIM_BYTES and MARK in os.read(fd, MOST_SHIM_BYTES)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def plugin_behind(path: str) -> str:
+    """Return the plugin behind the shim at *path*, *path* if it is no shim, or nothing if no plugin is behind it."""
+    import os
+
+    if not is_shim(path):
+        return path
+    return next((path + suffix for suffix in BEHIND if os.path.exists(path + suffix)), "")
+
+
+def program_behind(path: str) -> str:
+    """Return what to run for a plugin: the one behind an installed shim, else *path* itself.
+
+    This is for every run of a plugin: it costs one system call where no shim is installed.
+    """
+    import os
+
+    try:
+        os.lstat(path + LINK)
+    except (OSError, ValueError):
+        return path
+    return plugin_behind(path) or path

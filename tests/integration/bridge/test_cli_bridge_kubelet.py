@@ -1,0 +1,141 @@
+"""``keyferry bridge kubelet``: a shim in the kubelet's folder, and never a moment without a plugin."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from keyferry.bridge.kubelet.install import install_in_front, uninstall
+from keyferry.invoke.shim import is_shim
+from support.agent_server import answered, serving
+from support.commands import run_keyferry
+from support.plugins import Node, compile_program, write_config, write_executable
+from support.shims import build, request
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a kubelet's shim is for Linux")
+PLUGIN = '#include <stdio.h>\nint main(void) { while (getchar() != EOF) {} puts("plugin"); return 0; }\n'
+CYCLES = 40
+
+
+def bridge(node: Node, *words: str) -> "subprocess.CompletedProcess[str]":
+    places = ("--bin-dir", str(node.bin_dir), "--config", str(node.config))
+    # An argument may come after options.
+    return run_keyferry("bridge", "kubelet", words[0], *places, *words[1:])
+
+
+@pytest.fixture
+def filled(node: Node) -> Node:
+    """A node with one plugin and its config."""
+    node.recording()
+    node.load()
+    return node
+
+
+def test_install_status_and_uninstall(filled: Node) -> None:
+    path, socket = filled.bin_dir / "plugin", filled.root / "agent" / "agent.sock"
+    before = path.read_bytes()
+    done = bridge(filled, "install", "--in-front-of", "plugin", "--socket", str(socket))
+    assert (done.returncode, done.stdout) == (0, f"{path}: a shim, in front of {path}.real\n")
+    assert "the kubelet's own cache may still answer until 20" in done.stderr
+    assert "UTC (defaultCacheDuration), or for as long as" in done.stderr
+    assert "until it can be reached, the shim runs the plugin behind it" in done.stderr
+    with serving(socket, lambda _: answered()) as server:
+        run = subprocess.run([path], input=request(), capture_output=True, check=True, env={})
+        assert b"agent" in run.stdout
+        shown = bridge(filled, "status")
+    assert len(server.requests) == 1
+    row = ["plugin", "in", "front", "Python", f"{path}.real", str(socket)]
+    assert shown.stdout.splitlines()[1].split() == row
+    (shim,) = json.loads(bridge(filled, "status", "-o", "json").stdout)["shims"]
+    assert "cannot be reached" in shim.pop("agentProblem")
+    assert shim == {
+        "provider": "plugin",
+        "position": "in front",
+        "native": False,
+        "program": str(path),
+        "plugin": f"{path}.real",
+        "socket": str(socket),
+    }
+    done = bridge(filled, "uninstall", "plugin")
+    assert (done.returncode, done.stdout) == (0, f"{path}: the plugin again\n")
+    assert path.read_bytes() == before
+    assert bridge(filled, "status").returncode == 1
+
+
+def test_beside_says_what_is_left_to_do(filled: Node) -> None:
+    done = bridge(filled, "install", "--beside")
+    assert (done.returncode, is_shim(str(filled.bin_dir / "keyferry"))) == (0, True)
+    assert "add a provider 'keyferry' to the kubelet's config" in done.stderr
+    assert "no plugin is behind this shim" in done.stderr
+    done = bridge(filled, "uninstall", "keyferry")
+    assert "does not start without this program" in done.stderr
+
+
+def test_an_overwritten_shim_is_left(filled: Node) -> None:
+    bridge(filled, "install", "--in-front-of", "plugin")
+    write_executable(filled.bin_dir / "plugin", "#!/bin/sh\necho new\n")
+    assert "overwritten" in bridge(filled, "status").stdout
+    assert "left as it is" in bridge(filled, "uninstall", "plugin").stdout
+    assert "new" in (filled.bin_dir / "plugin").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["install"], "give --in-front-of NAME or --beside"),
+        (["status", "--beside"], "are for install, not for status"),
+        (["install", "--in-front-of", "a", "--plugin", "/x"], "--plugin is for --beside"),
+        (["uninstall"], "uninstall takes the NAME of a provider"),
+        (["status", "plugin"], "only uninstall takes a NAME"),
+        (["install", "--beside", "--socket", "x"], "not an absolute path"),
+    ],
+)
+def test_wrong_usage_is_explained(filled: Node, words: list[str], problem: str) -> None:
+    done = bridge(filled, *words)
+    assert done.returncode == 2
+    assert problem in done.stderr
+
+
+def test_a_file_that_is_no_static_shim_is_not_installed(filled: Node) -> None:
+    done = bridge(filled, "install", "--in-front-of", "plugin", "--native", "/bin/sh")
+    assert (done.returncode, "is not the static shim" in done.stderr) == (3, True)
+    assert not is_shim(str(filled.bin_dir / "plugin"))
+
+
+def test_there_is_never_a_moment_without_a_plugin(tmp_path: Path) -> None:
+    """A kubelet that executes the plugin all the time, while shims come and go, always gets its answer."""
+    program = build("native", tmp_path).program
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    path = compile_program(folder / "plugin", PLUGIN, static=True)
+    ends: list[tuple[int, bytes, bytes]] = []
+    stopping = threading.Event()
+
+    def execute() -> None:
+        while not stopping.is_set():
+            done = subprocess.run(
+                [path], input=request(), env={"KEYFERRY_AGENT": "off"}, capture_output=True, check=False
+            )
+            ends.append((done.returncode, done.stdout, done.stderr))
+
+    kubelet = threading.Thread(target=execute)
+    kubelet.start()
+    try:
+        for _ in range(CYCLES):
+            install_in_front(str(folder), "plugin", program)
+            uninstall(str(folder), "plugin")
+    finally:
+        stopping.set()
+        kubelet.join()
+    assert len(ends) > 3
+    assert set(ends) == {(0, b"plugin\n", b"")}
+
+
+def test_the_bin_dir_may_be_the_nodes_own(filled: Node) -> None:
+    write_config(filled.config, [])
+    done = run_keyferry("bridge", "kubelet", "status", KEYFERRY_BIN_DIR=str(filled.bin_dir))
+    assert (done.returncode, "no shim in" in done.stderr) == (1, True)
+    assert run_keyferry("bridge", "kubelet", "status").returncode == 2

@@ -1,0 +1,289 @@
+"""``docker-credential-keyferry`` by docker's protocol, byte for byte, through the agent and without one."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import keyferry
+from support.agent_server import Answer, Request, refusal, serving
+from support.plugins import Node
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs Unix sockets and scripts")
+HOST = "registry.example"
+NOT_FOUND = (1, b"credentials not found in native keychain\n")
+SCRIPT = "from keyferry.bridge.docker.helper import main; main()"
+NAME = "docker-credential-keyferry"
+
+
+class Helper:
+    """The helper on a node, and the agent's socket."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.socket = node.root / "agent" / "agent.sock"
+        self.said = ""
+
+    def __call__(self, *words: str, stdin: str = "", **env: str) -> tuple[int, bytes]:
+        """Run it; return its status and standard output."""
+        places = {"KEYFERRY_CONFIG": str(self.node.config), "KEYFERRY_BIN_DIR": str(self.node.bin_dir)}
+        done = subprocess.run(
+            [sys.executable, "-c", SCRIPT, *words],
+            input=os.fsencode(stdin),
+            env={**os.environ, **places, "KEYFERRY_AGENT": str(self.socket), **env},
+            capture_output=True,
+            check=False,
+            timeout=60,
+        )
+        self.said = done.stderr.decode()
+        return done.returncode, done.stdout
+
+
+@pytest.fixture
+def helper(node: Node) -> Helper:
+    """A node whose one provider is for one registry."""
+    node.recording()
+    node.load()
+    return Helper(node)
+
+
+def login(url: str, username: str = "user", secret: str = "pass") -> tuple[int, bytes]:
+    return 0, f'{{"ServerURL":"{url}","Username":"{username}","Secret":"{secret}"}}\n'.encode()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        HOST,  # docker, podman, skopeo, buildah
+        f"https://{HOST}",  # some configs of docker
+        f"https://{HOST}/v2/",  # oras
+        f"{HOST}:443",  # nerdctl
+        f"{HOST}/team/app",  # crane with a credsStore, first
+    ],
+)
+def test_the_librarys_answer(helper: Helper, url: str) -> None:
+    """The URL comes back as it was asked; line breaks around it are not part of it."""
+    assert helper("get", stdin=url) == login(url)
+    assert helper("get", stdin=f"{url}\n") == login(url)
+    assert helper.said == ""
+
+
+def test_crane_asks_for_the_repository_and_then_for_the_host(node: Node) -> None:
+    """Not found has to be said in the exact words, or crane stops."""
+    node.provider(matchImages=[f"{HOST}/team"])
+    node.recording()
+    node.load()
+    helper = Helper(node)
+    assert helper("get", stdin=f"{HOST}/other/app") == NOT_FOUND
+    assert helper("get", stdin=f"{HOST}/team/app") == login(f"{HOST}/team/app")
+    assert helper("get", stdin=HOST) == login(HOST)
+
+
+@pytest.mark.parametrize(
+    "url", ["https://index.docker.io/v1/", "docker.io", "index.docker.io", "registry-1.docker.io"]
+)
+def test_docker_hub_by_all_its_names(node: Node, url: str) -> None:
+    node.provider(matchImages=["docker.io"])
+    node.recording(auth={"docker.io": ("user", "pass")})
+    node.load()
+    assert Helper(node)("get", stdin=url) == login(url)
+
+
+@pytest.mark.parametrize("url", ["other.example", "u:p@registry.example", "a b", "ftp://registry.example"])
+def test_not_found_is_said_in_the_exact_words(helper: Helper, url: str) -> None:
+    assert helper("get", stdin=url) == NOT_FOUND
+    assert helper.node.runs() == []
+
+
+def test_without_a_config_nothing_is_found(helper: Helper) -> None:
+    """Some tools run every helper at every command."""
+    nowhere = {"KEYFERRY_CONFIG": "/nowhere", "KEYFERRY_BIN_DIR": "/nowhere"}
+    assert helper("get", stdin=HOST, **nowhere) == NOT_FOUND
+    assert helper("list", **nowhere) == (0, b"{}\n")
+
+
+def test_a_failed_plugin_is_an_error_with_its_reason(helper: Helper) -> None:
+    helper.node.shell("echo 'no role' >&2; exit 3")
+    status, said = helper("get", stdin=HOST)
+    assert status == 1
+    assert said.startswith(b"docker-credential-keyferry: ")
+    assert b"no role" in said
+
+
+@pytest.fixture
+def divided(node: Node) -> Helper:
+    """A node whose providers have different logins for paths of one registry."""
+    for name, password in (("one", "first"), ("two", "second")):
+        node.provider(name, matchImages=[f"{HOST}/{name}"])
+        node.recording(name=name, auth={HOST: ("user", password)})
+    node.load()
+    return Helper(node)
+
+
+def test_logins_that_depend_on_the_path_are_not_guessed(divided: Helper) -> None:
+    assert divided("get", stdin=HOST) == NOT_FOUND
+    assert f"({HOST}/one, {HOST}/two); set KEYFERRY_IMAGE to the image" in divided.said
+    assert divided.said.count("\n") == 1
+
+
+def test_the_image_decides_if_it_is_known(divided: Helper) -> None:
+    assert divided("get", stdin=HOST, KEYFERRY_IMAGE=f"{HOST}/two/app:v1") == login(HOST, secret="second")
+    assert divided("get", stdin=f"{HOST}/one/app") == login(f"{HOST}/one/app", secret="first")
+    assert divided("get", stdin=HOST, KEYFERRY_IMAGE="other.example/two/app:v1") == NOT_FOUND
+
+
+def test_the_user_name_of_identity_tokens_is_not_given(helper: Helper) -> None:
+    helper.node.recording(auth={HOST: ("<token>", "pass")})
+    assert helper("get", stdin=HOST) == NOT_FOUND
+
+
+def test_list_names_exact_hosts_and_runs_nothing(node: Node) -> None:
+    node.provider(matchImages=[HOST, f"{HOST}/x", "*.io", "docker.io", "reg.io:5000"])
+    node.recording()
+    node.load()
+    expected = b'{"registry.example":"","https://index.docker.io/v1/":"","reg.io:5000":""}\n'
+    assert Helper(node)("list") == (0, expected)
+    assert node.runs() == []
+
+
+def test_store_and_erase_succeed_for_what_is_served(helper: Helper) -> None:
+    """Nothing is stored: the next login comes from the plugin again."""
+    document = {"ServerURL": HOST, "Username": "x", "Secret": "hidden-word"}
+    assert helper("store", stdin=json.dumps(document)) == (0, b"")
+    assert helper("erase", stdin=f"https://{HOST}/v2/") == (0, b"")
+    assert helper("get", stdin=HOST) == login(HOST)
+    assert helper.node.runs() == [f"{HOST}/keyferry"]
+
+
+def test_store_and_erase_refuse_what_is_not_served(helper: Helper) -> None:
+    document = {"ServerURL": "other.example", "Username": "x", "Secret": "hidden-word"}
+    for words, stdin in (("store", json.dumps(document)), ("erase", "other.example"), ("erase", "a b")):
+        status, said = helper(words, stdin=stdin)
+        assert status == 1
+        assert b"no credential provider of this node is for this registry" in said
+        assert b"hidden-word" not in said
+        assert b"not implemented" not in said
+    assert helper("store", stdin="{") == (1, b"no credentials server URL\n")
+
+
+def test_version_usage_and_mistakes(helper: Helper) -> None:
+    version = f"{NAME} (keyferry) v{keyferry.__version__}\n".encode()
+    usage = f"Usage: {NAME} <store|get|erase|list|version>\n".encode()
+    assert helper("version") == (0, version)
+    assert helper("--version") == (0, version)
+    assert helper("--help") == (0, usage)
+    assert helper() == (1, usage)
+    assert helper("get", "x") == (1, usage)
+    assert helper("steal") == (1, f"{NAME}: unknown action: steal\n".encode())
+    assert helper("get") == (1, b"no credentials server URL\n")
+    assert helper("erase") == (1, b"no credentials server URL\n")
+
+
+def from_agent(kind: str = "RegistryResponse", minutes: float = 60, **more: Any) -> dict[str, object]:
+    """Return an answer of the agent."""
+    until = datetime.now(UTC) + timedelta(minutes=minutes)
+    found = {
+        "username": "agent",
+        "password": "secret",
+        "key": HOST,
+        "source": {"kind": "provider", "name": "p"},
+    }
+    return {
+        "kind": kind,
+        "credentials": [found],
+        "failures": [],
+        "expiresAt": f"{until:%Y-%m-%dT%H:%M:%SZ}",
+        **more,
+    }
+
+
+def test_the_agents_answer(helper: Helper) -> None:
+    with serving(helper.socket, lambda _: from_agent()) as server:
+        assert helper("get", stdin=f"https://{HOST}/") == login(f"https://{HOST}/", "agent", "secret")
+    assert server.requests == [
+        {"apiVersion": "agent.keyferry.dev/v1", "kind": "LookupRequest", "registry": HOST}
+    ]
+    assert helper.node.runs() == []
+
+
+def test_the_agent_is_asked_for_the_image_if_there_is_one(helper: Helper) -> None:
+    def answer(request: Request) -> Answer:
+        return from_agent("LookupResponse") if "image" in request else (400, refusal("BadRequest"))
+
+    with serving(helper.socket, answer) as server:
+        assert helper("get", stdin=f"{HOST}/team/app") == login(f"{HOST}/team/app", "agent", "secret")
+        assert helper("get", stdin=HOST, KEYFERRY_IMAGE=f"{HOST}/a:v1") == login(HOST, "agent", "secret")
+    assert [each["image"] for each in server.requests] == [f"{HOST}/team/app", f"{HOST}/a:v1"]
+
+
+def test_the_agent_says_what_it_does_not_have(helper: Helper) -> None:
+    with serving(helper.socket, lambda _: from_agent(credentials=[])):
+        assert helper("get", stdin=HOST) == NOT_FOUND
+    several = from_agent(outcome="ambiguous", credentials=[], candidates=["a/b", "a/c"])
+    with serving(helper.socket, lambda _: several):
+        assert helper("get", stdin=HOST) == NOT_FOUND
+    assert "(a/b, a/c); set KEYFERRY_IMAGE" in helper.said
+
+
+UNUSABLE: dict[str, Answer] = {
+    "an older agent": (400, refusal("BadRequest")),
+    "forbidden": (403, refusal("Forbidden")),
+    "stopping": (503, refusal("Stopping")),
+    "garbage": b"hello",
+    "no JSON": b"HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{",
+    "no object": b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n[]",
+    "another kind": from_agent("LookupResponse"),
+    "failed": from_agent(credentials=[], failures=[{"provider": "p"}]),
+    "soon expired": from_agent(minutes=4.5),
+    "no time": from_agent(expiresAt="soon"),
+}
+
+
+@pytest.mark.parametrize("what", UNUSABLE)
+def test_without_a_usable_answer_the_library_is_used(helper: Helper, what: str) -> None:
+    """A builder keeps an answer for almost five minutes, so one with less life left is not given to it."""
+    with serving(helper.socket, lambda _: UNUSABLE[what]):
+        assert helper("get", stdin=HOST) == login(HOST)
+    assert len(helper.node.runs()) == 1
+
+
+def test_through_the_agent_nothing_heavy_is_loaded(helper: Helper, tmp_path: Path) -> None:
+    """Neither the library nor what it needs."""
+    probe = tmp_path / "probe.py"
+    probe.write_text(
+        "import atexit, os, sys\n"
+        "old = set(sys.modules)\n"
+        "atexit.register(lambda: sys.stderr.write(' '.join(set(sys.modules) - old)))\n"
+        f"sys.path.insert(0, {os.path.dirname(os.path.dirname(keyferry.__file__))!r})\n"
+        f"{SCRIPT}\n"
+    )
+    answer = from_agent()
+    del answer["expiresAt"]
+    with serving(helper.socket, lambda _: answer):
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", probe, "get"],
+            input=HOST.encode(),
+            env={"KEYFERRY_AGENT": str(helper.socket)},
+            capture_output=True,
+            check=True,
+        )
+    loaded = set(done.stderr.decode().split())
+    heavy = {
+        "socket",
+        "ssl",
+        "json",
+        "re",
+        "typing",
+        "yaml",
+        "argparse",
+        "subprocess",
+        "datetime",
+        "keyferry.images",
+    }
+    assert b"secret" in done.stdout
+    assert heavy.isdisjoint(loaded)

@@ -1,0 +1,60 @@
+"""The spellings of a server that docker's tools use."""
+
+import pytest
+
+from keyferry.bridge.docker.server import Server, parse_server
+
+HUB = Server(("docker.io",))
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        # docker, buildkit, oras, crane, stargz, soci; podman; other names of the same
+        ("https://index.docker.io/v1/", HUB),
+        ("index.docker.io/v1/", HUB),
+        ("docker.io", HUB),
+        ("https://registry-1.docker.io", HUB),
+        ("registry-1.docker.io:443", HUB),
+        ("index.docker.io/library/alpine", Server(("docker.io",), "library/alpine")),
+        ("Reg.IO", Server(("reg.io",))),
+        ("https://reg.io/", Server(("reg.io",))),
+        ("https://reg.io/v2/", Server(("reg.io",))),
+        ("https://reg.io/v2/team/app", Server(("reg.io",), "team/app")),
+        # crane, with a credsStore: the repository first, then the host
+        ("reg.io/team/app", Server(("reg.io",), "team/app")),
+        # nerdctl
+        ("reg.io:443", Server(("reg.io", "reg.io:443"))),
+        ("https://reg.io:443", Server(("reg.io", "reg.io:443"))),
+        ("http://reg.io:80", Server(("reg.io", "reg.io:80"))),
+        ("http://reg.io:443", Server(("reg.io:443",))),
+        ("https://reg.io:80", Server(("reg.io:80",))),
+        ("127.0.0.1:5000", Server(("127.0.0.1:5000",))),
+        ("localhost", Server(("localhost",))),
+        ("https://[::1]:5000/v2/", Server(("[::1]:5000",))),
+        ("[::1]", Server(("[::1]",))),
+        ("reg.io?x#y", Server(("reg.io",))),
+        ("docker.io:5000", Server(("docker.io:5000",))),
+    ],
+)
+def test_a_server_is_the_registry_that_images_name(url: str, expected: Server) -> None:
+    assert parse_server(url) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "https://", "/", ":5000", "reg.io:", "reg.io:x", "reg.io:123456", "ftp://reg.io", "unix:///x"),
+        *(
+            "user@reg.io",
+            "https://u:p@reg.io",
+            "reg.io\nhost=evil.io",
+            "reg.io\r",
+            "a b",
+            "r\u00e9g.io",
+            "reg.io/\x00",
+        ),
+    ],
+)
+def test_what_names_no_registry(url: str) -> None:
+    assert parse_server(url) is None

@@ -1,0 +1,150 @@
+"""Shims in a folder of plugins: installed, listed and removed."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from keyferry.bridge.kubelet.install import (
+    InstalledShim,
+    ShimPosition,
+    install_beside,
+    install_in_front,
+    list_shims,
+    uninstall,
+)
+from keyferry.bridge.kubelet.program import python_shim
+from keyferry.errors import EnvironmentProblem
+from keyferry.invoke.shim import is_shim
+from support.plugins import write_executable
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="links and executables of Unix")
+PLUGIN = "#!/bin/sh\necho plugin\n"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """A plugin in a folder of plugins."""
+    return write_executable(tmp_path / "ecr", PLUGIN)
+
+
+def in_front(plugin: Path) -> InstalledShim:
+    return install_in_front(str(plugin.parent), plugin.name, python_shim(), "/run/x/agent.sock")
+
+
+def names(plugin: Path) -> list[str]:
+    return sorted(os.listdir(plugin.parent))
+
+
+def test_a_shim_in_front_and_back_again(plugin: Path) -> None:
+    before = plugin.stat()
+    shim = in_front(plugin)
+    assert shim == InstalledShim("ecr", ShimPosition.IN_FRONT, f"{plugin}.real", "/run/x/agent.sock", False)
+    assert list_shims(str(plugin.parent)) == (shim,)
+    assert is_shim(str(plugin))
+    assert names(plugin) == ["ecr", "ecr.agent", "ecr.real"]
+    assert uninstall(str(plugin.parent), "ecr") is ShimPosition.IN_FRONT
+    assert names(plugin) == ["ecr"]
+    assert plugin.stat().st_ino == before.st_ino
+    assert list_shims(str(plugin.parent)) == ()
+
+
+def test_installing_again_changes_the_shim_alone(plugin: Path) -> None:
+    in_front(plugin)
+    shim = install_in_front(str(plugin.parent), "ecr", b"\x7fELF" + python_shim(), "auto")
+    assert (shim.is_native, shim.position) == (True, ShimPosition.IN_FRONT)
+    assert Path(f"{plugin}.real").read_text() == PLUGIN
+
+
+def test_a_plugin_that_is_a_link_stays_one(plugin: Path) -> None:
+    plugin.rename(plugin.with_name("target"))
+    plugin.symlink_to("target")
+    in_front(plugin)
+    assert Path(f"{plugin}.real").is_symlink()
+    uninstall(str(plugin.parent), "ecr")
+    assert plugin.readlink() == Path("target")
+
+
+def test_an_upgraded_plugin_is_kept(plugin: Path) -> None:
+    """A package has overwritten the shim: its program stays, and what the shim had left goes."""
+    in_front(plugin)
+    write_executable(plugin, "#!/bin/sh\necho new\n")
+    assert [shim.position for shim in list_shims(str(plugin.parent))] == [ShimPosition.OVERWRITTEN]
+    assert uninstall(str(plugin.parent), "ecr") is ShimPosition.OVERWRITTEN
+    assert names(plugin) == ["ecr"]
+    assert "new" in plugin.read_text()
+
+
+def test_after_an_upgrade_the_new_plugin_is_behind_the_shim(plugin: Path) -> None:
+    in_front(plugin)
+    write_executable(plugin, "#!/bin/sh\necho new\n")
+    in_front(plugin)
+    assert "new" in Path(f"{plugin}.real").read_text()
+    assert names(plugin) == ["ecr", "ecr.agent", "ecr.real"]
+
+
+def test_a_removed_shim_gives_its_place_to_the_plugin(plugin: Path) -> None:
+    in_front(plugin)
+    plugin.unlink()
+    uninstall(str(plugin.parent), "ecr")
+    assert plugin.read_text() == PLUGIN
+
+
+def test_somebody_elses_shim_is_not_touched(plugin: Path) -> None:
+    Path(f"{plugin}.real").write_text("theirs")
+    with pytest.raises(EnvironmentProblem, match="another program seems to stand in front of 'ecr'"):
+        in_front(plugin)
+    with pytest.raises(EnvironmentProblem, match="is not a shim of keyferry"):
+        uninstall(str(plugin.parent), "ecr")
+    assert plugin.read_text() == PLUGIN
+    assert names(plugin) == ["ecr", "ecr.real"]
+
+
+def test_beside_the_plugins(plugin: Path) -> None:
+    folder = str(plugin.parent)
+    shim = install_beside(folder, "keyferry", python_shim(), plugin=str(plugin))
+    assert (shim.position, shim.plugin) == (ShimPosition.BESIDE, f"{folder}/keyferry.beside")
+    assert install_beside(folder, "keyferry", python_shim()).plugin == shim.plugin
+    assert uninstall(folder, "keyferry") is ShimPosition.BESIDE
+    assert names(plugin) == ["ecr"]
+
+
+def test_beside_takes_no_plugins_place(plugin: Path) -> None:
+    folder = str(plugin.parent)
+    with pytest.raises(EnvironmentProblem, match="use --in-front-of ecr"):
+        install_beside(folder, "ecr", python_shim())
+    in_front(plugin)
+    with pytest.raises(EnvironmentProblem, match="use --in-front-of ecr"):
+        install_beside(folder, "ecr", python_shim())
+    with pytest.raises(EnvironmentProblem, match="is a shim; give the plugin itself"):
+        install_beside(folder, "keyferry", python_shim(), plugin=str(plugin))
+
+
+def test_a_shim_whose_plugin_is_gone_is_broken(plugin: Path) -> None:
+    folder = str(plugin.parent)
+    install_beside(folder, "keyferry", python_shim(), plugin=str(plugin))
+    plugin.unlink()
+    assert [shim.position for shim in list_shims(folder)] == [ShimPosition.BROKEN]
+    uninstall(folder, "keyferry")
+    assert names(plugin) == []
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "x.real", "x.agent", "x.beside"])
+def test_names_that_no_shim_can_have(plugin: Path, name: str) -> None:
+    with pytest.raises(EnvironmentProblem, match="is not the name of a provider"):
+        install_in_front(str(plugin.parent), name, python_shim())
+
+
+def test_what_is_no_plugin_gets_no_shim(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("x")
+    (tmp_path / "folder").mkdir()
+    for name, problem in (
+        ("none", "no such file"),
+        ("text", "not an executable"),
+        ("folder", "not an executable"),
+    ):
+        with pytest.raises(EnvironmentProblem, match=problem):
+            install_in_front(str(tmp_path), name, python_shim())
+    with pytest.raises(EnvironmentProblem, match="cannot be opened"):
+        list_shims(str(tmp_path / "none"))

@@ -1,0 +1,55 @@
+"""Telling shims, and finding the plugins behind them."""
+
+from pathlib import Path
+
+import pytest
+
+from keyferry.bridge.kubelet.program import python_shim
+from keyferry.invoke.shim import MARK, MOST_SHIM_BYTES, is_shim, plugin_behind, program_behind
+from support.plugins import write_executable
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"\x7fELF" + MARK + b"\0", True),
+        (b"#!/bin/sh\n", False),
+        (b"", False),
+        (MARK + b"x" * MOST_SHIM_BYTES, False),
+    ],
+)
+def test_a_shim_is_told_by_its_mark(tmp_path: Path, content: bytes, expected: bool) -> None:
+    assert is_shim(str(write_executable(tmp_path / "p", content))) is expected
+
+
+def test_what_cannot_be_read_is_no_shim(tmp_path: Path) -> None:
+    assert not is_shim(str(tmp_path / "absent"))
+    assert not is_shim(str(tmp_path))
+    assert not is_shim("a\0b")
+
+
+@pytest.mark.parametrize("suffix", [".real", ".beside"])
+def test_the_plugin_behind_a_shim_is_found(tmp_path: Path, suffix: str) -> None:
+    path = str(write_executable(tmp_path / "p", python_shim()))
+    assert plugin_behind(path) == ""
+    (tmp_path / f"p{suffix}").write_text("")
+    assert plugin_behind(path) == path + suffix
+
+
+def test_without_a_shim_the_plugin_is_itself(tmp_path: Path) -> None:
+    """Also beside the files that a shim left behind, as when an upgrade has overwritten it."""
+    path = str(write_executable(tmp_path / "p", "#!/bin/sh\n"))
+    (tmp_path / "p.real").write_text("")
+    (tmp_path / "p.agent").symlink_to("auto")
+    assert plugin_behind(path) == path
+    assert program_behind(path) == path
+
+
+def test_a_run_looks_past_an_installed_shim_alone(tmp_path: Path) -> None:
+    path = str(write_executable(tmp_path / "p", python_shim()))
+    (tmp_path / "p.real").write_text("")
+    assert program_behind(path) == path
+    (tmp_path / "p.agent").symlink_to("auto")
+    assert program_behind(path) == path + ".real"
+    (tmp_path / "p.real").unlink()
+    assert program_behind(path) == path
