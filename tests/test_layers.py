@@ -102,6 +102,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "lint": (
         ("codes", "files", "secrets", "source", "versions"),
         ("report",),
+        ("federation",),
         ("providers", "kubeconfig", "records", "nested"),
         ("ignores", "kuberc"),
         ("dispatch",),
