@@ -66,6 +66,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "kubeconfig",
             "kubeletconfig",
             "kuberc",
+            "link_line",
             "typed",
         ),
     ),

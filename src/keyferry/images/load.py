@@ -20,7 +20,10 @@ from keyferry.invoke.process import Limits
 
 
 class ProviderSettings(Value):
-    """The settings of lookups and plugin runs; see ``load_providers``."""
+    """The settings of lookups and plugin runs; see ``load_providers``.
+
+    *listen* receives the standard error of every run, and returns what messages may quote of it.
+    """
 
     service_accounts: ServiceAccounts | None = None
     service_account_tokens: bool = True
@@ -30,6 +33,7 @@ class ProviderSettings(Value):
     environ: Mapping[str, str] | None = field(default=None, repr=False)
     coalesce: bool = True
     clock: Callable[[], int] = monotonic_ns
+    listen: Callable[[bytes], bytes] | None = None
 
 
 def load_providers(
@@ -82,7 +86,7 @@ def make_providers(config: str, bin_dir: str, settings: ProviderSettings) -> Pro
     providers = [
         Provider(
             entry,
-            exec_plugin(entry, plugins, limits, settings.withhold_env, environment),
+            exec_plugin(entry, plugins, limits, settings.withhold_env, environment, listen=settings.listen),
             accounts=settings.service_accounts,
             clock=settings.clock,
             coalesce=settings.coalesce,
@@ -148,6 +152,8 @@ def exec_plugin(
     limits: Limits = Limits(),
     withhold: frozenset[str] = frozenset(),
     environ: Mapping[bytes, bytes] | None = None,
+    *,
+    listen: Callable[[bytes], bytes] | None = None,
 ) -> ExecPlugin:
     """Return the executable of a configured provider."""
     return ExecPlugin(
@@ -159,6 +165,7 @@ def exec_plugin(
         withhold,
         limits,
         environ,
+        listen,
     )
 
 

@@ -8,12 +8,13 @@ from keyferry_plugins.federation.parameters import expand
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from keyferry.sdk import Deadline
     from keyferry.sdk.federation import CompleteRule, ExchangeCall
     from keyferry.sdk.http import Reply
     from keyferry_plugins.federation.subject import SubjectToken
+    from keyferry_plugins.federation.telling import Teller
 
 __all__ = ["make_calls"]
 
@@ -30,21 +31,36 @@ def make_calls(
     values: dict[str, str],
     subject: "SubjectToken",
     deadline: "Deadline",
-    note: "Callable[..., None]",
+    teller: "Teller",
 ) -> dict[str, str]:
     """Return *values* and those that the responses add; raise ProvideError for the first call that fails.
 
-    *note* is told each call and its status.
+    *teller* tells each call and its status.
     """
     found = dict(values)
     optional = frozenset(rule.recipe.lifetime.sources)
-    for call in rule.recipe.calls:
-        started = monotonic()
-        reply = _send(call, found, rule.ca_file, deadline)
-        note(call.method, f"{reply.url}: status {reply.status} after {monotonic() - started:.1f} s")
-        if not reply.is_success:
-            raise _refusal(reply, subject)
-        found |= _take(call, reply, optional)
+    for number, call in enumerate(rule.recipe.calls, 1):
+        with teller.step(f"call-{number}"):
+            started = monotonic()
+            reply = _send(call, found, rule.ca_file, deadline)
+            seconds = monotonic() - started
+            teller.note(call.method, f"{reply.url}: status {reply.status} after {seconds:.1f} s")
+            if not reply.is_success:
+                raise _refusal(reply, subject)
+            taken = _take(call, reply, optional)
+            found |= taken
+            host, _, path = reply.url.removeprefix("https://").partition("/")
+            teller.done(
+                f"{call.method} {reply.url}: status {reply.status}",
+                {
+                    "method": call.method,
+                    "host": host,
+                    "path": f"/{path}",
+                    "status": reply.status,
+                    "seconds": round(seconds, 3),
+                    "taken": [name for name, value in taken.items() if value],
+                },
+            )
     return found
 
 
