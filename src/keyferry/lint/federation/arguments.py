@@ -29,11 +29,15 @@ class ProviderFederation(Value):
     message: str = ""
 
 
-def is_federate(provider: CredentialProvider) -> bool:
-    """Return whether a provider runs ``keyferry-federate``, by its name or by its arguments."""
+def is_federate(provider: CredentialProvider, beside: Sequence[FederationFile] = ()) -> bool:
+    """Return whether a provider runs ``keyferry-federate``: by its name, its arguments, or the file that they name."""
+    if provider.name == _PROGRAM or provider.name.startswith(f"{_PROGRAM}-"):
+        return True
     flags = _flags(provider.args or ())
-    has_rule = bool(flags.get("registry")) and set(flags.get("preset", ())) & set(PRESETS)
-    return provider.name == _PROGRAM or provider.name.startswith(f"{_PROGRAM}-") or bool(has_rule)
+    if flags.get("registry") and not PRESETS.keys().isdisjoint(flags.get("preset", ())):
+        return True
+    path = named_config(provider)
+    return bool(path) and any(_stem(each.path) == _stem(path) for each in beside)
 
 
 def named_config(provider: CredentialProvider) -> str:

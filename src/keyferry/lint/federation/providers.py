@@ -9,7 +9,7 @@ from keyferry.api.kubeletconfig.v1 import CredentialProvider, ServiceAccountToke
 from keyferry.api.meta import format_duration
 from keyferry.errors import MatchError
 from keyferry.images.match.rules import Pattern, covers, parse_pattern
-from keyferry.lint.federation.arguments import find_federation, is_federate, named_config
+from keyferry.lint.federation.arguments import find_federation, is_federate
 from keyferry.lint.federation.decode import FederationFile
 
 __all__ = ["check_federations"]
@@ -33,11 +33,10 @@ def check_federations(
     providers: Sequence[CredentialProvider], beside: Sequence[FederationFile]
 ) -> Iterator[tuple[int, Suspicion]]:
     """Yield the suspicions about the providers that run ``keyferry-federate``, each with the provider's number."""
-    names = {each.path for each in beside}
     chosen = [
         (number, provider, find_federation(provider, beside))
         for number, provider in enumerate(providers)
-        if is_federate(provider) or named_config(provider) in names
+        if is_federate(provider, beside)
     ]
     for number, provider, found in chosen:
         if found.config is None:

@@ -95,7 +95,7 @@ def _suspicions(
     config: ReadConfig, bin_dir: str | None, beside: tuple[FederationFile, ...]
 ) -> Iterator[Problem]:
     yield from check_files(config, bin_dir)
-    for number, suspicion in _of_providers(config, bin_dir):
+    for number, suspicion in _of_providers(config, bin_dir, beside):
         yield _placed(config, number, suspicion)
     for number, suspicion in check_federations(config.providers, beside):
         yield _placed(config, number, suspicion)
@@ -103,11 +103,13 @@ def _suspicions(
         yield from check_bin_dir_owner(bin_dir)
 
 
-def _of_providers(config: ReadConfig, bin_dir: str | None) -> Iterator[tuple[int, Suspicion]]:
+def _of_providers(
+    config: ReadConfig, bin_dir: str | None, beside: tuple[FederationFile, ...]
+) -> Iterator[tuple[int, Suspicion]]:
     for number, provider in enumerate(config.providers):
         for suspicion in check_provider(provider):
             # This plugin always sets the duration.
-            if suspicion[1] != _UNCACHED or not is_federate(provider):
+            if suspicion[1] != _UNCACHED or not is_federate(provider, beside):
                 yield number, suspicion
         for code, message in check_plugin(bin_dir, provider.name) if bin_dir is not None else ():
             yield number, (("name",), code, message)
