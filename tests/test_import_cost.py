@@ -11,6 +11,9 @@ import pytest
 
 import keyferry
 from support.commands import Node, plain_pod
+from support.federation import account_token, rule_of
+from support.federation import write_config as write_federation
+from support.sdk_plugins import request_bytes
 from support.starts import LOOKING_UP, READING, YAML, loaded_by_command
 
 SOURCE = os.path.dirname(os.path.dirname(keyferry.__file__))
@@ -20,6 +23,12 @@ sys.path.insert(0, {source!r})
 old = set(sys.modules)
 import {name}
 print(*sorted(set(sys.modules) - old))
+"""
+FEDERATE = """
+import sys
+sys.path.insert(0, {source!r})
+from keyferry_plugins.federate import main
+main()
 """
 HEAVY = {
     "argparse",
@@ -81,6 +90,17 @@ def test_the_package_alone_loads_nothing() -> None:
 def test_what_a_plugin_needs_is_light(name: str) -> None:
     """A plugin is a fresh interpreter for every call, so nothing costly is loaded before it is used."""
     assert (HEAVY | COSTLY).isdisjoint(loaded_by(name))
+
+
+def test_a_token_that_is_passed_on_needs_nothing_costly(tmp_path: Path) -> None:
+    """A whole run of keyferry-federate, config and response included, loads what it uses."""
+    config = write_federation(tmp_path / "federation.json", rule_of("passthrough"))
+    run = [sys.executable, "-ISX", "importtime", "-c", FEDERATE.format(source=SOURCE), f"--config={config}"]
+    request = request_bytes("zot.example.com:5000/app", serviceAccountToken=account_token())
+    done = subprocess.run(run, input=request, capture_output=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    assert "keyferry_plugins.federation.answer" in loaded
+    assert (HEAVY | COSTLY | {"collections"}).isdisjoint(loaded)
 
 
 def test_the_codec_is_light() -> None:
