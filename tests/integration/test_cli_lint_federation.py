@@ -76,6 +76,17 @@ def test_what_both_show_is_in_the_provider_config(files: Path) -> None:
     assert "\n11 |     cacheType: ServiceAccount\n" in done.stdout
 
 
+def test_what_has_one_right_answer_is_corrected(files: Path) -> None:
+    """The provider config is, because the other file says what it must be."""
+    write(files, cache_type="ServiceAccount")
+    path = files / "providers.yaml"
+    path.write_text(path.read_text().replace("defaultCacheDuration: 0s", "defaultCacheDuration: 10m"))
+    done = run_keyferry("lint", "federation.yaml", "providers.yaml", "--fix", cwd=files)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "cacheType: Token\n" in path.read_text()
+    assert "defaultCacheDuration: 0s\n" in path.read_text()
+
+
 def test_a_frame_has_no_parameter(files: Path) -> None:
     """Issuers are shown, and what a parameter holds is not."""
     write(files, issuer="http://kubernetes.example.com")

@@ -176,7 +176,10 @@ class _Trial:
             known += [each.password for each in self._provision.auth.values()]
         reports = self._reports.links(tuple(known))
         return tuple(
-            replace(each, error=link.error) if each.state is LinkState.BROKEN else each for each in reports
+            replace(each, error=link.error, cure=each.cure or link.cure)
+            if each.state is LinkState.BROKEN
+            else each
+            for each in reports
         )
 
     def _find_keys(self) -> Link:
