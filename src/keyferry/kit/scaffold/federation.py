@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from keyferry._core.paths import format_path
 from keyferry.api.codec import Reader
 from keyferry.api.federation.decode import read_config
 from keyferry.api.federation.presets import PRESETS
@@ -58,7 +59,8 @@ def find_setting_problems(settings: Settings) -> tuple[str, ...]:
     """
     reader = Reader()
     _read(settings, reader)
-    return tuple(str(problem).removeprefix("rules[0].") for _, problem in reader.problems)
+    # Each path begins with the only rule.
+    return tuple(f"{format_path(path[2:])}: {problem.message}" for path, problem in reader.problems)
 
 
 def make_provider_files(name: str, settings: Settings) -> dict[str, str]:

@@ -1,5 +1,7 @@
 """Problems of a FederationConfig, alone and with its provider config: title, reason, correction; refusals first."""
 
+from keyferry.api.federation.v1alpha1 import API_VERSION, KIND
+
 _REFUSED = "the plugin refuses the whole config, so no registry of it gets a login"
 
 REFUSED_FEDERATION: dict[str, tuple[str, str, str]] = {
@@ -10,8 +12,8 @@ REFUSED_FEDERATION: dict[str, tuple[str, str, str]] = {
     ),
     "KF502": (
         "the FederationConfig has another version or kind",
-        "the plugin reads kind FederationConfig of keyferry.dev/v1alpha1 only",
-        "set 'apiVersion: keyferry.dev/v1alpha1' and 'kind: FederationConfig'",
+        f"the plugin reads kind {KIND} of {API_VERSION} only",
+        f"set 'apiVersion: {API_VERSION}' and 'kind: {KIND}'",
     ),
     "KF503": (
         "unknown field",
