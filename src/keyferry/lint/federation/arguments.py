@@ -77,8 +77,9 @@ def _from_file(path: str, at: Path, beside: Sequence[FederationFile]) -> Provide
         message = f"the FederationConfig {path!r} does not exist on this machine, or cannot be read"
         return ProviderFederation(path, None, at, _ABSENT, message)
     if file.problems:
-        message = f"the plugin refuses the FederationConfig {file.path}: {file.problems[0].message}"
-        return ProviderFederation(path, None, at, _REFUSED, f"{message}; lint that file")
+        # Not quoted: the arguments may name any file, and a message may have a part of it.
+        message = f"{file.path!r} is no FederationConfig that the plugin accepts; lint that file"
+        return ProviderFederation(path, None, at, _REFUSED, message)
     if not is_given and not file.is_json:
         message = (
             f"{path!r} is YAML, and the plugin reads JSON; write it with 'keyferry plugin install federate'"

@@ -121,6 +121,15 @@ def test_a_yaml_file_where_the_plugin_reads_json(tmp_path: Path) -> None:
     assert codes(lint_any(write(tmp_path, text), beside=given)) == []
 
 
+def test_a_file_that_is_no_config_is_not_quoted(tmp_path: Path) -> None:
+    """The arguments of a config that somebody else wrote may name any file of this machine."""
+    path = tmp_path / "shadow"
+    path.write_text("root:marked-hash:\n- *marked-alias\n")
+    report = lint(tmp_path, [rule_of("quay")], is_given=False, args=[f"--config={path}"])
+    assert codes(report) == ["KF579"]
+    assert "marked" not in report.findings[0].message
+
+
 def test_two_providers_share_a_file(tmp_path: Path) -> None:
     """Each is compared with the rules of its own registries."""
     rules = [rule_of("quay"), rule_of("jfrog", subject={"audience": "other", "issuer": ISSUER})]
