@@ -61,7 +61,7 @@ def test_two_files_that_fit(files: Path) -> None:
 def test_the_file_of_the_arguments_is_elsewhere(files: Path) -> None:
     """It is not on this machine; for another machine that is no finding."""
     done = run_keyferry("lint", "providers.yaml", "-o", "table", cwd=files)
-    assert "KF578" in done.stdout
+    assert "KF678" in done.stdout
     assert run_keyferry("lint", "providers.yaml", "--elsewhere", cwd=files).returncode == 0
 
 
@@ -71,7 +71,7 @@ def test_what_both_show_is_in_the_provider_config(files: Path) -> None:
     done = run_keyferry("lint", "federation.yaml", "providers.yaml", cwd=files)
     assert done.returncode == 1
     assert done.stdout.startswith(
-        "providers.yaml:11:5: warning KF570: providers[0].tokenAttributes.cacheType: "
+        "providers.yaml:11:5: warning KF670: providers[0].tokenAttributes.cacheType: "
     )
     assert "\n11 |     cacheType: ServiceAccount\n" in done.stdout
 
@@ -93,8 +93,8 @@ def test_a_frame_has_no_parameter(files: Path) -> None:
     text = (files / "federation.yaml").read_text() + "  unknown: hunter2-hunter2\n"
     (files / "federation.yaml").write_text(text)
     done = run_keyferry("lint", "federation.yaml", cwd=files)
-    assert "KF551" in done.stdout
-    assert "KF503" in done.stdout
+    assert "KF651" in done.stdout
+    assert "KF603" in done.stdout
     assert "issuer: 'http://kubernetes.example.com'" in done.stdout
     assert "hunter2" not in done.stdout + done.stderr
 

@@ -198,7 +198,7 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
     provider.write_text(provider.read_text().replace("cacheType: Token", "cacheType: ServiceAccount"))
     done = install(made)
     assert done.returncode == 0
-    assert "KF570" in done.stderr
+    assert "KF670" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ with file, line and column.
 Errors stop a kubelet, kubectl or keyferry-federate; a file without errors is accepted. Warnings are valid but
 almost certainly not intended, such as a pattern that can never match. Infos may need attention. Each finding has
 a stable code:
-KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records, KF5 for a
+KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records, KF6 for a
 FederationConfig. The type of a file follows from its kind field; a folder named 'image_manager' has pull records.
 A provider config and a FederationConfig that are given together are also compared with each other.
 

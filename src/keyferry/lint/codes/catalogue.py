@@ -32,13 +32,13 @@ _INFO = frozenset(
         "KF363",
         "KF365",
     }
-    | {"KF422", "KF425", "KF429", "KF555", "KF557", "KF576", "KF578"}
+    | {"KF422", "KF425", "KF429", "KF655", "KF657", "KF676", "KF678"}
 )
 # Findings that depend on this machine: absent files and programs, owners, permissions.
 ON_THIS_MACHINE = frozenset(
     {"KF140", "KF141", "KF142", "KF182", "KF190", "KF191", "KF192", "KF193"}
     | {"KF219", "KF275", "KF276", "KF283", "KF290", "KF291", "KF353", "KF362", "KF364"}
-    | {"KF555", "KF556", "KF578"}
+    | {"KF655", "KF656", "KF678"}
 )
 _ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS | REFUSED_FEDERATION
 _TABLES = (

@@ -15,7 +15,7 @@ from keyferry.lint.federation.decode import FederationFile, decode_federation, i
 __all__ = ["ProviderFederation", "find_federation", "is_federate", "named_config"]
 
 _PROGRAM = "keyferry-federate"
-_ABSENT, _REFUSED, _ARGUMENTS = "KF578", "KF579", "KF580"
+_ABSENT, _REFUSED, _ARGUMENTS = "KF678", "KF679", "KF680"
 _MOST_BYTES = 1 << 20
 
 

@@ -13,18 +13,18 @@ from keyferry.errors import Detail, DocumentError, Kind, Problem
 
 __all__ = ["FederationFile", "decode_federation", "interpret_federation", "kubelet_audiences"]
 
-_SYNTAX, _TYPE, _UNKNOWN, _REPEATED, _MISFIT = "KF501", "KF502", "KF503", "KF504", "KF505"
-_NO_RULES, _SOURCE, _SUBJECT, _CLUSTER = "KF506", "KF508", "KF509", "KF510"
+_SYNTAX, _TYPE, _UNKNOWN, _REPEATED, _MISFIT = "KF601", "KF602", "KF603", "KF604", "KF605"
+_NO_RULES, _SOURCE, _SUBJECT, _CLUSTER = "KF606", "KF608", "KF609", "KF610"
 _OF_RULES: Mapping[str, str] = {
-    "registries": "KF507",
+    "registries": "KF607",
     "preset": _SOURCE,
     "subject": _SUBJECT,
-    "params": "KF511",
-    "calls": "KF512",
-    "credentials": "KF512",
-    "lifetime": "KF512",
-    "cacheKeyType": "KF513",
-    "caFile": "KF513",
+    "params": "KF611",
+    "calls": "KF612",
+    "credentials": "KF612",
+    "lifetime": "KF612",
+    "cacheKeyType": "KF613",
+    "caFile": "KF613",
 }
 
 

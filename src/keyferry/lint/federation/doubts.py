@@ -20,15 +20,15 @@ __all__ = ["find_doubts"]
 Doubt = tuple[Path, str, str]  # path, code, message
 
 _SECRET, _ISSUER, _ADDRESS, _PATTERN, _NEARLY, _MISSING, _WRITERS, _AUDIENCES, _LATER = (
-    "KF550",
-    "KF551",
-    "KF552",
-    "KF553",
-    "KF554",
-    "KF555",
-    "KF556",
-    "KF557",
-    "KF558",
+    "KF650",
+    "KF651",
+    "KF652",
+    "KF653",
+    "KF654",
+    "KF655",
+    "KF656",
+    "KF657",
+    "KF658",
 )
 # Identities that have nothing in common; a pattern that allows all of them allows everything.
 _STRANGERS = ("a", "Z9", "org+robot", "x/y", "a b", "évil", "-", "..", "other@example.com")

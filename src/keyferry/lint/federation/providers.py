@@ -17,14 +17,14 @@ __all__ = ["check_federations"]
 Suspicion = tuple[Path, str, str]  # path, code, message
 
 _CACHE_TYPE, _AUDIENCE, _NO_TOKEN, _WIDER, _UNCOVERED, _ANNOTATION, _DURATION, _NO_ACCOUNT = (
-    "KF570",
-    "KF571",
-    "KF572",
-    "KF573",
-    "KF574",
-    "KF575",
-    "KF576",
-    "KF577",
+    "KF670",
+    "KF671",
+    "KF672",
+    "KF673",
+    "KF674",
+    "KF675",
+    "KF676",
+    "KF677",
 )
 _ATTRIBUTES = "tokenAttributes"
 

@@ -31,7 +31,7 @@ _OF_PATTERNS: dict[str, Callable[[Pattern], str]] = {
 _OLD_CONFIG, _UNKNOWN, _DURATION, _NO_MODE = "KF179", "KF107", "KF110", "KF225"
 _WRONG_TYPE = ("KF109", "KF203")
 # What keyferry-federate needs, whatever stands there: a token that is passed on is kept for itself alone.
-_FIXED_TEXTS = {_OLD_CONFIG: CONFIG_V1, "KF570": "Token", "KF576": "0s"}
+_FIXED_TEXTS = {_OLD_CONFIG: CONFIG_V1, "KF670": "Token", "KF676": "0s"}
 # Every code that may have a correction.
 FIXABLE_CODES = frozenset({*_OF_PATTERNS, *_FIXED_TEXTS, _UNKNOWN, _DURATION, _NO_MODE, *_WRONG_TYPE})
 _DAYS = re.compile(r"([0-9]{1,4})d")

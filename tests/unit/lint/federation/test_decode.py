@@ -30,45 +30,45 @@ def test_a_good_config_has_no_findings(tmp_path: Path) -> None:
 
 
 REFUSED = {
-    "not YAML": (HEAD + "rules: [\n", [("KF501", "", 4)]),
-    "another version": (PASSING.replace("v1alpha1", "v9"), [("KF502", "apiVersion", 1)]),
-    "unknown field": (PASSING + "  host: x\n", [("KF503", "rules[0].host", 7)]),
-    "misspelt preset": (HEAD + RULE + "  prest: quay\n", [("KF503", "rules[0].prest", 6)]),
-    "twice": (PASSING + "  preset: passthrough\n", [("KF504", "rules[0].preset", 7)]),
-    "a number": (PASSING.replace("passthrough", "8693"), [("KF505", "rules[0].preset", 6)]),
-    "rules are an object": (HEAD + "rules: {}\n", [("KF505", "rules", 3)]),
-    "not a duration": (PASSING + "  lifetime: {max: 1d}\n", [("KF505", "rules[0].lifetime.max", 7)]),
-    "no rules": (HEAD + "rules: []\n", [("KF506", "rules", 3)]),
-    "no rules at all": (HEAD, [("KF506", "rules", 1)]),
+    "not YAML": (HEAD + "rules: [\n", [("KF601", "", 4)]),
+    "another version": (PASSING.replace("v1alpha1", "v9"), [("KF602", "apiVersion", 1)]),
+    "unknown field": (PASSING + "  host: x\n", [("KF603", "rules[0].host", 7)]),
+    "misspelt preset": (HEAD + RULE + "  prest: quay\n", [("KF603", "rules[0].prest", 6)]),
+    "twice": (PASSING + "  preset: passthrough\n", [("KF604", "rules[0].preset", 7)]),
+    "a number": (PASSING.replace("passthrough", "8693"), [("KF605", "rules[0].preset", 6)]),
+    "rules are an object": (HEAD + "rules: {}\n", [("KF605", "rules", 3)]),
+    "not a duration": (PASSING + "  lifetime: {max: 1d}\n", [("KF605", "rules[0].lifetime.max", 7)]),
+    "no rules": (HEAD + "rules: []\n", [("KF606", "rules", 3)]),
+    "no rules at all": (HEAD, [("KF606", "rules", 1)]),
     "a pattern": (
         PASSING.replace("[registry.example.com]", "['*.example.com']"),
-        [("KF507", "rules[0].registries[0]", 4)],
+        [("KF607", "rules[0].registries[0]", 4)],
     ),
-    "no registry": (PASSING.replace("[registry.example.com]", "[]"), [("KF507", "rules[0].registries", 4)]),
-    "no preset": (HEAD + RULE, [("KF508", "rules[0]", 4)]),
-    "unknown preset": (PASSING.replace("passthrough", "harbor"), [("KF508", "rules[0].preset", 6)]),
+    "no registry": (PASSING.replace("[registry.example.com]", "[]"), [("KF607", "rules[0].registries", 4)]),
+    "no preset": (HEAD + RULE, [("KF608", "rules[0]", 4)]),
+    "unknown preset": (PASSING.replace("passthrough", "harbor"), [("KF608", "rules[0].preset", 6)]),
     "no issuer": (
         PASSING.replace(", issuer: https://kubernetes.example.com", ""),
-        [("KF509", "rules[0].subject.issuer", 5)],
+        [("KF609", "rules[0].subject.issuer", 5)],
     ),
     "the API server's": (
         PASSING.replace("audience: registry.example.com", "audience: https://kubernetes.default.svc"),
-        [("KF510", "rules[0].subject.audience", 5)],
+        [("KF610", "rules[0].subject.audience", 5)],
     ),
-    "no parameter": (PASSING.replace("passthrough", "quay"), [("KF511", "rules[0].params", 4)]),
+    "no parameter": (PASSING.replace("passthrough", "quay"), [("KF611", "rules[0].params", 4)]),
     "a secret": (
         HEAD + RULE + "  preset: rfc8693\n  params: {host: dex.example.com, client_secret: hunter2}\n",
-        [("KF511", "rules[0].params.client_secret", 7)],
+        [("KF611", "rules[0].params.client_secret", 7)],
     ),
     "http": (
         HEAD + RULE + "  calls: [{url: 'http://sts.example.com/x', out: {token: /t}}]\n"
         "  credentials: {username: u, password: '${token}'}\n",
-        [("KF512", "rules[0].calls[0].url", 6)],
+        [("KF612", "rules[0].calls[0].url", 6)],
     ),
-    "Global": (PASSING + "  cacheKeyType: Global\n", [("KF513", "rules[0].cacheKeyType", 7)]),
+    "Global": (PASSING + "  cacheKeyType: Global\n", [("KF613", "rules[0].cacheKeyType", 7)]),
     "relative": (
         PASSING + "  caFile: ca.pem\n",
-        [("KF513", "rules[0].caFile", 7), ("KF555", "rules[0].caFile", 7)],
+        [("KF613", "rules[0].caFile", 7), ("KF655", "rules[0].caFile", 7)],
     ),
 }
 
@@ -90,7 +90,7 @@ def test_what_is_refused_is_an_error_at_its_place(
 def test_the_plugin_refuses_the_same(text: str) -> None:
     """As JSON, which is all that the plugin reads; what JSON cannot say is left out."""
     file = decode_federation("x", text.encode())
-    if file.document is None or "KF504" in {problem.code for problem in file.problems}:
+    if file.document is None or "KF604" in {problem.code for problem in file.problems}:
         return
     with pytest.raises(ProvideError):
         read_federation(json.dumps(file.document.value).encode(), "x")

@@ -48,21 +48,21 @@ ROBOT = "  preset: quay\n  params: {robot: {annotation: quay.io/robot, pattern: 
 DOUBTS = {
     "a token as a parameter": (
         rule("  preset: quay\n  params: {robot: ghp_0123456789abcdefghijABCD}\n"),
-        "KF550",
+        "KF650",
     ),
-    "a bearer token": (recipe("bearer: s3cr3t-bearer"), "KF550"),
-    "a field": (recipe("fields: {client_secret: hunter2-hunter2, t: '${subject}'}"), "KF550"),
-    "a password": (recipe("fields: {t: '${subject}'}", password="hunter2"), "KF550"),
-    "an issuer by http": (rule(issuer="http://kubernetes.example.com"), "KF551"),
-    "a legacy issuer": (rule(issuer="kubernetes/serviceaccount"), "KF551"),
-    "a registry's address": (rule(registry="10.0.0.1:5000"), "KF552"),
-    "a host's address": (rule("  preset: quay\n  params: {host: 10.0.0.1, robot: a+b}\n"), "KF552"),
-    "a pattern for all": (rule(ROBOT % ".+"), "KF553"),
-    "another one": (rule(ROBOT % "(?s).*"), "KF553"),
-    "nearly the issuer": (rule(audience="https://kubernetes.example.com/"), "KF554"),
-    "no authority": (rule("  preset: passthrough\n  caFile: /nope/ca.pem\n"), "KF555"),
-    "two audiences": (rule() + rule(registry="other.example.com", audience="other"), "KF557"),
-    "two documents": (rule() + "---\nkind: Other\n", "KF558"),
+    "a bearer token": (recipe("bearer: s3cr3t-bearer"), "KF650"),
+    "a field": (recipe("fields: {client_secret: hunter2-hunter2, t: '${subject}'}"), "KF650"),
+    "a password": (recipe("fields: {t: '${subject}'}", password="hunter2"), "KF650"),
+    "an issuer by http": (rule(issuer="http://kubernetes.example.com"), "KF651"),
+    "a legacy issuer": (rule(issuer="kubernetes/serviceaccount"), "KF651"),
+    "a registry's address": (rule(registry="10.0.0.1:5000"), "KF652"),
+    "a host's address": (rule("  preset: quay\n  params: {host: 10.0.0.1, robot: a+b}\n"), "KF652"),
+    "a pattern for all": (rule(ROBOT % ".+"), "KF653"),
+    "another one": (rule(ROBOT % "(?s).*"), "KF653"),
+    "nearly the issuer": (rule(audience="https://kubernetes.example.com/"), "KF654"),
+    "no authority": (rule("  preset: passthrough\n  caFile: /nope/ca.pem\n"), "KF655"),
+    "two audiences": (rule() + rule(registry="other.example.com", audience="other"), "KF657"),
+    "two documents": (rule() + "---\nkind: Other\n", "KF658"),
 }
 
 
@@ -83,7 +83,7 @@ def test_a_pattern_that_allows_some_is_no_finding(tmp_path: Path, pattern: str) 
 def test_a_file_that_others_can_write(tmp_path: Path, mode: int) -> None:
     """The plugin refuses it, and it is left out for another machine."""
     report = lint(tmp_path, rule(), mode)
-    assert codes(report) == ["KF556"]
+    assert codes(report) == ["KF656"]
 
 
 def test_standard_input_has_no_owner() -> None:

@@ -46,37 +46,37 @@ def test_two_files_that_fit_have_no_findings(tmp_path: Path, is_given: bool) -> 
 
 TOGETHER = {
     "cacheType": (
-        [rule_of("passthrough")], {"matchImages": ["zot.example.com:5000"]}, "KF570", "tokenAttributes.cacheType",
+        [rule_of("passthrough")], {"matchImages": ["zot.example.com:5000"]}, "KF670", "tokenAttributes.cacheType",
     ),
     "audience": (
         [rule_of("quay", subject={"audience": "other", "issuer": ISSUER})], {},
-        "KF571", "tokenAttributes.serviceAccountTokenAudience",
+        "KF671", "tokenAttributes.serviceAccountTokenAudience",
     ),
-    "no token": ([rule_of("quay")], {"tokenAttributes": None}, "KF572", ""),
-    "wider": ([rule_of("quay")], {"matchImages": ["*.example.com"]}, "KF573", "matchImages[0]"),
+    "no token": ([rule_of("quay")], {"tokenAttributes": None}, "KF672", ""),
+    "wider": ([rule_of("quay")], {"matchImages": ["*.example.com"]}, "KF673", "matchImages[0]"),
     "another registry": (
-        [rule_of("quay")], {"matchImages": ["quay.example.com", "zot.example.com"]}, "KF573", "matchImages[1]",
+        [rule_of("quay")], {"matchImages": ["quay.example.com", "zot.example.com"]}, "KF673", "matchImages[1]",
     ),
     "a wildcard in the path": (
         [rule_of("quay")], {"matchImages": ["quay.example.com/*"]}, "KF151", "matchImages[0]",
     ),
-    "not covered": ([rule_of("quay"), rule_of("jfrog")], {}, "KF574", "matchImages"),
+    "not covered": ([rule_of("quay"), rule_of("jfrog")], {}, "KF674", "matchImages"),
     "another port": (
-        [rule_of("quay", registries=["quay.example.com", "quay.example.com:8443"])], {}, "KF574", "matchImages",
+        [rule_of("quay", registries=["quay.example.com", "quay.example.com:8443"])], {}, "KF674", "matchImages",
     ),
     "annotation": (
-        [rule_of("quay", params=ROBOT)], {}, "KF575", "tokenAttributes.requiredServiceAccountAnnotationKeys",
+        [rule_of("quay", params=ROBOT)], {}, "KF675", "tokenAttributes.requiredServiceAccountAnnotationKeys",
     ),
-    "duration": ([rule_of("quay")], {"defaultCacheDuration": "10m"}, "KF576", "defaultCacheDuration"),
+    "duration": ([rule_of("quay")], {"defaultCacheDuration": "10m"}, "KF676", "defaultCacheDuration"),
     "no account": (
         [rule_of("quay")], {"tokenAttributes": {**ATTRIBUTES, "requireServiceAccount": False}},
-        "KF577", "tokenAttributes.requireServiceAccount",
+        "KF677", "tokenAttributes.requireServiceAccount",
     ),
-    "absent": ([rule_of("quay")], {"args": ["--config", "/nope/other.json"]}, "KF578", "args[0]"),
-    "refused": ([rule_of("quay", preset="nope")], {}, "KF579", "args[0]"),
-    "both": ([rule_of("quay")], {"args": ["--config=/x.json", "--preset=quay"]}, "KF580", "args"),
-    "arguments": ([rule_of("quay")], {"args": ["--preset=quay", "--registry=quay.example.com"]}, "KF580", "args"),
-    "nothing": ([rule_of("quay")], {"args": ["--verbose"]}, "KF580", "args"),
+    "absent": ([rule_of("quay")], {"args": ["--config", "/nope/other.json"]}, "KF678", "args[0]"),
+    "refused": ([rule_of("quay", preset="nope")], {}, "KF679", "args[0]"),
+    "both": ([rule_of("quay")], {"args": ["--config=/x.json", "--preset=quay"]}, "KF680", "args"),
+    "arguments": ([rule_of("quay")], {"args": ["--preset=quay", "--registry=quay.example.com"]}, "KF680", "args"),
+    "nothing": ([rule_of("quay")], {"args": ["--verbose"]}, "KF680", "args"),
 }  # fmt: skip
 
 
@@ -84,7 +84,7 @@ TOGETHER = {
 def test_what_only_both_show(
     tmp_path: Path, rules: list[Mapping[str, object]], fields: dict[str, object], code: str, path: str
 ) -> None:
-    report = lint(tmp_path, rules, is_given=code != "KF578", **fields)
+    report = lint(tmp_path, rules, is_given=code != "KF678", **fields)
     expected = f"providers[0].{path}".rstrip(".")
     assert [(each.code, each.path) for each in report.findings] == [(code, expected)]
     assert report.accepted
@@ -96,7 +96,7 @@ def test_arguments_alone_are_a_config(tmp_path: Path) -> None:
         "--registry=quay.example.com", "--preset", "quay", "--param=robot=org+robot", f"--audience={AUDIENCE}x",
         f"--issuer={ISSUER}",
     ]  # fmt: skip
-    assert codes(lint(tmp_path, [rule_of("quay")], args=args)) == ["KF571"]
+    assert codes(lint(tmp_path, [rule_of("quay")], args=args)) == ["KF671"]
 
 
 def test_a_yaml_file_where_the_plugin_reads_json(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_yaml_file_where_the_plugin_reads_json(tmp_path: Path) -> None:
     path.write_text(f"apiVersion: keyferry.dev/v1alpha1\nkind: FederationConfig\nrules:\n- {yaml}\n")
     path.chmod(0o644)
     report = lint(tmp_path, [rule_of("quay")], is_given=False, args=[f"--config={path}"])
-    assert codes(report) == ["KF579"]
+    assert codes(report) == ["KF679"]
     given = tuple(find_federations([str(path)]))
     text = config(
         {
@@ -126,7 +126,7 @@ def test_a_file_that_is_no_config_is_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "shadow"
     path.write_text("root:marked-hash:\n- *marked-alias\n")
     report = lint(tmp_path, [rule_of("quay")], is_given=False, args=[f"--config={path}"])
-    assert codes(report) == ["KF579"]
+    assert codes(report) == ["KF679"]
     assert "marked" not in report.findings[0].message
 
 
