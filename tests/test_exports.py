@@ -24,6 +24,7 @@ SDK = [
     "http",
     "json",
     "jwt_claims",
+    "links",
     "process",
     "testing",
     "text",

@@ -11,6 +11,9 @@ import pytest
 
 import keyferry
 from support.commands import Node, plain_pod
+from support.federation import account_token, rule_of
+from support.federation import write_config as write_federation
+from support.sdk_plugins import request_bytes
 from support.starts import LOOKING_UP, READING, YAML, loaded_by_command
 
 SOURCE = os.path.dirname(os.path.dirname(keyferry.__file__))
@@ -20,6 +23,12 @@ sys.path.insert(0, {source!r})
 old = set(sys.modules)
 import {name}
 print(*sorted(set(sys.modules) - old))
+"""
+FEDERATE = """
+import sys
+sys.path.insert(0, {source!r})
+from keyferry_plugins.federate import main
+main()
 """
 HEAVY = {
     "argparse",
@@ -88,6 +97,17 @@ def test_the_shim_is_lighter_still() -> None:
     """A kubelet executes it for every pull; even ``os`` would take a tenth of its time."""
     own = {name for name in loaded_by("keyferry.bridge.shim") if name.partition(".")[0] != "keyferry"}
     assert own <= {"posix", "time"}
+
+
+def test_a_token_that_is_passed_on_needs_nothing_costly(tmp_path: Path) -> None:
+    """A whole run of keyferry-federate, config and response included, loads what it uses."""
+    config = write_federation(tmp_path / "federation.json", rule_of("passthrough"))
+    run = [sys.executable, "-ISX", "importtime", "-c", FEDERATE.format(source=SOURCE), f"--config={config}"]
+    request = request_bytes("zot.example.com:5000/app", serviceAccountToken=account_token())
+    done = subprocess.run(run, input=request, capture_output=True, check=True)
+    loaded = {line.rpartition("|")[2].strip() for line in done.stderr.decode().splitlines()}
+    assert "keyferry_plugins.federation.answer" in loaded
+    assert (HEAVY | COSTLY | {"collections"}).isdisjoint(loaded)
 
 
 def test_the_codec_is_light() -> None:

@@ -67,6 +67,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
             "kubeconfig",
             "kubeletconfig",
             "kuberc",
+            "link_line",
             "typed",
         ),
     ),
@@ -103,6 +104,7 @@ SHELVES: dict[str, tuple[tuple[str, ...], ...]] = {
     "lint": (
         ("codes", "files", "secrets", "source", "versions"),
         ("report",),
+        ("federation",),
         ("providers", "kubeconfig", "records", "nested"),
         ("agent_config", "ignores", "kuberc"),
         ("dispatch",),

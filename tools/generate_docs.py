@@ -54,6 +54,7 @@ def codes_page() -> str:
         "# What `keyferry lint` reports\n",
         "Codes never change their meaning. An error is something Kubernetes refuses: a kubelet does not\n"
         "start with such a provider config, and kubectl does not go on with such a kubeconfig or kuberc.\n"
+        "keyferry-federate refuses a FederationConfig that has one.\n"
         "A warning is legal and surely not what was meant; an info is worth knowing.\n",
         "| code | severity | what |\n|---|---|---|\n"
         + "".join(f"| [{c.code}](#{c.code.lower()}) | {c.severity} | {c.title} |\n" for c in CODES.values()),

@@ -29,35 +29,32 @@ def provide(request: "Request", flags: "Flags", environ: "Mapping[str, str] | No
     from keyferry_plugins.federation.options import read_timeout
     from keyferry_plugins.federation.parameters import gather_values
     from keyferry_plugins.federation.subject import check_subject, obtain_subject
+    from keyferry_plugins.federation.telling import make_teller
 
     environ = os.environ if environ is None else environ
-    rule = find_rule(load_config(flags, environ), request.registry)
-    deadline = Deadline(read_timeout(flags))
-    token = obtain_subject(rule.subject, request, environ, deadline)
-    subject = check_subject(token, rule.subject, time())
-    note = _tell if flags.is_on("verbose") else _ignore
-    note("token from", rule.subject.source, "with", subject)
-    values = gather_values(rule, request, token, environ)
+    teller = make_teller(environ, is_verbose=flags.is_on("verbose"))
+    with teller.step("rule"):
+        rule = find_rule(load_config(flags, environ), request.registry)
+        deadline = Deadline(read_timeout(flags))
+    with teller.step("subject"):
+        token = obtain_subject(rule.subject, request, environ, deadline)
+        subject = check_subject(token, rule.subject, time())
+        teller.note("token from", rule.subject.source, "with", subject)
+        teller.done("the token is the expected one", {"from": rule.subject.source, **subject.claims})
+    with teller.step("parameters"):
+        values = gather_values(rule, request, token, environ)
     if rule.recipe.calls:
         from keyferry_plugins.federation.calls import make_calls  # a token that is passed on needs no network
 
-        values = make_calls(rule, values, subject, deadline, note)
-    response = make_response(rule, values, subject, request, time())
-    note(
-        "login for", request.registry, "to keep for", response.cache_seconds, "s by", response.cache_key_type
-    )
+        values = make_calls(rule, values, subject, deadline, teller)
+    with teller.step("login"):
+        response = make_response(rule, values, subject, request, time())
+        kept, key_type = response.cache_seconds, response.cache_key_type
+        teller.note("login for", request.registry, "to keep for", kept, "s by", key_type)
+        teller.done(
+            f"there is a login for {request.registry}", {"seconds to keep": kept, "cacheKeyType": key_type}
+        )
     return response
-
-
-def _tell(*words: object) -> None:
-    from keyferry.sdk import tell
-    from keyferry.sdk.text import shown
-
-    tell(f"keyferry-federate: {shown(' '.join(map(str, words)), 500)}")
-
-
-def _ignore(*_words: object) -> None:
-    """Drop a note; its words are not even made into a text."""
 
 
 def _show_preset(name: str) -> None:

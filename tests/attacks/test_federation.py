@@ -500,6 +500,34 @@ def test_no_secret_is_written_but_into_the_response(
         assert secret not in answer.stderr
 
 
+@pytest.mark.parametrize("form", ["error", "errors"])
+@pytest.mark.parametrize("piece", ["whole", "first half", "with more", "upper case"])
+def test_a_secret_is_no_error_code(form: str, piece: str, tmp_path: Path) -> None:
+    """A server that returns what it got as its error, or a piece of it, has it not written."""
+    secret = "correct-horse-battery"
+    said = {
+        "whole": secret,
+        "first half": secret[:13],
+        "with more": f"x-{secret}",
+        "upper case": secret.upper(),
+    }[piece]
+    example = EXAMPLES["rfc8693"]
+    reply = Reply(401, {form: [said] if form == "errors" else said})
+    with federation(tmp_path, lambda _: reply, example.registry, *example.hosts) as world:
+        answer = world.ask(f"{example.registry}/app", rule_of("rfc8693"), env={"CLIENT_SECRET": secret})
+    failed(answer, "refused with status 401")
+    assert said not in answer.stderr
+
+
+def test_an_error_code_with_a_word_of_the_config_is_shown(tmp_path: Path) -> None:
+    """The user name of the preset is 'token', which is no secret."""
+    example = EXAMPLES["rfc8693"]
+    reply = Reply(401, {"error": "invalid_token"})
+    with federation(tmp_path, lambda _: reply, example.registry, *example.hosts) as world:
+        answer = world.ask(f"{example.registry}/app", rule_of("rfc8693"))
+    failed(answer, "and the error 'invalid_token'")
+
+
 def test_without_a_login_no_other_identity_is_asked(tmp_path: Path) -> None:
     """Not a node's, not a user's: whatever else the environment offers."""
     (tmp_path / "config.json").write_text(json.dumps({"auths": {JFROG: {"auth": "bm9kZTpub2Rl"}}}))

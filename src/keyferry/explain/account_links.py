@@ -15,8 +15,8 @@ from keyferry.clusters.session import ClusterSession
 from keyferry.clusters.token_request import BoundPod, request_token
 from keyferry.errors import Kind
 from keyferry.explain.chain import Link, LinkName, LinkState
-from keyferry.explain.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests, user_manifests
 from keyferry.images.provider.accounts import ServiceAccount, pick_annotations
+from keyferry.workloads.rbac import AUDIENCE_VERB, NODE_GROUP, node_manifests, user_manifests
 
 __all__ = ["AccountQuestion", "BoundTo", "account_link", "claims_link", "node_link", "token_link"]
 
@@ -191,7 +191,7 @@ def _node_link(question: AccountQuestion, allowed: bool | ApiProblem) -> Link:  
     if allowed is True:
         text = f"RBAC permits kubelets to request the audience {audience}"
         return Link(LinkName.NODE, LinkState.OK, text)
-    manifests = node_manifests(question.audience, question.name)
+    manifests = node_manifests((question.audience,), question.name)
     if allowed is False:
         text = f"RBAC does not permit kubelets to request the audience {audience}"
         cure = _apply(question)

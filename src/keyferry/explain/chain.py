@@ -41,10 +41,10 @@ class Link(Value):
     """One link: what was found as a sentence and as facts, and the cure if it is not in order.
 
     *manifests* are Kubernetes objects that cure it. *kind* is the kind of the problem, and *error* the problem itself
-    if it is an exception.
+    if it is an exception. A link that *is_report* is a step of the plugin by its own report, named ``plugin/NAME``.
     """
 
-    name: LinkName
+    name: str
     state: LinkState
     text: str
     facts: Mapping[str, object] = field(default_factory=dict)
@@ -52,6 +52,7 @@ class Link(Value):
     manifests: tuple[Json, ...] = ()
     kind: Kind | None = None
     error: KeyferryError | None = None
+    is_report: bool = False
 
 
 class Chain(Value):
@@ -63,9 +64,16 @@ class Chain(Value):
 
     @property
     def culprit(self) -> Link | None:
-        """The first broken link, else the first whose state is unknown; None if all are in order."""
+        """The first broken link, else the first whose state is unknown; None if all are in order.
+
+        A plugin's report of its own steps counts only if the plugin fails.
+        """
+        has_failed = any(
+            link.name == LinkName.PLUGIN and link.state is LinkState.BROKEN for link in self.links
+        )
+        counted = [link for link in self.links if has_failed or not link.is_report]
         for state in (LinkState.BROKEN, LinkState.UNKNOWN):
-            for link in self.links:
+            for link in counted:
                 if link.state is state:
                     return link
         return None
@@ -132,11 +140,16 @@ def chain_lines(chain: Chain) -> Iterator[str]:
         yield from _cure_lines(chain.culprit)
     yield ""
     for link in chain.links:
-        first, *others = wrap(str(link.name), link.text)
+        first, *others = wrap(_title(link), link.text)
         yield style(_MARKS[link.state], _STYLES[link.state]) + first[1:]
         yield from others
         for name, value in link.facts.items():
             yield from wrap("", f"{name}: {_shown(value)}")
+
+
+def _title(link: Link) -> str:
+    """Return the name of a link; that of a plugin's own step has a mark, so that it is not taken for another."""
+    return f"> {link.name.partition('/')[2]} " if link.is_report else str(link.name)
 
 
 def _cure_lines(link: Link) -> Iterator[str]:

@@ -3,7 +3,8 @@
 import shlex
 from collections.abc import Callable, Sequence
 
-from keyferry._core.values import Value
+from keyferry._core.secrets import secret_values
+from keyferry._core.values import Value, replace
 from keyferry.clusters.session import ClusterSession
 from keyferry.errors import KeyferryError, Kind
 from keyferry.explain.account_links import (
@@ -16,6 +17,7 @@ from keyferry.explain.account_links import (
     token_link,
 )
 from keyferry.explain.chain import Chain, Link, LinkName, LinkState
+from keyferry.explain.link_reports import LinkReports
 from keyferry.explain.plugin_links import Matched, keys_link, plugin_link, provider_link, registry_link
 from keyferry.explain.registry import RegistryCheck
 from keyferry.images.keyring import Credential
@@ -51,9 +53,12 @@ class TrialInput(Value):
 
 
 class TrialTools(Value):
-    """What the chain is tried with: the node's providers, a session of the cluster, and requests to the registry."""
+    """What the chain is tried with: the node's providers, a session of the cluster, and requests to the registry.
 
-    open_providers: Callable[[ServiceAccounts | None], Providers]
+    The second argument of *open_providers* receives the standard error of each run, and returns what is left of it.
+    """
+
+    open_providers: Callable[[ServiceAccounts | None, Callable[[bytes], bytes] | None], Providers]
     open_session: Callable[[], ClusterSession]
     check_registry: Callable[[Sequence[Credential]], RegistryCheck]
 
@@ -67,7 +72,8 @@ def try_chain(asked: TrialInput, tools: TrialTools) -> Chain:
         if is_over:
             links.append(Link(name, LinkState.NOT_REACHED, "not reached"))
             continue
-        links.append(_attempt(name, step))
+        link = _attempt(name, step)
+        links += (*trial.take_reports(link), link)
         is_over = _ends(links[-1])
     return Chain(asked.image.text, f"{asked.namespace}/{asked.account}", tuple(links))
 
@@ -98,13 +104,14 @@ class _Trial:
     _matched: Matched
     _question: AccountQuestion
     _account: ServiceAccount
-    _provision: Provision
+    _provision: Provision | None = None
     _credentials: tuple[Credential, ...] = ()
 
     def __init__(self, asked: TrialInput, tools: TrialTools) -> None:
         self._asked = asked
         self._tools = tools
         self._pod = BoundTo(asked.pod)
+        self._reports = LinkReports()
 
     def steps(self) -> tuple[tuple[LinkName, Callable[[], Link]], ...]:
         """Return the steps in order."""
@@ -120,7 +127,7 @@ class _Trial:
         )
 
     def _find_provider(self) -> Link:
-        providers = self._tools.open_providers(None)
+        providers = self._tools.open_providers(None, None)
         link, matched = provider_link(providers, self._asked.image, wanted=self._asked.provider)
         if matched is not None:
             self._matched = matched
@@ -150,7 +157,8 @@ class _Trial:
 
     def _run_plugin(self) -> Link:
         asked = self._asked
-        providers = self._tools.open_providers(StaticAccount(self._account, self._issued.token))
+        accounts = StaticAccount(self._account, self._issued.token)
+        providers = self._tools.open_providers(accounts, self._reports.take)
         provider = next(each for each in providers.providers if each.config.name == self._matched.config.name)
         pod = Pod(asked.namespace, self._pod.name, self._pod.uid, asked.account)
         link, provision = plugin_link(provider, asked.image, pod, trace=self._trace_command())
@@ -158,7 +166,24 @@ class _Trial:
             self._provision = provision
         return link
 
+    def take_reports(self, link: Link) -> tuple[Link, ...]:
+        """Return the steps that the plugin reported, if *link* is the one of its run; a broken one has its error."""
+        if link.name != LinkName.PLUGIN:
+            return ()
+        env = self._matched.config.env or ()
+        known = [self._issued.token, *secret_values((each.name, each.value) for each in env)]
+        if self._provision is not None:
+            known += [each.password for each in self._provision.auth.values()]
+        reports = self._reports.links(tuple(known))
+        return tuple(
+            replace(each, error=link.error, cure=each.cure or link.cure)
+            if each.state is LinkState.BROKEN
+            else each
+            for each in reports
+        )
+
     def _find_keys(self) -> Link:
+        assert self._provision is not None  # noqa: S101 - the plugin link sets it
         link, self._credentials = keys_link(self._provision, self._asked.image)
         return link
 

@@ -21,7 +21,10 @@ from keyferry.invoke.process import Limits
 
 
 class ProviderSettings(Value):
-    """The settings of lookups and plugin runs; see ``load_providers``."""
+    """The settings of lookups and plugin runs; see ``load_providers``.
+
+    *listen* receives the standard error of every run, and returns what messages may quote of it.
+    """
 
     service_accounts: ServiceAccounts | None = None
     service_account_tokens: bool = True
@@ -33,6 +36,7 @@ class ProviderSettings(Value):
     clock: Callable[[], int] = monotonic_ns
     cache_limits: CacheLimits = CacheLimits()
     on_cached: Callable[[Provider, CacheEntry], None] | None = None
+    listen: Callable[[bytes], bytes] | None = None
 
 
 def load_providers(
@@ -90,7 +94,9 @@ def make_providers(
     kept = {provider.name: provider for provider in previous}
     providers = []
     for entry in read.providers:
-        plugin = exec_plugin(entry, plugins, limits, settings.withhold_env, environment)
+        plugin = exec_plugin(
+            entry, plugins, limits, settings.withhold_env, environment, listen=settings.listen
+        )
         before = kept.get(entry.name)
         if before is not None and before.config == entry and before.plugin == plugin:
             providers.append(before)
@@ -167,6 +173,8 @@ def exec_plugin(
     limits: Limits = Limits(),
     withhold: frozenset[str] = frozenset(),
     environ: Mapping[bytes, bytes] | None = None,
+    *,
+    listen: Callable[[bytes], bytes] | None = None,
 ) -> ExecPlugin:
     """Return the executable of a configured provider."""
     return ExecPlugin(
@@ -178,6 +186,7 @@ def exec_plugin(
         withhold,
         limits,
         environ,
+        listen,
     )
 
 

@@ -1,21 +1,25 @@
-"""Recognise a file and call its linter: configs of providers, clusters, kubectl or the agent, and pull records."""
+"""Recognise a file and call its linter."""
 
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from keyferry._core.documents import read_yaml
 from keyferry._core.values import replace
 from keyferry.api.agentconfig.v1alpha1 import KIND as AGENT_CONFIG
 from keyferry.api.codec import WrongTypeError, interpret
+from keyferry.api.federation.v1alpha1 import KIND as FEDERATION
 from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
 from keyferry.errors import DocumentError
+from keyferry.images.config.files import read_config
 from keyferry.lint.agent_config import lint_agent_config
+from keyferry.lint.federation.config import lint_federation
+from keyferry.lint.federation.decode import FederationFile, decode_federation, kubelet_audiences
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.nested import add_nested
@@ -26,7 +30,7 @@ from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import LATEST
 
-__all__ = ["lint_any", "read_once", "recognise"]
+__all__ = ["find_audiences", "find_federations", "lint_any", "read_once", "recognise"]
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 # Patterns that recognise a file that is not valid YAML.
@@ -38,13 +42,20 @@ _PREFERENCE = re.compile(
     rb"""|credentialPlugin(?:Policy|Allowlist))"""
 )
 _KUBERC = "kuberc"
+# The files whose kind field decides alone.
+_FILE_KINDS = {
+    AGENT_CONFIG: FileKind.AGENT_CONFIG,
+    CONFIG: FileKind.KUBECONFIG,
+    FEDERATION: FileKind.FEDERATION,
+    **dict.fromkeys(RECORD_KINDS, FileKind.PULL_RECORD),
+}
 _DOCUMENT = re.compile(rb"^---", re.MULTILINE)
 
-# The files whose kind field decides alone.
-_KINDS = {
-    CONFIG: FileKind.KUBECONFIG,
-    AGENT_CONFIG: FileKind.AGENT_CONFIG,
-    **dict.fromkeys(RECORD_KINDS, FileKind.PULL_RECORD),
+_LINTERS: dict[FileKind, Callable[[str, bytes], LintReport]] = {
+    FileKind.AGENT_CONFIG: lint_agent_config,
+    FileKind.FEDERATION: lint_federation,
+    FileKind.KUBECONFIG: lint_kubeconfig,
+    FileKind.KUBERC: lint_kuberc,
 }
 
 
@@ -55,10 +66,11 @@ def lint_any(
     bin_dir: str | None = None,
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
+    beside: tuple[FederationFile, ...] = (),
 ) -> LintReport:
     """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config.
 
-    *data* is the content of the file, if it was read already.
+    *data* is the content of the file, if it was read already. *beside* are the federation configs that were given too.
     """
     if is_records_folder(path):
         return lint_records(path)
@@ -68,20 +80,43 @@ def lint_any(
         # A pipe cannot be read again.
         kept = None if not data or _is_regular(path) else data
     kind = FileKind.PROVIDERS if data is None else recognise(data, os.path.basename(path))
-    if data is not None and kind is FileKind.KUBECONFIG:
-        return replace(lint_kubeconfig(path, data), sources=(SourceFile(path, data),))
-    if data is not None and kind is FileKind.KUBERC:
-        return replace(lint_kuberc(path, data), sources=(SourceFile(path, data),))
     if data is not None and kind is FileKind.PULL_RECORD:
-        return lint_record_file(path, data)
-    if data is not None and kind is FileKind.AGENT_CONFIG:
-        return replace(lint_agent_config(path, data), sources=(SourceFile(path, data),))
-    report = lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+        return lint_record_file(path, data)  # without the source: a record is never shown
+    if data is not None and kind in _LINTERS:
+        return replace(_LINTERS[kind](path, data), sources=(SourceFile(path, data),))
+    report = lint(path, data=kept, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates, beside=beside)
 
     def lint_inside(inner: bytes) -> LintReport:
-        return lint(path, data=inner, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
+        return lint(path, data=inner, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates, beside=beside)
 
     return report if data is None else add_nested(report, data, lint_inside)
+
+
+def find_federations(paths: Iterable[str]) -> Iterator[FederationFile]:
+    """Yield the federation configs among *paths*; only regular files are read, because lint reads them again."""
+    for path in paths:
+        data = _read(path) if _is_regular(path) else None
+        # Few files are, and a large kubeconfig takes long to parse.
+        if (
+            data is not None
+            and FEDERATION.encode() in data
+            and recognise(data, os.path.basename(path)) is FileKind.FEDERATION
+        ):
+            yield decode_federation(path, data)
+
+
+def find_audiences(paths: Iterable[str]) -> tuple[str, ...]:
+    """Return the audiences for which kubelets request tokens by the provider and federation configs in *paths*."""
+    found: dict[str, None] = {}
+    for path in paths:
+        data = _read(path)
+        kind = FileKind.PROVIDERS if data is None else recognise(data, os.path.basename(path))
+        if data is not None and kind is FileKind.FEDERATION:
+            found |= dict.fromkeys(kubelet_audiences(decode_federation(path, data).config))
+        elif kind is FileKind.PROVIDERS:
+            attributes = (each.token_attributes for each in read_config(path, data).providers)
+            found |= {each.service_account_token_audience: None for each in attributes if each is not None}
+    return tuple(filter(None, found))
 
 
 def read_once(path: str) -> bytes | None:
@@ -102,8 +137,8 @@ def recognise(data: bytes, name: str = "") -> FileKind:
         version, kind = interpret(value)
     except (DocumentError, WrongTypeError):
         return _guess(data)
-    if kind in _KINDS:
-        return _KINDS[kind]
+    if kind in _FILE_KINDS:
+        return _FILE_KINDS[kind]
     # A kuberc may be any document of its file.
     if (
         kind == PREFERENCE
@@ -121,16 +156,14 @@ def _guess(data: bytes) -> FileKind:
         return FileKind.KUBERC
     if kind == CONFIG or (not kind and _SECTION.search(data)):
         return FileKind.KUBECONFIG
-    if kind in RECORD_KINDS:
-        return FileKind.PULL_RECORD
-    if kind == AGENT_CONFIG:
-        return FileKind.AGENT_CONFIG
+    if kind in _FILE_KINDS:
+        return _FILE_KINDS[kind]
     return FileKind.KUBERC if kind == PREFERENCE else FileKind.PROVIDERS
 
 
 def _guess_kind(data: bytes) -> str:
     kinds = [match[1].decode("ascii", "replace") for match in _KIND.finditer(data)]
-    known = [kind for kind in kinds if kind in (CONFIG, PREFERENCE, AGENT_CONFIG, *RECORD_KINDS)]
+    known = [kind for kind in kinds if kind in (PREFERENCE, *_FILE_KINDS)]
     return (known or kinds or [""])[0]
 
 

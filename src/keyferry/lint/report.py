@@ -21,6 +21,7 @@ class FileKind(WordEnum):
     PROVIDERS = "providers"
     KUBECONFIG = "kubeconfig"
     KUBERC = "kuberc"
+    FEDERATION = "federation config"
     PULL_RECORD = "pull record"
     PULL_RECORDS_FOLDER = "folder of pull records"
     AGENT_CONFIG = "agent config"

@@ -20,10 +20,11 @@ _OPEN_FIELD_NAMES = """
     server current-context namespace command interactiveMode installHint provideClusterInfo
     certificate-authority client-certificate client-key tokenFile tls-server-name proxy-url
     insecure-skip-tls-verify credentialPluginPolicy sha256
+    registries preset audience issuer annotation pattern method encode url cacheKeyType caFile
 """
 _OPEN_FIELDS = frozenset(_OPEN_FIELD_NAMES.split())
 # Of these, addresses, which are not shown if they may have a user name and password.
-_ADDRESSES = frozenset({"matchImages", "server", "proxy-url"})
+_ADDRESSES = frozenset({"matchImages", "server", "proxy-url", "registries", "issuer", "audience", "url"})
 # Fields that are names in a context, and objects with secrets elsewhere.
 _NAMES_IN_CONTEXTS = frozenset({"user", "cluster"})
 _KEY = re.compile(

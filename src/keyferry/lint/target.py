@@ -7,6 +7,7 @@ from keyferry._core.severity import Severity
 from keyferry._core.values import replace
 from keyferry.lint.codes.catalogue import ON_THIS_MACHINE
 from keyferry.lint.dispatch import lint_any, read_once
+from keyferry.lint.federation.decode import FederationFile
 from keyferry.lint.ignores import apply_ignores
 from keyferry.lint.report import FileKind, Finding, LintReport, place_of
 from keyferry.lint.versions import LATEST
@@ -24,17 +25,18 @@ def lint_target(
     versions: Sequence[str] = (LATEST,),
     gates: Mapping[str, bool] = _NO_GATES,
     elsewhere: bool = False,
+    beside: tuple[FederationFile, ...] = (),
 ) -> LintReport:
     """Return the problems of *path* in any of *versions*, without those that its comments suppress.
 
     *data* is the content of the file, if it is not to be read. With *elsewhere*, problems that depend on this machine
-    are left out: files that are absent here, plugins, permissions.
+    are left out: files that are absent here, plugins, permissions. *beside* are the federation configs given too.
     """
     data = read_once(path) if data is None else data
-    report = lint_any(path, data=data, bin_dir=bin_dir, kubernetes=versions[0], gates=gates)
+    report = lint_any(path, data=data, bin_dir=bin_dir, kubernetes=versions[0], gates=gates, beside=beside)
     if report.kind is FileKind.PROVIDERS and len(versions) > 1:
         others = [
-            lint_any(path, data=data, bin_dir=bin_dir, kubernetes=version, gates=gates)
+            lint_any(path, data=data, bin_dir=bin_dir, kubernetes=version, gates=gates, beside=beside)
             for version in versions[1:]
         ]
         report = _merge((report, *others))

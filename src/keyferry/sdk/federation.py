@@ -12,6 +12,7 @@ from keyferry.api.federation.rules import (
     expand_parameter,
     is_cluster_audience,
 )
+from keyferry.api.federation.settings import RULE_FLAGS, make_document, read_setting
 from keyferry.api.federation.templates import TemplateError, parse_template
 from keyferry.api.federation.v1alpha1 import (
     API_VERSION,
@@ -35,6 +36,7 @@ __all__ = [
     "API_VERSION",
     "KIND",
     "PRESETS",
+    "RULE_FLAGS",
     "CacheLifetime",
     "CompleteRule",
     "ExchangeCall",
@@ -50,8 +52,10 @@ __all__ = [
     "interpret_federation",
     "is_cluster_audience",
     "is_plain",
+    "make_document",
     "parse_template",
     "read_federation",
+    "read_setting",
 ]
 
 

@@ -8,12 +8,13 @@ from keyferry_plugins.federation.parameters import expand
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from keyferry.sdk import Deadline
     from keyferry.sdk.federation import CompleteRule, ExchangeCall
     from keyferry.sdk.http import Reply
     from keyferry_plugins.federation.subject import SubjectToken
+    from keyferry_plugins.federation.telling import Teller
 
 __all__ = ["make_calls"]
 
@@ -22,6 +23,10 @@ _LONGEST_VALUE = 1 << 16
 _ATTEMPT_SECONDS = 15.0
 _CODE = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-")
 _LONGEST_CODE = 64
+_WORD = frozenset("abcdefghijklmnopqrstuvwxyz-")
+_LONGEST_SENTENCE, _LONGEST_WORD = 120, 20
+_SHORTEST_SECRET = 4
+_OF_THE_IMAGE = ("registry", "image", "repository")
 _KINDS = {FieldEncoding.FORM: "application/x-www-form-urlencoded", FieldEncoding.JSON: "application/json"}
 
 
@@ -30,21 +35,36 @@ def make_calls(
     values: dict[str, str],
     subject: "SubjectToken",
     deadline: "Deadline",
-    note: "Callable[..., None]",
+    teller: "Teller",
 ) -> dict[str, str]:
     """Return *values* and those that the responses add; raise ProvideError for the first call that fails.
 
-    *note* is told each call and its status.
+    *teller* tells each call and its status.
     """
     found = dict(values)
     optional = frozenset(rule.recipe.lifetime.sources)
-    for call in rule.recipe.calls:
-        started = monotonic()
-        reply = _send(call, found, rule.ca_file, deadline)
-        note(call.method, f"{reply.url}: status {reply.status} after {monotonic() - started:.1f} s")
-        if not reply.is_success:
-            raise _refusal(reply, subject)
-        found |= _take(call, reply, optional)
+    for number, call in enumerate(rule.recipe.calls, 1):
+        with teller.step(f"call-{number}"):
+            started = monotonic()
+            reply = _send(call, found, rule.ca_file, deadline)
+            seconds = monotonic() - started
+            teller.note(call.method, f"{reply.url}: status {reply.status} after {seconds:.1f} s")
+            if not reply.is_success:
+                raise _refusal(reply, subject, _secrets(rule, found))
+            taken = _take(call, reply, optional)
+            found |= taken
+            host, _, path = reply.url.removeprefix("https://").partition("/")
+            teller.done(
+                f"{call.method} {reply.url}: status {reply.status}",
+                {
+                    "method": call.method,
+                    "host": host,
+                    "path": f"/{path}",
+                    "status": reply.status,
+                    "seconds": round(seconds, 3),
+                    "taken": [name for name, value in taken.items() if value],
+                },
+            )
     return found
 
 
@@ -153,14 +173,14 @@ def _text(document: object, pointer: str) -> str:
     return str(value) if is_number else ""
 
 
-def _refusal(reply: "Reply", subject: "SubjectToken") -> ProvideError:
-    """Return the error for a status that is not a success: with OAuth's error code, and nothing else of the body."""
+def _refusal(reply: "Reply", subject: "SubjectToken", secrets: list[str]) -> ProvideError:
+    """Return the error for a status that is no success: with the server's error code, and nothing else of the body."""
     if 300 <= reply.status < 400:
         return ProvideError(
             f"{reply.url}: answered with a redirect (status {reply.status}), which is never followed",
             "set the host and path that it leads to, if the token may be sent there",
         )
-    code = _error_code(reply)
+    code = _error_code(reply, secrets)
     said = f" and the error {code!r}" if code else ""
     hint = f"the token has {subject}: check what the server expects, and that it trusts the issuer"
     if reply.status == 429 or reply.status >= 500:  # the server's own state
@@ -168,9 +188,34 @@ def _refusal(reply: "Reply", subject: "SubjectToken") -> ProvideError:
     return ProvideError(f"{reply.url}: refused with status {reply.status}{said}", hint)
 
 
-def _error_code(reply: "Reply") -> str:
+def _error_code(reply: "Reply", secrets: list[str]) -> str:
+    """Return OAuth's error code, or the first error of Vault's list; empty for what may be one of *secrets*."""
     from keyferry.sdk.json import read_object
 
-    code = (read_object(reply.body) or {}).get("error")
-    is_code = isinstance(code, str) and len(code) <= _LONGEST_CODE and _CODE.issuperset(code)
-    return str(code) if is_code else ""
+    body = read_object(reply.body) or {}
+    code, errors = body.get("error"), body.get("errors")
+    if code is None and isinstance(errors, list) and errors and _is_sentence(errors[0]):
+        code = errors[0]
+    elif not (isinstance(code, str) and len(code) <= _LONGEST_CODE and _CODE.issuperset(code)):
+        return ""
+    return "" if _echoes(str(code).lower(), secrets) else str(code)
+
+
+def _is_sentence(text: object) -> bool:
+    """Return whether a text is of short words in lower case: no token has this form."""
+    if not isinstance(text, str) or len(text) > _LONGEST_SENTENCE:
+        return False
+    words = [word.strip(",:;") for word in text.split(" ")]
+    return all(0 < len(word) <= _LONGEST_WORD and _WORD.issuperset(word) for word in words)
+
+
+def _secrets(rule: "CompleteRule", values: "Mapping[str, str]") -> list[str]:
+    """Return the values that are not of the config, the image or an annotation: the token, secrets, responses."""
+    plain = {name for name, source in rule.parameters.items() if not source.file and not source.variable}
+    return [value for name, value in values.items() if name not in plain and name not in _OF_THE_IMAGE]
+
+
+def _echoes(text: str, secrets: list[str]) -> bool:
+    """Return whether a server's text has a secret in it, or is a piece of one."""
+    lowered = [secret.lower() for secret in secrets]
+    return any(text in secret or (len(secret) >= _SHORTEST_SECRET and secret in text) for secret in lowered)

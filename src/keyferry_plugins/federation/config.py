@@ -4,9 +4,9 @@ import os
 import sys
 
 from keyferry.sdk import ProvideError
-from keyferry.sdk.federation import complete_rule, interpret_federation, read_federation
+from keyferry.sdk.federation import complete_rule, interpret_federation, make_document, read_federation
 from keyferry.sdk.files import read_bounded
-from keyferry_plugins.federation.options import make_document, read_text, refuse_both
+from keyferry_plugins.federation.options import read_text, refuse_both
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def load_config(flags: "Flags", environ: "Mapping[str, str]") -> "FederationConf
         refuse_both(flags)
         _check_owner(path)
         return read_federation(read_bounded(path, "the config", _MOST_BYTES), path)
-    document = make_document(flags, environ)
+    document = make_document(flags.values, environ)
     if not read_text(flags, environ, "preset") and not read_text(flags, environ, "registry"):
         raise ProvideError(
             "there is no config",

@@ -1,7 +1,7 @@
-"""The flags and variables of keyferry-federate, and the config that they stand for."""
+"""The flags of keyferry-federate."""
 
 from keyferry.sdk import IMAGE, REGISTRY, ProvideError
-from keyferry.sdk.federation import API_VERSION, KIND
+from keyferry.sdk.federation import RULE_FLAGS, read_setting
 from keyferry.sdk.flags import LOG_FLAGS, Flag
 
 TYPE_CHECKING = False  # spelled out: a plugin run must not pay for typing
@@ -10,9 +10,8 @@ if TYPE_CHECKING:
 
     from keyferry.sdk.flags import Flags
 
-__all__ = ["FLAGS", "PREFIX", "make_document", "read_text", "read_timeout", "refuse_both"]
+__all__ = ["FLAGS", "read_text", "read_timeout", "refuse_both"]
 
-PREFIX = "KEYFERRY_FEDERATE_"
 FLAGS = (
     Flag("config", "a FederationConfig as JSON; the flags from --registry to --ca-file take its place"),
     Flag("registry", "a registry that the login is for, as in image names", is_repeated=True),
@@ -33,7 +32,6 @@ FLAGS = (
     Flag("show-preset", "print a preset, which can be the start of a recipe, and exit"),
     *LOG_FLAGS,
 )
-_RULE_FLAGS = tuple(flag.name for flag in FLAGS[1:14])
 _NANOSECONDS = 1_000_000_000
 # The kubelet kills a plugin after 60 seconds and discards its error message.
 _MOST_SECONDS = 50.0
@@ -41,7 +39,7 @@ _MOST_SECONDS = 50.0
 
 def read_text(flags: "Flags", environ: "Mapping[str, str]", name: str) -> str:
     """Return the value of a flag, or else of its variable."""
-    return flags.text(name) or environ.get(PREFIX + name.replace("-", "_").upper(), "")
+    return read_setting(flags.values, environ, name)
 
 
 def read_timeout(flags: "Flags") -> float:
@@ -58,60 +56,10 @@ def read_timeout(flags: "Flags") -> float:
     return seconds
 
 
-def make_document(flags: "Flags", environ: "Mapping[str, str]") -> dict[str, object]:
-    """Return the document of a config with one rule, made of the flags and variables."""
-    registries = list(flags.texts("registry")) or read_text(flags, environ, "registry").split(",")
-    subject = {
-        "from": read_text(flags, environ, "subject-from"),
-        "audience": read_text(flags, environ, "audience"),
-        "issuer": read_text(flags, environ, "issuer"),
-        "file": read_text(flags, environ, "subject-file"),
-        "variable": read_text(flags, environ, "subject-variable"),
-    }
-    rule = {
-        "registries": [registry for registry in registries if registry],
-        "preset": read_text(flags, environ, "preset"),
-        "params": _parameters(flags, environ),
-        "subject": {name: text for name, text in subject.items() if text},
-        "cacheKeyType": read_text(flags, environ, "cache-key-type"),
-        "caFile": read_text(flags, environ, "ca-file"),
-    }
-    return {"apiVersion": API_VERSION, "kind": KIND, "rules": [rule]}
-
-
 def refuse_both(flags: "Flags") -> None:
     """Raise ProvideError if there are a config and flags that would take its place."""
-    given = [f"--{name}" for name in _RULE_FLAGS if name in flags.given]
+    given = [f"--{name}" for name in RULE_FLAGS if name in flags.given]
     if given:
         raise ProvideError(
             f"--config cannot be used with {', '.join(given)}", "write these settings into the config"
         )
-
-
-def _parameters(flags: "Flags", environ: "Mapping[str, str]") -> dict[str, object]:
-    start = f"{PREFIX}PARAM_"
-    found: dict[str, object] = {
-        name.removeprefix(start).lower(): value
-        for name, value in environ.items()
-        if name.startswith(start) and value
-    }
-    for word in flags.texts("param"):
-        name, value = _pair(word, "param")
-        found[name] = value
-    for flag, member in (("param-file", "file"), ("param-env", "env")):
-        for word in flags.texts(flag):
-            name, value = _pair(word, flag)
-            found[name] = {member: value}
-    for word in flags.texts("param-annotation"):
-        name, rest = _pair(word, "param-annotation")
-        key, pattern = _pair(rest, "param-annotation")
-        found[name] = {"annotation": key, "pattern": pattern}
-    return found
-
-
-def _pair(word: str, flag: str) -> tuple[str, str]:
-    name, equals, value = word.partition("=")
-    if not equals or not name or not value:
-        # Not quoted: the value may be a secret.
-        raise ProvideError(f"--{flag}: a value has no '=', or nothing before or after it")
-    return name, value

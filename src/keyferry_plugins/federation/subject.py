@@ -29,6 +29,16 @@ class SubjectToken(Value):
     audience: str
     expires_at: float
 
+    @property
+    def claims(self) -> dict[str, object]:
+        """The claims that a trust policy compares."""
+        return {
+            "iss": self.issuer,
+            "sub": self.subject,
+            "aud": self.audience,
+            "exp": int(self.expires_at),
+        }
+
     def __str__(self) -> str:
         iss, sub, aud = (shown(each, 200) for each in (self.issuer, self.subject, self.audience))
         return f"iss {iss!r}, sub {sub!r}, aud {aud!r}, exp {int(self.expires_at)}"
@@ -102,10 +112,19 @@ def check_subject(token: str, settings: "SubjectSettings", now: float) -> Subjec
             f"the subject token is for the API server itself (aud {shown(audience, 200)!r}), and is not sent anywhere",
             "set serviceAccountTokenAudience in the kubelet's config to the audience of the registry",
         )
-    for name, found, expected in (("aud", audience, settings.audience), ("iss", issuer, settings.issuer)):
+    for name, found, expected, hint in (
+        (
+            "aud",
+            audience,
+            settings.audience,
+            "make the rule's audience and serviceAccountTokenAudience equal",
+        ),
+        ("iss", issuer, settings.issuer, "set the rule's issuer to that of the cluster, in its own spelling"),
+    ):
         if found != expected:
             raise ProvideError(
-                f"the subject token's {name} is {shown(found, 200)!r}, expected {expected!r}; it is not sent anywhere"
+                f"the subject token's {name} is {shown(found, 200)!r}, expected {expected!r}; it is not sent anywhere",
+                hint,
             )
     expires_at, not_before = _number(claims.get("exp")), _number(claims.get("nbf"))
     if expires_at is None or expires_at <= now:

@@ -196,6 +196,16 @@ FAILURES = {
         Reply(401, {"error": "invalid_grant", "error_description": "marked-description"}),
         "'invalid_grant'",
     ),
+    "refused-by-vault": (Reply(403, {"errors": ["permission denied"]}), "and the error 'permission denied'"),
+    "refused-by-vault-at-length": (
+        Reply(400, {"errors": ["error validating claims: audience does not match any bound audience"]}),
+        "'error validating claims: audience does not match any bound audience'",
+    ),
+    "refused-with-what-may-be-a-secret": (
+        Reply(403, {"errors": ["bad token hvs.CAESIJmarked"]}),
+        "refused with status 403\n",
+    ),
+    "refused-with-a-number": (Reply(403, {"errors": [1]}), "refused with status 403\n"),
     "refused-without-a-code": (Reply(403, body=b"marked-body"), "refused with status 403"),
     "a-code-that-is-a-sentence": (Reply(400, {"error": "marked sentence\n"}), "refused with status 400\n"),
     "throttled-for-too-long": (Reply(429, headers={"Retry-After": "3600"}), "refused with status 429"),

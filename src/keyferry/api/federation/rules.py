@@ -87,14 +87,15 @@ def check_config(config: "FederationConfig", reader: "Reader") -> None:
 
 def _check_rule(rule: "FederationRule", number: int, owners: dict[str, int]) -> "Found":
     yield from _check_registries(rule, number, owners)
-    yield from _check_source(rule)
+    no_recipe = list(_check_source(rule))
+    yield from no_recipe
     complete = complete_rule(rule)
     yield from _check_subject(rule, complete.subject)
     yield from _check_parameters(rule)
     classes = {name: _provenance(source) for name, source in complete.parameters.items()}
-    problems = list(find_problems(complete.recipe, classes))
+    problems = [] if no_recipe else list(find_problems(complete.recipe, classes))
     yield from ((_path_of(problem, rule), problem.message) for problem in problems)
-    yield from () if problems else _check_urls(rule, complete)
+    yield from () if problems or no_recipe else _check_urls(rule, complete)
     yield from _check_caching(rule, complete)
 
 

@@ -19,9 +19,9 @@ def add_lint_arguments(parser: "argparse.ArgumentParser") -> None:
         nargs="*",
         metavar="FILE|DIR",
         help=(
-            "a kubeconfig, a kuberc file, a provider config, a directory of provider configs, which are "
-            "merged as the kubelet merges them, a folder of pull records, or - for standard input (default: this "
-            "node's provider config)"
+            "a kubeconfig, a kuberc file, a FederationConfig, a provider config, a directory of provider configs, "
+            "which are merged as the kubelet merges them, a folder of pull records, or - for standard input (default: "
+            "this node's provider config)"
         ),
     )
     parser.add_argument(
@@ -39,6 +39,11 @@ def add_lint_arguments(parser: "argparse.ArgumentParser") -> None:
         "--elsewhere",
         action="store_true",
         help="the files are for another machine: leave out findings about files, plugins and permissions of this one",
+    )
+    parser.add_argument(
+        "--rbac",
+        action="store_true",
+        help="print the objects that permit kubelets to request the audiences of the files, and exit",
     )
     parser.add_argument("--list", action="store_true", help="explain all codes, or the given ones, and exit")
     add_output_argument(parser, FORMATS)

@@ -1,4 +1,4 @@
-"""Find every problem of provider configs, kubeconfigs, kuberc files and pull records."""
+"""Find every problem of provider configs, kubeconfigs, kuberc files, pull records and federation configs."""
 
 import os
 import sys
@@ -21,6 +21,7 @@ from keyferry.images.config.validate import GATE
 from keyferry.images.node.discover import Discovery, discover
 from keyferry.images.node.node import Node
 from keyferry.lint.codes.catalogue import CODES
+from keyferry.lint.dispatch import find_audiences, find_federations
 from keyferry.lint.fixes.rounds import FixedFile, count_fixable, fix_file
 from keyferry.lint.report import FileKind, Finding, LintReport
 from keyferry.lint.target import lint_target
@@ -35,14 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 DESCRIPTION = """\
-Find every problem of provider configs, kubeconfigs, kuberc files, pull records and the agent's config, with
-file, line and column.
+Find every problem of provider configs, kubeconfigs, kuberc files, pull records, configs of keyferry-federate and
+the agent's config, with file, line and column.
 
-Errors stop a kubelet or kubectl; a file without errors is accepted. Warnings are valid but almost certainly
-not intended, such as a pattern that can never match. Infos may need attention. Each finding has a stable code:
-KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records,
-KF5 for the agent's config. The type of a file follows from its kind field; a folder named 'image_manager' has
-pull records.
+Errors stop a kubelet, kubectl or keyferry-federate; a file without errors is accepted. Warnings are valid but
+almost certainly not intended, such as a pattern that can never match. Infos may need attention. Each finding has
+a stable code:
+KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc files, KF4 for a kubelet's pull records, KF5 for
+the agent's config, KF6 for a FederationConfig. The type of a file follows from its kind field; a folder named
+'image_manager' has pull records. A provider config and a FederationConfig that are given together are also compared with each other.
 
 With --fix, problems that have one right answer are corrected in the files; -o diff shows these corrections. A comment
 '# keyferry: ignore KF162: reason', on the line or alone above it, suppresses a warning or an info, never an error."""
@@ -60,6 +62,8 @@ examples:
   keyferry lint config.yaml -o diff                    what --fix would change
   keyferry lint config.yaml --kubernetes 1.33,1.34     before an upgrade
   helm template . | keyferry lint -                    from standard input
+  keyferry lint providers.yaml federation.yaml         both, and what only both together show
+  keyferry lint providers.yaml --rbac                  what lets kubelets request the tokens that it needs
   keyferry lint --list KF151                           what a code means, and what to do
 
 exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
@@ -77,10 +81,14 @@ def run(args: "argparse.Namespace") -> int:
     """Lint the targets, print the findings, and return the exit code."""
     if args.list:
         return _list(args.targets, args.output)
+    if args.rbac:
+        return _print_rbac([path for path, _ in _targets(args)])
     gates = {name: value for given in args.feature_gates for name, value in given.items()}
     _note_gates(gates)
     _note_versions(args.kubernetes)
     least = Severity(args.severity)
+    targets = list(_targets(args))
+    beside = tuple(find_federations(path for path, _ in targets))
 
     def is_shown(finding: Finding) -> bool:
         return SEVERITIES.index(finding.severity) <= SEVERITIES.index(least)
@@ -93,9 +101,9 @@ def run(args: "argparse.Namespace") -> int:
             versions=args.kubernetes,
             gates=gates,
             elsewhere=args.elsewhere,
+            beside=beside,
         )
 
-    targets = list(_targets(args))
     reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
     fixed: list[FixedFile] = []
     if args.fix or args.output == "diff":
@@ -111,6 +119,20 @@ def run(args: "argparse.Namespace") -> int:
     if any(report.unreadable for report in reports):
         return Exit.ENVIRONMENT
     return Exit.NO if shown else Exit.OK
+
+
+def _print_rbac(paths: Sequence[str]) -> int:
+    """Print the objects for all audiences of the files, for 'kubectl apply -f -'."""
+    # Imported here, because few runs print objects.
+    from keyferry.show.documents import as_yaml
+    from keyferry.workloads.rbac import node_manifests
+
+    audiences = find_audiences(paths)
+    if not audiences:
+        report("no provider of the files receives service account tokens, so kubelets need no permission")
+        return Exit.NO
+    print(Lines("\n---\n".join(as_yaml(manifest) for manifest in node_manifests(audiences))))
+    return Exit.OK
 
 
 def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:

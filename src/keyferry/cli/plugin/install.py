@@ -15,7 +15,12 @@ is a small script that runs the plugin with this Python, isolated from the user'
 than the script that pip installs.
 
 With --upstream-name, the program has the name of the cloud's own plugin, whose flags and config files it
-accepts, so that a node's config need not change. Without NAME, all plugins are listed."""
+accepts, so that a node's config need not change. Without NAME, all plugins are listed.
+
+With --federation-config, a FederationConfig in YAML or JSON is linted, and written as JSON to the path that the
+provider's args name: those of the provider called like the program, in --config or in this node's provider config."""
+
+_FEDERATE = "federate"
 
 EXAMPLES = """\
 examples:
@@ -23,6 +28,7 @@ examples:
   keyferry plugin install ecr --bin-dir /usr/libexec/kubernetes/plugins
   keyferry plugin install ecr gcr acr --bin-dir ./bin --upstream-name
   keyferry plugin install eks --bin-dir ~/.local/bin --as aws-iam-authenticator
+  keyferry plugin install federate --bin-dir /usr/libexec/kubernetes/plugins --federation-config federation.yaml
   keyferry plugin install acme_registry.plugin:main --bin-dir /usr/libexec/kubernetes/plugins"""
 
 
@@ -45,6 +51,16 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     naming.add_argument(
         "--upstream-name", action="store_true", help="use the name of the program that the plugin replaces"
     )
+    parser.add_argument(
+        "--federation-config",
+        metavar="FILE",
+        help="federate: lint this FederationConfig and write it where the provider's args name it, as JSON",
+    )
+    parser.add_argument(
+        "--config",
+        metavar="PATH",
+        help="with --federation-config: the provider config (default: KEYFERRY_CONFIG, else this node's)",
+    )
     parser.add_argument("--force", action="store_true", help="replace an existing program of that name")
 
 
@@ -59,9 +75,24 @@ def run(args: "argparse.Namespace") -> int:
     problem = _problem(args)
     if problem:
         raise WrongUsage(problem)
+    if args.federation_config:
+        return _install_with_config(args, plugins[0])
     for plugin in plugins:
         upstream = plugin.upstream if args.upstream_name else ""
         print(install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force))
+    return Exit.OK
+
+
+def _install_with_config(args: "argparse.Namespace", plugin: "Plugin | OwnPlugin") -> int:
+    """Lint the config first; then write the program, which may exist already, and the config."""
+    from keyferry.cli.plugin.federation_config import check_federation
+    from keyferry.kit.scaffold.install import install, write_config
+
+    program = args.program or plugin.program
+    checked = check_federation(args.federation_config, args.config, program)
+    print(install(plugin, args.bin_dir, program, replace=args.force))
+    write_config(checked.target, checked.document)
+    print(checked.target)
     return Exit.OK
 
 
@@ -80,6 +111,10 @@ def _own(name: str, known: list[str]) -> "OwnPlugin":
 def _problem(args: "argparse.Namespace") -> str:
     if not args.bin_dir:
         return "no folder is given; set it with --bin-dir DIR"
+    if args.federation_config and args.names != [_FEDERATE]:
+        return f"--federation-config is for the plugin {_FEDERATE!r} alone"
+    if args.config and not args.federation_config:
+        return "--config is for --federation-config"
     if args.program and len(args.names) > 1:
         return "--as names one program, but several plugins are given"
     if args.program and (not args.program.strip() or "/" in args.program or args.program in (".", "..")):

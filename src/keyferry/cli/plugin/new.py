@@ -1,4 +1,4 @@
-"""Create a plugin project whose tests pass."""
+"""Create a plugin project whose tests pass, or the configs of a provider from a preset."""
 
 import os
 import shlex
@@ -18,13 +18,34 @@ Create the project of a new credential plugin: one function to complete, tests t
 the plugin, and packaging that installs it as a program. It requires only Python and keyferry's SDK.
 
 The kubelet runs an image plugin to obtain a registry's credentials. kubectl and other clients run a cluster
-plugin to obtain a cluster's credentials."""
+plugin to obtain a cluster's credentials.
+
+With --preset, nothing is to be programmed: the files are the configs of a provider that runs keyferry-federate,
+for a registry that trusts an OpenID Connect issuer, with the RBAC objects and the steps to set it up."""
 
 EXAMPLES = """\
 examples:
   keyferry plugin new acme-registry
   keyferry plugin new acme-login --kind cluster --to ~/src/acme-login
+  keyferry plugin new keyferry-federate --preset jfrog --registry team.jfrog.io \\
+    --issuer https://kubernetes.example.com --param provider_name=k8s
   cd acme-registry && pip install pytest && pytest && keyferry lint config/provider.yaml"""
+
+# Those of keyferry-federate that take the place of a config, except for the preset.
+_PRESET_OPTIONS = (
+    ("registry", "HOST", "a registry, with its port if image names have it"),
+    ("issuer", "URL", "the issuer of the tokens, such as that of the cluster"),
+    ("audience", "TEXT", "the audience of the tokens (default: the first registry)"),
+    ("param", "NAME=VALUE", "a parameter of the preset; may be repeated, as the next three"),
+    ("param-annotation", "NAME=KEY=PATTERN", "a parameter from an annotation of the service account"),
+    ("param-file", "NAME=PATH", "a parameter whose value is in a file"),
+    ("param-env", "NAME=VARIABLE", "a parameter whose value is in a variable"),
+    ("subject-from", "SOURCE", "where the token is: kubelet, file, env or github (default: kubelet)"),
+    ("subject-file", "PATH", "the file that the token is in"),
+    ("subject-variable", "VARIABLE", "the variable that the token is in"),
+    ("cache-key-type", "TYPE", "Registry or Image (default: Registry)"),
+    ("ca-file", "PATH", "authorities to trust in place of the system's"),
+)
 
 
 def add_arguments(parser: "argparse.ArgumentParser") -> None:
@@ -37,10 +58,17 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "--kind",
         choices=[str(kind) for kind in PluginKind],
-        default=str(PluginKind.IMAGE),
         help="image for the kubelet, cluster for kubectl (default: image)",
     )
+    _add_preset_arguments(parser)
     parser.add_argument("--to", metavar="DIR", help="the folder of the project (default: a new folder NAME)")
+
+
+def _add_preset_arguments(parser: "argparse.ArgumentParser") -> None:
+    group = parser.add_argument_group("a provider from a preset, by the flags of keyferry-federate")
+    group.add_argument("--preset", metavar="PRESET", help="such as jfrog; keyferry-federate has the list")
+    for name, metavar, about in _PRESET_OPTIONS:
+        group.add_argument(f"--{name}", action="append", default=[], metavar=metavar, help=about)
 
 
 def run(args: "argparse.Namespace") -> int:
@@ -51,11 +79,46 @@ def run(args: "argparse.Namespace") -> int:
     if problem:
         raise WrongUsage(f"{args.name!r} is not a valid name of a plugin: {problem}")
     folder = args.to or args.name
-    for path in write_project(args.name, PluginKind(args.kind), folder):
+    settings = {name: getattr(args, name.replace("-", "_")) for name, _, _ in _PRESET_OPTIONS}
+    if args.preset:
+        return _write_provider(args, settings, folder)
+    given = [f"--{name}" for name, values in settings.items() if values]
+    if given:
+        raise WrongUsage(f"{given[0]} needs --preset")
+    for path in write_project(args.name, PluginKind(args.kind or PluginKind.IMAGE), folder):
         print(path)
     python = shlex.quote(_python())
     tests = f"{python} -m pip install pytest && {python} -m pytest"
     report(f"next: cd {shlex.quote(folder)} && {tests}")
+    return Exit.OK
+
+
+def _write_provider(args: "argparse.Namespace", settings: "dict[str, list[str]]", folder: str) -> int:
+    from keyferry.cli.frame.near_misses import did_you_mean
+    from keyferry.errors import ProvideError
+    from keyferry.kit.scaffold.federation import PRESETS, find_setting_problems, make_provider_files
+    from keyferry.kit.scaffold.project import write_files
+
+    if args.kind == PluginKind.CLUSTER:
+        raise WrongUsage("--preset is for --kind image")
+    if args.preset not in PRESETS:
+        near = did_you_mean(args.preset, list(PRESETS))
+        raise WrongUsage(f"--preset {args.preset!r}: expected one of {', '.join(PRESETS)}{near}")
+    settings = {**settings, "preset": [args.preset]}
+    # The registry's name is the usual audience; a preset may have one of its own.
+    if not settings["audience"] and "subject" not in PRESETS[args.preset]:
+        settings["audience"] = settings["registry"][:1]
+    try:
+        problems = find_setting_problems(settings)
+    except ProvideError as error:
+        raise WrongUsage(str(error)) from None
+    if problems:
+        raise WrongUsage(f"the preset {args.preset!r} needs other settings: {'; '.join(problems)}")
+    for path in write_files(make_provider_files(args.name, settings), folder):
+        print(path)
+    report(
+        f"next: cd {shlex.quote(folder)} && keyferry lint provider.yaml federation.yaml; README.md has the steps"
+    )
     return Exit.OK
 
 

@@ -1,5 +1,6 @@
 """Try the whole chain of a provider that receives service account tokens."""
 
+import os
 import shlex
 
 from keyferry.cli.frame.arguments import add_config_arguments, add_output_argument, add_run_arguments
@@ -12,6 +13,7 @@ from keyferry.show.writer import Lines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from keyferry.explain.chain import Chain
     from keyferry.explain.trial import TrialInput, TrialTools
@@ -29,7 +31,7 @@ Try the whole chain from a service account to an image, for a provider that rece
   token     a token for the audience, requested with your own permissions
   node      whether kubelets may request tokens for the audience, which Kubernetes restricts since 1.33
   claims    the claims that the registry's cloud compares with its trust policy; never the token
-  plugin    the plugin's response, without secrets
+  plugin    the plugin's response, without secrets; before it, after '>', the plugin's own steps if it reports them
   keys      the credentials of the response that match the image
   registry  the registry's response to each of them; nothing is downloaded
 
@@ -134,7 +136,7 @@ def _tools(args: "argparse.Namespace", found: "Discovery", image: "ImageName") -
     from keyferry.explain.trial import TrialTools
 
     return TrialTools(
-        lambda accounts: _open_providers(args, found, accounts),
+        lambda accounts, listen: _open_providers(args, found, accounts, listen),
         lambda: open_session(args),
         lambda credentials: check_credentials(
             args, image.repository, credentials, image_mirrors(args, found, is_here=True)
@@ -143,15 +145,23 @@ def _tools(args: "argparse.Namespace", found: "Discovery", image: "ImageName") -
 
 
 def _open_providers(
-    args: "argparse.Namespace", found: "Discovery", accounts: "ServiceAccounts | None"
+    args: "argparse.Namespace",
+    found: "Discovery",
+    accounts: "ServiceAccounts | None",
+    listen: "Callable[[bytes], bytes] | None",
 ) -> "Providers":
+    from keyferry.api.link_line import VARIABLE
     from keyferry.cli.frame.node_settings import plugin_environment
     from keyferry.images.load import ProviderSettings, make_providers
 
+    variables = plugin_environment(args, found).variables
+    if listen is not None:
+        variables = {**(os.environ if variables is None else variables), VARIABLE: "1"}
     settings = ProviderSettings(
         service_accounts=accounts,
         timeout_seconds=args.timeout,
         withhold_env=frozenset(args.withhold_env),
-        environ=plugin_environment(args, found).variables,
+        environ=variables,
+        listen=listen,
     )
     return make_providers(found.config, found.bin_dir, settings)

@@ -8,7 +8,7 @@ from keyferry._core.compiled import Callable
 from keyferry._core.gotext import go_strerror
 from keyferry._core.json import loads_with_duplicates
 from keyferry._core.secrets import secret_values, stderr_tail
-from keyferry._core.values import Value, field
+from keyferry._core.values import Value, field, replace
 from keyferry.api.codec import Reader, WrongTypeError, interpret, kubernetes_failure, shown_api_version
 from keyferry.api.credentialprovider.v1 import (
     CredentialProviderRequest,
@@ -41,7 +41,10 @@ _DECODING = "error decoding credential provider plugin response from stdout"
 
 
 class ExecPlugin(Value):
-    """A plugin that is an executable: its path, arguments, environment and limits."""
+    """A plugin that is an executable: its path, arguments, environment and limits.
+
+    *listen* receives the whole lines of its standard error, and returns those that messages may quote.
+    """
 
     name: str
     path: str
@@ -51,6 +54,7 @@ class ExecPlugin(Value):
     withhold: frozenset[str] = frozenset()
     limits: Limits = Limits()
     environ: "Mapping[bytes, bytes] | None" = field(default=None, repr=False)
+    listen: "Callable[[bytes], bytes] | None" = field(default=None, repr=False)
 
     def __call__(
         self, request: CredentialProviderRequest, timeout_seconds: float | None = None
@@ -59,6 +63,8 @@ class ExecPlugin(Value):
         allowed = self.limits.timeout_seconds if timeout_seconds is None else timeout_seconds
         until = monotonic() + allowed
         outcome = self._run(request, timeout_seconds)
+        if self.listen is not None:
+            outcome = replace(outcome, stderr=self.listen(self._whole_lines(outcome.stderr)))
         try:
             if outcome.ending is not Ending.EXITED or outcome.status != 0:
                 raise self._failure(request, outcome, allowed)

@@ -9,9 +9,19 @@ from keyferry._core.values import Value
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.plugin_kind import PluginKind
 
-__all__ = ["PLUGINS", "OwnPlugin", "Plugin", "find_own", "install", "launcher_text", "program_text"]
+__all__ = [
+    "PLUGINS",
+    "OwnPlugin",
+    "Plugin",
+    "find_own",
+    "install",
+    "launcher_text",
+    "program_text",
+    "write_config",
+]
 
 _MODE = 0o755
+_FOLDER_MODE, _CONFIG_MODE = 0o755, 0o644
 # The kernel truncates a "#!" line at this length.
 _LONGEST_FIRST_LINE = 127
 
@@ -113,6 +123,24 @@ def install(plugin: Plugin | OwnPlugin, folder: str, name: str, *, replace: bool
     except OSError as error:
         raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
     return path
+
+
+def write_config(path: str, document: object) -> None:
+    """Write a plugin's config as JSON, atomically, so that only this user can change it; make its folder if needed.
+
+    Raise EnvironmentProblem if it cannot be written.
+    """
+    # Imported here: an installation without a config does not need it.
+    import json
+
+    folder, name = os.path.split(path)
+    text = json.dumps(document, indent=2) + "\n"
+    try:
+        with open_folder(folder, make=_FOLDER_MODE) as opened:
+            # The mode does not depend on the umask, because the kubelet may be another user.
+            opened.replace(name, text.encode(), mode=_CONFIG_MODE, is_exact=True)
+    except OSError as error:
+        raise EnvironmentProblem(f"{path!r} cannot be written: {(error.strerror or '').lower()}") from None
 
 
 def launcher_text(plugin: Plugin | OwnPlugin, executable: str = "") -> str:

@@ -4,13 +4,14 @@ import keyword
 import os
 import re
 import sys
+from collections.abc import Mapping
 
 from keyferry import __version__
 from keyferry.errors import EnvironmentProblem
 from keyferry.kit.plugin_kind import PluginKind
 from keyferry.kit.scaffold.templates import CLUSTER_FILES, IMAGE_FILES
 
-__all__ = ["check_name", "write_project"]
+__all__ = ["check_name", "write_files", "write_project"]
 
 _FILES = {PluginKind.IMAGE: IMAGE_FILES, PluginKind.CLUSTER: CLUSTER_FILES}
 _NAME = r"[a-z](?:[a-z0-9]|-(?=[a-z0-9])){0,62}"
@@ -40,14 +41,19 @@ def check_name(name: str) -> str:
 
 
 def write_project(name: str, kind: PluginKind, folder: str) -> list[str]:
-    """Write the files of a project into *folder*, which must be new or empty; return their paths.
+    """Write the files of a project into *folder*, as by `write_files`."""
+    return write_files(_fill(name, kind), folder)
+
+
+def write_files(files: Mapping[str, str], folder: str) -> list[str]:
+    """Write *files*, texts by path, into *folder*, which must be new or empty; return their paths.
 
     Raise EnvironmentProblem. Existing files are never changed.
     """
     try:
         if os.path.isdir(folder) and os.listdir(folder):
             raise EnvironmentProblem(f"{folder!r} is not empty; choose another folder with --to")
-        return [_write(folder, path, text) for path, text in _fill(name, kind).items()]
+        return [_write(folder, path, text) for path, text in files.items()]
     except OSError as error:
         raise EnvironmentProblem(f"{folder!r} cannot be written: {(error.strerror or '').lower()}") from None
 

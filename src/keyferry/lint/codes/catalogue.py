@@ -1,10 +1,11 @@
-"""The stable codes of problems in provider configs, kubeconfigs, kuberc files, pull records and agent configs."""
+"""The stable codes of the problems that lint finds, by the kind of the file."""
 
 from keyferry._core.severity import Severity
 from keyferry._core.values import Value
 from keyferry.lint.codes.agent import REFUSED_AGENT, SUSPECT_AGENT
 from keyferry.lint.codes.clusters import REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG
 from keyferry.lint.codes.comments import COMMENTS
+from keyferry.lint.codes.federation import REFUSED_FEDERATION, SUSPECT_FEDERATION
 from keyferry.lint.codes.kuberc import REFUSED_KUBERC, SUSPECT_KUBERC
 from keyferry.lint.codes.records import REFUSED_RECORDS, SUSPECT_RECORDS
 from keyferry.lint.codes.refused import REFUSED
@@ -32,19 +33,21 @@ _INFO = frozenset(
         "KF363",
         "KF365",
     }
-    | {"KF422", "KF425", "KF429"}
+    | {"KF422", "KF425", "KF429", "KF655", "KF657", "KF676", "KF678"}
 )
 # Findings that depend on this machine: absent files and programs, owners, permissions.
 ON_THIS_MACHINE = frozenset(
     {"KF140", "KF141", "KF142", "KF182", "KF190", "KF191", "KF192", "KF193"}
     | {"KF219", "KF275", "KF276", "KF283", "KF290", "KF291", "KF353", "KF362", "KF364"}
+    | {"KF655", "KF656", "KF678"}
 )
-_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS | REFUSED_AGENT
+_ERRORS = REFUSED | REFUSED_KUBECONFIG | REFUSED_KUBERC | REFUSED_RECORDS | REFUSED_AGENT | REFUSED_FEDERATION
 _TABLES = (
     COMMENTS,
     *(REFUSED, SUSPECT, REFUSED_KUBECONFIG, SUSPECT_KUBECONFIG),
     *(REFUSED_KUBERC, SUSPECT_KUBERC, REFUSED_RECORDS, SUSPECT_RECORDS),
     *(REFUSED_AGENT, SUSPECT_AGENT),
+    *(REFUSED_FEDERATION, SUSPECT_FEDERATION),
 )
 # The Kubernetes versions to which a code applies, if not to all.
 _VERSIONS = {

@@ -30,8 +30,10 @@ _OF_PATTERNS: dict[str, Callable[[Pattern], str]] = {
 }
 _OLD_CONFIG, _UNKNOWN, _DURATION, _NO_MODE = "KF179", "KF107", "KF110", "KF225"
 _WRONG_TYPE = ("KF109", "KF203")
+# What keyferry-federate needs, whatever stands there: a token that is passed on is kept for itself alone.
+_FIXED_TEXTS = {_OLD_CONFIG: CONFIG_V1, "KF670": "Token", "KF676": "0s"}
 # Every code that may have a correction.
-FIXABLE_CODES = frozenset({*_OF_PATTERNS, _OLD_CONFIG, _UNKNOWN, _DURATION, _NO_MODE, *_WRONG_TYPE})
+FIXABLE_CODES = frozenset({*_OF_PATTERNS, *_FIXED_TEXTS, _UNKNOWN, _DURATION, _NO_MODE, *_WRONG_TYPE})
 _DAYS = re.compile(r"([0-9]{1,4})d")
 # What client-go assumes in v1beta1, where the field may be missing.
 _MODE = ("interactiveMode", "IfAvailable")
@@ -88,8 +90,8 @@ def _correct(finding: Finding, at: Path, document: object) -> Correction | None:
 
 
 def _new_text(code: str, value: str) -> str:
-    if code == _OLD_CONFIG:
-        return CONFIG_V1
+    if code in _FIXED_TEXTS:
+        return _FIXED_TEXTS[code]
     if code == _DURATION:
         days = _DAYS.fullmatch(value)
         return f"{int(days[1]) * 24}h" if days else ""

@@ -9,6 +9,9 @@ from keyferry.errors import Problem
 from keyferry.images.config.causes import Causes
 from keyferry.images.config.files import ReadConfig, read_config
 from keyferry.images.config.refusals import LoadStage, Refusals, find_refusals
+from keyferry.lint.federation.arguments import is_federate
+from keyferry.lint.federation.decode import FederationFile
+from keyferry.lint.federation.providers import check_federations
 from keyferry.lint.files import check_files
 from keyferry.lint.providers.patterns import Suspicion, check_shared
 from keyferry.lint.providers.plugins import check_bin_dir_owner, check_plugin
@@ -26,6 +29,7 @@ from keyferry.lint.versions import (
 
 __all__ = ["Finding", "LintReport", "lint"]
 
+_UNCACHED = "KF176"
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 
 
@@ -36,17 +40,19 @@ def lint(
     bin_dir: str | None = None,
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
+    beside: tuple[FederationFile, ...] = (),
 ) -> LintReport:
     """Return all problems of the config at *path*, a file or a directory; *data* is as in ``read_config``.
 
     With *bin_dir*, the plugins are checked too. *gates* are feature gates of the kubelet that differ from the
-    defaults of its version. Raise ValueError for an unknown version of Kubernetes.
+    defaults of its version. *beside* are federation configs of its providers. Raise ValueError for an unknown
+    version of Kubernetes.
     """
     rules = rules_for(kubernetes, gates)
     config = read_config(path, data)
     stages = tuple(_refusals(config, bin_dir, rules))
     refusals = [problem for stage in stages for problem in stage.problems]
-    problems = [*refusals, *Causes(refusals).remove_from(_suspicions(config, bin_dir))]
+    problems = [*refusals, *Causes(refusals).remove_from(_suspicions(config, bin_dir, beside))]
     return LintReport(
         path,
         rules.version,
@@ -85,18 +91,26 @@ def _strict_text(problems: tuple[Problem, ...]) -> str:
     return f"error decoding config {problems[0].file}: strict decoding error: {texts}"
 
 
-def _suspicions(config: ReadConfig, bin_dir: str | None) -> Iterator[Problem]:
+def _suspicions(
+    config: ReadConfig, bin_dir: str | None, beside: tuple[FederationFile, ...]
+) -> Iterator[Problem]:
     yield from check_files(config, bin_dir)
-    for number, suspicion in _of_providers(config, bin_dir):
+    for number, suspicion in _of_providers(config, bin_dir, beside):
+        yield _placed(config, number, suspicion)
+    for number, suspicion in check_federations(config.providers, beside):
         yield _placed(config, number, suspicion)
     if bin_dir is not None:
         yield from check_bin_dir_owner(bin_dir)
 
 
-def _of_providers(config: ReadConfig, bin_dir: str | None) -> Iterator[tuple[int, Suspicion]]:
+def _of_providers(
+    config: ReadConfig, bin_dir: str | None, beside: tuple[FederationFile, ...]
+) -> Iterator[tuple[int, Suspicion]]:
     for number, provider in enumerate(config.providers):
         for suspicion in check_provider(provider):
-            yield number, suspicion
+            # This plugin always sets the duration.
+            if suspicion[1] != _UNCACHED or not is_federate(provider, beside):
+                yield number, suspicion
         for code, message in check_plugin(bin_dir, provider.name) if bin_dir is not None else ():
             yield number, (("name",), code, message)
     yield from check_shared(config.providers)

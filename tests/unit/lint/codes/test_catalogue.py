@@ -32,8 +32,8 @@ def test_a_code_says_why_it_matters_and_what_to_do(code: Code) -> None:
 
 
 def test_refusals_are_errors_and_the_rest_is_not() -> None:
-    """In each hundred: KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc."""
-    for hundred in ("KF1", "KF2", "KF3"):
+    """In each hundred: KF1 for provider configs, KF2 for kubeconfigs, KF3 for kuberc, KF6 for federation configs."""
+    for hundred in ("KF1", "KF2", "KF3", "KF6"):
         codes = {name: code for name, code in CODES.items() if name.startswith(hundred)}
         assert {code.severity for name, code in codes.items() if name[3:] < "50"} == {"error"}
         assert {code.severity for name, code in codes.items() if name[3:] >= "50"} == {"warning", "info"}

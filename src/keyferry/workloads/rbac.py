@@ -1,5 +1,7 @@
 """RBAC objects that permit the requests for a service account's tokens: those of a user, and those of kubelets."""
 
+from collections.abc import Sequence
+
 __all__ = ["AUDIENCE_VERB", "NODE_GROUP", "node_manifests", "user_manifests"]
 
 Json = dict[str, object]
@@ -23,16 +25,21 @@ def user_manifests(namespace: str, account: str, user: str) -> tuple[Json, ...]:
     return _role("", metadata, rules), _binding("", metadata, subject)
 
 
-def node_manifests(audience: str, account: str) -> tuple[Json, ...]:
-    """Return the ClusterRole and ClusterRoleBinding that let kubelets request tokens of *account* for *audience*."""
+def node_manifests(audiences: Sequence[str], account: str = "") -> tuple[Json, ...]:
+    """Return the ClusterRole and ClusterRoleBinding that let kubelets request tokens for *audiences*.
+
+    With *account*, only for service accounts of that name.
+    """
     metadata = {"name": _NODE_ROLE}
     subject = {"apiGroup": _GROUP, "kind": "Group", "name": NODE_GROUP}
-    rules = [_rule(audience, AUDIENCE_VERB, [account])]
+    names = [account] if account else []
+    rules = [_rule(audience, AUDIENCE_VERB, names) for audience in audiences]
     return _role("Cluster", metadata, rules), _binding("Cluster", metadata, subject)
 
 
 def _rule(resource: str, verb: str, names: list[str]) -> Json:
-    return {"apiGroups": [""], "resources": [resource], "resourceNames": names, "verbs": [verb]}
+    named = {"resourceNames": names} if names else {}
+    return {"apiGroups": [""], "resources": [resource], **named, "verbs": [verb]}
 
 
 def _role(scope: str, metadata: dict[str, str], rules: list[Json]) -> Json:

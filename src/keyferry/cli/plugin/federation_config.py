@@ -1,0 +1,62 @@
+"""The FederationConfig that ``plugin install`` writes: its problems, and the path where the plugin looks for it."""
+
+import os
+
+from keyferry._core.values import Value, field
+from keyferry.errors import ConfigError, EnvironmentProblem
+from keyferry.images.config.files import read_config
+from keyferry.images.node.discover import discover
+from keyferry.lint.federation.arguments import named_config
+from keyferry.lint.federation.decode import FederationFile, decode_federation
+from keyferry.lint.federation.doubts import find_doubts
+from keyferry.lint.federation.providers import check_federations
+from keyferry.show.report import report
+
+__all__ = ["CheckedFederation", "check_federation"]
+
+
+class CheckedFederation(Value):
+    """A config without errors: what to write, and where."""
+
+    target: str
+    document: object = field(repr=False)
+
+
+def check_federation(path: str, config: str | None, program: str) -> CheckedFederation:
+    """Return the config in *path* and the path that the provider *program* names; report what is doubtful.
+
+    Raise ConfigError with all problems for which the plugin would refuse it, and EnvironmentProblem if it cannot be
+    read or no provider names a path for it.
+    """
+    file = decode_federation(path, _read(path))
+    if file.problems or file.document is None:
+        raise ConfigError(file.problems)
+    target = _find_target(file, config, program)
+    report(*(f"{problem.code}: {problem}" for problem in find_doubts(file) if problem.line is not None))
+    if hasattr(os, "geteuid") and os.geteuid() != 0:
+        report(f"{target} will belong to you: a kubelet that runs as root refuses it until root owns it")
+    return CheckedFederation(target, file.document.value)
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError as error:
+        raise EnvironmentProblem(f"{path!r} cannot be read: {(error.strerror or '').lower()}") from None
+
+
+def _find_target(file: FederationFile, config: str | None, program: str) -> str:
+    advice = "give the provider config with --config"
+    where = discover(config, needs_bin_dir=False, advice=advice).config
+    read = read_config(where)
+    read.raise_for_problems()
+    number = next((at for at, each in enumerate(read.providers) if each.name == program), None)
+    target = named_config(read.providers[number]) if number is not None else ""
+    if not os.path.isabs(target):
+        problem = f"{where} has no provider {program!r} whose args have --config with an absolute path"
+        raise EnvironmentProblem(f"{problem}; add one such as --config=/etc/keyferry/federation.json")
+    for at, (_, code, message) in check_federations(read.providers, (file,)):
+        if at == number:
+            report(f"{code}: {where}: {message}")
+    return target

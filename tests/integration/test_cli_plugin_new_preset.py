@@ -1,0 +1,225 @@
+"""``keyferry plugin new --preset`` and ``keyferry plugin install --federation-config``: from nothing to a login."""
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from keyferry.api.federation.presets import PRESETS
+from keyferry.lint.dispatch import find_federations, lint_any
+from support.commands import run_keyferry
+from support.federation import EXAMPLES, account_token, example_federation
+from support.plugins import PATIENCE_SECONDS
+from support.sdk_plugins import request_bytes
+
+NAME = "hub"
+
+
+def words_of(preset: str) -> Iterator[str]:
+    """Yield the options for the example of a preset."""
+    example = EXAMPLES[preset]
+    yield from ("--preset", preset, "--registry", example.registry)
+    for name, value in example.params.items():
+        if isinstance(value, dict):
+            yield from ("--param-env", f"{name}={value['env']}")
+        else:
+            yield from ("--param", f"{name}={value}")
+    for name, value in example.subject.items():
+        yield from (f"--{name}", str(value))
+
+
+def new(folder: Path, preset: str, *more: str, name: str = NAME) -> Path:
+    """Write the files of a provider, and move its config's path into *folder*."""
+    done = run_keyferry("plugin", "new", name, *words_of(preset), *more, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "next: cd" in done.stderr
+    made = folder / name
+    assert sorted(done.stdout.split()) == sorted(f"{name}/{path.name}" for path in made.iterdir())
+    provider = made / "provider.yaml"
+    assert f"--config=/etc/keyferry/{name}/federation.json" in provider.read_text()
+    provider.write_text(provider.read_text().replace("/etc/keyferry", str(folder / "etc")))
+    return made
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_new_provider_is_clean_and_logs_in(preset: str, tmp_path: Path) -> None:
+    """Both configs have no findings; installed, the plugin gets the login from a server that checks every request."""
+    made = new(tmp_path, preset)
+    done = run_keyferry("lint", "provider.yaml", "federation.yaml", cwd=made)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout
+    bin_dir = tmp_path / "bin"
+    bin_dir.mkdir()
+    options = ["--federation-config", "federation.yaml", "--config", "provider.yaml"]
+    done = run_keyferry(
+        "plugin", "install", "federate", "--as", NAME, "--bin-dir", str(bin_dir), *options, cwd=made
+    )
+    target = tmp_path / "etc" / NAME / "federation.json"
+    assert (done.returncode, done.stdout) == (0, f"{bin_dir}/{NAME}\n{target}\n"), done.stderr
+    example = EXAMPLES[preset]
+    (tmp_path / "world").mkdir()
+    with example_federation(tmp_path / "world", preset) as world:
+        answer = subprocess.run(
+            [bin_dir / NAME, f"--config={target}"],
+            input=request_bytes(f"{example.registry}/team/app", serviceAccountToken=account_token()),
+            env={"PATH": os.environ["PATH"], **world.env},
+            capture_output=True, check=False, timeout=PATIENCE_SECONDS,
+        )  # fmt: skip
+    assert answer.returncode == 0, answer.stderr
+    auth = json.loads(answer.stdout)["auth"]
+    assert auth[example.registry]["username"] == example.username
+
+
+def test_rbac_and_steps(tmp_path: Path) -> None:
+    """The audience of the token is the one that kubelets may request."""
+    made = new(tmp_path, "quay")
+    role, _ = yaml.safe_load_all((made / "rbac.yaml").read_text())
+    provider = yaml.safe_load((made / "provider.yaml").read_text())["providers"][0]
+    assert role["rules"][0]["resources"] == [provider["tokenAttributes"]["serviceAccountTokenAudience"]]
+    steps = (made / "README.md").read_text()
+    for step in (
+        "kubectl apply -f rbac.yaml",
+        "keyferry lint",
+        "keyferry plugin install",
+        "keyferry plugin try",
+    ):
+        assert step in steps
+    assert "{{" not in steps
+
+
+def test_the_kubelet_is_told_what_the_rule_needs(tmp_path: Path) -> None:
+    """The annotation of a parameter is a required one, and a token that is passed on is cached for itself."""
+    words = [
+        "--preset",
+        "quay",
+        "--registry",
+        "quay.example.com",
+        "--issuer",
+        "https://kubernetes.example.com",
+    ]
+    words += ["--param-annotation", "robot=quay.io/robot=org\\+[a-z]+"]
+    assert run_keyferry("plugin", "new", NAME, *words, cwd=tmp_path).returncode == 0
+    provider = yaml.safe_load((tmp_path / NAME / "provider.yaml").read_text())["providers"][0]
+    assert provider["tokenAttributes"] == {
+        "serviceAccountTokenAudience": "quay.example.com", "cacheType": "ServiceAccount",
+        "requireServiceAccount": True, "requiredServiceAccountAnnotationKeys": ["quay.io/robot"],
+    }  # fmt: skip
+    made = new(tmp_path, "passthrough", name="zot")
+    provider = yaml.safe_load((made / "provider.yaml").read_text())["providers"][0]
+    assert provider["tokenAttributes"]["cacheType"] == "Token"
+
+
+def test_a_token_of_ci_needs_no_kubelet(tmp_path: Path) -> None:
+    """Docker Hub takes GitHub's only."""
+    made = new(tmp_path, "dockerhub")
+    assert not (made / "rbac.yaml").exists()
+    assert "tokenAttributes" not in (made / "provider.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--preset", "jfrgo"], "did you mean 'jfrog'?"),
+        (["--preset", "jfrog"], "the preset needs 'provider_name'"),
+        (["--preset", "jfrog", "--kind", "cluster"], "--preset is for --kind image"),
+        (["--preset", "jfrog", "--param", "secret-without-equals"], "a value has no '='"),
+        (["--registry", "quay.io"], "--registry needs --preset"),
+        (
+            ["--preset", "rfc8693", "--registry", "r.example", "--issuer", "https://k", "--param",
+             "host=dex.example", "--param", "client_secret=hunter2"],
+            "a secret is read from a file or a variable",
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_missing_or_wrong_is_told(words: list[str], text: str, tmp_path: Path) -> None:
+    """Nothing is written, and no value is shown that may be a secret."""
+    done = run_keyferry("plugin", "new", NAME, *words, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert text in done.stderr
+    assert "hunter2" not in done.stderr
+    assert "secret-without-equals" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def install(made: Path, *words: str, program: str = NAME) -> subprocess.CompletedProcess[str]:
+    """Install the plugin with the config of a provider."""
+    options = ["--federation-config", "federation.yaml", "--config", "provider.yaml", "--bin-dir", "."]
+    return run_keyferry("plugin", "install", "federate", "--as", program, *options, *words, cwd=made)
+
+
+def test_the_written_config_is_closed_to_others(tmp_path: Path) -> None:
+    """With any umask; it replaces an older one in one step, and the plugin accepts it."""
+    made = new(tmp_path, "quay")
+    target = tmp_path / "etc" / NAME / "federation.json"
+    before = os.umask(0)
+    try:
+        assert install(made).returncode == 0
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
+    assert stat.S_IMODE(target.parent.stat().st_mode) & 0o022 == 0
+    assert lint_any(str(target)).findings == ()
+    first = target.stat().st_ino
+    assert install(made).returncode == 3  # the program exists
+    assert target.stat().st_ino == first
+    assert install(made, "--force").returncode == 0
+    assert target.stat().st_ino != first
+    assert [path.name for path in target.parent.iterdir()] == ["federation.json"]
+
+
+def test_a_config_with_errors_is_not_installed(tmp_path: Path) -> None:
+    """Neither is the program, and every problem is told with its place."""
+    made = new(tmp_path, "quay")
+    text = (made / "federation.yaml").read_text()
+    (made / "federation.yaml").write_text(text.replace("preset: quay", "preset: qay\n  extra: 1"))
+    done = install(made)
+    assert done.returncode == 3
+    assert "federation.yaml:6:3: rules[0].preset: there is no preset 'qay'" in done.stderr
+    assert "rules[0].extra: unknown field" in done.stderr
+    assert not (made / NAME).exists()
+    assert not (tmp_path / "etc").exists()
+
+
+def test_no_provider_names_the_file(tmp_path: Path) -> None:
+    """There is no place to write it to."""
+    done = install(new(tmp_path, "quay"), program="other")
+    assert done.returncode == 3
+    assert "has no provider 'other' whose args have --config with an absolute path" in done.stderr
+
+
+def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
+    """And installed all the same: lint is where a person decides."""
+    made = new(tmp_path, "passthrough")
+    provider = made / "provider.yaml"
+    provider.write_text(provider.read_text().replace("cacheType: Token", "cacheType: ServiceAccount"))
+    done = install(made)
+    assert done.returncode == 0
+    assert "KF670" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["ecr", "--federation-config", "x"], "for the plugin 'federate' alone"),
+        (["federate", "--config", "x"], "--config is for --federation-config"),
+    ],
+)
+def test_options_that_do_not_fit(words: list[str], text: str, tmp_path: Path) -> None:
+    """Wrong usage, and nothing is installed."""
+    done = run_keyferry("plugin", "install", *words, "--bin-dir", str(tmp_path))
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """The message names it."""
+    options = ["--federation-config", "nope.yaml", "--config", "provider.yaml", "--bin-dir", str(tmp_path)]
+    done = run_keyferry("plugin", "install", "federate", *options, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "'nope.yaml' cannot be read" in done.stderr
+    assert list(find_federations(["nope.yaml"])) == []
