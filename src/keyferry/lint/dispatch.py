@@ -46,10 +46,12 @@ def lint_any(
     bin_dir: str | None = None,
     kubernetes: str = LATEST,
     gates: Mapping[str, bool] = _NO_GATES,
+    is_read_by_kubelet: bool = False,
 ) -> LintReport:
     """Lint *path* by its kind; a file that cannot be recognised or read is linted as a provider config.
 
-    *data* is the content of the file, if it was read already.
+    *data* is the content of the file, if it was read already. *is_read_by_kubelet* tells that it is a node's provider
+    config, so that a document with such a config inside is refused.
     """
     if is_records_folder(path):
         return lint_records(path)
@@ -70,7 +72,9 @@ def lint_any(
     def lint_inside(inner: bytes) -> LintReport:
         return lint(path, data=inner, bin_dir=bin_dir, kubernetes=kubernetes, gates=gates)
 
-    return report if data is None else add_nested(report, data, lint_inside)
+    if data is None:
+        return report
+    return add_nested(report, data, lint_inside, is_read_by_kubelet=is_read_by_kubelet)
 
 
 def read_once(path: str) -> bytes | None:

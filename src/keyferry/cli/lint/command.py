@@ -91,6 +91,7 @@ def run(args: "argparse.Namespace") -> int:
             versions=args.kubernetes,
             gates=gates,
             elsewhere=args.elsewhere,
+            is_read_by_kubelet=not args.targets,
         )
 
     targets = list(_targets(args))
