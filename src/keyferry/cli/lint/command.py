@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from keyferry._core.severity import SEVERITIES, Severity
 from keyferry.cli.frame.commands import Exit, WrongUsage
-from keyferry.cli.lint.arguments import add_lint_arguments
+from keyferry.cli.lint.arguments import STDIN_PATH, add_lint_arguments
 from keyferry.cli.lint.output import (
     annotation_lines,
     junit_text,
@@ -62,7 +62,7 @@ examples:
 
 exit codes: 0 no findings; 1 findings; 2 wrong usage; 3 a file is missing or cannot be read"""
 
-_STDIN, _STDIN_PATH = "-", "/dev/stdin"
+_STDIN = "-"
 _WIDTH = 100
 
 
@@ -117,7 +117,7 @@ def _targets(args: "argparse.Namespace") -> Iterator[tuple[str, str | None]]:
         yield _discovered(args.bin_dir, Node())
         return
     bin_dir = args.bin_dir or os.environ.get("KEYFERRY_BIN_DIR") or None
-    yield from ((_STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
+    yield from ((STDIN_PATH if path == _STDIN else path, bin_dir) for path in args.targets)
 
 
 def _discovered(bin_dir: str | None, node: Node) -> tuple[str, str | None]:
@@ -156,7 +156,7 @@ def _write_files(fixed: Sequence[FixedFile]) -> None:
     # Imported here, because few runs write.
     from keyferry.cli.lint.fix import write_file
 
-    if any(each.path == _STDIN_PATH for each in fixed):
+    if any(each.path == STDIN_PATH for each in fixed):
         raise WrongUsage("--fix cannot correct standard input; use -o diff")
     for each in fixed:
         write_file(each)

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from keyferry._core.files import open_folder
 from keyferry._core.secrets import MASK, printable
 from keyferry._core.values import Value
+from keyferry.cli.lint.arguments import STDIN_PATH
 from keyferry.errors import EnvironmentProblem
 from keyferry.lint.fixes.rounds import FixedFile
 from keyferry.lint.source import visible_lines
 from keyferry.show.writer import style
 
-# What standard input is called as a target.
-STDIN_PATH = "/dev/stdin"
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -96,12 +95,15 @@ def diff_lines(files: Sequence[FixedFile]) -> Iterator[str]:
 
 def _hunk_lines(hunk: list[_Row], fixed: FixedFile) -> Iterator[str]:
     old, new = (sum(row.mark != mark for row in hunk) for mark in "+-")
-    yield f"@@ -{hunk[0].old + 1},{old} +{hunk[0].new + 1},{new} @@"
+    # A side without lines has the number of the line before.
+    yield f"@@ -{hunk[0].old + bool(old)},{old} +{hunk[0].new + bool(new)},{new} @@"
     ends = len(fixed.before.splitlines()), len(fixed.after.splitlines())
     for row in hunk:
         yield row.mark + row.text
         data, is_last = (
-            (fixed.after, row.new + 1 == ends[1]) if row.mark == "+" else (fixed.before, row.old + 1 == ends[0])
+            (fixed.after, row.new + 1 == ends[1])
+            if row.mark == "+"
+            else (fixed.before, row.old + 1 == ends[0])
         )
         if is_last and not data.endswith(b"\n"):
             yield "\\ No newline at end of file"
