@@ -204,7 +204,7 @@ def test_a_text_with_unusual_line_ends_stays(tmp_path: Path, text: str) -> None:
     ("patterns", "after"),
     [
         pytest.param(
-            "\n  - reg.example/*\n  - b.example\n  - https://reg.example\n  - REG.example",
+            "\n  - reg.example/*\n  - b.example\n  - https://reg.example\n  - https://reg.example/*",
             "\n  - reg.example\n  - b.example",
             id="block",
         ),
