@@ -13,7 +13,7 @@ from keyferry.api.kubeconfig.lists import SECTIONS
 from keyferry.api.kubeconfig.v1 import KIND as CONFIG
 from keyferry.api.kuberc.v1beta1 import API_VERSIONS as KUBERC_VERSIONS
 from keyferry.api.kuberc.v1beta1 import KIND as PREFERENCE
-from keyferry.errors import DocumentError
+from keyferry.errors import DocumentError, EnvironmentProblem
 from keyferry.lint.kubeconfig.config import lint_kubeconfig
 from keyferry.lint.kuberc import lint_kuberc
 from keyferry.lint.nested import add_nested
@@ -24,7 +24,10 @@ from keyferry.lint.report import FileKind, LintReport
 from keyferry.lint.source import SourceFile
 from keyferry.lint.versions import LATEST
 
-__all__ = ["lint_any", "read_once", "recognise"]
+__all__ = ["MOST_BYTES", "lint_any", "read_once", "recognise"]
+
+# A config of thousands of providers has a tenth of it, and the time for a line grows faster than its length.
+MOST_BYTES = 1 << 24
 
 _NO_GATES: Mapping[str, bool] = MappingProxyType({})
 # Patterns that recognise a file that is not valid YAML.
@@ -78,8 +81,20 @@ def lint_any(
 
 
 def read_once(path: str) -> bytes | None:
-    """Return the content of something that can be read only once, such as a pipe; None for other paths."""
-    return None if os.path.isdir(path) or _is_regular(path) else _read(path)
+    """Return the content of something that can be read only once, such as a pipe; None for other paths.
+
+    Raise EnvironmentProblem if it, or a file, has more than MOST_BYTES.
+    """
+    if os.path.isdir(path):
+        return None
+    if _is_regular(path):
+        size, data = os.path.getsize(path) if os.path.exists(path) else 0, None
+    else:
+        data = _read(path)
+        size = len(data or b"")
+    if size > MOST_BYTES:
+        raise EnvironmentProblem(f"{path} is not linted: it has more than {MOST_BYTES >> 20} MiB")
+    return data
 
 
 def recognise(data: bytes, name: str = "") -> FileKind:
@@ -133,7 +148,8 @@ def _read(path: str) -> bytes | None:
         return None
     try:
         with open(path, "rb") as stream:
-            return stream.read()
+            # One more than is linted, so that it is noticed.
+            return stream.read(MOST_BYTES + 1)
     except (OSError, ValueError):
         return None
 

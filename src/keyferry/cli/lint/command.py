@@ -1,6 +1,7 @@
 """Find every problem of provider configs, kubeconfigs, kuberc files and pull records."""
 
 import os
+import stat
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -95,6 +96,7 @@ def run(args: "argparse.Namespace") -> int:
         )
 
     targets = list(_targets(args))
+    _note_pipes(targets)
     reports = [lint_one(path, bin_dir) for path, bin_dir in targets]
     fixed: list[FixedFile] = []
     if args.fix or args.output == "diff":
@@ -250,6 +252,13 @@ def _counts(counter: "Counter[Severity]") -> str:
 def _count(number: int, noun: str) -> str:
     head, of, rest = noun.partition(" of ")
     return f"{number} {noun}" if number == 1 else f"{number} {head}s{of}{rest}"
+
+
+def _note_pipes(targets: Sequence[tuple[str, str | None]]) -> None:
+    """Say which pipes are read, as that waits for another program; not for those of the shell, in /dev."""
+    for path, _ in targets:
+        if not path.startswith("/dev/") and os.path.exists(path) and stat.S_ISFIFO(os.stat(path).st_mode):
+            report(f"reading {path}, a pipe, until its writer closes it")
 
 
 def _note_gates(gates: dict[str, bool]) -> None:

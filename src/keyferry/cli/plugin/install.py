@@ -50,7 +50,10 @@ def add_arguments(parser: "argparse.ArgumentParser") -> None:
 
 def run(args: "argparse.Namespace") -> int:
     """Install the plugins, or list all of them."""
-    from keyferry.kit.scaffold.install import PLUGINS, install
+    from shlex import quote
+
+    from keyferry.kit.scaffold.install import PLUGINS, OwnPlugin, install, takes_no_arguments
+    from keyferry.show.report import report
 
     if not args.names:
         _list(list(PLUGINS.values()))
@@ -59,9 +62,15 @@ def run(args: "argparse.Namespace") -> int:
     problem = _problem(args)
     if problem:
         raise WrongUsage(problem)
+    needy = [plugin for plugin in plugins if isinstance(plugin, OwnPlugin) and not takes_no_arguments(plugin)]
     for plugin in plugins:
         upstream = plugin.upstream if args.upstream_name else ""
-        print(install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force))
+        path = install(plugin, args.bin_dir, args.program or upstream or plugin.program, replace=args.force)
+        print(path)
+        if plugin in needy:
+            report(f"warning: {plugin.function!r} needs arguments, and a program calls it without any")
+        if isinstance(plugin, OwnPlugin):
+            report(f"check that it is a plugin with: keyferry plugin test {quote(path)}")
     return Exit.OK
 
 
