@@ -1,7 +1,6 @@
 """Corrections are written at once or not at all, and shown without secrets."""
 
 import os
-import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -12,6 +11,7 @@ from keyferry.cli.lint.fix import diff_lines, write_file
 from keyferry.errors import EnvironmentProblem
 from keyferry.lint.fixes.rounds import FixedFile
 from support.lint import SECRET
+from support.parts import need
 
 
 @pytest.fixture
@@ -79,20 +79,19 @@ def test_a_diff_shows_each_changed_line_and_no_secret() -> None:
     ]
 
 
-@pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch")
 @pytest.mark.parametrize("end", ["\n", ""])
 @pytest.mark.parametrize("between", ["", "  version: x\n"])
 def test_a_diff_with_secrets_around_the_changes_can_be_applied(
     tmp_path: Path, end: str, between: str
 ) -> None:
-    """Lines that are masked are left out around a change, so that patch need not find them."""
+    """Lines that are masked are left out around a change, so that they need not be found."""
     text = f"a:\n- token: {SECRET}\n  name: old\n{between}  token2: {SECRET}\n  version: old{end}"
     fixed = FixedFile("c.yaml", text.encode(), text.replace("old", "new").encode())
     (tmp_path / "c.yaml").write_text(text)
     lines = list(diff_lines([fixed]))
     assert SECRET not in "\n".join(lines)
     assert lines[0] == "--- a/c.yaml"
-    command = ["patch", "-p1", "--batch", "--fuzz=0"]
+    command = [need("git"), "apply", "--unidiff-zero", "-"]
     subprocess.run(command, input="\n".join(lines) + "\n", text=True, cwd=tmp_path, check=True)
     assert (tmp_path / "c.yaml").read_bytes() == fixed.after
 
